@@ -1,0 +1,1 @@
+"""Ground floor: questions, responses, grading, remote models and the database they live in."""

@@ -1,0 +1,29 @@
+"""Errors a user can act on. Each message names the place and the way out.
+
+The command line turns every `TagrpoError` into one line on stderr and exit code 2; anything else is a bug
+and keeps its traceback.
+"""
+
+
+class TagrpoError(Exception):
+    """Bad usage or bad input: the message says where, what and how to go on."""
+
+
+class InputError(TagrpoError):
+    """A file, row or value that cannot be used."""
+
+
+class DatabaseError(TagrpoError):
+    """The database cannot be opened, is of another version, is read-only, full or damaged."""
+
+
+class NotFoundError(TagrpoError):
+    """A question, run, neighbor or set that is not in the database."""
+
+
+class PrerequisiteError(TagrpoError):
+    """Something that is not installed, reachable or configured; the message says how to get it."""
+
+
+class BudgetError(TagrpoError):
+    """A cap on money or requests forbids going on, or cannot be kept because a price is not known."""

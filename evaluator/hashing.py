@@ -1,0 +1,39 @@
+"""Content hashes: every id is `<tag>_<hex>` of the canonical form of what it names."""
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+
+ID_HEX_DIGITS = 24  # 96 bits: no collision below 10^13 rows
+
+
+def canonical_json(value: Json) -> str:
+    """Serialise to the one spelling that is hashed: sorted keys, no spaces, UTF-8, no NaN.
+
+    Raises:
+        ValueError: for NaN or infinite numbers, which have no canonical JSON.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def content_id(tag: str, value: Json) -> str:
+    """Return `tag_` plus 24 hex digits of the SHA-256 of the tag and the canonical form of `value`.
+
+    The tag is hashed too, so that a question and a candidate with the same text have different ids.
+    """
+    return f"{tag}_{content_hash(tag, value)[:ID_HEX_DIGITS]}"
+
+
+def content_hash(tag: str, value: Json) -> str:
+    """Return the full SHA-256 (64 hex digits) of the tag and the canonical form of `value`."""
+    return hashlib.sha256(f"{tag}\0{canonical_json(value)}".encode()).hexdigest()
+
+
+def canonical_text(text: str) -> str:
+    """Return `text` as it is stored and hashed: NFC, `\\n` line ends, no blanks at line ends or around."""
+    unified = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return "\n".join(line.rstrip() for line in unified.split("\n")).strip()

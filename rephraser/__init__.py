@@ -1,0 +1,1 @@
+"""Neighbors: proposing rephrasings, checking them, judging equivalence, publishing immutable sets."""

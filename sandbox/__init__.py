@@ -1,0 +1,1 @@
+"""A world small enough for a laptop: embedded questions and the demo."""

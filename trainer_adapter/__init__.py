@@ -1,0 +1,1 @@
+"""Training with verl: the export that verl reads."""
