@@ -1,0 +1,48 @@
+"""The declarative base that every room's tables share, and the column types they need."""
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import zstandard
+from sqlalchemy import JSON, Dialect, LargeBinary, MetaData
+from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.types import TypeDecorator
+
+ZSTD_LEVEL = 3
+
+
+def utc_now() -> str:
+    """Return the current time as ISO 8601 in UTC, to the second (`2026-01-31T12:00:00Z`)."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class CompressedText(TypeDecorator[str]):
+    """Text stored as a zstd frame: long responses take about a quarter of their size."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
+        if value is None:
+            return None
+        return zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(value.encode("utf-8", "surrogatepass"))
+
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        return zstandard.ZstdDecompressor().decompress(value).decode("utf-8", "surrogatepass")
+
+
+class Base(DeclarativeBase):
+    """Every table of tagrpo hangs on this one metadata, whichever room defines it."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map: ClassVar[dict[Any, Any]] = {dict[str, Any]: JSON, list[Any]: JSON}

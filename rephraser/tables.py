@@ -1,0 +1,152 @@
+"""Tables of candidates, verdicts, reviews and published neighbor sets."""
+
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from evaluator.database.base import Base
+from evaluator.questions import tables as _questions  # noqa: F401  (foreign keys)
+from evaluator.runs import tables as _runs  # noqa: F401
+
+
+class CandidateRow(Base):
+    """A proposed rephrasing, addressed by the hash of question id and text. Never updated."""
+
+    __tablename__ = "candidates"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"), index=True)
+    text: Mapped[str]
+    created_at: Mapped[str]
+
+
+class ProposalRow(Base):
+    """Who proposed a candidate in which run; the same text may be proposed by several runs."""
+
+    __tablename__ = "proposals"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"))
+    candidate_id: Mapped[str] = mapped_column(ForeignKey("candidates.id"), index=True)
+    cell_id: Mapped[int | None] = mapped_column(ForeignKey("cells.id"))
+    proposer: Mapped[str]  # llm, rules, file
+    strategy: Mapped[str]
+    strategy_hash: Mapped[str]
+    model: Mapped[str]
+    round: Mapped[int]
+    ordinal: Mapped[int]  # place among the proposals to this question in this run
+
+    __table_args__ = (
+        UniqueConstraint("run_id", "candidate_id"),
+        Index(None, "run_id", "question_id", "ordinal", unique=True),
+    )
+
+
+class VerdictRow(Base):
+    """A verdict with its evidence. Append-only: the newest of a run counts."""
+
+    __tablename__ = "verdicts"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    candidate_id: Mapped[str] = mapped_column(ForeignKey("candidates.id"), index=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    status: Mapped[str]  # accepted, rejected, undecided, unverified
+    posterior: Mapped[float | None]  # null where answers were not compared
+    reason: Mapped[str]
+    final: Mapped[bool]  # false while more answers are to be drawn
+    evidence: Mapped[dict[str, Any]]
+    created_at: Mapped[str]
+
+    __table_args__ = (Index(None, "run_id", "candidate_id", "id"),)
+
+
+class AuditRow(Base):
+    """A stratified random sample of neighbors drawn for blind review."""
+
+    __tablename__ = "audits"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    seed: Mapped[int]
+    size: Mapped[int]
+    created_at: Mapped[str]
+
+    __table_args__ = (UniqueConstraint("run_id", "seed", "size"),)
+
+
+class AuditMemberRow(Base):
+    """A neighbor in an audit, with the verdict it had when the sample was drawn and its stratum's size."""
+
+    __tablename__ = "audit_members"
+    audit_id: Mapped[int] = mapped_column(ForeignKey("audits.id"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    candidate_id: Mapped[str] = mapped_column(ForeignKey("candidates.id"))
+    status: Mapped[str]
+    stratum_size: Mapped[int]
+
+
+class ReviewRow(Base):
+    """A human decision. Append-only: the newest overrides the verdict."""
+
+    __tablename__ = "reviews"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    candidate_id: Mapped[str] = mapped_column(ForeignKey("candidates.id"), index=True)
+    reviewer: Mapped[str]
+    decision: Mapped[str]  # accepted, rejected
+    reason: Mapped[str]
+    audit_id: Mapped[int | None] = mapped_column(ForeignKey("audits.id"), index=True)
+    created_at: Mapped[str]
+
+
+class NeighborSetRow(Base):
+    """A published version. Its row is written last and seals questions and members."""
+
+    __tablename__ = "neighbor_sets"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    version: Mapped[int]
+    parent_id: Mapped[str | None] = mapped_column(ForeignKey("neighbor_sets.id"))
+    content_hash: Mapped[str]
+    spec: Mapped[dict[str, Any]]
+    counts: Mapped[dict[str, Any]]
+    created_at: Mapped[str]
+
+    __table_args__ = (UniqueConstraint("name", "version"),)
+
+
+def _sealed_by_set() -> ForeignKey:
+    return ForeignKey("neighbor_sets.id", deferrable=True, initially="DEFERRED")
+
+
+class NeighborSetQuestionRow(Base):
+    """A question of a set, with or without neighbors."""
+
+    __tablename__ = "neighbor_set_questions"
+    set_id: Mapped[str] = mapped_column(_sealed_by_set(), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"), index=True)
+
+
+class NeighborSetMemberRow(Base):
+    """A neighbor of a set, with the verdict it was published with."""
+
+    __tablename__ = "neighbor_set_members"
+    set_id: Mapped[str] = mapped_column(_sealed_by_set(), primary_key=True)
+    question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)  # 1..N
+    candidate_id: Mapped[str] = mapped_column(ForeignKey("candidates.id"), index=True)
+    proposer: Mapped[str]
+    strategy: Mapped[str]
+    strategy_hash: Mapped[str]
+    model: Mapped[str]
+    verdict: Mapped[str]
+    posterior: Mapped[float | None]
+    reviewed: Mapped[bool]  # a human decision stands behind the verdict
+
+
+class NeighborSetTagRow(Base):
+    """A movable name for a version (`paper`, `latest-good`)."""
+
+    __tablename__ = "neighbor_set_tags"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    tag: Mapped[str] = mapped_column(primary_key=True)
+    set_id: Mapped[str] = mapped_column(ForeignKey("neighbor_sets.id"))
+    updated_at: Mapped[str]

@@ -1,0 +1,49 @@
+"""Entry point of the `tagrpo` command: the sub-commands, and what an error looks like."""
+
+import sys
+
+import typer
+
+from evaluator.errors import TagrpoError
+from ui.cli import output, questions
+
+app = typer.Typer(
+    name="tagrpo",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Verified rephrasings for GRPO training: import questions, propose neighbors, check them by answers, "
+        "publish immutable sets, export them.\n\n"
+        "Exit codes: 0 done, 1 done but something needs attention, 2 bad usage or input.\n\n"
+        "Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]"
+    ),
+)
+app.add_typer(questions.app, name="questions")
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"tagrpo {installed('tagrpo')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; a `TagrpoError` becomes one message on stderr and exit code 2."""
+    try:
+        app()
+    except TagrpoError as error:
+        output.print_error(str(error))
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        output.print_error("interrupted; run the same command again to go on where it stopped")
+        sys.exit(130)
