@@ -119,7 +119,7 @@ class Database:
         revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
         if revision is not None and revision not in KNOWN_REVISIONS:
             raise DatabaseError(
-                f"{self.path}: written by a newer tagrpo (schema {revision}, known here up to {HEAD_REVISION}). "
+                f"{self.path}: written by a newer tagrpo (schema {revision}, this one {HEAD_REVISION}). "
                 "Upgrade with `pip install -U tagrpo`."
             )
         return None if revision is None else str(revision)

@@ -30,6 +30,18 @@ class RunQuestionRow(Base):
     question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"), index=True)
 
 
+class BatchRow(Base):
+    """A batch job at a provider. The row is written before the job is submitted, so that none is paid twice."""
+
+    __tablename__ = "batches"
+    id: Mapped[str] = mapped_column(primary_key=True)  # our key, also in the job's metadata
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), index=True)
+    model: Mapped[str]
+    remote_id: Mapped[str | None]  # null until the provider has confirmed the job
+    state: Mapped[str]  # submitting, submitted, collected, failed
+    created_at: Mapped[str]
+
+
 class CellRow(Base):
     """One request. `scope` is what shares its answer: a run, or a solver whose answers all runs reuse."""
 
@@ -41,13 +53,14 @@ class CellRow(Base):
     round: Mapped[int]
     ordinal: Mapped[int]
     attempt: Mapped[int]  # rises when the content of an answer could not be used and the seed changes
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), index=True)  # who pays
     payload: Mapped[dict[str, Any]]  # what the request needs beyond the run's spec: seed, count, strategy
     state: Mapped[str]  # empty, filled, failed
     outcome: Mapped[str | None]  # what parsing found, once parsed
     lease_owner: Mapped[str | None]
     lease_until: Mapped[float | None]
-    batch_id: Mapped[str | None]
+    batch_id: Mapped[str | None] = mapped_column(ForeignKey("batches.id"), index=True)
+    paid_by: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))
+    reserved_usd: Mapped[float | None]  # worst case while in flight
     model: Mapped[str | None]  # as the server reports it
     prompt_tokens: Mapped[int | None]
     completion_tokens: Mapped[int | None]
@@ -59,9 +72,18 @@ class CellRow(Base):
 
     __table_args__ = (
         Index(None, "scope", "kind", "subject_id", "round", "ordinal", "attempt", unique=True),
-        Index(None, "run_id", "kind", "state"),
-        Index(None, "batch_id"),
+        Index(None, "paid_by", "kind"),
     )
+
+
+class RunCellRow(Base):
+    """The cells a run needs. A solver's cell may be needed by several runs and is paid by the first."""
+
+    __tablename__ = "run_cells"
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    cell_id: Mapped[int] = mapped_column(ForeignKey("cells.id"), primary_key=True)
+
+    __table_args__ = (Index(None, "cell_id"),)
 
 
 class CellBodyRow(Base):

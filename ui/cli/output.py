@@ -86,7 +86,7 @@ class Progress(Protocol):
 
 @contextmanager
 def progress(label: str, *, quiet: bool = False) -> Iterator[Progress]:
-    """Show a bar on a terminal, a plain line every few seconds elsewhere, nothing when quiet. All on stderr."""
+    """Show a bar on a terminal, a plain line now and then elsewhere, nothing when quiet; all on stderr."""
     if quiet:
         yield _Silent()
     elif sys.stderr.isatty():

@@ -84,6 +84,18 @@ def upgrade() -> None:
         sa.UniqueConstraint("run_id", "seed", "size", name=op.f("uq_audits_run_id_seed_size")),
     )
     op.create_table(
+        "batches",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("model", sa.String(), nullable=False),
+        sa.Column("remote_id", sa.String(), nullable=True),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("created_at", sa.String(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_batches_run_id_runs")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_batches")),
+    )
+    op.create_index(op.f("ix_batches_run_id"), "batches", ["run_id"], unique=False)
+    op.create_table(
         "candidates",
         sa.Column("id", sa.String(), nullable=False),
         sa.Column("question_id", sa.String(), nullable=False),
@@ -95,42 +107,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_candidates")),
     )
     op.create_index(op.f("ix_candidates_question_id"), "candidates", ["question_id"], unique=False)
-    op.create_table(
-        "cells",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("scope", sa.String(), nullable=False),
-        sa.Column("kind", sa.String(), nullable=False),
-        sa.Column("subject_id", sa.String(), nullable=False),
-        sa.Column("round", sa.Integer(), nullable=False),
-        sa.Column("ordinal", sa.Integer(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("run_id", sa.String(), nullable=False),
-        sa.Column("payload", sa.JSON(), nullable=False),
-        sa.Column("state", sa.String(), nullable=False),
-        sa.Column("outcome", sa.String(), nullable=True),
-        sa.Column("lease_owner", sa.String(), nullable=True),
-        sa.Column("lease_until", sa.Double(), nullable=True),
-        sa.Column("batch_id", sa.String(), nullable=True),
-        sa.Column("model", sa.String(), nullable=True),
-        sa.Column("prompt_tokens", sa.Integer(), nullable=True),
-        sa.Column("completion_tokens", sa.Integer(), nullable=True),
-        sa.Column("cost_usd", sa.Double(), nullable=True),
-        sa.Column("attempts", sa.Integer(), nullable=True),
-        sa.Column("latency_s", sa.Double(), nullable=True),
-        sa.Column("error", sa.String(), nullable=True),
-        sa.Column("filled_at", sa.String(), nullable=True),
-        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_cells_run_id_runs")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_cells")),
-    )
-    op.create_index(op.f("ix_cells_batch_id"), "cells", ["batch_id"], unique=False)
-    op.create_index(op.f("ix_cells_run_id"), "cells", ["run_id"], unique=False)
-    op.create_index(op.f("ix_cells_run_id_kind_state"), "cells", ["run_id", "kind", "state"], unique=False)
-    op.create_index(
-        op.f("ix_cells_scope_kind_subject_id_round_ordinal_attempt"),
-        "cells",
-        ["scope", "kind", "subject_id", "round", "ordinal", "attempt"],
-        unique=True,
-    )
     op.create_table(
         "neighbor_set_questions",
         sa.Column("set_id", sa.String(), nullable=False),
@@ -198,26 +174,6 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_run_questions_question_id"), "run_questions", ["question_id"], unique=False)
     op.create_table(
-        "answers",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("cell_id", sa.Integer(), nullable=False),
-        sa.Column("solver_id", sa.String(), nullable=False),
-        sa.Column("subject_id", sa.String(), nullable=False),
-        sa.Column("ordinal", sa.Integer(), nullable=False),
-        sa.Column("choice", sa.Integer(), nullable=False),
-        sa.Column("extracted", sa.String(), nullable=True),
-        sa.Column("finish_reason", sa.String(), nullable=False),
-        sa.ForeignKeyConstraint(["cell_id"], ["cells.id"], name=op.f("fk_answers_cell_id_cells")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_answers")),
-    )
-    op.create_index(op.f("ix_answers_cell_id"), "answers", ["cell_id"], unique=False)
-    op.create_index(
-        op.f("ix_answers_solver_id_subject_id_ordinal"),
-        "answers",
-        ["solver_id", "subject_id", "ordinal"],
-        unique=True,
-    )
-    op.create_table(
         "audit_members",
         sa.Column("audit_id", sa.Integer(), nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
@@ -231,11 +187,41 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("audit_id", "position", name=op.f("pk_audit_members")),
     )
     op.create_table(
-        "cell_bodies",
-        sa.Column("cell_id", sa.Integer(), nullable=False),
-        sa.Column("body", sa.LargeBinary(), nullable=False),
-        sa.ForeignKeyConstraint(["cell_id"], ["cells.id"], name=op.f("fk_cell_bodies_cell_id_cells")),
-        sa.PrimaryKeyConstraint("cell_id", name=op.f("pk_cell_bodies")),
+        "cells",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("scope", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("subject_id", sa.String(), nullable=False),
+        sa.Column("round", sa.Integer(), nullable=False),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("payload", sa.JSON(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("outcome", sa.String(), nullable=True),
+        sa.Column("lease_owner", sa.String(), nullable=True),
+        sa.Column("lease_until", sa.Double(), nullable=True),
+        sa.Column("batch_id", sa.String(), nullable=True),
+        sa.Column("paid_by", sa.String(), nullable=True),
+        sa.Column("reserved_usd", sa.Double(), nullable=True),
+        sa.Column("model", sa.String(), nullable=True),
+        sa.Column("prompt_tokens", sa.Integer(), nullable=True),
+        sa.Column("completion_tokens", sa.Integer(), nullable=True),
+        sa.Column("cost_usd", sa.Double(), nullable=True),
+        sa.Column("attempts", sa.Integer(), nullable=True),
+        sa.Column("latency_s", sa.Double(), nullable=True),
+        sa.Column("error", sa.String(), nullable=True),
+        sa.Column("filled_at", sa.String(), nullable=True),
+        sa.ForeignKeyConstraint(["batch_id"], ["batches.id"], name=op.f("fk_cells_batch_id_batches")),
+        sa.ForeignKeyConstraint(["paid_by"], ["runs.id"], name=op.f("fk_cells_paid_by_runs")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_cells")),
+    )
+    op.create_index(op.f("ix_cells_batch_id"), "cells", ["batch_id"], unique=False)
+    op.create_index(op.f("ix_cells_paid_by_kind"), "cells", ["paid_by", "kind"], unique=False)
+    op.create_index(
+        op.f("ix_cells_scope_kind_subject_id_round_ordinal_attempt"),
+        "cells",
+        ["scope", "kind", "subject_id", "round", "ordinal", "attempt"],
+        unique=True,
     )
     op.create_table(
         "neighbor_set_members",
@@ -267,37 +253,6 @@ def upgrade() -> None:
     )
     op.create_index(
         op.f("ix_neighbor_set_members_candidate_id"), "neighbor_set_members", ["candidate_id"], unique=False
-    )
-    op.create_table(
-        "proposals",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("run_id", sa.String(), nullable=False),
-        sa.Column("question_id", sa.String(), nullable=False),
-        sa.Column("candidate_id", sa.String(), nullable=False),
-        sa.Column("cell_id", sa.Integer(), nullable=True),
-        sa.Column("proposer", sa.String(), nullable=False),
-        sa.Column("strategy", sa.String(), nullable=False),
-        sa.Column("strategy_hash", sa.String(), nullable=False),
-        sa.Column("model", sa.String(), nullable=False),
-        sa.Column("round", sa.Integer(), nullable=False),
-        sa.Column("ordinal", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["candidate_id"], ["candidates.id"], name=op.f("fk_proposals_candidate_id_candidates")
-        ),
-        sa.ForeignKeyConstraint(["cell_id"], ["cells.id"], name=op.f("fk_proposals_cell_id_cells")),
-        sa.ForeignKeyConstraint(
-            ["question_id"], ["questions.id"], name=op.f("fk_proposals_question_id_questions")
-        ),
-        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_proposals_run_id_runs")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_proposals")),
-        sa.UniqueConstraint("run_id", "candidate_id", name=op.f("uq_proposals_run_id_candidate_id")),
-    )
-    op.create_index(op.f("ix_proposals_candidate_id"), "proposals", ["candidate_id"], unique=False)
-    op.create_index(
-        op.f("ix_proposals_run_id_question_id_ordinal"),
-        "proposals",
-        ["run_id", "question_id", "ordinal"],
-        unique=True,
     )
     op.create_table(
         "reviews",
@@ -337,6 +292,73 @@ def upgrade() -> None:
     op.create_index(
         op.f("ix_verdicts_run_id_candidate_id_id"), "verdicts", ["run_id", "candidate_id", "id"], unique=False
     )
+    op.create_table(
+        "answers",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("cell_id", sa.Integer(), nullable=False),
+        sa.Column("solver_id", sa.String(), nullable=False),
+        sa.Column("subject_id", sa.String(), nullable=False),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
+        sa.Column("choice", sa.Integer(), nullable=False),
+        sa.Column("extracted", sa.String(), nullable=True),
+        sa.Column("finish_reason", sa.String(), nullable=False),
+        sa.ForeignKeyConstraint(["cell_id"], ["cells.id"], name=op.f("fk_answers_cell_id_cells")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_answers")),
+    )
+    op.create_index(op.f("ix_answers_cell_id"), "answers", ["cell_id"], unique=False)
+    op.create_index(
+        op.f("ix_answers_solver_id_subject_id_ordinal"),
+        "answers",
+        ["solver_id", "subject_id", "ordinal"],
+        unique=True,
+    )
+    op.create_table(
+        "cell_bodies",
+        sa.Column("cell_id", sa.Integer(), nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["cell_id"], ["cells.id"], name=op.f("fk_cell_bodies_cell_id_cells")),
+        sa.PrimaryKeyConstraint("cell_id", name=op.f("pk_cell_bodies")),
+    )
+    op.create_table(
+        "proposals",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("question_id", sa.String(), nullable=False),
+        sa.Column("candidate_id", sa.String(), nullable=False),
+        sa.Column("cell_id", sa.Integer(), nullable=True),
+        sa.Column("proposer", sa.String(), nullable=False),
+        sa.Column("strategy", sa.String(), nullable=False),
+        sa.Column("strategy_hash", sa.String(), nullable=False),
+        sa.Column("model", sa.String(), nullable=False),
+        sa.Column("round", sa.Integer(), nullable=False),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["candidate_id"], ["candidates.id"], name=op.f("fk_proposals_candidate_id_candidates")
+        ),
+        sa.ForeignKeyConstraint(["cell_id"], ["cells.id"], name=op.f("fk_proposals_cell_id_cells")),
+        sa.ForeignKeyConstraint(
+            ["question_id"], ["questions.id"], name=op.f("fk_proposals_question_id_questions")
+        ),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_proposals_run_id_runs")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_proposals")),
+        sa.UniqueConstraint("run_id", "candidate_id", name=op.f("uq_proposals_run_id_candidate_id")),
+    )
+    op.create_index(op.f("ix_proposals_candidate_id"), "proposals", ["candidate_id"], unique=False)
+    op.create_index(
+        op.f("ix_proposals_run_id_question_id_ordinal"),
+        "proposals",
+        ["run_id", "question_id", "ordinal"],
+        unique=True,
+    )
+    op.create_table(
+        "run_cells",
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("cell_id", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(["cell_id"], ["cells.id"], name=op.f("fk_run_cells_cell_id_cells")),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_run_cells_run_id_runs")),
+        sa.PrimaryKeyConstraint("run_id", "cell_id", name=op.f("pk_run_cells")),
+    )
+    op.create_index(op.f("ix_run_cells_cell_id"), "run_cells", ["cell_id"], unique=False)
 
     for table in APPEND_ONLY:
         for statement in append_only_triggers(table):
