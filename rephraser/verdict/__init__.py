@@ -1,0 +1,24 @@
+"""Is a candidate the same problem? Judged from answer counts alone, by pure functions."""
+
+from rephraser.verdict.bayes_factor import BayesRule, log_bayes_factor, posterior
+from rephraser.verdict.counts import AnswerCounts, count_answers
+from rephraser.verdict.judge import RULES, Judgement, Rule, Verdict, judge, next_look
+from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
+
+__all__ = [
+    "RULES",
+    "AnswerCounts",
+    "BayesRule",
+    "Judgement",
+    "OverlapRule",
+    "Rule",
+    "Verdict",
+    "count_answers",
+    "judge",
+    "log_bayes_factor",
+    "new_top",
+    "next_look",
+    "original_top",
+    "overlap",
+    "posterior",
+]

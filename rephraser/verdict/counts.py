@@ -1,0 +1,101 @@
+"""Answers of a question and of a candidate, counted by answer class."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from evaluator.errors import InputError
+
+
+@dataclass(frozen=True)
+class AnswerCounts:
+    """Counts by answer class of the original question and of a candidate.
+
+    A class is a set of mutually equal answers; both tuples list the same classes in the same order, which has
+    no meaning. The class of the gold answer may have no hits; `gold` is None where it is not known which
+    class is the gold's. Answers from which no result could be parsed belong to no class and are counted
+    apart: a solver cut off at its token limit is no evidence about the problem.
+
+    Raises:
+        InputError: where the tuples differ in length, a count is negative or `gold` is out of range.
+    """
+
+    original: tuple[int, ...]
+    candidate: tuple[int, ...]
+    gold: int | None
+    original_unparsed: int = 0
+    candidate_unparsed: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.original) != len(self.candidate):
+            raise InputError(
+                f"answer counts: {len(self.original)} classes for the original, "
+                f"{len(self.candidate)} for the candidate; give every class on both sides, with 0 where it was not seen"
+            )
+        for name in ("original", "candidate"):
+            counts: tuple[int, ...] = getattr(self, name)
+            unparsed: int = getattr(self, f"{name}_unparsed")
+            if min(counts, default=0) < 0 or unparsed < 0:
+                raise InputError(
+                    f"answer counts: {name} {counts} and unparsed {unparsed} must not be negative"
+                )
+        if self.gold is not None and not 0 <= self.gold < len(self.original):
+            raise InputError(
+                f"answer counts: gold class {self.gold} is not one of {len(self.original)} classes; "
+                "give its index, or None where the gold class is not known"
+            )
+
+    @property
+    def original_total(self) -> int:
+        """Parsed answers to the original."""
+        return sum(self.original)
+
+    @property
+    def candidate_total(self) -> int:
+        """Parsed answers to the candidate."""
+        return sum(self.candidate)
+
+    @property
+    def original_drawn(self) -> int:
+        """All answers drawn for the original, parsed or not."""
+        return self.original_total + self.original_unparsed
+
+    @property
+    def candidate_drawn(self) -> int:
+        """All answers drawn for the candidate, parsed or not."""
+        return self.candidate_total + self.candidate_unparsed
+
+    @property
+    def original_gold(self) -> int:
+        """Answers to the original that are correct; 0 where the gold class is not known."""
+        return 0 if self.gold is None else self.original[self.gold]
+
+    @property
+    def candidate_gold(self) -> int:
+        """Answers to the candidate that are correct; 0 where the gold class is not known."""
+        return 0 if self.gold is None else self.candidate[self.gold]
+
+    def wrong(self) -> list[tuple[int, int]]:
+        """Return (original, candidate) counts of every class but the gold's."""
+        pairs = list(zip(self.original, self.candidate, strict=True))
+        return pairs if self.gold is None else pairs[: self.gold] + pairs[self.gold + 1 :]
+
+
+def count_answers(
+    original: Sequence[Hashable | None], candidate: Sequence[Hashable | None], gold: Hashable | None
+) -> AnswerCounts:
+    """Count answers that carry the label of their class; None is an answer that could not be parsed.
+
+    `gold` is the label of the gold answer's class, seen among the answers or not; None where it is unknown.
+    Classes stand in order of first appearance, the gold's first.
+    """
+    counts_original, counts_candidate = Counter(original), Counter(candidate)
+    labels = dict.fromkeys([gold, *original, *candidate])
+    labels.pop(None, None)
+    return AnswerCounts(
+        original=tuple(counts_original[label] for label in labels),
+        candidate=tuple(counts_candidate[label] for label in labels),
+        gold=None if gold is None else 0,
+        original_unparsed=counts_original[None],
+        candidate_unparsed=counts_candidate[None],
+    )

@@ -1,0 +1,165 @@
+"""From answer counts to a verdict with its reason."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rephraser.verdict.bayes_factor import BayesRule, log_bayes_factor, posterior
+from rephraser.verdict.counts import AnswerCounts
+from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
+
+Rule = OverlapRule | BayesRule
+RULES: dict[str, type[OverlapRule] | type[BayesRule]] = {"overlap": OverlapRule, "bayes": BayesRule}
+DEFAULT_RULE = OverlapRule()
+EVIDENCE = BayesRule()  # the constants of the Bayes factor shown beside an overlap verdict
+
+
+class Verdict(StrEnum):
+    """What the answers say about a candidate."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    UNDECIDED = "undecided"
+    UNVERIFIED = "unverified"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict with the numbers behind it.
+
+    Attributes:
+        verdict: see `judge`.
+        reason: one sentence with the numbers that decided, or those that were missing.
+        overlap: answers in common (O).
+        new_top: the candidate's largest class that is not gold and not seen on the original (M).
+        original_top: the original's largest class (T).
+        log_bayes_factor: in nats, positive for "same problem".
+        posterior: of "same problem", at the prior of the Bayes rule in use (.5 under an overlap rule).
+    """
+
+    verdict: Verdict
+    reason: str
+    overlap: int
+    new_top: int
+    original_top: int
+    log_bayes_factor: float
+    posterior: float
+
+
+def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE) -> Judgement:
+    """Judge from answers whether a candidate asks the same problem as its question.
+
+    OVERLAP accepts where O >= accept_overlap and O > M; it rejects where O = 0, no candidate answer is
+    correct, M >= reject_new and T >= reject_original_top. The Bayes rule accepts and rejects by posterior.
+
+    Undecided is what is left: before the last look it means that more answers are to be drawn, after it that
+    the answers cannot tell. Undecided by both rules, whatever the counts say: fewer candidate answers than
+    the first look asks for; more than `max_unparsed_share` of the answers on a side unparsed. A candidate is
+    never rejected where the gold class is not known, since its new answer may be the correct one. Unverified
+    means that no answers were drawn for one of the sides.
+
+    The function is stateless: it judges the counts it is given, and error rates hold only where it is asked
+    at the rule's looks (see `next_look`).
+    """
+    shared, new, top = overlap(counts), new_top(counts), original_top(counts)
+    bayes = rule if isinstance(rule, BayesRule) else EVIDENCE
+    log_factor = log_bayes_factor(counts, bayes)
+    probability = posterior(log_factor, bayes.prior)
+    verdict, reason = _too_few_answers(counts, rule) or (
+        _by_posterior(counts, rule, probability)
+        if isinstance(rule, BayesRule)
+        else _by_overlap(counts, rule, shared, new, top)
+    )
+    return Judgement(
+        verdict=verdict,
+        reason=reason,
+        overlap=shared,
+        new_top=new,
+        original_top=top,
+        log_bayes_factor=log_factor,
+        posterior=probability,
+    )
+
+
+def next_look(rule: Rule, drawn: int) -> int | None:
+    """Return the number of candidate answers at which to judge next, None after the last look.
+
+    `drawn` counts all answers drawn so far, unparsed ones included.
+    """
+    return next((look for look in rule.looks if look > drawn), None)
+
+
+def _too_few_answers(counts: AnswerCounts, rule: Rule) -> tuple[Verdict, str] | None:
+    sides = (
+        ("original", counts.original_drawn, counts.original_unparsed),
+        ("candidate", counts.candidate_drawn, counts.candidate_unparsed),
+    )
+    for side, drawn, _ in sides:
+        if drawn == 0:
+            return Verdict.UNVERIFIED, f"No answers were drawn for the {side}, so none were compared."
+    if counts.candidate_drawn < rule.looks[0]:
+        return Verdict.UNDECIDED, (
+            f"Only {counts.candidate_drawn} answers to the candidate; the first look is at {rule.looks[0]}."
+        )
+    for side, drawn, unparsed in sides:
+        if unparsed > rule.max_unparsed_share * drawn:
+            return Verdict.UNDECIDED, (
+                f"{unparsed} of {drawn} answers to the {side} could not be parsed; "
+                f"at most {rule.max_unparsed_share:.0%} may fail."
+            )
+    return None
+
+
+def _by_overlap(
+    counts: AnswerCounts, rule: OverlapRule, shared: int, new: int, top: int
+) -> tuple[Verdict, str]:
+    size = counts.candidate_total
+    if shared >= rule.accept_overlap and shared > new:
+        return Verdict.ACCEPTED, (
+            f"{shared} of {size} candidate answers are shared with the original "
+            f"({rule.accept_overlap} needed), more than the {new} of the largest new answer."
+        )
+    if shared >= rule.accept_overlap:
+        return Verdict.UNDECIDED, (
+            f"{shared} of {size} candidate answers are shared with the original, "
+            f"but a new answer was given {new} times."
+        )
+    if shared > 0:
+        return Verdict.UNDECIDED, (
+            f"{shared} of {size} candidate answers are shared with the original: accepting needs "
+            f"{rule.accept_overlap}, rejecting none."
+        )
+    if counts.gold is None:
+        return Verdict.UNDECIDED, (
+            f"No answer is shared, but the gold answer's class is not known: the new answer given "
+            f"{new} times may be the correct one."
+        )
+    if counts.candidate_gold > 0:
+        return Verdict.UNDECIDED, (
+            f"No answer is shared, but {counts.candidate_gold} candidate answers are correct "
+            "where the original was never solved."
+        )
+    if top < rule.reject_original_top:
+        return Verdict.UNDECIDED, (
+            f"No answer is shared, but the original has no stable answer to miss: its most frequent one was "
+            f"given {top} times, rejecting needs {rule.reject_original_top}."
+        )
+    if new < rule.reject_new:
+        return Verdict.UNDECIDED, (
+            f"No answer is shared, but no new answer dominates: the most frequent one was given {new} times, "
+            f"rejecting needs {rule.reject_new}."
+        )
+    return Verdict.REJECTED, (
+        f"None of {size} candidate answers is shared with the original or correct, and a new answer was "
+        f"given {new} times; the original's most frequent answer was given {top} times."
+    )
+
+
+def _by_posterior(counts: AnswerCounts, rule: BayesRule, probability: float) -> tuple[Verdict, str]:
+    said = f"The posterior of the same problem is {probability:.4f}"
+    if probability >= rule.accept:
+        return Verdict.ACCEPTED, f"{said}, at least {rule.accept}."
+    if probability > rule.reject:
+        return Verdict.UNDECIDED, f"{said}, between {rule.reject} and {rule.accept}."
+    if counts.gold is None:
+        return Verdict.UNDECIDED, f"{said}, but the gold answer's class is not known, so nothing is rejected."
+    return Verdict.REJECTED, f"{said}, at most {rule.reject}."

@@ -1,0 +1,96 @@
+"""The OVERLAP rule: answers in common accept, none in common and a new dominant answer rejects."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from typing import Self
+
+from evaluator.errors import InputError
+from rephraser.verdict.counts import AnswerCounts
+
+FEWEST_SHARED = 2  # one answer in common, or one new answer, is an accident and no evidence
+
+
+@dataclass(frozen=True)
+class OverlapRule:
+    """Thresholds of the OVERLAP rule and the sample sizes they were measured for.
+
+    Attributes:
+        accept_overlap: accept from this many shared answers on (and more shared than the largest new class).
+        reject_new: reject needs a new class with this many hits on the candidate.
+        reject_original_top: reject needs a class with this many hits on the original.
+        original_samples: answers drawn once for the original.
+        looks: numbers of candidate answers at which a verdict may fall; looking more often inflates the
+            errors.
+        max_unparsed_share: with a larger share of unparsed answers on either side nothing is decided.
+
+    Raises:
+        InputError: for thresholds that cannot be met or looks that do not increase.
+    """
+
+    accept_overlap: int = 10
+    reject_new: int = 3
+    reject_original_top: int = 5
+    original_samples: int = 32
+    looks: tuple[int, ...] = (12, 16)
+    max_unparsed_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_sampling(self.original_samples, self.looks, self.max_unparsed_share)
+        for name in ("accept_overlap", "reject_new", "reject_original_top"):
+            if getattr(self, name) < 1:
+                raise InputError(f"overlap rule: {name} is {getattr(self, name)}; give at least 1")
+        most = min(self.original_samples, self.looks[-1])
+        if self.accept_overlap > most:
+            raise InputError(
+                f"overlap rule: accept_overlap {self.accept_overlap} can never be reached with "
+                f"{self.original_samples} answers to the original and {self.looks[-1]} to the candidate; "
+                f"give at most {most}, or draw more"
+            )
+
+    @classmethod
+    def scaled(cls, original_samples: int, looks: tuple[int, ...]) -> Self:
+        """Return the rule for other sample sizes, each threshold in proportion to the samples it counts.
+
+        Rounded up, and never under 2. The overlap is bounded by the smaller of the two samples and scales
+        with it. The error rates measured for the default sizes do not carry over to small ones.
+        """
+        base = cls()
+        check_sampling(original_samples, looks, base.max_unparsed_share)
+
+        def scale(threshold: int, samples: int, base_samples: int) -> int:
+            return max(FEWEST_SHARED, ceil(threshold * samples / base_samples))
+
+        last, base_last = looks[-1], base.looks[-1]
+        return cls(
+            accept_overlap=scale(base.accept_overlap, min(original_samples, last), base_last),
+            reject_new=scale(base.reject_new, last, base_last),
+            reject_original_top=scale(base.reject_original_top, original_samples, base.original_samples),
+            original_samples=original_samples,
+            looks=looks,
+        )
+
+
+def check_sampling(original_samples: int, looks: tuple[int, ...], max_unparsed_share: float) -> None:
+    """Raise InputError where sample sizes or looks make no sense; shared by all rules."""
+    if original_samples < 1:
+        raise InputError(f"verdict rule: original_samples is {original_samples}; give at least 1")
+    if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
+        raise InputError(f"verdict rule: looks {looks} must be one or more increasing positive numbers")
+    if not 0 <= max_unparsed_share < 1:
+        raise InputError(f"verdict rule: max_unparsed_share is {max_unparsed_share}; give a share in [0, 1)")
+
+
+def overlap(counts: AnswerCounts) -> int:
+    """Return O, the answers in common: the sum over classes, gold included, of the smaller count."""
+    return sum(map(min, counts.original, counts.candidate))
+
+
+def new_top(counts: AnswerCounts) -> int:
+    """Return M, the size of the candidate's largest class that is not gold and not seen on the original."""
+    return max((candidate for original, candidate in counts.wrong() if original == 0), default=0)
+
+
+def original_top(counts: AnswerCounts) -> int:
+    """Return T, the size of the original's largest class, gold included."""
+    return max(counts.original, default=0)
