@@ -31,7 +31,7 @@ class RunQuestionRow(Base):
 
 
 class BatchRow(Base):
-    """A batch job at a provider. The row is written before the job is submitted, so that none is paid twice."""
+    """A batch job at a provider; its row is written before the job is sent, so that none is paid twice."""
 
     __tablename__ = "batches"
     id: Mapped[str] = mapped_column(primary_key=True)  # our key, also in the job's metadata

@@ -1,0 +1,248 @@
+"""Cells in the database: planned, leased to one process, filled with a raw answer, or failed.
+
+Continuing a run is a query for its empty cells. A cell is leased in one transaction, so two processes never
+send the same request; leases of processes that died are taken back at once on the same machine.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from sqlalchemy import Select, String, Table, bindparam, func, insert, or_, select, update
+from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
+from sqlalchemy.orm import Session
+
+from evaluator.database import utc_now
+from evaluator.runs.leases import LEASE_S, is_dead
+from evaluator.runs.tables import CellBodyRow, CellRow, RunCellRow
+
+EMPTY, FILLED, FAILED = "empty", "filled", "failed"
+_ROWS_PER_STATEMENT = 2000
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """A cell to be made. Two plans with the same key are the same request."""
+
+    scope: str
+    kind: str
+    subject_id: str
+    round: int
+    ordinal: int
+    attempt: int
+    payload: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell as stored."""
+
+    id: int
+    scope: str
+    kind: str
+    subject_id: str
+    round: int
+    ordinal: int
+    attempt: int
+    payload: dict[str, Any]
+    state: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an answer cost: tokens, USD (None: price not known), HTTP requests, seconds."""
+
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    attempts: int
+    latency_s: float
+
+
+_CELL_COLUMNS = (
+    CellRow.id,
+    CellRow.scope,
+    CellRow.kind,
+    CellRow.subject_id,
+    CellRow.round,
+    CellRow.ordinal,
+    CellRow.attempt,
+    CellRow.payload,
+    CellRow.state,
+)
+
+_KEY = ("scope", "kind", "subject_id", "round", "ordinal", "attempt")
+_RUN_CELLS = cast(Table, RunCellRow.__table__)
+_FIND_CELL: Select[Any, int] = select(bindparam("run", type_=String), CellRow.id).where(
+    *(getattr(CellRow, name) == bindparam(f"key_{name}") for name in _KEY)
+)
+
+
+def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
+    """Make the cells that do not exist yet and note that the run needs them all."""
+    for start in range(0, len(plans), _ROWS_PER_STATEMENT):
+        part = plans[start : start + _ROWS_PER_STATEMENT]
+        session.execute(
+            insert_or_ignore(CellRow).on_conflict_do_nothing(),
+            [{**vars(plan), "state": EMPTY} for plan in part],
+        )
+        session.execute(
+            insert_or_ignore(_RUN_CELLS)
+            .from_select(["run_id", "cell_id"], _FIND_CELL, include_defaults=False)
+            .on_conflict_do_nothing(),
+            [{"run": run_id, **{f"key_{name}": getattr(plan, name) for name in _KEY}} for plan in part],
+        )
+
+
+def claim_cells(session: Session, run_id: str, kinds: Iterable[str], *, owner: str, limit: int) -> list[Cell]:
+    """Lease up to `limit` empty cells of the run to `owner`, oldest first. Needs a write transaction."""
+    now = time.time()
+    free = or_(CellRow.lease_owner.is_(None), CellRow.lease_until < now)
+    rows = session.execute(
+        select(*_CELL_COLUMNS)
+        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
+        .where(
+            RunCellRow.run_id == run_id,
+            CellRow.kind.in_(list(kinds)),
+            CellRow.state == EMPTY,
+            CellRow.batch_id.is_(None),
+            free,
+        )
+        .order_by(CellRow.id)
+        .limit(limit)
+    ).all()
+    cells = [Cell(*row) for row in rows]
+    if cells:
+        session.execute(
+            update(CellRow)
+            .where(CellRow.id.in_([cell.id for cell in cells]))
+            .values(lease_owner=owner, lease_until=now + LEASE_S, paid_by=run_id)
+        )
+    return cells
+
+
+def renew_leases(session: Session, owner: str) -> None:
+    """Push the end of all leases of `owner` into the future."""
+    session.execute(
+        update(CellRow)
+        .where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
+        .values(lease_until=time.time() + LEASE_S)
+    )
+
+
+def release_leases(session: Session, owner: str) -> None:
+    """Give back the empty cells of `owner`, as at the end of a run or before the budget is spent."""
+    session.execute(
+        update(CellRow)
+        .where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
+        .values(lease_owner=None, lease_until=None, reserved_usd=None)
+    )
+
+
+def release_dead_leases(session: Session, run_id: str) -> int:
+    """Give back cells leased to processes of this machine that no longer run; return how many."""
+    owners = session.scalars(
+        select(CellRow.lease_owner)
+        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
+        .where(RunCellRow.run_id == run_id, CellRow.state == EMPTY, CellRow.lease_owner.is_not(None))
+        .distinct()
+    ).all()
+    released = 0
+    for owner in owners:
+        if owner is not None and is_dead(owner):
+            count = select(func.count()).where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
+            released += session.scalar(count) or 0
+            release_leases(session, owner)
+    return released
+
+
+def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> None:
+    """Store a raw answer with its receipt. The caller commits before anything is parsed."""
+    session.execute(insert(CellBodyRow).values(cell_id=cell_id, body=body))
+    session.execute(
+        update(CellRow)
+        .where(CellRow.id == cell_id)
+        .values(
+            state=FILLED,
+            error=None,
+            lease_owner=None,
+            lease_until=None,
+            reserved_usd=None,
+            filled_at=utc_now(),
+            **vars(receipt),
+        )
+    )
+
+
+def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost_usd: float | None) -> None:
+    """Note that a request got no answer after all its attempts; a later invocation asks again."""
+    session.execute(
+        update(CellRow)
+        .where(CellRow.id == cell_id)
+        .values(
+            state=FAILED,
+            error=error,
+            attempts=attempts,
+            cost_usd=cost_usd,
+            lease_owner=None,
+            lease_until=None,
+            reserved_usd=None,
+            filled_at=utc_now(),
+        )
+    )
+
+
+def reopen_failed_cells(session: Session, run_id: str) -> int:
+    """Make the run's failed cells empty again, to be asked once more; return how many."""
+    needed = select(RunCellRow.cell_id).where(RunCellRow.run_id == run_id)
+    failed = session.scalars(select(CellRow.id).where(CellRow.id.in_(needed), CellRow.state == FAILED)).all()
+    for start in range(0, len(failed), _ROWS_PER_STATEMENT):
+        part = failed[start : start + _ROWS_PER_STATEMENT]
+        session.execute(update(CellRow).where(CellRow.id.in_(part)).values(state=EMPTY, error=None))
+    return len(failed)
+
+
+def unparsed_cells(session: Session, run_id: str, kind: str) -> list[Cell]:
+    """Return the filled or failed cells of the run whose content has not been looked at, in order of id."""
+    rows = session.execute(
+        select(*_CELL_COLUMNS)
+        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
+        .where(
+            RunCellRow.run_id == run_id,
+            CellRow.kind == kind,
+            CellRow.state != EMPTY,
+            CellRow.outcome.is_(None),
+        )
+        .order_by(CellRow.id)
+    ).all()
+    return [Cell(*row) for row in rows]
+
+
+def read_bodies(session: Session, cell_ids: Sequence[int]) -> dict[int, str]:
+    """Return the raw answers of the cells by id; cells without one are missing."""
+    found: dict[int, str] = {}
+    for start in range(0, len(cell_ids), _ROWS_PER_STATEMENT):
+        part = cell_ids[start : start + _ROWS_PER_STATEMENT]
+        rows = session.execute(
+            select(CellBodyRow.cell_id, CellBodyRow.body).where(CellBodyRow.cell_id.in_(part))
+        ).all()
+        found.update((cell_id, body) for cell_id, body in rows)
+    return found
+
+
+def set_outcome(session: Session, cell_id: int, outcome: str) -> None:
+    """Note what parsing found in a cell, so that it is parsed once."""
+    session.execute(update(CellRow).where(CellRow.id == cell_id).values(outcome=outcome))
+
+
+def count_states(session: Session, run_id: str) -> dict[tuple[str, str], int]:
+    """Return the number of the run's cells by (kind, state)."""
+    rows = session.execute(
+        select(CellRow.kind, CellRow.state, func.count())
+        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
+        .where(RunCellRow.run_id == run_id)
+        .group_by(CellRow.kind, CellRow.state)
+    ).all()
+    return {(kind, state): count for kind, state, count in rows}

@@ -1,0 +1,57 @@
+"""What a run has cost: requests, tokens and USD, by kind and model."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import case, func, select
+from sqlalchemy.orm import Session
+
+from evaluator.runs.cells import EMPTY
+from evaluator.runs.tables import CellRow
+
+
+@dataclass(frozen=True)
+class LedgerLine:
+    """One kind of request to one model. `usd` counts known prices only; `unpriced` says how many had none."""
+
+    kind: str
+    model: str
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+    usd: float
+    unpriced: int
+
+
+def read_ledger(session: Session, run_id: str) -> list[LedgerLine]:
+    """Return what this run paid for; answers reused from other runs are not in it."""
+    unpriced = func.sum(case((CellRow.cost_usd.is_(None), 1), else_=0))
+    rows = session.execute(
+        select(
+            CellRow.kind,
+            func.coalesce(CellRow.model, "-"),
+            func.coalesce(func.sum(CellRow.attempts), 0),
+            func.coalesce(func.sum(CellRow.prompt_tokens), 0),
+            func.coalesce(func.sum(CellRow.completion_tokens), 0),
+            func.coalesce(func.sum(CellRow.cost_usd), 0.0),
+            unpriced,
+        )
+        .where(CellRow.paid_by == run_id, CellRow.state != EMPTY)
+        .group_by(CellRow.kind, CellRow.model)
+        .order_by(CellRow.kind, CellRow.model)
+    ).all()
+    return [LedgerLine(*row) for row in rows]
+
+
+def spent_usd(session: Session, run_id: str) -> float:
+    """Return the USD this run has spent, as far as prices are known."""
+    return sum(line.usd for line in read_ledger(session, run_id))
+
+
+def reserved_usd(session: Session, run_id: str, *, except_owner: str) -> float:
+    """Return the worst-case USD of requests that other processes of this run have in flight."""
+    total = session.scalar(
+        select(func.sum(CellRow.reserved_usd)).where(
+            CellRow.paid_by == run_id, CellRow.state == EMPTY, CellRow.lease_owner != except_owner
+        )
+    )
+    return float(total or 0.0)

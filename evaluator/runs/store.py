@@ -1,0 +1,148 @@
+"""Runs in the database: made once, found by name or id, keyed by everything that shapes their result."""
+
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from evaluator.database import utc_now
+from evaluator.errors import InputError, NotFoundError
+from evaluator.hashing import content_hash, content_id
+from evaluator.runs.tables import RunQuestionRow, RunRow
+
+_PACKAGES = ("tagrpo", "litellm", "math-verify", "latex2sympy2_extended", "sympy", "datasets", "sqlalchemy")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as stored."""
+
+    id: str
+    name: str
+    kind: str
+    spec: dict[str, Any]
+    versions: dict[str, Any]
+    created_at: str
+    finished_at: str | None
+
+
+def check_name(name: str) -> str:
+    """Return `name` where it may name a run, set or tag; raise `InputError` otherwise."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot be a name: use letters, digits, '.', '_' and '-', at most 100, beginning with "
+            "a letter or digit."
+        )
+    return name
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that shape results."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def open_run(
+    session: Session,
+    *,
+    name: str,
+    kind: str,
+    spec: Mapping[str, Any],
+    question_ids: Sequence[str],
+    versions: Mapping[str, Any],
+) -> tuple[Run, bool]:
+    """Return the run with this name, made if there is none, and whether it is new.
+
+    Raises:
+        InputError: a run of this name has other settings; they are listed.
+    """
+    check_name(name)
+    questions_hash = content_hash("questions", list(question_ids))
+    run_id = content_id("run", {"name": name, "kind": kind, "spec": dict(spec), "questions": questions_hash})
+    row = session.scalar(select(RunRow).where(RunRow.name == name))
+    if row is not None:
+        if row.id != run_id:
+            raise InputError(_difference(name, row.spec, spec))
+        return _run(row), False
+    session.execute(
+        insert(RunRow).values(
+            id=run_id,
+            name=name,
+            kind=kind,
+            spec=dict(spec),
+            versions=dict(versions),
+            created_at=utc_now(),
+        )
+    )
+    session.execute(
+        insert(RunQuestionRow),
+        [
+            {"run_id": run_id, "position": position, "question_id": question_id}
+            for position, question_id in enumerate(question_ids)
+        ],
+    )
+    return find_run(session, name), True
+
+
+def find_run(session: Session, reference: str) -> Run:
+    """Return the run with this name or id (or an unambiguous beginning of the id)."""
+    row = session.scalar(select(RunRow).where(RunRow.name == reference))
+    if row is None:
+        by_id = select(RunRow).where(RunRow.id.startswith(reference, autoescape=True))
+        rows = session.scalars(by_id).all()
+        if len(rows) != 1:
+            names = ", ".join(session.scalars(select(RunRow.name).order_by(RunRow.created_at)).all())
+            raise NotFoundError(f"there is no run {reference!r}, only: {names or 'none yet'}.")
+        row = rows[0]
+    return _run(row)
+
+
+def list_runs(session: Session) -> list[Run]:
+    """Return all runs, oldest first."""
+    return [_run(row) for row in session.scalars(select(RunRow).order_by(RunRow.created_at, RunRow.id))]
+
+
+def run_question_ids(session: Session, run_id: str) -> list[str]:
+    """Return the ids of the run's questions in order."""
+    return list(
+        session.scalars(
+            select(RunQuestionRow.question_id)
+            .where(RunQuestionRow.run_id == run_id)
+            .order_by(RunQuestionRow.position)
+        )
+    )
+
+
+def finish_run(session: Session, run_id: str, *, finished: bool) -> None:
+    """Note when the run was done, or that it is open again."""
+    session.execute(
+        update(RunRow).where(RunRow.id == run_id).values(finished_at=utc_now() if finished else None)
+    )
+
+
+def _run(row: RunRow) -> Run:
+    return Run(row.id, row.name, row.kind, row.spec, row.versions, row.created_at, row.finished_at)
+
+
+def _difference(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    changed = [
+        f"{key} ({old.get(key)!r} there, {new.get(key)!r} now)"
+        for key in sorted(set(old) | set(new))
+        if old.get(key) != new.get(key)
+    ]
+    what = "; ".join(changed) or "its questions"
+    return (
+        f"run {name!r} exists with other settings: {what}. Give this one another --name, or repeat the "
+        "settings of the first to continue it."
+    )

@@ -1,0 +1,71 @@
+"""Strategies: the versioned, hashed instructions that make a candidate out of a question."""
+
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from evaluator.errors import InputError
+from evaluator.hashing import content_hash
+
+SHIPPED = ("perspectives", "paraphrase", "rename", "format")
+_HEADER_KEYS = {"version", "summary", "renames_variables"}
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """An instruction. `hash` covers the text and the flag, so that a changed prompt is another strategy."""
+
+    name: str
+    version: str
+    summary: str
+    text: str
+    renames_variables: bool
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over text and flag, 16 hex digits."""
+        return content_hash("strategy", {"text": self.text, "renames": self.renames_variables})[:16]
+
+
+def load_strategy(reference: str) -> Strategy:
+    """Return a shipped strategy by name, or one from a text file by path.
+
+    A file is the instruction itself. It may begin with a header (`version: 2`, `summary: ...`,
+    `renames_variables: yes`) that ends with a line `---`.
+
+    Raises:
+        InputError: no such strategy or file, an empty file, broken UTF-8, an unknown header key.
+    """
+    if reference in SHIPPED:
+        text = resources.files("rephraser").joinpath("prompts", f"{reference}.md").read_text(encoding="utf-8")
+        return _parse(reference, text, place=reference)
+    path = Path(reference)
+    if not path.is_file():
+        raise InputError(
+            f"{reference!r} is neither a shipped strategy ({', '.join(SHIPPED)}) nor a file with an instruction."
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 at byte {error.start}; save the instruction as UTF-8.") from error
+    return _parse(path.stem, text, place=str(path))
+
+
+def _parse(name: str, text: str, *, place: str) -> Strategy:
+    header: dict[str, str] = {}
+    head, separator, body = text.partition("\n---\n")
+    if separator and all(line.partition(":")[0].strip() in _HEADER_KEYS for line in head.splitlines() if line):
+        for line in filter(None, head.splitlines()):
+            key, _, value = line.partition(":")
+            header[key.strip()] = value.strip()
+    else:
+        body = text
+    if not body.strip():
+        raise InputError(f"{place}: the instruction is empty.")
+    return Strategy(
+        name=name,
+        version=header.get("version", "1"),
+        summary=header.get("summary", "an instruction of your own"),
+        text=body.strip(),
+        renames_variables=header.get("renames_variables", "no").lower() in {"yes", "true", "1"},
+    )
