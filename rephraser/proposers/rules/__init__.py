@@ -64,7 +64,14 @@ def _drafts(sentences: list[Sentence], at: int, masked: Masked, rng: random.Rand
         )
         for placed, more in _placed(ask, form, masked, rng):
             yield from _laid_out(sentences, at, placed, rules | more, masked, rng)
-        if ask.place == "none" and not ask.prefix and at > 0 and sentences[at - 1].kind == "fact":
+        colon = any(":" in s.text for s in sentences[:at])  # "as follows: A. B." is one fact in pieces
+        if (
+            ask.place == "none"
+            and not ask.prefix
+            and at > 0
+            and sentences[at - 1].kind == "fact"
+            and not colon
+        ):
             yield from _with_fact(sentences, at, form, rules, masked)
 
 
@@ -82,7 +89,7 @@ def _placed(ask: Ask, form: Form, masked: Masked, rng: random.Random) -> Iterato
         yield _sentence(front, form), frozenset({"condition_first"})
         return
     yield _sentence(front, form), frozenset()
-    if conditions.movable_to_back(core, ask.condition):
+    if conditions.movable_to_back(core, ask.condition, question=form.is_question):
         yield _sentence(back, form), frozenset({"condition_last"})
     if len(relations) == 2:
         swapped = f"{ask.keyword} {relations[1]} and {relations[0]}, {core}"
@@ -131,7 +138,7 @@ def _with_fact(
     if found and not re.search(r"\b(?:if|when|given)\b", form.text):
         condition, rule = found
         yield merged(f"if {condition}, {form.text}", rule)
-        if conditions.movable_to_back(form.text, condition):
+        if conditions.movable_to_back(form.text, condition, question=form.is_question):
             yield merged(f"{form.text} if {condition}", rule)
 
 

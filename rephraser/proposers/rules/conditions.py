@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rephraser.proposers.rules.mask import BLOCK, FORMULA, INLINE, Masked
+from rephraser.proposers.rules.mask import BLOCK, DISPLAY, FORMULA, INLINE, Masked
 
 _CORE = (
-    r"(?:what (?:is|are|was)|how many|in how many|for (?:what|which|how many)|find|compute|determine|calculate|"
-    r"evaluate|simplify|express|expand|factor|solve|write)\b"
+    r"(?:what (?:is|are|was)|how many|in how many|for (?:what|which|how many)|find|compute|determine|"
+    r"calculate|evaluate|simplify|express|expand|factor|solve|write)\b"
 )
 _LEAD = re.compile(rf"(.+?), (?:then )?({_CORE}.+)", re.I)
 _KEYWORD = re.compile(r"(if|when|given that|assuming that|assuming|suppose that|suppose) (.+)", re.I)
@@ -109,11 +109,13 @@ def movable_to_front(core: str, condition: str) -> bool:
     )
 
 
-def movable_to_back(core: str, condition: str) -> bool:
+def movable_to_back(core: str, condition: str, *, question: bool) -> bool:
     """Whether "if condition, core" also reads "core if condition", with no word pointing at what follows."""
     return (
         not _ANAPHOR.search(core)
-        and not re.search(r"\b(?:if|when|given|where|for which|assuming|express|terms of)\b|: ", core)
+        and not re.search(r"\b(?:if|when|given|where|for which|assuming|express|terms of)\b|: |, ", core)
+        and re.search(FORMULA, core) is not None
+        and not (question and re.search(rf"[{DISPLAY}]$", condition))
         and not _INTRODUCED.search(condition)
         and not _shares_definite(core, condition)
         and not re.search(rf"[{BLOCK};:]|\bthen\b|\bbut\b", condition)
@@ -136,7 +138,7 @@ def fact_as_condition(fact: str, core: str, masked: Masked) -> tuple[str, str] |
         return None
     if re.match(_SUPPOSED, text):
         said = as_statement(text, masked)
-        if said is None or not re.match(rf"{FORMULA}|the |an? |we ", said):
+        if said is None or not re.match(rf"{FORMULA}|the |an? |we ", said) or _names_only(core, text, masked):
             return None
         return said, "let_to_if" if text.startswith("Let") else "suppose_to_if"
     if not re.match(rf"(?:The|An?) [a-z]|[{INLINE}] ", text) or _ANAPHOR.search(text):
@@ -180,17 +182,24 @@ def as_where(fact: str, core: str, masked: Masked) -> str | None:
     if (
         _ANAPHOR.search(let[2])
         or _shares_definite(core, let[2])
+        or _names_only(core, fact, masked)
         or (be := _be(let[1], let[2], masked)) is None
     ):
         return None
     return f"{let[1].strip()} {be} {let[2]}"
 
 
+def _names_only(core: str, fact: str, masked: Masked) -> bool:
+    """Whether the core only asks for what the fact names ("Let N be A. Find N.")."""
+    asked, named = re.findall(FORMULA, core), re.match(rf"Let ({FORMULA})", fact)
+    return named is not None and len(asked) == 1 and masked.formula(asked[0]) == masked.formula(named[1])
+
+
 def _be(names: str, what: str, masked: Masked) -> str | None:
     chars = re.findall(FORMULA, names)
     inside = masked.formula(chars[0]).strip()
     many = len(chars) > 1 or ("," in inside and not re.search(r"[(\[{]", inside))
-    if re.search(r"\blet\b", what):
+    if re.search(r"\blet\b", what) or (many and len(chars) == 1 and re.match(r"an? ", what)):
         return None
     if re.match(r"(?:an?|the) ", what):
         return "are" if many else "is"

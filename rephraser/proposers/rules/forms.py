@@ -19,8 +19,8 @@ class Form:
 
 
 _COMPOUND = re.compile(
-    r"\b(?:and|then|or|by) (?:then )?(?:find|determine|compute|express(?:ing)?|give|giving|writ(?:e|ing)|enter|"
-    r"simplify|round|explain|state|what|how|which)\b|\bso that\b|[?;:]|\bwhat\b|\bhow (?:many|much)\b"
+    r"\b(?:and|then|or|by) (?:then )?(?:find|determine|compute|express(?:ing)?|give|giving|writ(?:e|ing)|"
+    r"enter|simplify|round|explain|state|what|how|which)\b|\bso that\b|[?;:]|\bwhat\b|\bhow (?:many|much)\b"
     r"|, (?:express|giv|writ|round|simplif|if possible)"
 )
 _STOP = re.compile(
@@ -34,13 +34,13 @@ _FINITE = re.compile(
     r" (are|have|satisfy|contain|divide|lie|can be|do not|cannot be|could be|will be|must be|differ|appear|"
     r"leave|make|belong|consist|begin|end|start|remain) "
 )
-_ONE_SUBJECT = rf"(?:[{INLINE}]|(?:the|a|an)(?: [a-z-]+){{1,3}}(?: {FORMULA})?|[A-Z][a-z]+(?: {FORMULA})?)"
+_SUBJECT = rf"(?:[{INLINE}]|the (?:(?!of |and |in |on )[a-z-]+ ){{1,3}}{FORMULA})"
 _WHO = r"(?:he|she|it|they|you|we|I|[A-Z][a-z]+)"
 _VALUE_OF = re.compile(r"[,=<>]|\\begin|\\mathbf|\\overrightarrow|\\vec|\\in\b|\\text\{proj")
 
 
 def forms(core: str, masked: Masked) -> list[Form]:
-    """All forms that ask what `core` asks (lower case start, no end mark), the given one first; [] if unknown."""
+    """All forms that ask what `core` asks (lower case, no end mark), the given one first; [] if unknown."""
     for pattern, build in _BUILDERS:
         if match := pattern.fullmatch(core):
             return build(match, masked)
@@ -184,7 +184,11 @@ def _how_many(match: re.Match[str], masked: Masked) -> list[Form]:
     plain = [own, Form(f"determine how many {rest}", "imperative", False)]
     if number or finite.start() == 0 or not re.search(rf"s(?: {FORMULA})?$", rest[: finite.start()]):
         return plain
-    return [own, *_count(f"{rest[: finite.start()]} that{rest[finite.start() :]}")]
+    noun, said = rest[: finite.start()], rest[finite.start() :]
+    place = re.match(
+        r" are (?=(?:in|between|on|at) )", said
+    )  # "numbers between", not "numbers that are between"
+    return [own, *_count(f"{noun} {said[place.end() :]}" if place else f"{noun} that{said}")]
 
 
 def _count(counted: str) -> list[Form]:
@@ -203,7 +207,7 @@ def _ways(match: re.Match[str], masked: Masked) -> list[Form]:
 def _for_what(match: re.Match[str], masked: Masked) -> list[Form]:
     which, verb, subject, rest = match[1], match[2], match[3], match[4]
     own = Form(match[0], "for what", True)
-    if _COMPOUND.search(rest) or re.search(r"\bwhich\b", rest):
+    if _COMPOUND.search(rest) or re.search(r"\bwhich\b", rest) or re.search(r"\bof the(?:se)?\b", which):
         return []
     if verb in ("does", "do"):
         if not (have := re.fullmatch(r"(have|equal|satisfy|divide|represent)( .+)", rest)):
@@ -255,11 +259,6 @@ def _solve(match: re.Match[str], masked: Masked) -> list[Form]:
     return [own, Form(f"solve {match[2]} for {match[1]}", "imperative", False)]
 
 
-def _solve_swapped(match: re.Match[str], masked: Masked) -> list[Form]:
-    own = Form(match[0], "solve", False)
-    return [own, Form(f"solve for {match[2]}: {match[1]}", "imperative", False)]
-
-
 _Build = Callable[[re.Match[str], Masked], list[Form]]
 _BUILDERS: list[tuple[re.Pattern[str], _Build]] = [
     (re.compile(r"what (is|are|was) (.+)"), _what),
@@ -274,7 +273,6 @@ _BUILDERS: list[tuple[re.Pattern[str], _Build]] = [
         _named_result,
     ),
     (re.compile(rf"solve for ({FORMULA}): (?:the [a-z]+ )?({FORMULA})"), _solve),
-    (re.compile(rf"solve ((?:the [a-z]+ )?[{INLINE}]) for ([{INLINE}])"), _solve_swapped),
     (
         re.compile(
             r"(in )?how many ((?:\w+ )?ways) can (.+?) "
@@ -285,7 +283,7 @@ _BUILDERS: list[tuple[re.Pattern[str], _Build]] = [
     (
         re.compile(
             rf"for ((?:what|which|how many) (?:[a-z-]+ ){{0,4}}(?:{FORMULA}|\w+)) "
-            rf"(is|are|does|do|will|can) ({_ONE_SUBJECT}) (.+)"
+            rf"(is|are|does|do|will|can) ({_SUBJECT}) (.+)"
         ),
         _for_what,
     ),

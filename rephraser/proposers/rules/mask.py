@@ -92,21 +92,26 @@ def mask(question: str) -> Masked | None:
 def unmask(text: str, masked: Masked, *, respell: bool = False) -> str:
     """Put the hidden pieces back; `respell` writes LaTeX that renders the same in another spelling."""
 
+    def lines(match: re.Match[str]) -> str:
+        char = match[2]
+        if char not in masked.own_line:
+            return match[0]
+        return ("\n" if match[1] else "") + char + match[3] + ("\n" if match[4] else "")
+
     def show(match: re.Match[str]) -> str:
-        before, char, tail, after = match[1], match[2], match[3], match[4]
+        char, tail = match[1], match[2]
         raw = masked.pieces[char]
         block = raw.startswith(("[asy]", "\\begin"))
         if respell and not block:
             raw = respelled(raw)
         if raw.startswith(("\\[", "$$")):
             raw, tail = raw[:-2] + tail + raw[-2:], ""
-        if char in masked.own_line:
-            before, after = "\n" if before else "", "\n" if after else ""
-        return before + raw + tail + after
+        return raw + tail
 
-    text = re.sub(r"( ?)([\ue000-\uf8fe])([.,;?]?)( ?)", show, text)
+    text = re.sub(r"( ?)([\ue000-\uf8fe])([.,;?]?)( ?)", lines, text)
     text = re.sub(rf"[ \n]*{BREAK}[ \n]*", "\n\n", text)
-    return re.sub(r" *\n *", "\n", text).strip()
+    text = re.sub(r" *\n *", "\n", text).strip()
+    return re.sub(r"([\ue000-\uf8fe])([.,;?]?)", show, text)
 
 
 def respelled(formula: str) -> str:
