@@ -34,27 +34,31 @@ def load_strategy(reference: str) -> Strategy:
     `renames_variables: yes`) that ends with a line `---`.
 
     Raises:
-        InputError: no such strategy or file, an empty file, broken UTF-8, an unknown header key.
+        InputError: no such strategy or file, an empty file, broken UTF-8.
     """
     if reference in SHIPPED:
-        text = resources.files("rephraser").joinpath("prompts", f"{reference}.md").read_text(encoding="utf-8")
-        return _parse(reference, text, place=reference)
+        shipped = resources.files("rephraser").joinpath("prompts", f"{reference}.md")
+        return _parse(reference, shipped.read_text(encoding="utf-8"), place=reference)
     path = Path(reference)
     if not path.is_file():
         raise InputError(
-            f"{reference!r} is neither a shipped strategy ({', '.join(SHIPPED)}) nor a file with an instruction."
+            f"{reference!r} is neither a shipped strategy ({', '.join(SHIPPED)}) nor a file that holds one."
         )
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 at byte {error.start}; save the instruction as UTF-8.") from error
+        raise InputError(
+            f"{path}: not UTF-8 at byte {error.start}; save the instruction as UTF-8."
+        ) from error
     return _parse(path.stem, text, place=str(path))
 
 
 def _parse(name: str, text: str, *, place: str) -> Strategy:
     header: dict[str, str] = {}
     head, separator, body = text.partition("\n---\n")
-    if separator and all(line.partition(":")[0].strip() in _HEADER_KEYS for line in head.splitlines() if line):
+    if separator and all(
+        line.partition(":")[0].strip() in _HEADER_KEYS for line in head.splitlines() if line
+    ):
         for line in filter(None, head.splitlines()):
             key, _, value = line.partition(":")
             header[key.strip()] = value.strip()

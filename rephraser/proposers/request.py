@@ -14,6 +14,17 @@ RESPONSE_SCHEMA: dict[str, Any] = {
 
 REQUEST_VERSION = "1"
 
+_ONE = "Write one rewrite of the problem below."
+_MANY = (
+    "Write {count} rewrites of the problem below that differ from each other in wording, format and order of "
+    "information."
+)
+_JSON = (
+    'Answer with a JSON object {{"rephrasings": [...]}} that holds {strings} and nothing else. Inside JSON every '
+    'backslash of LaTeX is written twice, as in "\\\\frac".'
+)
+_TAGS = "Put each rewrite between the tags <rephrasing> and </rephrasing> and write nothing outside the tags."
+
 
 def build_messages(
     strategy: Strategy, question: str, count: int, *, avoid: Sequence[str] = (), structured: bool
@@ -24,25 +35,14 @@ def build_messages(
     in JSON (`RESPONSE_SCHEMA`); without, in tags, which need no escaping of LaTeX's backslashes.
     """
     many = count > 1
-    lines = [
-        f"Write {count} rewrites of the problem below that differ from each other in wording, format and order "
-        "of information."
-        if many
-        else "Write one rewrite of the problem below."
-    ]
+    lines = [_MANY.format(count=count) if many else _ONE]
     if avoid:
-        lines.append("They must also differ clearly from these:" if many else "It must differ clearly from these:")
+        lines.append("Keep clearly away from these earlier rewrites:")
         lines += [f"<earlier>\n{text}\n</earlier>" for text in avoid]
     if structured:
-        lines.append(
-            'Answer with a JSON object {"rephrasings": [...]} that holds '
-            f"{'exactly ' + str(count) + ' strings' if many else 'exactly one string'} and nothing else. Inside "
-            'JSON every backslash of LaTeX is written twice, as in "\\\\frac".'
-        )
+        lines.append(_JSON.format(strings=f"exactly {count} strings" if many else "exactly one string"))
     else:
-        lines.append(
-            "Put each rewrite between the tags <rephrasing> and </rephrasing> and write nothing outside the tags."
-        )
+        lines.append(_TAGS)
     lines.append(f"<problem>\n{question}\n</problem>")
     return (
         {"role": "system", "content": strategy.text},

@@ -1,0 +1,151 @@
+"""Reading candidates out of real-looking answers of language models."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rephraser.proposers.latex_json import double_latex_backslashes
+from rephraser.proposers.parsing import Outcome, parse_candidates
+
+QUESTION = r"If $x + 2 = 5$, what is the value of $\frac{x}{3}$?"
+ONE = r"Find the value of $\frac{x}{3}$ when $x + 2 = 5$."
+TWO = r"Given that $x + 2 = 5$, determine $\frac{x}{3}$."
+
+
+def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[str, ...], Outcome]:
+    parsed = parse_candidates(text, question=QUESTION, count=count, truncated=truncated)
+    return parsed.candidates, parsed.outcome
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ONE,
+        f"Rephrasing: {ONE}",
+        f"**Rephrased question:** {ONE}",
+        f"Rephrasing it: {ONE}",
+        f"Sure! Here is the rephrased question:\n\n{ONE}",
+        f"```\n{ONE}\n```",
+        f"```text\n{ONE}\n```",
+        f'"{ONE}"',
+        f"<rephrasing>\n{ONE}\n</rephrasing>",
+        f"<think>\nThe user wants {QUESTION}\n</think>\n\n{ONE}",
+        json.dumps({"rephrasings": [ONE]}),
+        json.dumps([ONE]),
+        json.dumps({"rephrased_question": ONE}),
+        json.dumps({"rephrasings": [{"text": ONE}]}),
+        "Here you go:\n```json\n" + json.dumps({"rephrasings": [ONE]}, indent=2) + "\n```\nHope this helps!",
+        '{"rephrasings": ["' + ONE + '"]}',  # LaTeX with single backslashes
+        f"{ONE}\n",
+    ],
+)
+def test_one_candidate_however_it_is_wrapped(text: str) -> None:
+    assert parse(text) == ((ONE,), Outcome.OK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"rephrasings": [ONE, TWO]}),
+        f"<rephrasing>{ONE}</rephrasing>\n<rephrasing>{TWO}</rephrasing>",
+        f"1. {ONE}\n2. {TWO}",
+        f"1) {ONE}\n\n2) {TWO}",
+        f"Here are two rewrites:\n\n1. {ONE}\n2. {TWO}",
+        f"Rephrasing 1: {ONE}\n\nRephrasing 2: {TWO}",
+        f"**Version 1:** {ONE}\n\n**Version 2:** {TWO}",
+        f"{ONE}\n\n{TWO}",
+        f"{ONE}\n\n---\n\n{TWO}",
+        json.dumps(
+            {"rephrasings": [QUESTION, ONE, ONE + " ", TWO]}
+        ),  # the echo and the repetition do not count
+    ],
+)
+def test_several_candidates(text: str) -> None:
+    assert parse(text, 2) == ((ONE, TWO), Outcome.OK)
+
+
+def test_surplus_is_cut_to_what_was_asked() -> None:
+    assert parse(json.dumps({"rephrasings": [ONE, TWO]}), 1) == ((ONE,), Outcome.OK)
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("", Outcome.EMPTY),
+        (" \n ", Outcome.EMPTY),
+        ("<think>so</think>\n", Outcome.EMPTY),
+        ("I'm sorry, but I can't help with that.", Outcome.REFUSED),
+        ("I cannot rephrase this question.", Outcome.REFUSED),
+        ("As an AI language model, I must not.", Outcome.REFUSED),
+        (QUESTION, Outcome.ECHOED),
+        (QUESTION.replace(" ", "  ") + "\n", Outcome.ECHOED),
+        (f"Write one rewrite of the problem below.\n\n<problem>\n{QUESTION}\n</problem>", Outcome.ECHOED),
+        ("{}", Outcome.MALFORMED),
+        ('{"rephrasings": []}', Outcome.MALFORMED),
+    ],
+)
+def test_unusable_answers_are_named(text: str, outcome: Outcome) -> None:
+    assert parse(text) == ((), outcome)
+
+
+def test_fewer_than_asked_is_partial() -> None:
+    assert parse(json.dumps({"rephrasings": [ONE]}), 2) == ((ONE,), Outcome.PARTIAL)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"rephrasings": [' + json.dumps(ONE) + ', "Given that $x + 2 =',
+        f"<rephrasing>{ONE}</rephrasing>\n<rephrasing>Given that",
+        f"1. {ONE}\n2. Given that",
+    ],
+)
+def test_truncated_answers_keep_what_is_whole(text: str) -> None:
+    assert parse(text, 2, truncated=True) == ((ONE,), Outcome.TRUNCATED)
+
+
+def test_a_truncated_single_candidate_is_not_used() -> None:
+    assert parse("Find the value of $x$ wh", truncated=True) == ((), Outcome.TRUNCATED)
+    assert parse("<think>\nLet me", truncated=True) == ((), Outcome.TRUNCATED)
+
+
+def test_a_question_that_is_a_list_of_facts_stays_whole() -> None:
+    listed = "Consider these facts.\n1. Ann has $3$ pens.\n2. Bob has $4$ pens.\nHow many pens are there?"
+    assert parse(listed) == ((listed,), Outcome.OK)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r'"$\frac12$ \times \beta \nu \rho \theta"', r"$\frac12$ \times \beta \nu \rho \theta"),
+        (r'"first\nSecond \\frac{1}{2}"', "first\nSecond \\frac{1}{2}"),
+        (r'"a\tb \u00e9 \"x\" \{1\} \, \% \$5"', 'a\tb é "x" \\{1\\} \\, \\% \\$5'),
+        (r'"\underline{x} \upsilon"', r"\underline{x} \upsilon"),
+    ],
+)
+def test_latex_survives_json(written: str, read: str) -> None:
+    assert json.loads(double_latex_backslashes(written), strict=False) == read
+
+
+@given(st.text(max_size=300), st.integers(1, 4), st.booleans())
+def test_no_text_breaks_the_parser(text: str, count: int, truncated: bool) -> None:
+    candidates, outcome = parse(text, count, truncated=truncated)
+    assert len(candidates) <= count
+    assert (outcome is Outcome.OK) == (len(candidates) == count)
+    assert all(candidate.strip() for candidate in candidates)
+
+
+@given(
+    st.lists(
+        st.text(
+            alphabet=st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=12, max_size=60
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_well_formed_json_is_read_back(texts: list[str]) -> None:
+    document = json.dumps({"rephrasings": texts})
+    assert json.loads(double_latex_backslashes(document)) == {"rephrasings": texts}
