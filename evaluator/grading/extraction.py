@@ -1,0 +1,109 @@
+r"""Finds the final answer in a response. Pure and linear in the length of the text.
+
+The last `\boxed{...}` wins; without one, the last of "final answer is ...", "answer: ...", "A: ...",
+"#### ...". A response with none of these has no answer: guessing a number from prose would grade
+"I checked 1331 and 1728" as an answer.
+"""
+
+import re
+
+_BOX_TOKEN = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])|\\.|[{}]", re.DOTALL)
+_BARE_BOX = re.compile(r"[ \t]{0,20}([^\s${}\\]{1,200}|\\[A-Za-z]{1,30}(?:\{[^{}]{0,200}\}){1,2})")
+_MARKER = re.compile(
+    r"(?:^|(?<=\n))[ \t>*#_-]{0,20}####[ \t]?"
+    r"|(?:^|(?<=\n))[ \t]{0,20}A:"
+    r"|\bfinal[ \t]answer(?:[ \t][^\n.:$]{0,60}?)?(?:[ \t]is\b|[ \t]?:)"
+    r"|\b(?:the|my|our)[ \t]answer(?:[ \t][^\n.:$]{0,60}?)?[ \t]is\b"
+    r"|\banswer(?:\*\*)?[ \t]?:"
+    r"|\bfinal[ \t]answer\b(?=[*_#]{0,4}[ \t]{0,4}\n)",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[^\s.])\.(?=\s|$)")
+_MATH = re.compile(r"\$\$?([^$]+)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_LIST_GLUE = re.compile(r"\s*(?:,|;|,?\s*\b(?:and|or)\b)\s*", re.IGNORECASE)
+_LONGEST_TAIL = 2_000
+
+
+def last_boxed(text: str) -> str | None:
+    r"""The content of the last complete `\boxed{...}` or `\fbox{...}`, or of a bare `\boxed 5`.
+
+    Braces are balanced; escaped braces (`\{`) do not count. Returns "" for an empty box and None when
+    there is none. A box that is never closed (a response cut off) is passed over. Of nested boxes the
+    inner one counts, since it starts last.
+    """
+    if "boxed" not in text and "fbox" not in text:
+        return None
+    open_braces: list[int] = []
+    boxes: dict[int, int] = {}  # position of an opening brace -> start of its \boxed
+    best_start, best = -1, None
+    for match in _BOX_TOKEN.finditer(text):
+        token = match.group()
+        if token == "{":
+            open_braces.append(match.start())
+        elif token == "}":
+            if open_braces:
+                opening = open_braces.pop()
+                start = boxes.get(opening, -1)
+                if start > best_start:
+                    best_start, best = start, text[opening + 1 : match.start()].strip()
+        elif len(token) > 2:
+            opening = match.end()
+            while opening < len(text) and opening < match.end() + 20 and text[opening].isspace():
+                opening += 1
+            if text[opening : opening + 1] == "{":
+                boxes[opening] = match.start()
+            elif bare := _BARE_BOX.match(text, match.end()):
+                best_start, best = match.start(), bare.group(1).rstrip(".,;")
+    return best
+
+
+def extract_answer(response: str) -> str | None:
+    r"""The final answer of a response, or None when it gives none.
+
+    >>> extract_answer(r"so we get \boxed{\frac{1}{2}}")
+    '\\frac{1}{2}'
+    >>> extract_answer("3 + 4 = 7\nA: 7")
+    '7'
+    """
+    boxed = last_boxed(response)
+    if boxed is not None:
+        return boxed
+    last = None
+    for match in _MARKER.finditer(response):
+        last = match
+    if last is None:
+        return None
+    tail = _first_line(response[last.end() : last.end() + _LONGEST_TAIL])
+    return _clean(tail) or None
+
+
+def _first_line(tail: str) -> str:
+    tail = tail.lstrip(" \t\r\n*_:#>-" if tail.lstrip(" \t*_:#>").startswith("\n") else " \t*_:")
+    if tail.startswith(("$$", "\\[")):
+        closing = tail.find("$$" if tail.startswith("$$") else "\\]", 2)
+        if closing > 0:
+            return tail[2:closing]
+    return tail.split("\n", 1)[0]
+
+
+def _clean(line: str) -> str:
+    line = line.strip()
+    if end := _SENTENCE_END.search(line):
+        line = line[: end.start()]
+    line = line.strip().strip("*_`").strip()
+    chunks = [next(group for group in found.groups() if group is not None) for found in _MATH.finditer(line)]
+    if chunks:
+        between = _MATH.split(line)[:: _MATH.groups + 1]
+        # "$2$ and $3$" is one answer with two parts; "$x = 3$ after dividing by $2$" is the first part.
+        if len(chunks) > 1 and all(_LIST_GLUE.fullmatch(part) for part in between[1:-1]):
+            return ", ".join(chunk.strip() for chunk in chunks)
+        if not between[0].strip():
+            rest = between[1].strip() if len(chunks) == 1 else ""
+            return (
+                f"{chunks[0].strip()} {rest}".strip()
+                if re.fullmatch(r"[\w%]{1,20}", rest)
+                else chunks[0].strip()
+            )
+        if re.fullmatch(r"[A-Za-z][\w ,'()]*", between[0].strip()) and len(chunks) == 1:
+            return chunks[0].strip()
+    return line.strip().rstrip(".,;").strip()

@@ -1,0 +1,276 @@
+r"""One spelling for answers that render alike, exact numbers and units. Pure text, no sympy.
+
+Everything here may only join spellings of the same answer: `\dfrac12` and `\frac{1}{2}`, `1{,}000` and
+`1000`, `5 \text{ cm}` and `5`. What would need algebra is left to `evaluator.grading.symbolic`.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+LONGEST_ANSWER = 2_000
+"""Answers with more characters than this (after joining white space) are not read."""
+
+_CHARACTERS = str.maketrans(
+    {
+        "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ",
+        "÷": "/", "°": r"^\circ ", "π": r"\pi ", "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ",
+        "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "±": r"\pm ", "√": r"\sqrt ", "θ": r"\theta ",
+        "²": "^2", "³": "^3", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}",
+        "⟨": r"\langle ", "⟩": r"\rangle ", "∅": r"\emptyset ",
+        "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200b": "", "\ufeff": "", "，": ",", "％": "%",
+    }
+)  # fmt: skip
+_COMMANDS = {
+    "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "leq": "le", "leqslant": "le", "geq": "ge",
+    "geqslant": "ge", "neq": "ne", "lbrace": "{", "rbrace": "}", "lbrack": "[", "rbrack": "]",
+    "varnothing": "emptyset", "infin": "infty", "lt": "<", "gt": ">", "land": "wedge", "mid": "|",
+    "textbf": "text", "textit": "text", "textrm": "text", "textnormal": "text", "textsf": "text",
+    "texttt": "text", "emph": "text", "mbox": "text", "hbox": "text", "mathrm": "text", "mathbf": "text",
+    "mathit": "text", "mathsf": "text", "mathtt": "text", "boldsymbol": "text", "bm": "text",
+    "operatorname": "text", "dots": "ldots", "cdots": "ldots",
+}  # fmt: skip
+_DROPPED = frozenset((
+    "left", "right", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr",
+    "Biggl", "Biggr", "middle", "displaystyle", "textstyle", "scriptstyle", "limits", "rm", "bf",
+    "it", "mathstrut", "strut", "nolimits",
+))  # fmt: skip
+_SPACES = frozenset(["quad", "qquad", "enspace", "thinspace", "hspace", "space"])
+_COMMAND = re.compile(r"\\([A-Za-z]+) ?")
+_PHANTOM = re.compile(r"\\[hv]?phantom ?(?:\{[^{}]{0,50}\}|[^\\{}])")
+_MARKDOWN = re.compile(r"(\*\*|__|`|\*)(.+)\1", re.DOTALL)
+_TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
+_FRAC_SHORT = re.compile(r"\\frac ?(?:(\d)|\{([^{}]*)\}) ?(?:(\d)|\{([^{}]*)\})")
+_SQRT_SHORT = re.compile(r"\\sqrt ?([A-Za-z0-9])")
+_SINGLE_BRACES = re.compile(r"([\^_]) ?\{ ?(-?[A-Za-z0-9]|\\circ) ?\}")
+_LOOSE_SPACE = re.compile(r"(?<![A-Za-z0-9.]) | (?![A-Za-z0-9.\\])")
+_GROUPED = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+)(?![\d]|,\d)")
+_SPACED_GROUPS = re.compile(r"[-+]?[1-9]\d{0,2}(?: \d{3})+")
+_EDGE_LEFT = re.compile(r"^(?:=|:|\\approx|\\sim|\\therefore)+ ?")
+
+
+def tidy(text: str, *, join_thousands: bool = True) -> str:
+    r"""One spelling of an answer; equal results mean equal answers.
+
+    `join_thousands=False` leaves `1,200` as two numbers, for comparison with a list.
+    Texts longer than four times `LONGEST_ANSWER` are cut to that before any work (they are not read).
+    """
+    text = " ".join(text[: 4 * LONGEST_ANSWER].translate(_CHARACTERS).split())
+    for _ in range(3):
+        if found := _MARKDOWN.fullmatch(text):
+            text = found.group(2).strip()
+    text = _unwrap_delimiters(text)
+    text = _PHANTOM.sub(" ", text)
+    text = _COMMAND.sub(_one_command, text)
+    text = text.replace("\\!", "").replace("{,}", "\0").replace("{:}", ":")
+    text = re.sub(r"(?<!\\)\\[,;:>]|(?<!\\)\\ |~", " ", text)
+    text = re.sub(r"(?<=\d) ?\0 ?(?=\d)|,(?=\x01)", "", text).replace("\0", ",")
+    text = _text_to_plain(text)
+    text = " ".join(text.split())
+    text = text.replace("<=", r"\le ").replace(">=", r"\ge ").replace("!=", r"\ne ").replace("**", "^")
+    text = _SINGLE_BRACES.sub(r"\1\2", _SQRT_SHORT.sub(r"\\sqrt{\1}", text))
+    text = _FRAC_SHORT.sub(_braced_fraction, text)
+    text = text.replace(r"^\circ", r"^\circ ").replace(r"\degree", r"^\circ ")
+    if join_thousands:
+        text = _join_thousands(text)
+    text = _EDGE_LEFT.sub("", " ".join(text.split()))
+    text = _strip_punctuation(text)
+    return _LOOSE_SPACE.sub("", text).strip()
+
+
+def _unwrap_delimiters(text: str) -> str:
+    # `,\!000` marks a thousands separator for certain, so it is joined before `\!` is dropped.
+    text = re.sub(r"(?<=\d) ?(?:\{,\}|,) ?(?:\\! ?)+(?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"(?<!\\)\\[()\[\]]|(?<!\\)\$+", " ", text)
+    return " ".join(text.split())
+
+
+def _one_command(match: re.Match[str]) -> str:
+    name = match.group(1)
+    if name in _DROPPED:
+        return " "
+    if name in _SPACES:
+        return " "
+    name = _COMMANDS.get(name, name)
+    if name in ("<", ">", "[", "]", "|"):
+        return name
+    if name in ("{", "}"):
+        return "\\" + name
+    return f"\\{name} "
+
+
+def _text_to_plain(text: str) -> str:
+    r"""Drops `\text{}` around what is not words: numbers, signs, empty."""
+
+    def plain(match: re.Match[str]) -> str:
+        inner = match.group(1)
+        return f"\\text{{{inner}}}" if re.search(r"[A-Za-z]", inner) else f" {inner} "
+
+    return _TEXT.sub(plain, text)
+
+
+def _braced_fraction(match: re.Match[str]) -> str:
+    top = match.group(1) if match.group(1) is not None else match.group(2)
+    bottom = match.group(3) if match.group(3) is not None else match.group(4)
+    return f"\\frac{{{top.strip()}}}{{{bottom.strip()}}}"
+
+
+def _join_thousands(text: str) -> str:
+    if _SPACED_GROUPS.fullmatch(text):
+        return text.replace(" ", "")
+    if "," not in text:
+        return text
+    depth, cut = 0, len(text)
+    for position, char in enumerate(text):
+        if char in "([{":
+            depth += 1
+            cut = min(cut, position)
+    # Inside brackets `(5,100)` is a pair; outside, `5,100` is one number.
+    return _GROUPED.sub(lambda m: m.group(1) + m.group(2).replace(",", ""), text[:cut]) + text[cut:]
+
+
+def _strip_punctuation(text: str) -> str:
+    while text and (text[-1] in ".;:," or text.endswith("\\\\")) and not text.endswith("p.m."):
+        text = text[:-1].rstrip()
+    if text.endswith("\\"):
+        text = text[:-1].rstrip()
+    return text
+
+
+_DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_NUMBER = re.compile(rf"([-+]?){_DECIMAL}")
+_RATIO = re.compile(rf"([-+]?)\(?({_DECIMAL})\)?/\(?([-+]?{_DECIMAL})\)?")
+_FRAC = re.compile(rf"([-+]?)(\d* ?)\\frac\{{([-+]?{_DECIMAL})\}}\{{([-+]?{_DECIMAL})\}}")
+_MIXED = re.compile(r"([-+]?)(\d+) (\d+)/(\d+)")
+_PARENTHESISED = re.compile(r"\(([^()]*)\)|\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class ExactNumber:
+    """A rational number and how many digits stood after its decimal point (0 for fractions)."""
+
+    value: Fraction
+    decimals: int = 0
+
+
+def exact_number(text: str) -> ExactNumber | None:
+    r"""Reads tidy text as an exact rational: `-12`, `.5`, `3/4`, `\frac{3}{4}`, `1\frac{1}{2}`, `1 1/2`.
+
+    None for anything else, also for percentages, powers and a zero denominator.
+    """
+    while found := _PARENTHESISED.fullmatch(text):
+        text = (found.group(1) if found.group(1) is not None else found.group(2)).strip()
+    if _NUMBER.fullmatch(text):
+        return ExactNumber(Fraction(text), len(text.partition(".")[2]))
+    sign = -1 if text.startswith("-") else 1
+    try:
+        if found := _RATIO.fullmatch(text):
+            return ExactNumber(sign * Fraction(found.group(2)) / Fraction(found.group(3)))
+        if found := _MIXED.fullmatch(text):
+            return ExactNumber(
+                sign * (int(found.group(2)) + Fraction(int(found.group(3)), int(found.group(4))))
+            )
+        if found := _FRAC.fullmatch(text):
+            whole, top, bottom = found.group(2).strip(), Fraction(found.group(3)), Fraction(found.group(4))
+            if whole and (top < 0 or bottom < 0):
+                return None
+            return ExactNumber(sign * ((int(whole) if whole else 0) + top / bottom))
+    except ZeroDivisionError:
+        return None
+    return None
+
+
+def same_number(first: ExactNumber, second: ExactNumber) -> bool:
+    """Equal exactly, or one is a decimal of at least six places that rounds the other to its places."""
+    if first.value == second.value:
+        return True
+    places = max(first.decimals, second.decimals)
+    if places < 6 or (first.decimals and second.decimals):
+        return False
+    rounded, exact = (first, second) if first.decimals else (second, first)
+    return 2 * abs(rounded.value - exact.value) <= Fraction(1, 10**places) and rounded.value != 0
+
+
+_SMALL_NUMBERS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+NUMBER_WORDS = {word: number for number, word in enumerate(_SMALL_NUMBERS)} | {
+    word: 10 * number for number, word in enumerate(_TENS, start=2)
+}
+
+_UNIT_WORDS = {
+    "cm": "centimeter", "mm": "millimeter", "m": "meter", "km": "kilometer", "metre": "meter",
+    "centimetre": "centimeter", "kilometre": "kilometer", "millimetre": "millimeter", "ft": "foot",
+    "feet": "foot", "in": "inch", "inche": "inch", "yd": "yard", "mi": "mile", "hr": "hour", "h": "hour",
+    "min": "minute", "sec": "second", "s": "second", "lb": "pound", "oz": "ounce", "kg": "kilogram",
+    "g": "gram", "l": "liter", "litre": "liter", "ml": "milliliter", "sq": "square", "cu": "cubic",
+    "usd": "dollar", "buck": "dollar", "deg": "degree", "pct": "percent", "percentage": "percent",
+    "mph": "mile per hour", "kph": "kilometer per hour", "pm": "p.m.", "am": "a.m.", "penny": "cent",
+    "pennie": "cent", "euro": "euro", "gal": "gallon",
+}  # fmt: skip
+_MEASURES = frozenset(_UNIT_WORDS.values()) | frozenset((
+    "week", "day", "month", "year", "ounce", "ton", "acre", "cent", "degree", "percent", "celsius",
+    "fahrenheit", "radian",
+))  # fmt: skip
+_SUFFIX = re.compile(
+    r"(?P<core>.*?[^\\ ]) ?(?:(?P<percent>\\?%)|(?P<degree>\^\\circ ?(?:\\text\{)? ?[CFcf]?\}?)"
+    r"|\\text\{(?P<text>[^{}]*)\} ?(?:\^ ?\{?(?P<power>[23])\}?)?)"
+)
+_BARE_SUFFIX = re.compile(
+    r"(?P<core>[-+]?[\d.,/ ]*\d|[-+]?\d* ?\\frac\{\d+\}\{\d+\}) ?"
+    r"(?P<text>[A-Za-z][A-Za-z.]+(?: [A-Za-z.]+){0,4}|[A-Za-z]{1,2}(?=\^[23]$))(?:\^(?P<power>[23]))?"
+)
+_NOT_A_UNIT = frozenset((
+    "or", "and", "to", "not", "if", "is", "than", "plus", "minus", "times", "over", "pi", "sqrt",
+    "through", "where", "with", "for",
+))  # fmt: skip
+
+
+def split_unit(text: str) -> tuple[str, str | None]:
+    r"""Splits tidy text into a core and a unit in one spelling, None when no unit stands there.
+
+    >>> split_unit(r"9\text{ square inches}")
+    ('9', 'square inch')
+    """
+    if text.startswith((r"\$", "\\pounds", "£", "€")):
+        rest = re.sub(r"^(?:\\\$|\\pounds ?|£|€)", "", text)
+        return split_unit(rest)[0], "euro" if text[0] == "€" else "pound" if text[0] != "\\" else "dollar"
+    for sign in ("-\\$", "-£", "-€"):
+        if text.startswith(sign):
+            return "-" + split_unit(text[len(sign) :])[0], "dollar"
+    if found := _SUFFIX.fullmatch(text):
+        if found["percent"]:
+            return found["core"], "percent"
+        if found["degree"]:
+            return found["core"], "degree"
+        words = found["text"]
+    elif (found := _BARE_SUFFIX.fullmatch(text)) is not None:
+        words = found["text"]
+    else:
+        return text, None
+    if any(word in _NOT_A_UNIT for word in words.lower().split()):
+        return text, None
+    core = found["core"].rstrip("\\ ").strip()
+    if not core or (found.re is _SUFFIX and not re.search(r"\d|\\pi|\\frac|\\sqrt|[a-z]", core)):
+        return text, None
+    return core, _one_unit(words, found["power"])
+
+
+def _one_unit(words: str, power: str | None) -> str:
+    spelled = []
+    for word in words.lower().split():
+        word = word if word in ("p.m.", "a.m.") else word.strip(".,;()")
+        word = _UNIT_WORDS.get(word, word)
+        singular = word[:-1] if word.endswith("s") and len(word) > 2 else word
+        spelled.append(_UNIT_WORDS.get(singular, singular))
+    name = " ".join(spelled)
+    return {"2": f"square {name}", "3": f"cubic {name}"}.get(power or "", name)
+
+
+def units_conflict(first: str | None, second: str | None) -> bool:
+    """True when both units are known measures and differ: inch and foot do, "ways" and "paths" do not."""
+    if first is None or second is None or first == second:
+        return False
+    return all(any(word in _MEASURES for word in unit.split()) for unit in (first, second))

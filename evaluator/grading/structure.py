@@ -1,0 +1,175 @@
+r"""Takes tidy answers apart: lists, brackets, unions, matrices, named values, letters, words. Pure text."""
+
+import re
+from dataclasses import dataclass
+
+_OPEN, _CLOSE = "([{", ")]}"
+_LIST_WORD = re.compile(r"\\text\{,? ?(?:and|or),? ?\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
+_MATRIX = re.compile(r"\\begin ?\{([pbBv]?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end ?\{\1\}", re.DOTALL)
+_NAME = re.compile(
+    r"(?:\\(?:angle|triangle|text\{[A-Za-z ]+\}|[a-z]+)|[A-Za-z])+(?: ?[A-Za-z])*'*(?:_(?:\w|\{[^{}]*\}))?"
+    r"(?:\^\{-1\}|\^\{?\\circ\}?|\^-1)?(?:\([A-Za-z0-9,\\ ]*\))?"
+)
+_RELATION = re.compile(r"<|>|=|\\(?:le|ge|ne|in|equiv|approx|subset)(?![A-Za-z])")
+_CHOICE = re.compile(r"(?:\\text\{)? ?\(?(?:\\text\{)? ?([A-Z]) ?\}? ?\)?[.:]? ?\}?")
+_LABELLED = re.compile(r"(?:\\text\{ ?\(([A-Z])\) ?\}|\(([A-Z])\)|\\text\{([A-Z])\}[.:)]|([A-Z])[.:)]) ?(.+)")
+_BASE = re.compile(r"([-+]?[0-9A-Za-z.]+|\\text\{[0-9A-Z]+\})_(?:\{?(?:\\text\{)?\(?(\d+)\)?\}?\}?)")
+
+
+def split_top(text: str, separators: str = ",;") -> list[str]:
+    r"""Splits at the separators that stand outside all brackets and braces.
+
+    Parentheses need not match by kind, since `[0,1)` is an interval; escaped braces count as brackets.
+    """
+    parts, depth, start = [], 0, 0
+    for position, char in enumerate(text):
+        if char in _OPEN:
+            depth += 1
+        elif char in _CLOSE:
+            depth = max(0, depth - 1)
+        elif char in separators and depth == 0:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    parts.append(text[start:].strip())
+    return parts
+
+
+def split_list(text: str) -> list[str]:
+    r"""The elements of a list: by comma, semicolon, "and", "or"; `a \pm b` stands for two elements."""
+    if (inner := _whole_text(text)) is not None and ("," in inner or _LIST_WORD.search(inner)):
+        pieces = split_top(_LIST_WORD.sub(",", inner))
+        return [f"\\text{{{piece}}}" for piece in pieces if piece]
+    text = _at_top(text, _LIST_WORD, ",")
+    parts = [part for part in split_top(text) if part]
+    elements: list[str] = []
+    for part in parts:
+        if part.count(r"\pm") == 1 and "_" not in part:
+            before, after = part.split(r"\pm")
+            name, equals, value = before.rpartition("=")
+            elements += [f"{name}{equals}{value}+{after}" if value else f"{name}{equals}{after}"]
+            elements += [f"{name}{equals}{value}-{after}"]
+        else:
+            elements.append(part)
+    return elements
+
+
+def _whole_text(text: str) -> str | None:
+    found = re.fullmatch(r"\\text\{([^{}]*)\}", text)
+    return found.group(1).strip() if found else None
+
+
+def _at_top(text: str, pattern: re.Pattern[str], replacement: str) -> str:
+    pieces, last = [], 0
+    for match in pattern.finditer(text):
+        before = text[: match.start()]
+        if sum(map(before.count, _OPEN)) == sum(map(before.count, _CLOSE)):
+            pieces += [text[last : match.start()], replacement]
+            last = match.end()
+    return "".join([*pieces, text[last:]])
+
+
+@dataclass(frozen=True)
+class Bracketed:
+    """A text wholly inside one pair of brackets: the pair and the elements inside."""
+
+    pair: str
+    elements: tuple[str, ...]
+
+
+def bracketed(text: str) -> Bracketed | None:
+    r"""Reads `(1,2)`, `[0,1)`, `\{1,2\}`, `\langle 1,2\rangle`; None when no such pair spans the text."""
+    text = text.replace(r"\langle ", "(").replace(r"\langle", "(").replace(r"\rangle", ")")
+    brace = text.startswith(r"\{") and text.endswith(r"\}")
+    if brace:
+        text = "{" + text[2:-2] + "}"
+    if len(text) < 2 or text[0] not in _OPEN or text[-1] not in _CLOSE:
+        return None
+    depth = 0
+    for position, char in enumerate(text):
+        depth += (char in _OPEN) - (char in _CLOSE)
+        if depth == 0 and position < len(text) - 1:
+            return None
+    if depth != 0:
+        return None
+    return Bracketed(text[0] + text[-1], tuple(split_top(text[1:-1])))
+
+
+def matrix_rows(text: str) -> list[list[str]] | None:
+    """The cells of a matrix or column vector, or None. Determinants (vmatrix) are no matrices."""
+    found = _MATRIX.fullmatch(text.strip("()[] "))
+    if found is None or found.group(1) == "vmatrix" or r"\begin" in found.group(2):
+        return None
+    rows = [row.strip() for row in re.split(r"\\\\(?: ?\[[^\]]*\])?", found.group(2))]
+    return [[cell.strip() for cell in row.split("&")] for row in rows if row]
+
+
+def named_value(text: str) -> tuple[str | None, str]:
+    r"""Splits `x = 5`, `f(x) = x+1`, `x \in [0,1]` into name and value; (None, text) otherwise.
+
+    Of a chain `x = 2+3 = 5` the last part is the value. `2+3 = 5` has no name but a value, 5; an equation
+    such as `x+y = 5` is no named value.
+    """
+    parts = re.split(r"(?<![<>!\\])=|\\in(?![A-Za-z])", text)
+    if len(parts) < 2 or re.search(r"<|>|\\(?:le|ge|ne)(?![A-Za-z])", text):
+        return None, text
+    first, last = parts[0].strip(), parts[-1].strip()
+    if not last:
+        return None, text
+    if _NAME.fullmatch(first) and not re.search(r"\\(?:frac|sqrt|pi|cdot|times)", first):
+        return first.replace(" ", ""), last
+    if not re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", first)) and first:
+        return None, last
+    return None, text
+
+
+def has_relation(text: str) -> bool:
+    """True for equations, inequalities and memberships."""
+    return _RELATION.search(text) is not None
+
+
+def choice_letter(text: str) -> str | None:
+    r"""The letter of `B`, `(B)`, `\text{(B)}`, `B.`; None otherwise."""
+    found = _CHOICE.fullmatch(text)
+    return found.group(1) if found else None
+
+
+def labelled_choice(text: str) -> tuple[str, str] | None:
+    r"""Letter and content of `(B) 42` or `\text{(B)}42`; None otherwise."""
+    found = _LABELLED.fullmatch(text)
+    if found is None:
+        return None
+    return next(letter for letter in found.groups()[:4] if letter), found.group(5)
+
+
+def number_in_base(text: str) -> tuple[str, int] | None:
+    """Digits and base of `203_7`; None otherwise."""
+    found = _BASE.fullmatch(text)
+    if found is None or not re.search(r"\d", found.group(1)):
+        return None
+    digits = found.group(1).removeprefix("\\text{").removesuffix("}")
+    return digits.upper().lstrip("0") or "0", int(found.group(2))
+
+
+def words_of(text: str, *, wanted: bool = False) -> str | None:
+    r"""The answer as plain words in one spelling, None when it is mathematics.
+
+    `\text{Evelyn}`, `east`, `two lines` and `CBAD` are words; `xy` and `abc` are products of variables,
+    unless `wanted` says that the other side is words.
+    """
+    whole = _whole_text(text)
+    plain = whole if whole is not None else text.replace("\\text{", " ").replace("}", " ")
+    plain = " ".join(plain.split()).strip(" .,;:!?\"'")
+    if whole is None:
+        if "\\" in plain or not re.fullmatch(r"[A-Za-z][A-Za-z' .-]*|[A-Z][a-z]+ \d{1,2}", plain):
+            return None
+        product = re.fullmatch(r"[a-z]{1,3}|[A-Z]{1,2}|[A-Z]|[a-z] [a-z]", plain) is not None
+        if product and not wanted:
+            return None
+        if "-" in plain and not re.fullmatch(r"[A-Za-z]{2,}(?:-[A-Za-z]{2,})*(?: .*)?", plain):
+            return None
+    elif len(plain) == 1 and not wanted:
+        return None
+    if not plain:
+        return None
+    lowered = plain if re.fullmatch(r"[A-Z]{2,}", plain) else plain.casefold()
+    return re.sub(r"^(?:the|a|an) ", "", lowered)

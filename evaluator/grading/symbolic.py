@@ -1,0 +1,322 @@
+r"""Algebra on two expressions, by latex2sympy, sympy and math-verify. Runs in worker processes only.
+
+math-verify's own time-outs use SIGALRM and are switched off; the pool's clock and memory limit hold. Its
+known errors are fenced off: text is never multiplied out as variables, `3 4` is not a sum, `203_7` is not
+203, equations without solutions are not all equal, and both directions must agree.
+"""
+
+import logging
+import math
+import re
+from functools import lru_cache
+from typing import Any
+
+import sympy
+from latex2sympy2_extended.math_normalization import NormalizationConfig, normalize_latex
+from math_verify import verify
+from math_verify.grader import should_treat_as_complex
+from math_verify.parser import parse_latex_cached
+
+from evaluator.grading import normal, structure
+from evaluator.grading.compare import DIFFERENT, UNPARSABLE, Outcome
+from evaluator.grading.types import GradeValue
+
+logging.getLogger("math_verify").setLevel(logging.ERROR)
+logging.getLogger("latex2sympy2_extended").setLevel(logging.ERROR)
+
+SYMBOLIC = Outcome(GradeValue.CORRECT, "symbolic")
+TOO_LARGE = Outcome(GradeValue.UNKNOWN, "too large")
+ONE_UNPARSABLE = Outcome(GradeValue.WRONG, "unparsable")
+
+LARGEST_BITS = 200_000
+"""Integers that would need more bits than this are not computed (a power tower has no useful value)."""
+
+_NORMALIZATION = NormalizationConfig(
+    basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False
+)
+_FUNCTIONS = (
+    "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh",
+    "tanh", "log", "ln", "exp", "lim", "max", "min", "gcd", "lcm", "pi", "theta", "alpha", "beta",
+    "gamma", "phi", "infty", "det", "mod", "binom",
+)  # fmt: skip
+_BARE_FUNCTION = re.compile(rf"(?<![A-Za-z\\])({'|'.join(_FUNCTIONS)})(?![a-z])")
+_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{4,}")
+_DIGIT_GAP = re.compile(r"[\d.] +[\d.]")
+_DIGIT_BASE = re.compile(r"\d_")
+_POINTS = (0.37, -1.21, 2.73, -0.58, 1.93, 5.11, 0.11, 3.47)
+_PRECISION = 30
+
+
+class TooLargeError(Exception):
+    """The expression holds an integer too large to compute."""
+
+
+def compare_expressions(gold: str, answer: str) -> Outcome:
+    """Grades one expression against another (both tidy, neither a list, tuple of equal shape or number).
+
+    Correct only when the two are equal in both directions; unknown when both cannot be read, or when a
+    number in them is too large to compute.
+    """
+    try:
+        first, second = parse(gold), parse(answer)
+        if first is None and second is None:
+            return UNPARSABLE
+        if first is None or second is None:
+            return ONE_UNPARSABLE
+        return SYMBOLIC if _equal(first, second, gold, answer) else DIFFERENT
+    except TooLargeError:
+        return TOO_LARGE
+    except RecursionError:
+        return UNPARSABLE
+
+
+def is_readable(answer: str) -> bool:
+    """True when the tidy text can be read as mathematics."""
+    try:
+        return parse(answer) is not None
+    except TooLargeError:
+        return True
+
+
+@lru_cache(maxsize=512)
+def parse(text: str) -> Any:
+    """The sympy object of a tidy expression, or None when it cannot be read as one.
+
+    Raises TooLargeError for integers of more than `LARGEST_BITS` bits.
+    """
+    latex = _BARE_FUNCTION.sub(lambda found: f"\\{found.group(1)} ", text)
+    latex = re.sub(r"\\text\{([A-Za-z])\}", r"\1", latex)
+    latex = re.sub(r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}", latex).replace("\\pi ", "\\pi  ")
+    if _DIGIT_GAP.search(latex) or _DIGIT_BASE.search(latex) or _WORD.search(_without_commands(latex)):
+        return None
+    if r"\text" in latex or latex.count("{") != latex.count("}") or "'" in latex:
+        return None
+    try:
+        parsed = parse_latex_cached(normalize_latex(latex, _NORMALIZATION))
+    except MemoryError:
+        raise
+    except Exception:  # latex2sympy raises bare Exception, AttributeError and others on what it cannot read
+        return None
+    if not isinstance(parsed, sympy.Basic | sympy.MatrixBase):
+        return None
+    refuse_large(parsed)
+    if isinstance(parsed, sympy.Basic) and parsed.has(sympy.nan, sympy.zoo):
+        return None
+    return parsed
+
+
+def _without_commands(latex: str) -> str:
+    return re.sub(r"\\[A-Za-z]+|\\begin ?\{[a-z]+\}|\\end ?\{[a-z]+\}", " ", latex)
+
+
+def refuse_large(expression: Any) -> None:
+    """Raises TooLargeError when evaluating the expression would build a huge integer."""
+    if isinstance(expression, sympy.MatrixBase):
+        for cell in expression:
+            refuse_large(cell)
+    elif isinstance(expression, sympy.Basic):
+        _log2(expression)
+
+
+def _log2(expression: Any) -> float:
+    """A rough upper estimate of log2 |value| for constants; symbols count as one."""
+    if isinstance(expression, sympy.Number):
+        if not expression.is_finite or expression.is_zero:
+            return 0.0
+        if isinstance(expression, sympy.Rational):
+            return float(max(abs(int(expression.p)).bit_length(), int(expression.q).bit_length()))
+        return abs(float(sympy.log(abs(expression), 2)))
+    sizes = [_log2(argument) for argument in expression.args]
+    if isinstance(expression, sympy.Pow):
+        base, exponent = sizes
+        if expression.exp.is_number or expression.exp.is_Pow:
+            return _checked(max(base, 1.0) * _two_to(exponent))
+        return max(base, exponent)
+    if isinstance(expression, sympy.factorial | sympy.factorial2 | sympy.gamma | sympy.subfactorial):
+        size = _two_to(sizes[0])
+        return _checked(size * max(1.0, sizes[0]))
+    if isinstance(expression, sympy.binomial):
+        return _checked(_two_to(max(sizes)) if max(sizes) > 12 else 4096.0)
+    if isinstance(expression, sympy.exp):
+        return _checked(1.5 * _two_to(sizes[0]))
+    if isinstance(expression, sympy.Add | sympy.Mul):
+        return _checked(sum(sizes) if isinstance(expression, sympy.Mul) else max(sizes) + len(sizes))
+    return max(sizes, default=1.0)
+
+
+def _two_to(size: float) -> float:
+    return math.inf if size > 64 else 2.0**size
+
+
+def _checked(bits: float) -> float:
+    if bits > LARGEST_BITS:
+        raise TooLargeError
+    return bits
+
+
+def _equal(first: Any, second: Any, gold: str, answer: str) -> bool:
+    kinds = (_kind(first), _kind(second))
+    if kinds == ("expression", "expression"):
+        return _equal_expressions(first, second, gold, answer)
+    if kinds == ("relation", "relation"):
+        return _equal_relations(first, second)
+    if set(kinds) == {"expression", "relation"}:
+        return False
+    if "set" in kinds and "expression" in kinds:
+        return False
+    return bool(
+        verify(first, second, allow_set_relation_comp=True, timeout_seconds=None)
+        and verify(second, first, allow_set_relation_comp=True, timeout_seconds=None)
+    )
+
+
+def _kind(expression: Any) -> str:
+    if isinstance(expression, sympy.MatrixBase | sympy.MatrixExpr):
+        return "matrix"
+    if isinstance(expression, sympy.Set | sympy.Tuple):
+        return "set"
+    if isinstance(expression, sympy.logic.boolalg.Boolean) and not isinstance(expression, sympy.Symbol):
+        return "relation"
+    return "expression"
+
+
+def _equal_expressions(first: Any, second: Any, gold: str, answer: str) -> bool:
+    first, second = _evaluated(first), _evaluated(second)
+    if first == second:
+        return True
+    if first.is_Rational and second.is_Rational:
+        return False
+    symbols = sorted(first.free_symbols | second.free_symbols, key=str)
+    if not symbols:
+        return _equal_constants(first, second, gold, answer)
+    if first.free_symbols != second.free_symbols and not _cancels(first, second):
+        return False
+    complex_valued = should_treat_as_complex(gold) or should_treat_as_complex(answer)
+    return _agree_at_points(first, second, symbols, complex_valued)
+
+
+def _cancels(first: Any, second: Any) -> bool:
+    """Different symbols may still cancel, as in x - x + 1."""
+    return bool(sympy.simplify(first).free_symbols == sympy.simplify(second).free_symbols)
+
+
+def _evaluated(expression: Any) -> Any:
+    try:
+        return expression.doit()
+    except (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError):
+        return expression
+
+
+def _equal_constants(first: Any, second: Any, gold: str, answer: str) -> bool:
+    left, right = sympy.N(first, _PRECISION), sympy.N(second, _PRECISION)
+    if not (left.is_number and right.is_number and left.is_finite and right.is_finite):
+        return bool(left == right)
+    scale = max(abs(left), abs(right))
+    gap = abs(sympy.N(first - second, _PRECISION))
+    if scale == 0 or gap <= scale * sympy.Float("1e-25", _PRECISION):
+        return True
+    # A decimal of six places or more stands for the number that rounds to it.
+    for text, exact in ((gold, second), (answer, first)):
+        number = normal.exact_number(text)
+        if number is not None and number.decimals >= 6 and not exact.is_Rational:
+            return bool(gap <= sympy.Rational(1, 2) / sympy.Integer(10) ** number.decimals)
+    return False
+
+
+def _agree_at_points(first: Any, second: Any, symbols: list[Any], complex_valued: bool) -> bool:
+    """Equal at every point where both are defined, at four points or more (Schwartz-Zippel)."""
+    agreed = 0
+    for start in range(len(_POINTS)):
+        values = {
+            symbol: sympy.Rational(str(_POINTS[(start + shift * 3) % len(_POINTS)]))
+            + sympy.Rational(shift, 7)
+            for shift, symbol in enumerate(symbols)
+        }
+        left, right = (sympy.N(side.subs(values), 20) for side in (first, second))
+        if not (left.is_number and right.is_number):
+            break
+        if not (left.is_finite and right.is_finite):
+            continue
+        if not complex_valued and not (left.is_real and right.is_real):
+            continue
+        if abs(left - right) > sympy.Float("1e-12") * max(1, abs(left), abs(right)):
+            return False
+        agreed += 1
+    if agreed >= 4:
+        return True
+    return bool(verify(first, second, timeout_seconds=None) and verify(second, first, timeout_seconds=None))
+
+
+def _equal_relations(first: Any, second: Any) -> bool:
+    if first == second:
+        return True
+    if isinstance(first, sympy.core.relational.Relational) and isinstance(
+        second, sympy.core.relational.Relational
+    ):
+        if _proportional(first, second):
+            return True
+        if isinstance(first, sympy.Eq) != isinstance(second, sympy.Eq):
+            return False
+        if isinstance(first, sympy.Eq) and not (_solvable(first) and _solvable(second)):
+            return False
+    if first.free_symbols == second.free_symbols and len(first.free_symbols) == 1:
+        return _same_solution_set(first, second)
+    return bool(verify(first, second, timeout_seconds=None) and verify(second, first, timeout_seconds=None))
+
+
+def _proportional(first: Any, second: Any) -> bool:
+    """`2x + 2y = 4` and `y = 2 - x`: the differences of the sides are a constant multiple of each other."""
+    flip = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+    left, right = first.lhs - first.rhs, second.lhs - second.rhs
+    try:
+        ratio = sympy.simplify(left / right)
+    except (TypeError, ZeroDivisionError, AttributeError):
+        return False
+    if ratio.free_symbols or not ratio.is_finite or ratio.is_zero:
+        return False
+    if first.rel_op in ("==", "!="):
+        return bool(first.rel_op == second.rel_op)
+    wanted = second.rel_op if ratio.is_positive else flip[second.rel_op]
+    return bool(first.rel_op == wanted)
+
+
+def _solvable(equation: Any) -> bool:
+    try:
+        return bool(sympy.solve(equation, equation.free_symbols))
+    except (NotImplementedError, TypeError, ValueError):
+        return False
+
+
+def _same_solution_set(first: Any, second: Any) -> bool:
+    try:
+        return bool(_as_set(first) == _as_set(second))
+    except (NotImplementedError, TypeError, ValueError, AttributeError):
+        return False
+
+
+def _as_set(relation: Any) -> Any:
+    if hasattr(relation, "_unsorted_args"):
+        parts = [part.as_set() for part in relation._unsorted_args]
+        return sympy.Intersection(*parts)
+    return relation.as_set()
+
+
+def readable(answer: str) -> bool:
+    """True when a raw answer can be graded at all: words, a choice, a number, or readable mathematics."""
+    text = normal.tidy(answer)
+    parts = structure.split_list(text) or [text]
+    return all(_readable_part(part) for part in parts)
+
+
+def _readable_part(part: str) -> bool:
+    part = structure.named_value(part)[1]
+    if structure.words_of(part) or structure.choice_letter(part) or structure.number_in_base(part):
+        return True
+    inner = structure.bracketed(part)
+    if inner is not None and len(inner.elements) > 1:
+        return all(_readable_part(element) for element in inner.elements)
+    rows = structure.matrix_rows(part)
+    if rows is not None:
+        return all(_readable_part(cell) for row in rows for cell in row)
+    core = normal.split_unit(part)[0]
+    return normal.exact_number(core) is not None or is_readable(core) or is_readable(part)

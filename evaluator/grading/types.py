@@ -1,0 +1,76 @@
+"""Values of the grader: grades, their reasons, and the classes of a set of answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+
+
+def _grader_version() -> str:
+    parts = ["tagrpo-grader 1"]
+    for package in ("math-verify", "latex2sympy2_extended", "sympy"):
+        try:
+            parts.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            parts.append(f"{package} missing")
+    return "; ".join(parts)
+
+
+GRADER_VERSION: str = _grader_version()
+
+
+class GradeValue(StrEnum):
+    """The three grades. Unknown means that the grader could not tell; it is never counted as wrong."""
+
+    CORRECT = "correct"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+REASONS: tuple[str, ...] = (
+    "exact",
+    "numeric",
+    "symbolic",
+    "choice",
+    "different",
+    "several answers",
+    "no answer",
+    "unparsable",
+    "too large",
+    "timeout",
+    "memory",
+    "crashed",
+)
+
+
+@dataclass(frozen=True)
+class Grade:
+    """One graded response: the value, the answer found in the response, and why (one of `REASONS`)."""
+
+    value: GradeValue
+    extracted: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class ClusterJob:
+    """The answers of one question (None where a response had none) and its gold, if there is one."""
+
+    answers: Sequence[str | None]
+    gold: str | None = None
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Answers grouped by mutual equality.
+
+    `classes` holds one representative a class, the gold first if there is one (even when no answer equals
+    it); `assignment` gives for each answer its class, or None for an answer that is absent or that cannot
+    be read as one; `gold` is the index of the gold's class; `unknown` counts the pairs of distinct answers
+    whose comparison ended as unknown (they stay in different classes).
+    """
+
+    classes: tuple[str, ...]
+    assignment: tuple[int | None, ...]
+    gold: int | None
+    unknown: int

@@ -1,0 +1,128 @@
+"""What runs inside a worker process: limits, the watch over them, and chunks of cases."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing import connection, parent_process
+from typing import Literal
+
+from evaluator.grading.compare import Outcome, compare
+from evaluator.grading.types import GradeValue
+
+MEMORY_EXIT = 77
+"""Exit status of a worker that went over its memory limit."""
+
+Task = tuple[Literal["grade", "equal", "read"], str, str]
+"""What to do with two answers: grade the second against the first, compare both ways, read the first."""
+
+MEMORY = Outcome(GradeValue.UNKNOWN, "memory")
+CRASHED = Outcome(GradeValue.UNKNOWN, "crashed")
+READABLE = Outcome(GradeValue.CORRECT, "symbolic")
+UNREADABLE = Outcome(GradeValue.UNKNOWN, "unparsable")
+
+_limit_bytes = sys.maxsize
+_baseline = 0
+
+
+def start_worker(memory_limit_mb: int) -> None:
+    """Loads the algebra, sets the limits and starts the watch; runs before the worker takes a case.
+
+    A worker ends itself when its peak memory passes the limit or when the process that owns the pool is
+    gone. A single allocation beyond twice the limit is refused by the system where it supports that.
+    """
+    global _limit_bytes
+    import signal
+
+    # Pebble's handler runs Python code, which a worker stuck in one long operation never reaches.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import evaluator.grading.symbolic  # noqa: F401
+
+    _limit_bytes = memory_limit_mb * 2**20 + _resident_peak()
+    _limit_address_space(2 * memory_limit_mb * 2**20)
+    threading.Thread(target=_watch, name="grader-watch", daemon=True).start()
+
+
+def _limit_address_space(extra: int) -> None:
+    if not sys.platform.startswith("linux"):
+        return
+    import resource
+
+    with open("/proc/self/statm", encoding="ascii") as file:
+        used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = used + extra
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def _resident_peak() -> int:
+    """Peak resident memory of this process in bytes (the present one where the system keeps no peak)."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def _watch() -> None:
+    parent = parent_process()
+    sentinel = [parent.sentinel] if parent is not None else []
+    while True:
+        if sentinel:
+            if connection.wait(sentinel, timeout=0.05):
+                os._exit(0)
+        else:
+            time.sleep(0.05)
+        end_if_over_limit()
+
+
+def end_if_over_limit() -> None:
+    """Ends the process when its memory has ever passed the limit, so that a fresh one takes over."""
+    if _resident_peak() > _limit_bytes:
+        os._exit(MEMORY_EXIT)
+
+
+def run_chunk(tasks: Sequence[Task], budget_s: float) -> list[Outcome]:
+    """Runs tasks in order until the budget is used up.
+
+    Returns the outcomes of those it got to, at least one.
+    """
+    started = time.monotonic()
+    outcomes: list[Outcome] = []
+    for task in tasks:
+        outcomes.append(run_task(task))
+        end_if_over_limit()
+        if time.monotonic() - started > budget_s:
+            break
+    return outcomes
+
+
+def run_task(task: Task) -> Outcome:
+    """Runs one task; whatever goes wrong inside it is an unknown outcome, never an exception."""
+    from evaluator.grading import symbolic
+
+    kind, first, second = task
+    try:
+        if kind == "read":
+            return READABLE if symbolic.readable(first) else UNREADABLE
+        forward = compare(first, second, symbolic.compare_expressions)
+        if forward is None:
+            return CRASHED
+        if kind == "grade" or forward.value is not GradeValue.CORRECT:
+            return forward
+        backward = compare(second, first, symbolic.compare_expressions)
+        return backward if backward is not None else CRASHED
+    except MemoryError:
+        return MEMORY
+    except Exception:  # sympy raises anything; the case is unknown and the worker goes on
+        return CRASHED
