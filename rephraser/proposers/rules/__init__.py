@@ -132,7 +132,7 @@ def _with_fact(
         ]
         return _Draft(join(now), rules | {rule})
 
-    if where := conditions.as_where(fact, form.text, masked):
+    if where := conditions.as_where(fact, form.text, masked, question=form.is_question):
         yield merged(f"{form.text}, where {where}", "let_to_where")
     found = conditions.fact_as_condition(fact, form.text, masked)
     if found and not re.search(r"\b(?:if|when|given)\b", form.text):

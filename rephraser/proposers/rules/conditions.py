@@ -134,7 +134,7 @@ def is_formulas(condition: str, masked: Masked) -> list[str]:
 def fact_as_condition(fact: str, core: str, masked: Masked) -> tuple[str, str] | None:
     """(condition, rule) for a fact that may become "if condition, core"; None where none is safe."""
     text = fact.rstrip(".")
-    if not fact.endswith(".") or re.search(r"[.?!:;\"“”()]", text) or len(text.split()) > 32:
+    if not fact.endswith(".") or re.search(r"[.?!:;\"“”()]|--|\bbut\b", text) or len(text.split()) > 32:
         return None
     if re.match(_SUPPOSED, text):
         said = as_statement(text, masked)
@@ -170,7 +170,7 @@ def as_statement(fact: str, masked: Masked) -> str | None:
     return f"{defined[1].strip()} {be} {defined[2]}"
 
 
-def as_where(fact: str, core: str, masked: Masked) -> str | None:
+def as_where(fact: str, core: str, masked: Masked, *, question: bool) -> str | None:
     """ "Let x be A." with "find B" -> "x is A", for ", where x is A" behind the core; None if unsafe."""
     let = re.fullmatch(rf"Let ((?:[{INLINE}],? (?:and )?)+)be ([^:;]+)\.", fact)
     if (
@@ -181,6 +181,8 @@ def as_where(fact: str, core: str, masked: Masked) -> str | None:
         return None
     if (
         _ANAPHOR.search(let[2])
+        or re.search(r"\bwhere\b", let[2])
+        or (question and re.search(rf"[{DISPLAY}]$", let[2]))
         or _shares_definite(core, let[2])
         or _names_only(core, fact, masked)
         or (be := _be(let[1], let[2], masked)) is None

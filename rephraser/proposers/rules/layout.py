@@ -10,15 +10,15 @@ _WORDS = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
 _VALUE = {word: str(index + 2) for index, word in enumerate(_WORDS)}
 _WORD = re.compile(r"\b(three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b", re.I)
 _WORD_BEFORE_NOUN = re.compile(
-    r"(?<=[a-z,] )(three|four|five|six|seven|eight|nine|ten|eleven|twelve)(?= [a-z]{4,}s\b)"
+    r"(?<=[a-z,] )(three|four|five|six|seven|eight|nine|ten|eleven|twelve)(?= (?!digits|numbers)[a-z]{4,}s\b)"
 )
 _DIGIT = re.compile(r"(?<![\w.,/:%-])\d[\d.,/:]*(?<![.,:])(?![\w%/-])|\d")
-_DIGIT_BEFORE_NOUN = re.compile(r"(?<=[a-z,] )([2-9]|1[0-2])(?= [a-z]{4,}s\b(?! of\b))")
+_DIGIT_BEFORE_NOUN = re.compile(r"(?<=[a-z,] )([2-9]|1[0-2])(?= (?!digits|numbers)[a-z]{4,}s\b(?! of\b))")
 _NOT_COUNTED = re.compile(
     r"\b(?:base|number|digits?|by|of|to|than|or|and|mod|modulo|times|plus|minus|is|are) \d"
 )
 _UNIT = re.compile(
-    r"\d (?:inches|meters|miles|hours|minutes|seconds|degrees|"
+    r"\d (?:inches|\w*meters|square|cubic|ounces|miles|hours|minutes|seconds|degrees|"
     r"cents|dollars|units|pounds|liters|grams|yards)\b"
 )
 _REQUEST = re.compile(
@@ -89,7 +89,7 @@ def respell_numbers(text: str) -> tuple[str, str] | None:
     """(text, rule) with every small count written the other way; None where only some could be."""
     words = _WORD.findall(text)
     if words:
-        if len(_WORD_BEFORE_NOUN.findall(text)) != len(words):
+        if len(_WORD_BEFORE_NOUN.findall(text)) != len(words) or re.search(r"\btwo\b", text, re.I):
             return None
         return _WORD_BEFORE_NOUN.sub(lambda m: _VALUE[m[0]], text), "digits"
     digits = _DIGIT.findall(text)

@@ -1,0 +1,324 @@
+"""The rules proposer: exact rephrasings of our own examples, refusals, and what every candidate keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rephraser.proposers.rules import RuleCandidate, propose_by_rules
+from rephraser.proposers.rules.forms import is_plural
+from rephraser.proposers.rules.layout import respell_numbers
+from rephraser.proposers.rules.mask import mask, respelled, unmask
+
+DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+
+
+def texts(question: str, *rules: str) -> set[str]:
+    """All candidates of a question over several seeds made by exactly these rules."""
+    found: set[str] = set()
+    for seed in range(12):
+        found |= {c.text for c in propose_by_rules(question, 9, seed=seed) if c.transformations == rules}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("question", "rules", "expected"),
+    [
+        (
+            "What is the sum of the odd divisors of $90$?",
+            ("imperative",),
+            {"Find the sum of the odd divisors of $90$.", "Determine the sum of the odd divisors of $90$."},
+        ),
+        ("Find the roots of $x^2 - 9$.", ("interrogative",), {"What are the roots of $x^2 - 9$?"}),
+        ("Compute $7^3 - 4.$", ("interrogative",), {"What is the value of $7^3 - 4$?"}),
+        ("Find the radius of the circle.", ("interrogative",), {"What is the radius of the circle?"}),
+        (
+            "Find the number of integers $n$ such that $n^2 < 30$.",
+            ("interrogative",),
+            {
+                "How many integers $n$ are there such that $n^2 < 30$?",
+                "What is the number of integers $n$ such that $n^2 < 30$?",
+            },
+        ),
+        (
+            "Find all real numbers $t$ such that \\[t^2 = 5t.\\]",
+            ("interrogative",),
+            {"Which real numbers $t$ satisfy \\[t^2 = 5t?\\]"},
+        ),
+        (
+            "How many edges does a square pyramid have?",
+            ("imperative",),
+            {
+                "Find the number of edges that a square pyramid has.",
+                "Determine the number of edges that a square pyramid has.",
+            },
+        ),
+        (
+            "For what value of $k$ does $f(x)$ have a double root?",
+            ("interrogative",),
+            {"What is the value of $k$ for which $f(x)$ has a double root?"},
+        ),
+        (
+            "Simplify $4(y - 1) + 3y$.",
+            ("interrogative",),
+            {"What is the simplified form of $4(y - 1) + 3y$?"},
+        ),
+        ("Solve for $y$: $3y + 1 = 22$.", ("imperative",), {"Solve $3y + 1 = 22$ for $y$."}),
+        (
+            "If $u + v = 9$, what is the value of $2u + 2v$?",
+            ("condition_last",),
+            {"What is the value of $2u + 2v$ if $u + v = 9$?"},
+        ),
+        (
+            "What is the remainder when $5^{40}$ is divided by 6?",
+            ("condition_first",),
+            {"When $5^{40}$ is divided by 6, what is the remainder?"},
+        ),
+        (
+            "If $p - q = 2$ and $pq = 35$, find $p + q$.",
+            ("condition_order",),
+            {"If $pq = 35$ and $p - q = 2$, find $p + q$."},
+        ),
+        (
+            "Let $r$ and $s$ be the roots of $x^2 - 8x + 3$. Find $r^2 + s^2$.",
+            ("let_to_where",),
+            {"Find $r^2 + s^2$, where $r$ and $s$ are the roots of $x^2 - 8x + 3$."},
+        ),
+        (
+            "Let $g(x) = 3x + 5$. What is $g(g(1))$?",
+            ("let_to_if",),
+            {"If $g(x) = 3x + 5$, what is $g(g(1))$?", "What is $g(g(1))$ if $g(x) = 3x + 5$?"},
+        ),
+        (
+            "The area of a disc is $49\\pi$. What is the circumference of the disc?",
+            ("fact_to_condition",),
+            {"If the area of a disc is $49\\pi$, what is the circumference of the disc?"},
+        ),
+        (
+            "What is the slope of the line $7y = 4x$? Express your answer as a common fraction.",
+            ("format_request_moved",),
+            {"Expressed as a common fraction, what is the slope of the line $7y = 4x$?"},
+        ),
+        (
+            "Find the slope of the line $7y = 4x$. Express your answer as a common fraction.",
+            ("format_request_moved",),
+            {"Find the slope of the line $7y = 4x$, and express your answer as a common fraction."},
+        ),
+    ],
+)
+def test_exact_rephrasings(question: str, rules: tuple[str, ...], expected: set[str]) -> None:
+    assert texts(question, *rules) == expected
+
+
+def test_facts_as_list_keeps_their_order_and_drops_suppose() -> None:
+    found = texts(
+        "Suppose that Ana has 15 pens. Ben has twice as many. What is the total number of pens?",
+        "facts_as_list",
+    )
+    body = "\n- Ana has 15 pens.\n- Ben has twice as many.\n\nWhat is the total number of pens?"
+    assert found
+    assert {re.sub(r"^.*?:", "", text, count=1) for text in found} == {body}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "",
+        "   \n",
+        "Which of the following is prime? (A) 9 (B) 11 (C) 15",
+        "What is the area of the base? What is the volume of the box?",
+        "Prove that $\\sqrt{3}$ is irrational.",
+        "Find a positive integer with exactly five divisors.",
+        "Find the area and the perimeter of the square, and explain why.",
+        "Wie lautet die Summe von $3$ und $4$?",
+        "Find the value of $x + 1",
+        "What does \\[ mean in this text?",
+        "x" * 20_001 + "?",
+        "Find $x$.\x00",
+    ],
+)
+def test_no_candidate_where_none_is_safe(question: str) -> None:
+    assert propose_by_rules(question, 5) == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "If Mia has 5 coins and loses 2, how many coins are in her purse?",  # "her" would come before Mia
+        "If a cube has edges of length 3, what is the volume of the cube?",  # "the cube" before "a cube"
+        "If a coin is tossed 4 times, what is the probability of two heads?",
+    ],
+)
+def test_a_condition_stays_where_words_point_back_at_it(question: str) -> None:
+    candidates = propose_by_rules(question, 9)
+    assert candidates
+    assert all(candidate.text.startswith("If ") for candidate in candidates)
+
+
+def test_a_relative_clause_keeps_its_condition() -> None:
+    question = "What is the least number that leaves 2 when it is divided by 7?"
+    assert texts(question, "imperative") == {
+        "Find the least number that leaves 2 when it is divided by 7.",
+        "Determine the least number that leaves 2 when it is divided by 7.",
+    }
+    assert texts(question, "condition_first") == set()
+
+
+def test_naming_sentence_is_not_asked_for_by_itself() -> None:
+    candidates = propose_by_rules("Let $N$ be the number of primes below 40. Find $N$.", 9)
+    assert [c.text for c in candidates] == ["Let $N$ be the number of primes below 40. What is $N$?"]
+
+
+def test_figure_code_keeps_every_character() -> None:
+    figure = '[asy]\n  draw((0,0)--(3,0)); // How many? Find $x$.\n\n   label("$A$", (0,0));\n[/asy]'
+    found = propose_by_rules(f"Find the area of the region shown.\n\n{figure}", 3)
+    assert [c.text for c in found] == [f"What is the area of the region shown?\n\n{figure}"]
+
+
+def test_a_respelling_alone_is_no_candidate() -> None:
+    assert propose_by_rules("Show the region $a \\le b$ with $\\frac12$.", 5) == []
+    assert respelled("$a \\le b \\left( \\frac12 \\right)$") == "$a \\leq b \\left( \\frac{1}{2} \\right)$"
+    assert respelled("$a \\leq b$") == "$a \\le b$"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("There are seven marbles in a bag.", ("There are 7 marbles in a bag.", "digits")),
+        ("A box holds 8 pencils.", ("A box holds eight pencils.", "number_words")),
+        ("A box holds 8 pencils and 40 pens.", None),  # one digit could not follow
+        ("The base 4 digits of it", None),
+        ("Each stick measures 6 inches.", None),
+        ("Three coins and one die", None),
+    ],
+)
+def test_small_counts(text: str, expected: tuple[str, str] | None) -> None:
+    assert respell_numbers(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("phrase", "plural"),
+    [
+        ("the roots of it", True),
+        ("the radius of it", False),
+        ("the sum of the digits", False),
+        ("the two smallest primes", True),
+        ("the axis", False),
+        ("the length and width of it", None),
+    ],
+)
+def test_plural_heads(phrase: str, plural: bool | None) -> None:
+    assert is_plural(phrase) is plural
+
+
+def test_smaller_n_is_a_prefix_and_seeds_repeat() -> None:
+    question = (
+        "If $c + d = 4$ and $cd = 3$, what is the value of $c^2 + d^2$? Express your answer as an integer."
+    )
+    many = propose_by_rules(question, 6, seed=5)
+    assert len(many) == 6
+    assert [c.text for c in propose_by_rules(question, 2, seed=5)] == [c.text for c in many[:2]]
+    assert propose_by_rules(question, 6, seed=5) == many
+    assert propose_by_rules(question, 0) == []
+
+
+def _formulas(text: str) -> Counter[str]:
+    found = re.findall(r"\$[^$]+\$|\\\[.*?\\\]", text, re.S)
+    return Counter(re.sub(r"[\s$.,?{}]|\\[\[\]]", "", f).replace("\\leq", "\\le") for f in found)
+
+
+def _numbers(text: str) -> Counter[str]:
+    words = {"three": "3", "four": "4", "five": "5", "seven": "7"}
+    return Counter(words.get(w, w) for w in re.findall(r"\d|\b(?:three|four|five|seven)\b", text.lower()))
+
+
+def check_kept(question: str, candidates: list[RuleCandidate]) -> None:
+    assert len({c.text for c in candidates}) == len(candidates)
+    for candidate in candidates:
+        assert candidate.text != question
+        assert candidate.transformations
+        assert _numbers(candidate.text) == _numbers(question)
+        assert _formulas(candidate.text) == _formulas(question)
+
+
+FRAGMENTS = r"""$a + b = 7$|$x \le 3.$|\[y^2 = 5z.\]|If |Let |be the roots of |, what is |, find |
+Find |What is |How many |the sum of |the number of |integers |are there|?|.| |and |where |such that |
+five marbles |4 pencils |it |the triangle |a triangle |Express your answer as a fraction.|when |
+[asy] draw(1); [/asy]|Suppose that |is divided by |Ann has |7 |given that """.replace("\n", "").split("|")
+PARTS = st.sampled_from([*FRAGMENTS, "\n\n"])
+FACTS = st.sampled_from(
+    [
+        "Let $a$ and $b$ be the roots of $x^2 - 7x + 1$.",
+        "Let $f(x) = 3x - 4.$",
+        "Suppose that $c \\le 12$.",
+        "A jar holds five marbles.",
+        "The triangle has 3 sides.",
+        "The point $P$ is the center of the circle.",
+    ]
+)
+ASKS = st.sampled_from(
+    [
+        "Find $a + b$.",
+        "What is the value of $f(12)?$",
+        "If $a = 4$ and $b \\le 5$, what is the largest value of $ab$?",
+        "What is the remainder when $a$ is divided by 9?",
+        "How many integers $n$ are there such that \\[n^2 \\le 40?\\]",
+        "Compute \\[1 + \\frac12.\\]",
+    ]
+)
+REQUESTS = st.sampled_from(["", " Express your answer as a common fraction.", " [asy] draw(4); [/asy]"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(FACTS, max_size=4, unique=True), ASKS, REQUESTS, st.integers(0, 9))
+def test_formulas_and_numbers_survive(facts: list[str], ask: str, request: str, seed: int) -> None:
+    question = " ".join([*facts, ask]) + request
+    candidates = propose_by_rules(question, 6, seed=seed)
+    assert candidates
+    check_kept(question, candidates)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PARTS, max_size=14).map("".join), st.integers(0, 3))
+def test_formulas_and_numbers_survive_any_mixture(question: str, seed: int) -> None:
+    check_kept(question, propose_by_rules(question, 4, seed=seed))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=80))
+def test_any_text_is_taken_without_an_error(text: str) -> None:
+    assert all(c.text.strip() for c in propose_by_rules(text, 3))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(PARTS, max_size=10).map("".join))
+def test_masking_and_back_keeps_the_words(text: str) -> None:
+    masked = mask(text)
+    if masked is not None:
+        assert re.sub(r"[\s.,?]", "", unmask(masked.text, masked)) == re.sub(r"[\s.,?]", "", text)
+
+
+@pytest.mark.shared
+def test_coverage_on_math_train() -> None:
+    path = DATA / "math_train.jsonl"
+    if not path.exists():
+        pytest.skip(f"{path} is not here; set TAGRPO_DATA to the folder that holds it")
+    with path.open(encoding="utf-8") as lines:
+        questions = [str(json.loads(line)["question"]) for line in lines]
+    found = [propose_by_rules(question, 3) for question in questions]
+    assert sum(bool(candidates) for candidates in found) / len(questions) >= 0.40
+    for question, candidates in zip(questions, found, strict=True):
+        assert len({c.text for c in candidates}) == len(candidates)
+        for candidate in candidates:
+            figures = re.findall(r"\[asy\].*?\[/asy\]", question, re.S)
+            assert re.findall(r"\[asy\].*?\[/asy\]", candidate.text, re.S) == figures
+            digits = Counter(re.findall(r"\d", question))
+            if not {"digits", "number_words"} & set(candidate.transformations):
+                assert Counter(re.findall(r"\d", candidate.text)) == digits
