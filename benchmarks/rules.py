@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import time
 from collections import Counter
 from pathlib import Path
 
 from rephraser.proposers.rules import RULES_VERSION, propose_by_rules
+
+
+def without_figures(text: str) -> str:
+    """The text with figure code shortened, for reading."""
+    return re.sub(r"\[asy\].*?\[/asy\]", "[figure]", text, flags=re.S)
 
 
 def main() -> None:
@@ -33,7 +39,7 @@ def main() -> None:
         for number, row in enumerate(rows, 1):
             candidate = rng.choice(proposed[row])
             print(f"--- {number} (row {row}) {', '.join(candidate.transformations)}")
-            print(f"  {questions[row]}\n  =>\n  {candidate.text}\n")
+            print(f"  {without_figures(questions[row])}\n  =>\n  {without_figures(candidate.text)}\n")
 
     sizes = Counter(len(found) for found in proposed)
     rules = Counter(name for found in proposed for candidate in found for name in candidate.transformations)

@@ -142,6 +142,7 @@ def test_facts_as_list_keeps_their_order_and_drops_suppose() -> None:
         "What does \\[ mean in this text?",
         "x" * 20_001 + "?",
         "Find $x$.\x00",
+        "If the table \\begin{tabular}{c} 4 \\end{tabular} has one row, how many columns are in it?",
     ],
 )
 def test_no_candidate_where_none_is_safe(question: str) -> None:

@@ -75,7 +75,7 @@ class Ask:
 def parse(sentence: str) -> Ask | None:
     """Condition and core of an asking sentence (masked, with its end mark); None for several cores."""
     text = re.sub(r"[.?!:]$", "", sentence).strip()
-    if re.search(r"[.?!] |[\"“”]", text):
+    if re.search(r"[.?!] |[\"“”]", text) or text[:1].islower():  # the rest of a sentence cut by a table
         return None
     if re.match(_CORE, text, re.I):
         core = text[0].lower() + text[1:]
@@ -144,7 +144,8 @@ def fact_as_condition(fact: str, core: str, masked: Masked) -> tuple[str, str] |
     if not re.match(rf"(?:The|An?) [a-z]|[{INLINE}] ", text) or _ANAPHOR.search(text):
         return None
     if not re.search(r" (?:is|are|has|have|satisfy|satisfies|contains) ", text) or re.search(
-        r", (?!and\b)|\b(?:was|were|will|can|did|had|let|but|so|if|when|while|because|shown)\b", text
+        r", (?!and\b)|\b(?:was|were|will|can|did|had|let|but|so|if|when|while|because|shown|called|known)\b",
+        text,
     ):
         return None
     start = text if re.match(f"[{INLINE}]", text) else text[0].lower() + text[1:]
