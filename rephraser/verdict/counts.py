@@ -30,7 +30,7 @@ class AnswerCounts:
         if len(self.original) != len(self.candidate):
             raise InputError(
                 f"answer counts: {len(self.original)} classes for the original, "
-                f"{len(self.candidate)} for the candidate; give every class on both sides, with 0 where it was not seen"
+                f"{len(self.candidate)} for the candidate; give every class on both sides, 0 where unseen"
             )
         for name in ("original", "candidate"):
             counts: tuple[int, ...] = getattr(self, name)
