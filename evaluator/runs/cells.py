@@ -5,7 +5,7 @@ send the same request; leases of processes that died are taken back at once on t
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -96,8 +96,8 @@ def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
         )
 
 
-def claim_cells(session: Session, run_id: str, kinds: Iterable[str], *, owner: str, limit: int) -> list[Cell]:
-    """Lease up to `limit` empty cells of the run to `owner`, oldest first. Needs a write transaction."""
+def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit: int) -> list[Cell]:
+    """Lease up to `limit` empty cells of the run and scope to `owner`, oldest first, in a write transaction."""
     now = time.time()
     free = or_(CellRow.lease_owner.is_(None), CellRow.lease_until < now)
     rows = session.execute(
@@ -105,7 +105,7 @@ def claim_cells(session: Session, run_id: str, kinds: Iterable[str], *, owner: s
         .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
         .where(
             RunCellRow.run_id == run_id,
-            CellRow.kind.in_(list(kinds)),
+            CellRow.scope == scope,
             CellRow.state == EMPTY,
             CellRow.batch_id.is_(None),
             free,
@@ -205,14 +205,14 @@ def reopen_failed_cells(session: Session, run_id: str) -> int:
 
 
 def unparsed_cells(session: Session, run_id: str, kind: str) -> list[Cell]:
-    """Return the filled or failed cells of the run whose content has not been looked at, in order of id."""
+    """Return the filled cells of the run whose content has not been looked at, in order of id."""
     rows = session.execute(
         select(*_CELL_COLUMNS)
         .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
         .where(
             RunCellRow.run_id == run_id,
             CellRow.kind == kind,
-            CellRow.state != EMPTY,
+            CellRow.state == FILLED,
             CellRow.outcome.is_(None),
         )
         .order_by(CellRow.id)

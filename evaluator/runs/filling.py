@@ -1,0 +1,149 @@
+"""Filling cells: lease, ask, store. A raw answer is committed before its place in the queue is given away."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from evaluator.database import Database
+from evaluator.remote import ChatRequest, ChatResponse, Failure, RemoteClient
+from evaluator.runs.cells import (
+    Cell,
+    Receipt,
+    claim_cells,
+    fail_cell,
+    fill_cell,
+    release_leases,
+    renew_leases,
+)
+from evaluator.runs.leases import LEASE_S
+
+BuildRequests = Callable[[Sequence[Cell]], list[ChatRequest]]
+"""Turns leased cells into requests, one each in the same order; the request's key is the cell's id."""
+
+CELLS_PER_CLAIM = 64
+
+
+@dataclass
+class Filled:
+    """What one pass of filling did."""
+
+    answered: int = 0
+    failed: int = 0
+    stopped: str | None = None  # why it stopped before all cells were asked: budget, authentication, ...
+    failures: dict[str, int] = field(default_factory=dict)
+
+
+class CellWriter:
+    """Commits answers of many requests in one transaction each time the database is free.
+
+    `store` returns when the answer is on disk, so a request stays in flight until then: killing the process
+    loses at most what was in flight.
+    """
+
+    def __init__(self, db: Database, owner: str) -> None:
+        self._db = db
+        self._owner = owner
+        self._waiting: list[tuple[int, ChatResponse | Failure, asyncio.Future[None]]] = []
+        self._running: asyncio.Task[None] | None = None
+        self._renewed = time.monotonic()
+
+    async def store(self, cell_id: int, answer: ChatResponse | Failure) -> None:
+        """Store one answer; returns once it is committed.
+
+        Raises:
+            DatabaseError: the disk is full or the file cannot be written.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((cell_id, answer, done))
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._drain())
+        await done
+
+    async def _drain(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                await asyncio.to_thread(self._commit, [(cell_id, answer) for cell_id, answer, _ in batch])
+            except BaseException as error:
+                for _, _, done in batch:
+                    if not done.done():
+                        done.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+            else:
+                for _, _, done in batch:
+                    if not done.done():
+                        done.set_result(None)
+
+    def _commit(self, batch: Sequence[tuple[int, ChatResponse | Failure]]) -> None:
+        with self._db.write() as session:
+            for cell_id, answer in batch:
+                if isinstance(answer, Failure):
+                    message = f"{answer.kind}: {answer.message}"
+                    fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
+                else:
+                    fill_cell(session, cell_id, answer.raw, _receipt(answer))
+            if time.monotonic() - self._renewed > LEASE_S / 10:
+                renew_leases(session, self._owner)
+                self._renewed = time.monotonic()
+
+
+async def fill_cells(
+    db: Database,
+    run_id: str,
+    scope: str,
+    client: RemoteClient,
+    build: BuildRequests,
+    *,
+    owner: str,
+    on_answer: Callable[[ChatResponse | Failure], None],
+) -> Filled:
+    """Ask for every empty cell of the run in `scope` and store what comes back.
+
+    Cells are leased a few at a time, as the client takes them, so another process of the same run finds work
+    too. Returns when none is left to lease, the budget is spent, or every further request would fail.
+    """
+    writer = CellWriter(db, owner)
+    result = Filled()
+
+    async def requests() -> AsyncIterator[ChatRequest]:
+        while True:
+            leased = await asyncio.to_thread(_lease, db, run_id, scope, owner)
+            if not leased:
+                return
+            for request in await asyncio.to_thread(build, leased):
+                yield request
+
+    async def store(request: ChatRequest, answer: ChatResponse | Failure) -> None:
+        await writer.store(int(request.key), answer)
+        if isinstance(answer, Failure):
+            result.failed += 1
+            result.failures[answer.kind] = result.failures.get(answer.kind, 0) + 1
+        else:
+            result.answered += 1
+        on_answer(answer)
+
+    try:
+        outcome = await client.run(requests(), store)
+        result.stopped = outcome.stopped
+    finally:
+        with db.write() as session:
+            release_leases(session, owner)
+    return result
+
+
+def _lease(db: Database, run_id: str, scope: str, owner: str) -> list[Cell]:
+    with db.write() as session:
+        return claim_cells(session, run_id, scope, owner=owner, limit=CELLS_PER_CLAIM)
+
+
+def _receipt(answer: ChatResponse) -> Receipt:
+    return Receipt(
+        model=answer.model,
+        prompt_tokens=answer.prompt_tokens,
+        completion_tokens=answer.completion_tokens,
+        cost_usd=answer.cost_usd,
+        attempts=answer.attempts,
+        latency_s=answer.latency_s,
+    )

@@ -1,0 +1,1 @@
+"""A run from questions to verdicts: plan requests, fill them, read, check, judge, and propose again."""

@@ -1,0 +1,188 @@
+"""From raw answers in cells to candidates and sampled answers. Reading a cell twice changes nothing."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import insert, select
+from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
+from sqlalchemy.orm import Session
+
+from evaluator.database import utc_now
+from evaluator.grading import extract_answer
+from evaluator.hashing import canonical_text, content_id
+from evaluator.questions.tables import QuestionRow
+from evaluator.runs.cells import EMPTY, Cell, CellPlan, add_cells, read_bodies, set_outcome, unparsed_cells
+from evaluator.runs.tables import AnswerRow, CellRow
+from rephraser.pipeline.planning import ANSWER, PROPOSE
+from rephraser.pipeline.spec import RunSpec, cell_seed
+from rephraser.proposers.parsing import Outcome, parse_candidates
+from rephraser.tables import CandidateRow, ProposalRow
+
+_CELLS_PER_READ = 500
+ROUND_STRIDE, STRATEGY_STRIDE, ATTEMPT_STRIDE = 1_000_000, 10_000, 100
+
+
+def candidate_id(question_id: str, text: str) -> str:
+    """Return the content id of a candidate: the hash of its question's id and its canonical text."""
+    return content_id("c", {"question": question_id, "text": canonical_text(text)})
+
+
+def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:
+    """Return a candidate's place among its question's: by round, strategy, attempt, then as written."""
+    return round_number * ROUND_STRIDE + strategy * STRATEGY_STRIDE + attempt * ATTEMPT_STRIDE + index
+
+
+def store_candidate(session: Session, question_id: str, text: str, **proposal: Any) -> bool:
+    """Store a candidate and who proposed it; return False where this run already has the same text."""
+    identity = candidate_id(question_id, text)
+    session.execute(
+        insert_or_ignore(CandidateRow)
+        .values(id=identity, question_id=question_id, text=canonical_text(text), created_at=utc_now())
+        .on_conflict_do_nothing()
+    )
+    known = select(ProposalRow.id).where(
+        ProposalRow.run_id == proposal["run_id"], ProposalRow.candidate_id == identity
+    )
+    if session.scalar(known) is not None:
+        return False
+    session.execute(insert(ProposalRow).values(question_id=question_id, candidate_id=identity, **proposal))
+    return True
+
+
+def collect_proposals(session: Session, run_id: str, spec: RunSpec) -> int:
+    """Read the filled proposing cells; return how many were read.
+
+    The cells of a question and round are read together, in order, once none of them is empty: which of two
+    equal candidates counts must not depend on which answer came first.
+    """
+    groups: dict[tuple[str, int], list[Cell]] = defaultdict(list)
+    for cell in unparsed_cells(session, run_id, PROPOSE):
+        groups[cell.subject_id, cell.round].append(cell)
+    waiting = _groups_with_empty_cells(session, run_id)
+    ready = [cell for key, cells in groups.items() if key not in waiting for cell in cells]
+    for start in range(0, len(ready), _CELLS_PER_READ):
+        _read_proposals(session, run_id, spec, ready[start : start + _CELLS_PER_READ])
+    return len(ready)
+
+
+def _read_proposals(session: Session, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> None:
+    bodies = read_bodies(session, [cell.id for cell in cells])
+    texts = _question_texts(session, [cell.subject_id for cell in cells])
+    models = _models(session, [cell.id for cell in cells])
+    retries: list[CellPlan] = []
+    for cell in sorted(cells, key=lambda c: (c.subject_id, c.round, c.ordinal, c.attempt)):
+        text, truncated, refused = first_choice(bodies[cell.id])
+        count = int(cell.payload["count"])
+        parsed = parse_candidates(text, question=texts[cell.subject_id], count=count, truncated=truncated)
+        stored = 0
+        for index, candidate in enumerate(parsed.candidates):
+            strategy = spec.strategies[cell.ordinal]
+            stored += store_candidate(
+                session,
+                cell.subject_id,
+                candidate,
+                run_id=run_id,
+                cell_id=cell.id,
+                proposer=spec.proposer,
+                strategy=strategy.name,
+                strategy_hash=strategy.hash,
+                model=models[cell.id] or spec.model,
+                round=cell.round,
+                ordinal=proposal_ordinal(cell.round, cell.ordinal, cell.attempt, index),
+            )
+        outcome = Outcome.REFUSED if refused else parsed.outcome
+        if stored < len(parsed.candidates) and outcome is Outcome.OK:
+            outcome = Outcome.PARTIAL
+        set_outcome(session, cell.id, outcome.value)
+        if stored < count and cell.attempt + 1 < spec.content_attempts:
+            retries.append(_retry(spec, cell, count - stored))
+    add_cells(session, run_id, retries)
+
+
+def _retry(spec: RunSpec, cell: Cell, count: int) -> CellPlan:
+    attempt = cell.attempt + 1
+    seed = cell_seed(spec.seed, cell.subject_id, cell.round, cell.ordinal, attempt)
+    payload = {"count": count, "seed": seed}
+    return CellPlan(cell.scope, cell.kind, cell.subject_id, cell.round, cell.ordinal, attempt, payload)
+
+
+def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_READ) -> int:
+    """Read up to `limit` filled answering cells; return how many were read.
+
+    A server that returned fewer answers than asked is asked for the rest.
+    """
+    cells = unparsed_cells(session, run_id, ANSWER)[:limit]
+    bodies = read_bodies(session, [cell.id for cell in cells])
+    rows: list[dict[str, Any]] = []
+    rest: list[CellPlan] = []
+    for cell in cells:
+        choices = read_choices(bodies[cell.id])
+        start, count = int(cell.payload["start"]), int(cell.payload["count"])
+        for index, (text, finish_reason) in enumerate(choices[:count]):
+            rows.append(
+                {
+                    "cell_id": cell.id,
+                    "solver_id": cell.scope,
+                    "subject_id": cell.subject_id,
+                    "ordinal": start + index,
+                    "choice": index,
+                    "extracted": extract_answer(text),
+                    "finish_reason": finish_reason,
+                }
+            )
+        if len(choices) < count:
+            attempt = cell.attempt + 1
+            payload = {
+                "start": start + len(choices),
+                "count": count - len(choices),
+                "seed": cell_seed(int(cell.payload["seed"]), attempt),
+            }
+            key = (cell.scope, cell.kind, cell.subject_id, cell.round, cell.ordinal)
+            rest.append(CellPlan(*key, attempt, payload))
+        set_outcome(session, cell.id, Outcome.OK.value)
+    if rows:
+        session.execute(insert_or_ignore(AnswerRow).on_conflict_do_nothing(), rows)
+    add_cells(session, run_id, rest)
+    return len(cells)
+
+
+def read_choices(body: str) -> list[tuple[str, str]]:
+    """Return (text, finish reason) of the choices of a stored chat completion; [] where it has none."""
+    try:
+        choices = json.loads(body).get("choices") or []
+    except (ValueError, AttributeError):
+        return []
+    return [
+        (str((choice.get("message") or {}).get("content") or ""), str(choice.get("finish_reason") or ""))
+        for choice in choices
+    ]
+
+
+def first_choice(body: str) -> tuple[str, bool, bool]:
+    """Return the text of the first choice, whether it was cut off, and whether a filter refused it."""
+    choices = read_choices(body)
+    if not choices:
+        return "", False, False
+    text, reason = choices[0]
+    return text, reason == "length", reason == "content_filter"
+
+
+def _groups_with_empty_cells(session: Session, run_id: str) -> set[tuple[str, int]]:
+    rows = session.execute(
+        select(CellRow.subject_id, CellRow.round)
+        .where(CellRow.scope == run_id, CellRow.kind == PROPOSE, CellRow.state == EMPTY)
+        .distinct()
+    ).all()
+    return {(subject_id, number) for subject_id, number in rows}
+
+
+def _question_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
+    query = select(QuestionRow.id, QuestionRow.text).where(QuestionRow.id.in_(set(ids)))
+    return dict(session.execute(query).tuples().all())
+
+
+def _models(session: Session, cell_ids: Sequence[int]) -> dict[int, str | None]:
+    query = select(CellRow.id, CellRow.model).where(CellRow.id.in_(cell_ids))
+    return dict(session.execute(query).tuples().all())

@@ -1,0 +1,324 @@
+"""From candidates to verdicts: structural checks first, then answers, clustered and compared."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import func, insert, select
+from sqlalchemy.orm import Session
+
+from evaluator.database import Database, utc_now
+from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob, Grader
+from evaluator.questions.tables import QuestionRow
+from evaluator.runs.tables import AnswerRow
+from rephraser.checks import CHECKS_VERSION, CheckOptions, Finding, Severity, check_candidate
+from rephraser.pipeline.planning import awaiting_answers, looks_taken, statuses_by_question
+from rephraser.pipeline.spec import RunSpec
+from rephraser.status import CandidateStatus
+from rephraser.tables import CandidateRow, VerdictRow
+from rephraser.verdict import AnswerCounts, Verdict, judge
+
+QUESTIONS_PER_BATCH = 200
+CANDIDATES_PER_BATCH = 100
+SHOWN_CLASS_LENGTH = 200
+Report = Callable[[int, int], None]
+
+
+def check_structure(
+    db: Database,
+    run_id: str,
+    spec: RunSpec,
+    *,
+    count_tokens: Callable[[str], int] | None,
+    report: Report,
+) -> int:
+    """Run the structural checks on all candidates that had none; return how many.
+
+    A fatal finding rejects. What is left is unverified: finally without a solver, with one until its answers
+    are compared.
+    """
+    with db.read() as session:
+        unchecked = [
+            statuses
+            for statuses in statuses_by_question(session, run_id).values()
+            if any(status.status is None for status in statuses)
+        ]
+    total = sum(status.status is None for statuses in unchecked for status in statuses)
+    done = 0
+    for start in range(0, len(unchecked), QUESTIONS_PER_BATCH):
+        batch = unchecked[start : start + QUESTIONS_PER_BATCH]
+        with db.read() as session:
+            texts = _texts(session, batch)
+        rows = [
+            row
+            for statuses in batch
+            for row in _check_question(run_id, spec, statuses, texts, count_tokens=count_tokens)
+        ]
+        _store_first_verdicts(db, run_id, rows)
+        done += len(rows)
+        report(done, total)
+    return done
+
+
+def _check_question(
+    run_id: str,
+    spec: RunSpec,
+    statuses: Sequence[CandidateStatus],
+    texts: dict[str, tuple[str, str]],
+    *,
+    count_tokens: Callable[[str], int] | None,
+) -> list[dict[str, Any]]:
+    renames = {strategy.name: strategy.renames_variables for strategy in spec.strategies}
+    question, answer = texts[statuses[0].question_id]
+    siblings: list[str] = []
+    rows = []
+    for status in sorted(statuses, key=lambda s: s.ordinal):
+        text = texts[status.candidate_id][0]
+        if status.status is None:
+            options = CheckOptions(
+                token_limit=spec.token_limit,
+                count_tokens=count_tokens,
+                allow_renamed_variables=renames.get(status.strategy, False),
+            )
+            findings = check_candidate(question, text, answer=answer, siblings=siblings, options=options)
+            row = _structural_verdict(run_id, spec, status.candidate_id, findings)
+            rows.append(row)
+            rejected = row["status"] == Verdict.REJECTED
+        else:
+            rejected = status.status == Verdict.REJECTED
+        if not rejected:
+            siblings.append(text)
+    return rows
+
+
+def _structural_verdict(
+    run_id: str, spec: RunSpec, candidate_id: str, findings: Sequence[Finding]
+) -> dict[str, Any]:
+    fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
+    if fatal:
+        status, final, reason = Verdict.REJECTED, True, "; ".join(finding.detail for finding in fatal)
+    elif spec.solvers:
+        status, final, reason = Verdict.UNVERIFIED, False, "passed the structural checks; answers are awaited"
+    else:
+        status, final = Verdict.UNVERIFIED, True
+        reason = "passed the structural checks; no solver, so answers were not compared"
+    evidence = {
+        "findings": [
+            {"name": finding.name, "severity": finding.severity.value, "detail": finding.detail}
+            for finding in findings
+        ],
+        "versions": {"checks": CHECKS_VERSION},
+    }
+    return _verdict_row(run_id, candidate_id, status, reason, final=final, posterior=None, evidence=evidence)
+
+
+def _store_first_verdicts(db: Database, run_id: str, rows: Sequence[dict[str, Any]]) -> None:
+    with db.write() as session:
+        # Another process of the same run may have checked them meanwhile.
+        judged = set(
+            session.scalars(
+                select(VerdictRow.candidate_id).where(
+                    VerdictRow.run_id == run_id,
+                    VerdictRow.candidate_id.in_([row["candidate_id"] for row in rows]),
+                )
+            )
+        )
+        fresh = [row for row in rows if row["candidate_id"] not in judged]
+        if fresh:
+            session.execute(insert(VerdictRow), fresh)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A candidate whose answers for the next look are all there; answers are None where none was found."""
+
+    candidate_id: str
+    look: int  # how many looks were taken before
+    gold: str
+    original: tuple[str | None, ...]
+    candidate: tuple[str | None, ...]
+    by_solver: dict[str, dict[str, int]]
+
+
+def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, report: Report) -> int:
+    """Judge every candidate whose answers for its next look are all drawn; return how many verdicts fell."""
+    if not spec.solvers:
+        return 0
+    with db.read() as session:
+        waiting = awaiting_answers(session, run_id)
+        taken = looks_taken(session, run_id)
+    done = 0
+    for start in range(0, len(waiting), CANDIDATES_PER_BATCH):
+        batch = waiting[start : start + CANDIDATES_PER_BATCH]
+        with db.read() as session:
+            cases = _ready_cases(session, spec, batch, taken)
+        jobs = [ClusterJob(answers=(*case.original, *case.candidate), gold=case.gold) for case in cases]
+        rows = [
+            _answer_verdict(run_id, spec, case, clustering)
+            for case, clustering in zip(cases, grader.cluster_many(jobs), strict=True)
+        ]
+        done += _store_look(db, run_id, cases, rows)
+        report(min(start + len(batch), len(waiting)), len(waiting))
+    return done
+
+
+def _ready_cases(
+    session: Session, spec: RunSpec, batch: Sequence[CandidateStatus], taken: dict[str, int]
+) -> list[Case]:
+    subjects = {status.candidate_id for status in batch} | {status.question_id for status in batch}
+    answers = _answers(session, spec, subjects)
+    golds = {identity: answer for identity, (_, answer) in _texts(session, [batch]).items()}
+    cases = []
+    for status in batch:
+        look = taken[status.candidate_id]
+        original = _first(answers, spec, status.question_id, spec.rule.original_samples)
+        candidate = _first(answers, spec, status.candidate_id, spec.rule.looks[look])
+        if original is None or candidate is None:
+            continue
+        by_solver = {
+            solver.model: {"original": len(mine), "candidate": len(theirs)}
+            for solver, mine, theirs in zip(spec.solvers, original, candidate, strict=True)
+        }
+        cases.append(
+            Case(
+                candidate_id=status.candidate_id,
+                look=look,
+                gold=golds[status.question_id],
+                original=tuple(answer for part in original for answer in part),
+                candidate=tuple(answer for part in candidate for answer in part),
+                by_solver=by_solver,
+            )
+        )
+    return cases
+
+
+def _first(
+    answers: dict[tuple[str, str], list[str | None]], spec: RunSpec, subject_id: str, samples: int
+) -> list[list[str | None]] | None:
+    """Return each solver's share of the first `samples` answers; None while some are missing."""
+    parts = []
+    for solver, share in zip(spec.solvers, spec.shares(samples), strict=True):
+        drawn = answers.get((solver.id, subject_id), [])
+        if len(drawn) < share:
+            return None
+        parts.append(drawn[:share])
+    return parts
+
+
+def _answers(session: Session, spec: RunSpec, subjects: set[str]) -> dict[tuple[str, str], list[str | None]]:
+    """Return the answers of each solver and subject in order, without a gap at the front."""
+    found: dict[tuple[str, str], list[str | None]] = defaultdict(list)
+    rows = session.execute(
+        select(AnswerRow.solver_id, AnswerRow.subject_id, AnswerRow.ordinal, AnswerRow.extracted)
+        .where(
+            AnswerRow.solver_id.in_([solver.id for solver in spec.solvers]),
+            AnswerRow.subject_id.in_(subjects),
+        )
+        .order_by(AnswerRow.solver_id, AnswerRow.subject_id, AnswerRow.ordinal)
+    ).all()
+    for solver_id, subject_id, ordinal, extracted in rows:
+        drawn = found[solver_id, subject_id]
+        if len(drawn) == ordinal:
+            drawn.append(extracted)
+    return found
+
+
+def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:
+    counts = _counts(case, clustering)
+    judgement = judge(counts, spec.rule)
+    last = case.look + 1 >= len(spec.rule.looks)
+    evidence = {
+        "counts": {
+            "classes": [text[:SHOWN_CLASS_LENGTH] for text in clustering.classes],
+            **{key: list(v) if isinstance(v, tuple) else v for key, v in asdict(counts).items()},
+            "unknown_pairs": clustering.unknown,
+        },
+        "by_solver": case.by_solver,
+        "overlap": judgement.overlap,
+        "new_top": judgement.new_top,
+        "original_top": judgement.original_top,
+        "log_bayes_factor": judgement.log_bayes_factor,
+        "solvers": [solver.id for solver in spec.solvers],
+        "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
+    }
+    return _verdict_row(
+        run_id,
+        case.candidate_id,
+        judgement.verdict,
+        judgement.reason,
+        final=last or judgement.verdict is not Verdict.UNDECIDED,
+        posterior=judgement.posterior,
+        evidence=evidence,
+    )
+
+
+def _counts(case: Case, clustering: Clustering) -> AnswerCounts:
+    split = len(case.original)
+    classes = range(len(clustering.classes))
+    original, candidate = clustering.assignment[:split], clustering.assignment[split:]
+    return AnswerCounts(
+        original=tuple(original.count(index) for index in classes),
+        candidate=tuple(candidate.count(index) for index in classes),
+        gold=clustering.gold,
+        original_unparsed=original.count(None),
+        candidate_unparsed=candidate.count(None),
+    )
+
+
+def _store_look(db: Database, run_id: str, cases: Sequence[Case], rows: Sequence[dict[str, Any]]) -> int:
+    if not rows:
+        return 0
+    with db.write() as session:
+        counted = (
+            select(VerdictRow.candidate_id, func.count() - 1)
+            .where(
+                VerdictRow.run_id == run_id,
+                VerdictRow.candidate_id.in_([case.candidate_id for case in cases]),
+            )
+            .group_by(VerdictRow.candidate_id)
+        )
+        taken = dict(session.execute(counted).tuples().all())
+        fresh = [row for case, row in zip(cases, rows, strict=True) if taken[case.candidate_id] == case.look]
+        if fresh:
+            session.execute(insert(VerdictRow), fresh)
+    return len(fresh)
+
+
+def _verdict_row(
+    run_id: str,
+    candidate_id: str,
+    status: Verdict,
+    reason: str,
+    *,
+    final: bool,
+    posterior: float | None,
+    evidence: dict[str, Any],
+) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "candidate_id": candidate_id,
+        "status": status.value,
+        "posterior": posterior,
+        "reason": reason,
+        "final": final,
+        "evidence": evidence,
+        "created_at": utc_now(),
+    }
+
+
+def _texts(session: Session, batch: Sequence[Sequence[CandidateStatus]]) -> dict[str, tuple[str, str]]:
+    """Return (text, gold answer) by id of the batch's questions, and (text, "") of its candidates."""
+    questions = {status.question_id for statuses in batch for status in statuses}
+    candidates = {status.candidate_id for statuses in batch for status in statuses}
+    found = {
+        identity: (text, answer)
+        for identity, text, answer in session.execute(
+            select(QuestionRow.id, QuestionRow.text, QuestionRow.answer).where(QuestionRow.id.in_(questions))
+        )
+    }
+    for identity, text in session.execute(
+        select(CandidateRow.id, CandidateRow.text).where(CandidateRow.id.in_(candidates))
+    ):
+        found[identity] = (text, "")
+    return found

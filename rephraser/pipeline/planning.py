@@ -1,0 +1,171 @@
+"""Which requests a run needs next, as far as the database shows: candidates for open slots, answers to judge.
+
+Planning is idempotent. Two processes, or one that was killed, plan the same cells.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from evaluator.runs.cells import EMPTY, CellPlan, add_cells
+from evaluator.runs.store import run_question_ids
+from evaluator.runs.tables import CellRow, RunCellRow
+from rephraser.pipeline.spec import RunSpec, cell_seed
+from rephraser.status import CandidateStatus, current_statuses
+from rephraser.tables import VerdictRow
+
+PROPOSE, ANSWER = "propose", "answer"
+
+
+@dataclass(frozen=True)
+class OpenSlots:
+    """Neighbors that a question still lacks, by strategy, and the round that would propose them."""
+
+    question_id: str
+    round: int
+    missing: tuple[int, ...]
+
+
+def statuses_by_question(session: Session, run_id: str) -> dict[str, list[CandidateStatus]]:
+    """Return the run's candidates by question."""
+    grouped: dict[str, list[CandidateStatus]] = defaultdict(list)
+    for status in current_statuses(session, run_id):
+        grouped[status.question_id].append(status)
+    return grouped
+
+
+def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
+    """Return the questions whose candidates so far are all judged and that lack neighbors, in order.
+
+    Rounds may be used up: the caller compares `round` with `spec.rounds`.
+    """
+    statuses = statuses_by_question(session, run_id)
+    cells = _propose_cells(session, run_id)
+    good = {"accepted"} if spec.solvers else {"accepted", "unverified"}
+    names = [strategy.name for strategy in spec.strategies]
+    found = []
+    for question_id in run_question_ids(session, run_id):
+        candidates = statuses.get(question_id, [])
+        asked = cells.get(question_id, [])
+        if any(not done for _, done in asked) or any(not candidate.final for candidate in candidates):
+            continue
+        kept = [names.index(c.strategy) for c in candidates if c.status in good and c.strategy in names]
+        missing = tuple(max(0, wanted - kept.count(i)) for i, wanted in enumerate(spec.slots))
+        if any(missing):
+            rounds = [number for number, _ in asked] + [candidate.round for candidate in candidates]
+            found.append(OpenSlots(question_id, max(rounds, default=-1) + 1, missing))
+    return found
+
+
+def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> int:
+    """Make the cells that ask for the candidates still missing; return how many."""
+    plans = [
+        CellPlan(
+            scope=run_id,
+            kind=PROPOSE,
+            subject_id=slots.question_id,
+            round=slots.round,
+            ordinal=index,
+            attempt=0,
+            payload={
+                "count": count,
+                "seed": cell_seed(spec.seed, slots.question_id, slots.round, index, 0),
+            },
+        )
+        for slots in open_slots(session, run_id, spec)
+        if slots.round < spec.rounds
+        for index, count in enumerate(slots.missing)
+        if count
+    ]
+    add_cells(session, run_id, plans)
+    return len(plans)
+
+
+def looks_taken(session: Session, run_id: str) -> dict[str, int]:
+    """Return for each candidate of the run how often its answers were judged.
+
+    A candidate's first verdict is the one of the structural checks, which judges no answers.
+    """
+    query = (
+        select(VerdictRow.candidate_id, func.count() - 1)
+        .where(VerdictRow.run_id == run_id)
+        .group_by(VerdictRow.candidate_id)
+    )
+    return dict(session.execute(query).tuples().all())
+
+
+def awaiting_answers(session: Session, run_id: str) -> list[CandidateStatus]:
+    """Return the candidates that passed the structural checks and are not decided yet."""
+    return [
+        status
+        for status in current_statuses(session, run_id)
+        if status.status is not None and not status.final
+    ]
+
+
+def plan_answers(session: Session, run_id: str, spec: RunSpec) -> int:
+    """Make the cells that draw the answers which the next look at each open candidate needs."""
+    if not spec.solvers:
+        return 0
+    known = _answer_keys(session, run_id)
+    taken = looks_taken(session, run_id)
+    plans: list[CellPlan] = []
+    planned_questions: set[str] = set()
+    for status in awaiting_answers(session, run_id):
+        if status.question_id not in planned_questions:
+            planned_questions.add(status.question_id)
+            plans += _answer_plans(spec, status.question_id, spec.rule.original_samples)
+        look = spec.rule.looks[min(taken[status.candidate_id], len(spec.rule.looks) - 1)]
+        plans += _answer_plans(spec, status.candidate_id, look)
+    fresh = [plan for plan in plans if (plan.scope, plan.subject_id, plan.ordinal) not in known]
+    add_cells(session, run_id, fresh)
+    return len(fresh)
+
+
+def _answer_plans(spec: RunSpec, subject_id: str, samples: int) -> list[CellPlan]:
+    """Cells for the first `samples` answers, split over the solvers.
+
+    Every cell draws `samples_per_request`, whatever is needed of the last, so that runs with other rules
+    find the same cells.
+    """
+    return [
+        CellPlan(
+            scope=solver.id,
+            kind=ANSWER,
+            subject_id=subject_id,
+            round=0,
+            ordinal=start,
+            attempt=0,
+            payload={
+                "start": start,
+                "count": solver.samples_per_request,
+                "seed": cell_seed(solver.seed, solver.id, subject_id, start, 0),
+            },
+        )
+        for solver, share in zip(spec.solvers, spec.shares(samples), strict=True)
+        for start in range(0, share, solver.samples_per_request)
+    ]
+
+
+def _propose_cells(session: Session, run_id: str) -> dict[str, list[tuple[int, bool]]]:
+    """Return (round, done) of the run's proposing cells by question; done means read, not only filled."""
+    rows = session.execute(
+        select(CellRow.subject_id, CellRow.round, CellRow.state, CellRow.outcome).where(
+            CellRow.scope == run_id, CellRow.kind == PROPOSE
+        )
+    ).all()
+    grouped: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+    for subject_id, number, state, outcome in rows:
+        grouped[subject_id].append((number, state != EMPTY and outcome is not None))
+    return grouped
+
+
+def _answer_keys(session: Session, run_id: str) -> set[tuple[str, str, int]]:
+    rows = session.execute(
+        select(CellRow.scope, CellRow.subject_id, CellRow.ordinal)
+        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
+        .where(RunCellRow.run_id == run_id, CellRow.kind == ANSWER)
+    ).all()
+    return {(scope, subject_id, ordinal) for scope, subject_id, ordinal in rows}

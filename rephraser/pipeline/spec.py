@@ -1,0 +1,177 @@
+"""What a run is made of. Every field shapes the result and is part of the run's key."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from evaluator.errors import InputError
+from evaluator.hashing import content_hash, content_id
+from rephraser.checks import CHECKS_VERSION
+from rephraser.proposers.request import REQUEST_VERSION
+from rephraser.strategies import Strategy
+from rephraser.verdict import RULES, OverlapRule, Rule
+
+ProposerKind = Literal["llm", "rules", "file"]
+
+BOXED_INSTRUCTION = "Reason step by step, and put your final answer within \\boxed{}."
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How text is drawn from a model."""
+
+    temperature: float
+    top_p: float
+    max_tokens: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature <= 2:
+            raise InputError(f"temperature {self.temperature} is outside 0 to 2.")
+        if not 0 < self.top_p <= 1:
+            raise InputError(f"top-p {self.top_p} is outside 0 (not included) to 1.")
+        if not 1 <= self.max_tokens <= 1_000_000:
+            raise InputError(f"a token limit of {self.max_tokens} makes no sense; give 1 to 1,000,000.")
+
+
+@dataclass(frozen=True)
+class SolverSpec:
+    """A model that answers questions and candidates; all runs with the same spec share its answers."""
+
+    model: str
+    sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_tokens=3072)
+    samples_per_request: int = 4
+    instruction: str = BOXED_INSTRUCTION
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.samples_per_request <= 128:
+            raise InputError(f"{self.samples_per_request} samples per request; give 1 to 128.")
+
+    @property
+    def id(self) -> str:
+        """Content id; the address of the server is not in it, so that a server may move."""
+        return content_id("solver", asdict(self))
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """A run of proposing and judging candidates."""
+
+    questions: str
+    proposer: ProposerKind
+    model: str
+    strategies: tuple[Strategy, ...]
+    n: int = 3
+    rounds: int = 3
+    content_attempts: int = 3  # how often an unusable answer is asked again with another seed
+    seed: int = 0
+    sampling: Sampling | None = None
+    output: Literal["json", "tags"] = "json"
+    solvers: tuple[SolverSpec, ...] = ()
+    rule: Rule = field(default_factory=OverlapRule)
+    token_limit: int = 512
+    tokenizer: str | None = None
+    source: str | None = None  # content hash of the candidates' file
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("n", 1, 64), ("rounds", 1, 20), ("content_attempts", 1, 20)):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise InputError(f"{name.replace('_', '-')} is {value}; give {low} to {high}.")
+        if not self.strategies:
+            raise InputError("a run needs at least one strategy.")
+        if len({strategy.name for strategy in self.strategies}) != len(self.strategies):
+            raise InputError("a strategy is named twice; give each once.")
+        if len(self.strategies) > self.n:
+            raise InputError(
+                f"{len(self.strategies)} strategies for {self.n} candidates a question; raise --n or name "
+                "fewer."
+            )
+        if len({solver.id for solver in self.solvers}) != len(self.solvers):
+            raise InputError("a solver is named twice; give each once.")
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Number of neighbors wanted from each strategy; together n."""
+        return tuple(len(range(i, self.n, len(self.strategies))) for i in range(len(self.strategies)))
+
+    def shares(self, samples: int) -> tuple[int, ...]:
+        """Return how many of `samples` answers each solver draws: as even as can be."""
+        solvers = len(self.solvers)
+        return tuple(len(range(i, samples, solvers)) for i in range(solvers))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that is stored, hashed and shown."""
+        rule_name = next(name for name, kind in RULES.items() if isinstance(self.rule, kind))
+        return {
+            "questions": self.questions,
+            "proposer": self.proposer,
+            "model": self.model,
+            "strategies": [
+                {"name": s.name, "version": s.version, "hash": s.hash, **_strategy_text(s)}
+                for s in self.strategies
+            ],
+            "n": self.n,
+            "rounds": self.rounds,
+            "content_attempts": self.content_attempts,
+            "seed": self.seed,
+            "sampling": asdict(self.sampling) if self.sampling else None,
+            "output": self.output,
+            "request_version": REQUEST_VERSION,
+            "solvers": [{"id": solver.id, **asdict(solver)} for solver in self.solvers],
+            "rule": {"name": rule_name, **_listed(asdict(self.rule))},
+            "checks": {
+                "version": CHECKS_VERSION,
+                "token_limit": self.token_limit,
+                "tokenizer": self.tokenizer,
+            },
+            "source": self.source,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "RunSpec":
+        """Return the spec of a stored run."""
+        rule: dict[str, Any] = dict(data["rule"])
+        kind = RULES[rule.pop("name")]
+        rule["looks"] = tuple(rule["looks"])
+        return cls(
+            questions=data["questions"],
+            proposer=data["proposer"],
+            model=data["model"],
+            strategies=tuple(
+                Strategy(s["name"], s["version"], s["summary"], s["text"], s["renames_variables"])
+                for s in data["strategies"]
+            ),
+            n=data["n"],
+            rounds=data["rounds"],
+            content_attempts=data["content_attempts"],
+            seed=data["seed"],
+            sampling=Sampling(**data["sampling"]) if data["sampling"] else None,
+            output=data["output"],
+            solvers=tuple(_solver(solver) for solver in data["solvers"]),
+            rule=kind(**rule),
+            token_limit=data["checks"]["token_limit"],
+            tokenizer=data["checks"]["tokenizer"],
+            source=data["source"],
+        )
+
+
+def cell_seed(*parts: str | int) -> int:
+    """Return the seed of a request, 31 bits, derived from what the request is."""
+    return int(content_hash("seed", list(parts))[:8], 16) >> 1
+
+
+def _strategy_text(strategy: Strategy) -> dict[str, Any]:
+    return {
+        "summary": strategy.summary,
+        "text": strategy.text,
+        "renames_variables": strategy.renames_variables,
+    }
+
+
+def _solver(data: dict[str, Any]) -> SolverSpec:
+    fields = {key: value for key, value in data.items() if key not in {"id", "sampling"}}
+    return SolverSpec(sampling=Sampling(**data["sampling"]), **fields)
+
+
+def _listed(data: dict[str, Any]) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in data.items()}
