@@ -6,6 +6,7 @@ comparison is pure text and exact arithmetic, and answers None where algebra wou
 process supplies `evaluator.grading.symbolic.compare_expressions` as the leaf.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ NO_ANSWER = Outcome(GradeValue.WRONG, "no answer")
 NO_GOLD = Outcome(GradeValue.UNKNOWN, "no answer")
 UNPARSABLE = Outcome(GradeValue.UNKNOWN, "unparsable")
 
+_ZERO_GROUP = re.compile(r",0\d\d(?!\d)")
 _LONGEST_UNORDERED = 16
 _DEEPEST = 12
 
@@ -60,7 +62,8 @@ def compare(gold: str, answer: str, leaf: Leaf | None = None) -> Judged:
         # `1,200` reads as one number; against a list it may have been meant as two.
         listed_gold = normal.tidy(gold, join_thousands=False)
         listed_answer = normal.tidy(answer, join_thousands=False)
-        if (listed_gold == tidy_gold) != (listed_answer == tidy_answer):
+        apart = (listed_gold == tidy_gold) != (listed_answer == tidy_answer)
+        if apart and not _ZERO_GROUP.search(listed_gold + " " + listed_answer):
             other = _judge(listed_gold, listed_answer, leaf, 0)
             if other is None or other.value is GradeValue.CORRECT:
                 return other
@@ -131,7 +134,10 @@ def _judge_named(gold: str, answer: str, leaf: Leaf | None, depth: int) -> tuple
         # Two functions or coordinates with different names are told apart by algebra: y = x against x = y.
         return (leaf(gold, answer) if leaf else None,)
     if structure.has_relation(gold_value) or structure.has_relation(answer_value):
-        return (leaf(gold, answer) if leaf else None,)
+        if leaf is None:
+            return (None,)
+        gold = gold_value if r"\in" in gold else gold
+        return (leaf(gold, answer_value if r"\in" in answer else answer),)
     return (_judge(gold_value, answer_value, leaf, depth + 1),)
 
 
@@ -144,6 +150,11 @@ def _judge_lists(
         ordered = len(set(gold_names)) > 1 and not any(answer_names)
         ordered = ordered or (len(set(answer_names)) > 1 and not any(gold_names))
         return _judge_members(gold_list, answer_list, leaf, depth, ordered=ordered)
+    inequalities = any(
+        all(map(structure.has_inequality, many)) for many in (gold_list, answer_list) if len(many) > 1
+    )
+    if inequalities and structure.is_region(gold) and structure.is_region(answer):
+        return leaf(gold, answer) if leaf else None
     for one, many, gold_first in ((gold, answer_list, True), (answer, gold_list, False)):
         if len(many) < 2:
             continue

@@ -6,7 +6,7 @@ from types import TracebackType
 
 from evaluator.grading import clustering
 from evaluator.grading.compare import NO_ANSWER, Outcome, compare
-from evaluator.grading.extraction import extract_answer, last_boxed
+from evaluator.grading.extraction import boxed_answer, extract_answer
 from evaluator.grading.pool import WorkerPool
 from evaluator.grading.types import Clustering, ClusterJob, Grade, GradeValue
 from evaluator.grading.worker import Task
@@ -140,8 +140,8 @@ class Grader:
 
 
 def gold_answer(gold: str) -> str:
-    r"""The answer in a gold: the content of its last `\boxed{}` if it has one, else the gold itself."""
-    boxed = last_boxed(gold)
+    r"""The answer in a gold: the content of its last `\boxed{}` (or boxes in a row), else the gold itself."""
+    boxed = boxed_answer(gold)
     return gold if boxed is None else boxed
 
 

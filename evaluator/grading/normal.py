@@ -37,12 +37,13 @@ _DROPPED = frozenset((
 ))  # fmt: skip
 _SPACES = frozenset(["quad", "qquad", "enspace", "thinspace", "hspace", "space"])
 _COMMAND = re.compile(r"\\([A-Za-z]+) ?")
+_DOUBLED_SLASH = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _PHANTOM = re.compile(r"\\[hv]?phantom ?(?:\{[^{}]{0,50}\}|[^\\{}])")
 _MARKDOWN = re.compile(r"(\*\*|__|`|\*)(.+)\1", re.DOTALL)
 _TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
 _FRAC_SHORT = re.compile(r"\\frac ?(?:(\d)|\{([^{}]*)\}) ?(?:(\d)|\{([^{}]*)\})")
 _SQRT_SHORT = re.compile(r"\\sqrt ?([A-Za-z0-9])")
-_SINGLE_BRACES = re.compile(r"([\^_]) ?\{ ?(-?[A-Za-z0-9]|\\circ) ?\}")
+_SINGLE_BRACES = re.compile(r"([\^_]) ?\{ ?([A-Za-z0-9]|\\circ) ?\}(?! ?[A-Za-z0-9.])")
 _LOOSE_SPACE = re.compile(r"(?<![A-Za-z0-9.]) | (?![A-Za-z0-9.\\])")
 _GROUPED = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+)(?![\d]|,\d)")
 _SPACED_GROUPS = re.compile(r"[-+]?[1-9]\d{0,2}(?: \d{3})+")
@@ -59,6 +60,8 @@ def tidy(text: str, *, join_thousands: bool = True) -> str:
     for _ in range(3):
         if found := _MARKDOWN.fullmatch(text):
             text = found.group(2).strip()
+    if r"\begin" not in text:
+        text = _DOUBLED_SLASH.sub(r"\\", text)
     text = _unwrap_delimiters(text)
     text = _PHANTOM.sub(" ", text)
     text = _COMMAND.sub(_one_command, text)
@@ -142,6 +145,7 @@ _NUMBER = re.compile(rf"([-+]?){_DECIMAL}")
 _RATIO = re.compile(rf"([-+]?)\(?({_DECIMAL})\)?/\(?([-+]?{_DECIMAL})\)?")
 _FRAC = re.compile(rf"([-+]?)(\d* ?)\\frac\{{([-+]?{_DECIMAL})\}}\{{([-+]?{_DECIMAL})\}}")
 _MIXED = re.compile(r"([-+]?)(\d+) (\d+)/(\d+)")
+_REPEATING = re.compile(r"[-+]?(\d*)\.(\d*)\\overline ?\{(\d+)\}")
 _PARENTHESISED = re.compile(r"\(([^()]*)\)|\{([^{}]*)\}")
 
 
@@ -163,6 +167,11 @@ def exact_number(text: str) -> ExactNumber | None:
     if _NUMBER.fullmatch(text):
         return ExactNumber(Fraction(text), len(text.partition(".")[2]))
     sign = -1 if text.startswith("-") else 1
+    if found := _REPEATING.fullmatch(text):
+        whole, fixed, period = found.group(1) or "0", found.group(2), found.group(3)
+        scale = 10 ** len(fixed)
+        repeated = Fraction(int(period), (10 ** len(period) - 1) * scale)
+        return ExactNumber(sign * (Fraction(int(whole + fixed), scale) + repeated))
     try:
         if found := _RATIO.fullmatch(text):
             return ExactNumber(sign * Fraction(found.group(2)) / Fraction(found.group(3)))
@@ -181,14 +190,26 @@ def exact_number(text: str) -> ExactNumber | None:
 
 
 def same_number(first: ExactNumber, second: ExactNumber) -> bool:
-    """Equal exactly, or one is a decimal of at least six places that rounds the other to its places."""
+    """Equal exactly, or a long decimal that stands for the other number.
+
+    A decimal of six places and six significant digits equals a number that rounds to it and is itself no
+    decimal (0.333333 and 1/3, not 0.3333 and 1/3). From twelve significant digits on, the last ones may be
+    noise of floating-point arithmetic (3.0000000000000004 and 3).
+    """
     if first.value == second.value:
         return True
-    places = max(first.decimals, second.decimals)
-    if places < 6 or (first.decimals and second.decimals):
-        return False
-    rounded, exact = (first, second) if first.decimals else (second, first)
-    return 2 * abs(rounded.value - exact.value) <= Fraction(1, 10**places) and rounded.value != 0
+    rounded, exact = (first, second) if first.decimals > second.decimals else (second, first)
+    return decimal_stands_for(rounded, exact.value, exact_is_decimal=exact.decimals > 0)
+
+
+def decimal_stands_for(rounded: ExactNumber, exact: Fraction, *, exact_is_decimal: bool = False) -> bool:
+    """Whether a decimal is the rounded form of an exact number; see `same_number`."""
+    places = rounded.decimals
+    digits = len(str(abs(rounded.value.numerator * 10**places // rounded.value.denominator)))
+    gap = abs(rounded.value - exact)
+    if digits >= 12 and places >= 6 and gap <= abs(exact) / 10**10:
+        return True
+    return not exact_is_decimal and min(digits, places) >= 6 and 2 * gap <= Fraction(1, 10**places)
 
 
 _SMALL_NUMBERS = (
@@ -252,10 +273,22 @@ def split_unit(text: str) -> tuple[str, str | None]:
         return text, None
     if any(word in _NOT_A_UNIT for word in words.lower().split()):
         return text, None
+    if found.re is _BARE_SUFFIX and not _bare_unit(words, found["power"]):
+        return text, None
     core = found["core"].rstrip("\\ ").strip()
     if not core or (found.re is _SUFFIX and not re.search(r"\d|\\pi|\\frac|\\sqrt|[a-z]", core)):
         return text, None
     return core, _one_unit(words, found["power"])
+
+
+def _bare_unit(words: str, power: str | None) -> bool:
+    """Words outside `\\text{}` count as a unit only when they cannot be a product of variables."""
+    known = [
+        word.strip(".") in _UNIT_WORDS or len(word) >= 4 or word in ("per", "of")
+        for word in words.lower().split()
+    ]
+    single = re.fullmatch(r"[A-Za-z]", words) is not None
+    return all(known) and not single and (power is None or _one_unit(words, None) in _MEASURES)
 
 
 def _one_unit(words: str, power: str | None) -> str:

@@ -7,9 +7,11 @@ _OPEN, _CLOSE = "([{", ")]}"
 _LIST_WORD = re.compile(r"\\text\{,? ?(?:and|or),? ?\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _MATRIX = re.compile(r"\\begin ?\{([pbBv]?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end ?\{\1\}", re.DOTALL)
 _NAME = re.compile(
-    r"(?:\\(?:angle|triangle|text\{[A-Za-z ]+\}|[a-z]+)|[A-Za-z])+(?: ?[A-Za-z])*'*(?:_(?:\w|\{[^{}]*\}))?"
+    r"(?:[a-zA-Z]{0,2} ?\\(?:angle|triangle|text\{[A-Za-z ]+\}|[a-z]+) ?|[A-Za-z])"
+    r"(?: ?[A-Za-z])*'*(?:_(?:\w|\{[^{}]*\}))?"
     r"(?:\^\{-1\}|\^\{?\\circ\}?|\^-1)?(?:\([A-Za-z0-9,\\ ]*\))?"
 )
+_MEASURED = re.compile(r"\|[A-Za-z]+\||[A-Za-z]+(?:_(?:\w|\{\w+\}))?:[A-Za-z]+(?:_(?:\w|\{\w+\}))?")
 _RELATION = re.compile(r"<|>|=|\\(?:le|ge|ne|in|equiv|approx|subset)(?![A-Za-z])")
 _CHOICE = re.compile(r"(?:\\text\{)? ?\(?(?:\\text\{)? ?([A-Z]) ?\}? ?\)?[.:]? ?\}?")
 _LABELLED = re.compile(r"(?:\\text\{ ?\(([A-Z])\) ?\}|\(([A-Z])\)|\\text\{([A-Z])\}[.:)]|([A-Z])[.:)]) ?(.+)")
@@ -115,6 +117,8 @@ def named_value(text: str) -> tuple[str | None, str]:
     first, last = parts[0].strip(), parts[-1].strip()
     if not last:
         return None, text
+    if _MEASURED.fullmatch(first):
+        return first, last
     if _NAME.fullmatch(first) and not re.search(r"\\(?:frac|sqrt|pi|cdot|times)", first):
         return first.replace(" ", ""), last
     if not re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", first)) and first:
@@ -125,6 +129,23 @@ def named_value(text: str) -> tuple[str | None, str]:
 def has_relation(text: str) -> bool:
     """True for equations, inequalities and memberships."""
     return _RELATION.search(text) is not None
+
+
+def has_inequality(text: str) -> bool:
+    """True for inequalities and memberships."""
+    return re.search(r"<|>|\\(?:le|ge|ne|in)(?![A-Za-z])", text) is not None
+
+
+def membership(text: str) -> str:
+    r"""The set of `x \in [0,1]`; any other text unchanged."""
+    return re.split(r"\\in(?![A-Za-z])", text, maxsplit=1)[-1].strip()
+
+
+def is_region(text: str) -> bool:
+    r"""True for what may describe a set of numbers: inequalities, intervals, unions."""
+    return any(
+        has_relation(part) or r"\cup" in part or bracketed(part) is not None for part in split_list(text)
+    )
 
 
 def choice_letter(text: str) -> str | None:

@@ -8,13 +8,13 @@ known errors are fenced off: text is never multiplied out as variables, `3 4` is
 import logging
 import math
 import re
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import sympy
 from latex2sympy2_extended.math_normalization import NormalizationConfig, normalize_latex
 from math_verify import verify
-from math_verify.grader import should_treat_as_complex
 from math_verify.parser import parse_latex_cached
 
 from evaluator.grading import normal, structure
@@ -41,7 +41,7 @@ _FUNCTIONS = (
 )  # fmt: skip
 _BARE_FUNCTION = re.compile(rf"(?<![A-Za-z\\])({'|'.join(_FUNCTIONS)})(?![a-z])")
 _WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{4,}")
-_DIGIT_GAP = re.compile(r"[\d.] +[\d.]")
+_DIGIT_GAP = re.compile(r"(?<!_)[\d.] +[\d.]")
 _DIGIT_BASE = re.compile(r"\d_")
 _POINTS = (0.37, -1.21, 2.73, -0.58, 1.93, 5.11, 0.11, 3.47)
 _PRECISION = 30
@@ -58,6 +58,8 @@ def compare_expressions(gold: str, answer: str) -> Outcome:
     number in them is too large to compute.
     """
     try:
+        if len(structure.split_list(gold)) > 1 or len(structure.split_list(answer)) > 1:
+            return _compare_regions(gold, answer)
         first, second = parse(gold), parse(answer)
         if first is None and second is None:
             return UNPARSABLE
@@ -68,6 +70,17 @@ def compare_expressions(gold: str, answer: str) -> Outcome:
         return TOO_LARGE
     except RecursionError:
         return UNPARSABLE
+
+
+def _compare_regions(gold: str, answer: str) -> Outcome:
+    """`x < 3 or x > 5` against `(-\\infty, 3) \\cup (5, \\infty)`: both as sets of numbers."""
+    regions = []
+    for text in (gold, answer):
+        parsed = [parse(structure.membership(part)) for part in structure.split_list(text)]
+        if any(part is None or _kind(part) not in ("relation", "set") for part in parsed):
+            return UNPARSABLE
+        regions.append(sympy.Union(*[part if _kind(part) == "set" else _as_set(part) for part in parsed]))
+    return SYMBOLIC if regions[0] == regions[1] else DIFFERENT
 
 
 def is_readable(answer: str) -> bool:
@@ -86,6 +99,7 @@ def parse(text: str) -> Any:
     """
     latex = _BARE_FUNCTION.sub(lambda found: f"\\{found.group(1)} ", text)
     latex = re.sub(r"\\text\{([A-Za-z])\}", r"\1", latex)
+    latex = re.sub(r"\\log ?_(\w) ?", r"\\log_{\1} ", latex)
     latex = re.sub(r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}", latex).replace("\\pi ", "\\pi  ")
     if _DIGIT_GAP.search(latex) or _DIGIT_BASE.search(latex) or _WORD.search(_without_commands(latex)):
         return None
@@ -161,7 +175,7 @@ def _equal(first: Any, second: Any, gold: str, answer: str) -> bool:
     if kinds == ("relation", "relation"):
         return _equal_relations(first, second)
     if set(kinds) == {"expression", "relation"}:
-        return False
+        return _equal_to_identity(first, second, gold, answer)
     if "set" in kinds and "expression" in kinds:
         return False
     return bool(
@@ -191,8 +205,18 @@ def _equal_expressions(first: Any, second: Any, gold: str, answer: str) -> bool:
         return _equal_constants(first, second, gold, answer)
     if first.free_symbols != second.free_symbols and not _cancels(first, second):
         return False
-    complex_valued = should_treat_as_complex(gold) or should_treat_as_complex(answer)
+    complex_valued = first.has(sympy.I) or second.has(sympy.I)
     return _agree_at_points(first, second, symbols, complex_valued)
+
+
+def _equal_to_identity(first: Any, second: Any, gold: str, answer: str) -> bool:
+    """`e^{i\\pi} = -1` is a way of writing -1; `x + y = 5` is not a way of writing 5."""
+    relation, expression = (first, second) if _kind(first) == "relation" else (second, first)
+    if not isinstance(relation, sympy.Eq) or not all(isinstance(side, sympy.Expr) for side in relation.args):
+        return False
+    return _equal_expressions(relation.lhs, relation.rhs, "", "") and _equal_expressions(
+        relation.rhs, expression, gold, answer
+    )
 
 
 def _cancels(first: Any, second: Any) -> bool:
@@ -201,6 +225,12 @@ def _cancels(first: Any, second: Any) -> bool:
 
 
 def _evaluated(expression: Any) -> Any:
+    """The expression worked out, its decimals as exact fractions."""
+    exact = {number: sympy.Rational(str(number)) for number in expression.atoms(sympy.Float)}
+    # latex2sympy reads the i of 3 + 4i as a variable.
+    exact |= {symbol: sympy.I for symbol in expression.free_symbols if symbol.name == "i"}
+    if exact:
+        expression = expression.xreplace(exact)
     try:
         return expression.doit()
     except (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError):
@@ -215,11 +245,10 @@ def _equal_constants(first: Any, second: Any, gold: str, answer: str) -> bool:
     gap = abs(sympy.N(first - second, _PRECISION))
     if scale == 0 or gap <= scale * sympy.Float("1e-25", _PRECISION):
         return True
-    # A decimal of six places or more stands for the number that rounds to it.
-    for text, exact in ((gold, second), (answer, first)):
+    for text, exact in ((gold, right), (answer, left)):
         number = normal.exact_number(text)
-        if number is not None and number.decimals >= 6 and not exact.is_Rational:
-            return bool(gap <= sympy.Rational(1, 2) / sympy.Integer(10) ** number.decimals)
+        if number is not None and number.decimals and exact.is_real:
+            return normal.decimal_stands_for(number, Fraction(str(exact)))
     return False
 
 
@@ -253,6 +282,8 @@ def _equal_relations(first: Any, second: Any) -> bool:
     if isinstance(first, sympy.core.relational.Relational) and isinstance(
         second, sympy.core.relational.Relational
     ):
+        if not all(isinstance(side, sympy.Expr) for side in (*first.args, *second.args)):
+            return False
         if _proportional(first, second):
             return True
         if isinstance(first, sympy.Eq) != isinstance(second, sympy.Eq):
