@@ -1,0 +1,150 @@
+"""Files and batch jobs of the test server, kept in memory."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+Complete = Callable[[Mapping[str, Any]], tuple[int, dict[str, Any]]]
+Refuse = Callable[[web.Request], web.Response | None]
+
+
+class BatchStore:
+    """`/v1/files` and `/v1/batches`. A job is done after it was asked for `polls` times."""
+
+    def __init__(self, complete: Complete, *, polls: int, end: str) -> None:
+        self.complete, self.polls, self.end = complete, polls, end
+        self.files: dict[str, bytes] = {}
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.asked: dict[str, int] = {}
+        self.created = self.lines = 0
+        self.fail_create: list[int] = []  # statuses of the next creations; 0: create, then cut
+
+    def add_routes(self, app: web.Application, refuse: Refuse) -> None:
+        """Add the pages; `refuse` answers requests whose key is wrong."""
+
+        def guarded(handler: Callable[[web.Request], Any]) -> Callable[[web.Request], Any]:
+            async def handle(request: web.Request) -> web.StreamResponse:
+                response: web.StreamResponse = refuse(request) or await handler(request)
+                return response
+
+            return handle
+
+        app.router.add_post("/v1/files", guarded(self._upload))
+        app.router.add_get("/v1/files/{id}/content", guarded(self._content))
+        app.router.add_post("/v1/batches", guarded(self._create))
+        app.router.add_get("/v1/batches", guarded(self._list))
+        app.router.add_get("/v1/batches/{id}", guarded(self._poll))
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        upload = form["file"]
+        assert isinstance(upload, web.FileField)
+        content = upload.file.read()
+        name = self._store(content)
+        return web.json_response(_file(name, len(content), str(form["purpose"])))
+
+    def _store(self, content: bytes) -> str:
+        name = f"file-{len(self.files)}"
+        self.files[name] = content
+        return name
+
+    async def _content(self, request: web.Request) -> web.Response:
+        content = self.files.get(request.match_info["id"])
+        if content is None:
+            return web.json_response({"error": {"message": "no such file"}}, status=404)
+        return web.Response(body=content, content_type="application/octet-stream")
+
+    async def _create(self, request: web.Request) -> web.Response:
+        asked = await request.json()
+        status = self.fail_create.pop(0) if self.fail_create else 200
+        if status >= 400:
+            return web.json_response({"error": {"message": "not now"}}, status=status)
+        name = f"batch_{self.created}"
+        self.created += 1
+        count = len(self.files[asked["input_file_id"]].splitlines())
+        self.jobs[name] = {
+            "id": name,
+            "object": "batch",
+            "endpoint": asked["endpoint"],
+            "input_file_id": asked["input_file_id"],
+            "completion_window": asked["completion_window"],
+            "status": "in_progress",
+            "created_at": self.created,
+            "metadata": asked.get("metadata"),
+            "output_file_id": None,
+            "error_file_id": None,
+            "errors": None,
+            "request_counts": {"total": count, "completed": 0, "failed": 0},
+        }
+        self.asked[name] = 0
+        if status == 0:
+            assert request.transport is not None
+            request.transport.abort()
+        return web.json_response(self.jobs[name])
+
+    async def _list(self, request: web.Request) -> web.Response:
+        newest_first = list(reversed(self.jobs.values()))
+        after, limit = request.query.get("after"), int(request.query.get("limit", "20"))
+        if after is not None:
+            ids = [job["id"] for job in newest_first]
+            newest_first = newest_first[ids.index(after) + 1 :]
+        page = newest_first[:limit]
+        return web.json_response(
+            {
+                "object": "list",
+                "data": page,
+                "first_id": page[0]["id"] if page else None,
+                "last_id": page[-1]["id"] if page else None,
+                "has_more": len(newest_first) > limit,
+            }
+        )
+
+    async def _poll(self, request: web.Request) -> web.Response:
+        name = request.match_info["id"]
+        job = self.jobs.get(name)
+        if job is None:
+            return web.json_response({"error": {"message": "no such batch"}}, status=404)
+        self.asked[name] += 1
+        if job["status"] == "in_progress" and self.asked[name] >= self.polls:
+            self._finish(job)
+        return web.json_response(job)
+
+    def _finish(self, job: dict[str, Any]) -> None:
+        job["status"] = self.end
+        if self.end == "failed":
+            job["errors"] = {"object": "list", "data": [{"code": "invalid_file", "message": "line 1 is bad"}]}
+            return
+        lines = [json.loads(line) for line in self.files[job["input_file_id"]].splitlines()]
+        due = lines if self.end == "completed" else lines[: len(lines) // 2]
+        done, failed = [], []
+        for line in due:
+            status, body = self.complete(line["body"])
+            response = {"status_code": status, "request_id": "r", "body": body}
+            (done if status == 200 else failed).append(
+                {"id": "l", "custom_id": line["custom_id"], "response": response, "error": None}
+            )
+        for line in lines[len(due) :]:
+            error = {"code": "batch_expired", "message": "not done in time"}
+            failed.append({"id": "l", "custom_id": line["custom_id"], "response": None, "error": error})
+        self.lines += len(done)
+        job["request_counts"] = {"total": len(lines), "completed": len(done), "failed": len(failed)}
+        job["output_file_id"] = self._store(_jsonl(done)) if done else None
+        job["error_file_id"] = self._store(_jsonl(failed)) if failed else None
+
+
+def _file(name: str, size: int, purpose: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "file",
+        "bytes": size,
+        "created_at": 0,
+        "filename": "batch.jsonl",
+        "purpose": purpose,
+        "status": "processed",
+    }
+
+
+def _jsonl(lines: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()

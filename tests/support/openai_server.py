@@ -1,0 +1,403 @@
+"""A test server that speaks the OpenAI protocol over real HTTP and misbehaves on demand.
+
+In a test: `async with OpenAIServer(answer=..., faults=fault_sequence("rate_limit")) as server: server.url`,
+or `with server_process(...) as url` for one that outlives the killed client. By hand:
+`python tests/support/openai_server.py --port 0 --latency 0.1 --fault rate_limit=0.1` prints its URL;
+`GET /stats` then says what it saw. A request counts as paid as soon as it arrives, unless its fault is of a
+kind that no provider bills.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also where this file is run as a script
+from tests.support.openai_batches import BatchStore
+from tests.support.openai_faults import Fault, FaultPlan, Seen, no_faults, parse_shares, random_faults
+
+Answer = Callable[[list[dict[str, Any]], int, int | None], Sequence[str]]
+
+CHARS_PER_TOKEN = 4
+_STATUS = {
+    "rate_limit": (429, "rate_limit_exceeded", "Rate limit reached"),
+    "quota": (429, "insufficient_quota", "You exceeded your current quota, please check your plan"),
+    "server_error": (500, "server_error", "The server had an error"),
+    "unavailable": (503, "unavailable", "The engine is not ready"),
+    "overloaded": (529, "overloaded", "Overloaded"),
+    "bad_request": (400, "invalid_value", "Invalid value for 'temperature'"),
+    "no_model": (404, "model_not_found", "The model does not exist"),
+    "content_filter": (400, "content_filter", "The response was filtered by the content management policy"),
+    "context_length": (400, "context_length_exceeded", "This model's maximum context length is 4096 tokens"),
+}
+
+
+def count_tokens(text: str) -> int:
+    """Return the server's count of tokens: four characters each, rounded up."""
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+def default_answer(messages: list[dict[str, Any]], n: int, seed: int | None) -> list[str]:
+    """Return `n` short texts that depend on the last message, the seed and the place, and on nothing else."""
+    asked = str(messages[-1].get("content"))
+    return [hashlib.sha256(f"{asked}|{seed}|{place}".encode()).hexdigest()[:16] for place in range(n)]
+
+
+def request_key(body: Mapping[str, Any]) -> str:
+    """Return the hash of what is asked: messages, n and seed."""
+    asked = [body.get("messages"), body.get("n") or 1, body.get("seed")]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:24]
+
+
+class OpenAIServer:
+    """The server, in the running event loop. Use as an asynchronous context manager; `url` ends in `/v1`."""
+
+    def __init__(
+        self,
+        *,
+        answer: Answer = default_answer,
+        faults: FaultPlan = no_faults,
+        latency_s: float = 0.0,
+        models: Sequence[str] | None = ("test-model",),
+        structured: bool = True,
+        refuse_fields: Sequence[str] = (),
+        key: str | None = None,
+        capacity: int | None = None,
+        port: int = 0,
+        batch_polls: int = 1,
+        batch_end: str = "completed",
+        keep: bool = True,
+    ) -> None:
+        """Set up the server.
+
+        Args:
+            answer: Returns the n texts for (messages, n, seed).
+            faults: Says which request meets which fault.
+            latency_s: Time to each answer.
+            models: Ids listed at /v1/models; None: that page does not exist. Any model is answered.
+            structured: False: a response_format is refused with a 400.
+            refuse_fields: Fields of the body that are refused with a 400, such as "seed".
+            key: The only key that is let in; None: no key is asked for.
+            capacity: With more requests than this at once, further ones are answered 429.
+            port: 0 chooses a free one.
+            batch_polls: How often a batch job is asked for before it is done.
+            batch_end: "completed", "failed" (nothing done) or "expired" (the first half done).
+            keep: Whether `requests` keeps what was asked.
+        """
+        self.answer, self.faults, self.latency_s = answer, faults, latency_s
+        self.models, self.structured, self.refuse_fields = models, structured, tuple(refuse_fields)
+        self.key, self.capacity, self.port, self.keep = key, capacity, port, keep
+        self.batches = BatchStore(self._complete_line, polls=batch_polls, end=batch_end)
+        self.requests: list[Seen] = []
+        self.asked: Counter[str] = Counter()
+        self.paid: Counter[str] = Counter()
+        self.met: Counter[str] = Counter()
+        self.arrivals: list[float] = []
+        self.in_flight = self.max_in_flight = self.overlaps = self.tokens = 0
+        self._open: Counter[str] = Counter()
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the server saw; `paid_again` counts payments beyond the first for the same request."""
+        return {
+            "requests": sum(self.asked.values()),
+            "paid": sum(self.paid.values()),
+            "distinct": len(self.asked),
+            "paid_distinct": len(self.paid),
+            "paid_again": sum(count - 1 for count in self.paid.values()),
+            "in_flight": self.in_flight,
+            "max_in_flight": self.max_in_flight,
+            "overlaps": self.overlaps,
+            "tokens": self.tokens,
+            "faults": dict(self.met),
+            "batches": self.batches.created,
+            "batch_lines": self.batches.lines,
+        }
+
+    async def __aenter__(self) -> "OpenAIServer":
+        app = web.Application(client_max_size=512 * 2**20)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/stats", self._stats)
+        app.router.add_post("/faults", self._set_faults)
+        self.batches.add_routes(app, self._refusal)
+        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.05)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=1024)
+        await site.start()
+        self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+    async def _stats(self, request: web.Request) -> web.Response:
+        stats = self.stats
+        if "keys" in request.query:
+            stats["paid_by_key"] = dict(self.paid)
+        return web.json_response(stats)
+
+    async def _set_faults(self, request: web.Request) -> web.Response:
+        """Replace the faults by `{"shares": {"rate_limit": 0.5}, "seed": 0}` while the server runs."""
+        asked = await request.json()
+        self.faults = random_faults(asked.get("shares", {}), seed=asked.get("seed", 0))
+        return web.json_response({})
+
+    async def _models(self, request: web.Request) -> web.Response:
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
+        if self.models is None:
+            return _error(404, "not_found", "Not Found")
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": "test"} for name in self.models]
+        return web.json_response({"object": "list", "data": data})
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        given = request.headers.get("Authorization")
+        if self.key is not None and given != f"Bearer {self.key}":
+            return _error(401, "invalid_api_key", f"Incorrect API key provided: {given}")
+        return None
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
+        body = await request.json()
+        key = request_key(body)
+        seen = Seen(
+            sum(self.asked.values()), key, self.asked[key], body, request.headers.get("Authorization")
+        )
+        if self.keep:
+            self.requests.append(seen)
+            self.arrivals.append(time.monotonic())
+        self.asked[key] += 1
+        fault = self.faults(seen)
+        if fault is None and self.capacity is not None and self.in_flight >= self.capacity:
+            fault = Fault("rate_limit")
+        if fault is not None:
+            self.met[fault.name] += 1
+        self._enter(key)
+        try:
+            return await self._respond(request, seen, fault)
+        finally:
+            self._leave(key)
+
+    def _enter(self, key: str) -> None:
+        self.in_flight += 1
+        self.max_in_flight = max(self.max_in_flight, self.in_flight)
+        self.overlaps += self._open[key] > 0
+        self._open[key] += 1
+
+    def _leave(self, key: str) -> None:
+        self.in_flight -= 1
+        self._open[key] -= 1
+        if not self._open[key]:
+            del self._open[key]
+
+    async def _respond(self, request: web.Request, seen: Seen, fault: Fault | None) -> web.StreamResponse:
+        if refused := self._refused_field(seen.body):
+            return _error(400, "unsupported_parameter", f"'{refused}' is not supported by this model")
+        if fault is None or fault.paid:
+            self.paid[seen.key] += 1
+        if fault is not None and fault.name == "hang":
+            await asyncio.Event().wait()
+        if self.latency_s:
+            await asyncio.sleep(self.latency_s)
+        if fault is None:
+            return web.json_response(self._completion(seen.body))
+        if fault.name in _STATUS:
+            status, code, message = _STATUS[fault.name]
+            return _error(status, code, message, fault.retry_after)
+        if fault.name == "unauthorized":
+            return _error(401, "invalid_api_key", f"Incorrect API key provided: {seen.authorization}")
+        return await self._broken(request, seen, fault)
+
+    def _refused_field(self, body: Mapping[str, Any]) -> str | None:
+        if not self.structured and body.get("response_format") is not None:
+            return "response_format"
+        return next((name for name in self.refuse_fields if body.get(name) is not None), None)
+
+    async def _broken(self, request: web.Request, seen: Seen, fault: Fault) -> web.StreamResponse:
+        transport = request.transport
+        assert transport is not None
+        completion = self._completion(seen.body)
+        text = json.dumps(completion)
+        if fault.name == "cut_early":
+            transport.abort()
+            return web.Response()
+        if fault.name in ("cut", "drip"):
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            response.content_length = 10**6 if fault.name == "drip" else len(text)
+            await response.prepare(request)
+            if fault.name == "cut":
+                await response.write(text[: len(text) // 2].encode())
+                transport.abort()
+                return response
+            while True:
+                await response.write(b" ")
+                await asyncio.sleep(0.01)
+        if fault.name == "invalid_json":
+            return web.Response(text=text[: len(text) // 2], content_type="application/json")
+        if fault.name == "wrong_type":
+            return web.Response(text="<html><body>Please log in</body></html>", content_type="text/html")
+        if fault.name == "wrong_shape":
+            return web.json_response({"object": "list", "data": []})
+        return web.json_response(_spoiled(completion, fault.name))
+
+    def _completion(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        n = body.get("n") or 1
+        limit = body.get("max_tokens") or body.get("max_completion_tokens") or 10**9
+        texts = list(self.answer(list(body["messages"]), n, body.get("seed")))
+        choices = [
+            {
+                "index": place,
+                "message": {"role": "assistant", "content": text[: limit * CHARS_PER_TOKEN]},
+                "finish_reason": "stop" if count_tokens(text) <= limit else "length",
+            }
+            for place, text in enumerate(texts)
+        ]
+        prompt = sum(count_tokens(str(message.get("content"))) for message in body["messages"])
+        completion = sum(min(count_tokens(text), limit) for text in texts)
+        self.tokens += prompt + completion
+        return {
+            "id": f"chatcmpl-{request_key(body)}",
+            "object": "chat.completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": choices,
+            "usage": {
+                "prompt_tokens": prompt,
+                "completion_tokens": completion,
+                "total_tokens": prompt + completion,
+            },
+        }
+
+    def _complete_line(self, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Answer one line of a batch job: the status and the body."""
+        key = request_key(body)
+        fault = self.faults(Seen(sum(self.asked.values()), key, self.asked[key], body, None))
+        self.asked[key] += 1
+        if self._refused_field(body) or (fault is not None and not fault.paid):
+            return 400, {"error": {"message": "refused", "type": "invalid_request_error", "code": None}}
+        self.paid[key] += 1
+        completion = self._completion(body)
+        return 200, completion if fault is None else _spoiled(completion, fault.name)
+
+
+def _spoiled(completion: dict[str, Any], name: str) -> dict[str, Any]:
+    choices = completion["choices"]
+    if name == "empty_choices":
+        completion["choices"] = []
+    elif name == "fewer_choices":
+        completion["choices"] = choices[:-1]
+    elif name == "missing_usage":
+        del completion["usage"]
+    for choice in choices:
+        message = choice["message"]
+        if name == "null_content":
+            message["content"] = None
+        elif name == "empty_content":
+            message["content"] = ""
+        elif name == "wrong_content":
+            message["content"] = "I'm sorry, but I can't help with that."
+        elif name == "filtered":
+            message["content"], choice["finish_reason"] = "", "content_filter"
+        elif name == "truncated":
+            message["content"] = message["content"][: len(message["content"]) // 2]
+            choice["finish_reason"] = "length"
+    return completion
+
+
+def _error(status: int, code: str, message: str, retry_after: str | None = None) -> web.Response:
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    body = {"error": {"message": message, "type": code, "param": None, "code": code}}
+    return web.json_response(body, status=status, headers=headers)
+
+
+@contextlib.contextmanager
+def server_process(*arguments: str) -> Iterator[str]:
+    """Run the server in a process of its own with these command line arguments; give its URL (`.../v1`)."""
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).resolve()), "--port", "0", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        if not line.startswith("http"):
+            raise RuntimeError(f"the test server did not start: {line!r}")
+        yield line
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def load_answer(spelling: str) -> Answer:
+    """Return the function NAME of a Python file, spelled `FILE.py:NAME`."""
+    path, _, name = spelling.rpartition(":")
+    spec = importlib.util.spec_from_file_location("answers", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    answer: Answer = getattr(module, name)
+    return answer
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    server = OpenAIServer(
+        answer=load_answer(options.answer) if options.answer else default_answer,
+        faults=random_faults(parse_shares(options.fault), seed=options.seed, retry_after=options.retry_after),
+        latency_s=options.latency,
+        models=options.model or ("test-model",),
+        structured=not options.unstructured,
+        key=os.environ.get("TEST_SERVER_KEY"),
+        capacity=options.capacity,
+        port=options.port,
+        batch_polls=options.batch_polls,
+        keep=False,
+    )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with server:
+        print(server.url, flush=True)
+        await stop.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="0 chooses a free one")
+    parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument("--answer", metavar="FILE.py:NAME", help="function (messages, n, seed) -> n texts")
+    parser.add_argument("--fault", action="append", default=[], metavar="NAME=SHARE", help="may be repeated")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the faults")
+    parser.add_argument("--retry-after", help="Retry-After header of 429s")
+    parser.add_argument("--model", action="append", help="id listed at /v1/models; may be repeated")
+    parser.add_argument("--unstructured", action="store_true", help="refuse response_format with a 400")
+    parser.add_argument("--capacity", type=int, help="429 for more requests than this at once")
+    parser.add_argument("--batch-polls", type=int, default=1, help="polls until a batch job is done")
+    asyncio.run(_serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
