@@ -118,7 +118,8 @@ class BatchStore:
             return
         lines = [json.loads(line) for line in self.files[job["input_file_id"]].splitlines()]
         due = lines if self.end == "completed" else lines[: len(lines) // 2]
-        done, failed = [], []
+        done: list[dict[str, Any]] = []
+        failed: list[dict[str, Any]] = []
         for line in due:
             status, body = self.complete(line["body"])
             response = {"status_code": status, "request_id": "r", "body": body}

@@ -24,10 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also where this file is run as a script
-from tests.support.openai_batches import BatchStore
-from tests.support.openai_faults import Fault, FaultPlan, Seen, no_faults, parse_shares, random_faults
+from openai_batches import BatchStore
+from openai_faults import Fault, FaultPlan, Seen, no_faults, parse_shares, random_faults
 
 Answer = Callable[[list[dict[str, Any]], int, int | None], Sequence[str]]
 
