@@ -36,7 +36,8 @@ VARIANTS: dict[str, Rule] = {
     "new 10": OverlapRule(reject_new=10),
     "one look at 16": OverlapRule(looks=(16,)),
     "looks 12, 16, 20": OverlapRule(looks=(12, 16, 20)),
-    "accept 11, new 10, looks 12, 16, 20": OverlapRule(11, 10, looks=(12, 16, 20)),
+    "accept 10, new 10, looks 12, 16, 18": OverlapRule(10, 10, looks=(12, 16, 18)),
+    "accept 11, new 11, looks 12, 16, 20": OverlapRule(11, 11, looks=(12, 16, 20)),
     "scaled to 16 against 8": OverlapRule.scaled(16, (8,)),
     "scaled to 16 against 16": OverlapRule.scaled(16, (12, 16)),
 }
@@ -228,8 +229,8 @@ def report_stress(rng: Generator, cases: int) -> dict[str, Any]:
         )
         found["from_memory_accepted"][f"{share:.1f}"] = accepted
     print(
-        "== stress: good, but success falls from .65, .8 or .95 and a new trap takes 70% of the wrong answers "
-        "(rejected %)"
+        "== stress: good, but success falls from .65, .8 or .95 and a new trap takes 70% of the wrong "
+        "answers (rejected %)"
     )
     for rate in COLLAPSED_RATES:
         drawn = []
