@@ -97,7 +97,7 @@ def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
 
 
 def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit: int) -> list[Cell]:
-    """Lease up to `limit` empty cells of the run and scope to `owner`, oldest first, in a write transaction."""
+    """Lease up to `limit` empty cells of run and scope to `owner`, oldest first, in a write transaction."""
     now = time.time()
     free = or_(CellRow.lease_owner.is_(None), CellRow.lease_until < now)
     rows = session.execute(
@@ -191,6 +191,25 @@ def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost
             reserved_usd=None,
             filled_at=utc_now(),
         )
+    )
+
+
+def leased_elsewhere(session: Session, run_id: str) -> int:
+    """Return how many of the run's empty cells other processes hold at present."""
+    return (
+        session.scalar(
+            select(func.count())
+            .select_from(CellRow)
+            .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
+            .where(
+                RunCellRow.run_id == run_id,
+                CellRow.state == EMPTY,
+                CellRow.batch_id.is_(None),
+                CellRow.lease_owner.is_not(None),
+                CellRow.lease_until >= time.time(),
+            )
+        )
+        or 0
     )
 
 

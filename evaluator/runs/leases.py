@@ -8,9 +8,9 @@ import psutil
 LEASE_S = 900.0  # a live process renews its leases well before; only another machine's death waits this long
 
 
-def this_owner() -> str:
-    """Return `host|pid|start time` of this process; a later process with the same pid is another owner."""
-    return f"{socket.gethostname()}|{os.getpid()}|{psutil.Process().create_time():.2f}"
+def this_owner(task: str) -> str:
+    """Return `host|pid|start time|task`; a later process with the same pid is another owner."""
+    return f"{socket.gethostname()}|{os.getpid()}|{psutil.Process().create_time():.2f}|{task}"
 
 
 def is_dead(owner: str) -> bool:
@@ -18,7 +18,7 @@ def is_dead(owner: str) -> bool:
 
     A process of another machine cannot be seen from here and counts as alive until its lease ends.
     """
-    host, pid, started = owner.rsplit("|", 2)
+    host, pid, started, _ = owner.rsplit("|", 3)
     if host != socket.gethostname():
         return False
     try:

@@ -1,0 +1,187 @@
+"""Drives a run until nothing is left to do: plan, fill, read, check, judge, and again for what is missing."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from evaluator.database import Database
+from evaluator.grading import Grader
+from evaluator.remote import ChatResponse, Failure, RemoteClient
+from evaluator.runs.cells import leased_elsewhere, release_dead_leases, reopen_failed_cells
+from evaluator.runs.filling import BuildRequests, Filled, fill_cells
+from evaluator.runs.leases import this_owner
+from evaluator.runs.store import Run, finish_run
+from rephraser.pipeline.collecting import collect_answers, collect_proposals
+from rephraser.pipeline.judging import check_structure, judge_answers
+from rephraser.pipeline.local_proposals import Source, propose_locally
+from rephraser.pipeline.planning import plan_answers, plan_proposals
+from rephraser.pipeline.requests import proposing_requests, solving_requests
+from rephraser.pipeline.spec import RunSpec
+
+OTHERS_POLL_S = 1.0
+OpenClient = Callable[[str], RemoteClient]
+"""Returns the client for a model, given its name."""
+
+
+class Report(Protocol):
+    """Told what the run is doing: a stage, how far it is, and a few words."""
+
+    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None: ...
+
+
+@dataclass
+class Outcome:
+    """What one invocation did."""
+
+    answered: int = 0
+    failed: int = 0
+    stopped: str | None = None
+    failures: dict[str, int] = field(default_factory=dict)
+
+    def add(self, filled: Filled) -> None:
+        self.answered += filled.answered
+        self.failed += filled.failed
+        self.stopped = self.stopped or filled.stopped
+        for kind, count in filled.failures.items():
+            self.failures[kind] = self.failures.get(kind, 0) + count
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One invocation of a run. `source` gives local candidates, `open_client` reaches models."""
+
+    db: Database
+    run: Run
+    spec: RunSpec
+    report: Report
+    open_client: OpenClient
+    source: Source | None = None
+    count_tokens: Callable[[str], int] | None = None
+    grader_workers: int | None = None
+
+    async def drive(self) -> Outcome:
+        """Work until the run is done, the budget is spent, or only failed requests are left."""
+        outcome = Outcome()
+        with self.db.write() as session:
+            reopen_failed_cells(session, self.run.id)
+            finish_run(session, self.run.id, finished=False)
+        async with AsyncExitStack() as stack:
+            grader = stack.enter_context(Grader(workers=self.grader_workers))
+            clients: dict[str, RemoteClient] = {}
+            while True:
+                await asyncio.to_thread(self._work_locally, grader)
+                fillers = self._fillers()
+                for model, _, _ in fillers:
+                    if model not in clients:
+                        clients[model] = await stack.enter_async_context(self.open_client(model))
+                asked = outcome.answered + outcome.failed
+                for filled in await self._fill(fillers, clients):
+                    outcome.add(filled)
+                if outcome.stopped:
+                    return outcome
+                if outcome.answered + outcome.failed > asked:
+                    continue
+                with self.db.read() as session:
+                    elsewhere = leased_elsewhere(session, self.run.id)
+                if not elsewhere:
+                    break
+                self.report("waiting for another process of this run", 0, None, f"{elsewhere} requests")
+                await asyncio.sleep(OTHERS_POLL_S)
+        if not outcome.failed:
+            with self.db.write() as session:
+                finish_run(session, self.run.id, finished=True)
+        return outcome
+
+    def _work_locally(self, grader: Grader) -> None:
+        """Do all that needs no request: afterwards every cell that can be planned is planned."""
+        with self.db.write() as session:
+            release_dead_leases(session, self.run.id)
+        while True:
+            self._read()
+            check_structure(
+                self.db,
+                self.run.id,
+                self.spec,
+                count_tokens=self.count_tokens,
+                report=partial(self._stage, "checking structure"),
+            )
+            judge_answers(
+                self.db, self.run.id, self.spec, grader, report=partial(self._stage, "comparing answers")
+            )
+            if self.source is None:
+                break
+            proposed = propose_locally(
+                self.db, self.run.id, self.spec, self.source, report=partial(self._stage, "proposing")
+            )
+            if not proposed:
+                break
+        with self.db.write() as session:
+            if self.source is None:
+                plan_proposals(session, self.run.id, self.spec)
+            plan_answers(session, self.run.id, self.spec)
+
+    def _read(self) -> None:
+        with self.db.write() as session:
+            collect_proposals(session, self.run.id, self.spec)
+        while True:
+            with self.db.write() as session:
+                if not collect_answers(session, self.run.id):
+                    return
+
+    def _stage(self, stage: str, done: int, total: int) -> None:
+        self.report(stage, done, total)
+
+    def _fillers(self) -> list[tuple[str, str, BuildRequests]]:
+        """Return (model, scope, request builder) of everything that remote models may be asked."""
+        fillers: list[tuple[str, str, BuildRequests]] = []
+        if self.source is None:
+            build = partial(proposing_requests, self.db, self.run.id, self.spec)
+            fillers.append((self.spec.model, self.run.id, build))
+        for solver in self.spec.solvers:
+            fillers.append((solver.model, solver.id, partial(solving_requests, self.db, solver)))
+        return fillers
+
+    async def _fill(
+        self, fillers: list[tuple[str, str, BuildRequests]], clients: Mapping[str, RemoteClient]
+    ) -> list[Filled]:
+        tally = Tally(self.report)
+        return list(
+            await asyncio.gather(
+                *(
+                    fill_cells(
+                        self.db,
+                        self.run.id,
+                        scope,
+                        clients[model],
+                        build,
+                        owner=this_owner(scope),
+                        on_answer=tally.count,
+                    )
+                    for model, scope, build in fillers
+                )
+            )
+        )
+
+
+class Tally:
+    """Counts answers as they come, for the progress line."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._answered = self._failed = 0
+        self._usd = 0.0
+
+    def count(self, answer: ChatResponse | Failure) -> None:
+        if isinstance(answer, Failure):
+            self._failed += 1
+        else:
+            self._answered += 1
+        self._usd += answer.cost_usd or 0.0
+        spent = f"${self._usd:.2f}" if self._usd else ""
+        failed = f"{self._failed} failed" if self._failed else ""
+        self._report(
+            "asking models", self._answered + self._failed, None, " ".join(filter(None, (spent, failed)))
+        )

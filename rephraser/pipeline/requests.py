@@ -1,0 +1,108 @@
+"""Turns cells into chat requests: what a proposer or a solver is sent for them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from evaluator.database import Database
+from evaluator.questions.tables import QuestionRow
+from evaluator.remote import ChatRequest, Message
+from evaluator.runs.cells import Cell
+from rephraser.pipeline.collecting import proposal_ordinal
+from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
+from rephraser.proposers.request import RESPONSE_SCHEMA, build_messages
+from rephraser.tables import CandidateRow, ProposalRow
+
+EARLIER_SHOWN = 6  # earlier candidates a model is told to keep away from
+
+
+def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> list[ChatRequest]:
+    """Return the requests for candidates, one a cell.
+
+    Earlier candidates are those of earlier rounds and of earlier attempts of the same cell: they are fixed
+    when the cell is made, so a continued run asks the same.
+    """
+    if spec.sampling is None:
+        raise ValueError("a run that asks a model needs sampling settings")
+    with db.read() as session:
+        texts = _texts(session, [cell.subject_id for cell in cells])
+        earlier = _earlier(session, run_id, [cell.subject_id for cell in cells])
+    requests = []
+    for cell in cells:
+        first = proposal_ordinal(cell.round, 0, 0, 0)
+        own = proposal_ordinal(cell.round, cell.ordinal, 0, 0)
+        until = proposal_ordinal(cell.round, cell.ordinal, cell.attempt, 0)
+        avoid = [
+            text for ordinal, text in earlier[cell.subject_id] if ordinal < first or own <= ordinal < until
+        ]
+        structured = spec.output == "json"
+        messages = build_messages(
+            spec.strategies[cell.ordinal],
+            texts[cell.subject_id],
+            int(cell.payload["count"]),
+            avoid=avoid[-EARLIER_SHOWN:],
+            structured=structured,
+        )
+        requests.append(
+            _request(cell, messages, spec.sampling, n=1, schema=RESPONSE_SCHEMA if structured else None)
+        )
+    return requests
+
+
+def solving_requests(db: Database, solver: SolverSpec, cells: Sequence[Cell]) -> list[ChatRequest]:
+    """Return the requests for answers, one a cell; each draws several samples."""
+    with db.read() as session:
+        texts = _texts(session, [cell.subject_id for cell in cells])
+    return [
+        _request(
+            cell,
+            ({"role": "user", "content": f"{texts[cell.subject_id]}\n\n{solver.instruction}"},),
+            solver.sampling,
+            n=int(cell.payload["count"]),
+            schema=None,
+        )
+        for cell in cells
+    ]
+
+
+def _request(
+    cell: Cell,
+    messages: tuple[dict[str, str], ...],
+    sampling: Sampling,
+    *,
+    n: int,
+    schema: dict[str, object] | None,
+) -> ChatRequest:
+    return ChatRequest(
+        key=cell.id,
+        messages=tuple(Message(role=m["role"], content=m["content"]) for m in messages),
+        n=n,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        max_tokens=sampling.max_tokens,
+        seed=int(cell.payload["seed"]),
+        response_schema=schema,
+    )
+
+
+def _texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for row in (QuestionRow, CandidateRow):
+        query = select(row.id, row.text).where(row.id.in_(set(ids)))
+        found.update(session.execute(query).tuples().all())
+    return found
+
+
+def _earlier(session: Session, run_id: str, question_ids: Sequence[str]) -> dict[str, list[tuple[int, str]]]:
+    rows = session.execute(
+        select(ProposalRow.question_id, ProposalRow.ordinal, CandidateRow.text)
+        .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
+        .where(ProposalRow.run_id == run_id, ProposalRow.question_id.in_(set(question_ids)))
+        .order_by(ProposalRow.question_id, ProposalRow.ordinal)
+    ).tuples()
+    grouped: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for question_id, ordinal, text in rows:
+        grouped[question_id].append((ordinal, text))
+    return grouped
