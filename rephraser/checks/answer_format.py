@@ -1,0 +1,140 @@
+"""The form the answer is asked in ("as a common fraction", "to the nearest tenth", "in terms of x")."""
+
+from __future__ import annotations
+
+import re
+
+from rephraser.checks.finding import Finding, fatal, warning
+from rephraser.checks.text import Question
+
+_PLACES = {"one": "tenth", "1": "tenth", "two": "hundredth", "2": "hundredth", "three": "thousandth", "3": "thousandth",
+           "four": "ten-thousandth", "4": "ten-thousandth"}  # fmt: skip
+_NEAREST = re.compile(
+    r"nearest ((?:ten|hundred)[- ]?thousandths?|whole|[a-z]+|\d[\d,]*)|"
+    r"(one|two|three|four|\d)[- ](?:decimal (?:places?|digits?)|digits? after|places? after)|"
+    r"(\w+) significant (?:figures?|digits?)"
+)
+_NEAREST_NAMES = {"whole": "integer", "whole number": "integer", "unit": "integer", "one": "integer", "ones": "integer",
+                  "full": "integer"}  # fmt: skip
+_BASE = re.compile(r"\bbase[- ](\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z]\b)")
+_BASE_WORDS = {"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
+               "ten": "10", "twelve": "12", "sixteen": "16"}  # fmt: skip
+_IN_TERMS = re.compile(
+    r"\bin terms of|as (?:a|an) (?:function|expression|polynomial|multiple)\w* (?:of|in|involving)|(?:using|involving|leav\w+|"
+    r"contain\w+|keep\w*) (?:only )?(?:the )?(?:variables? |constants? |symbol )?(?:\\?pi\b|§|[a-z]\b)|multiple of \\?pi|with respect to"
+)
+_ASKS = r"(?:\bas an?\b|\bas the\b|\bin\b|\binto an?\b|\bto an?\b|\bform of an?\b|\bfor an?\b|\bis an?\b|\ban?\b|\busing\b)"
+_FORMS: dict[str, str] = {
+    "fraction": rf"{_ASKS} (?:\w+ )?(?:(?:common|simplified|reduced|proper|improper|irreducible|single|exact|simple|vulgar|"
+    r"lowest[- ]terms|fully reduced) )+fractions?|\bas a fraction|(?:common|simplified|irreducible|reduced|improper) fractions?|"
+    r"fraction(?:al)? form|fractions? in (?:its |the )?(?:simplest|lowest|reduced)",
+    "mixed number": r"mixed (?:number|fraction|numeral)s?",
+    "decimal": r"\bas (?:a|an) (?:\w+ )?(?:\w+ )?decimal|in decimal (?:form|notation)|\bdecimal (?:form|number|answer|"
+    r"equivalent|representation|value)|(?:into|to) (?:a )?decimal|decimal expansion|expressed? as decimals?",
+    "percent": r"\b(?:as|in) (?:a |an )?(?:\w+ )?(?:percent|percentage)\b|percentage form",
+    "scientific notation": r"scientific notation|standard form notation",
+    "interval notation": r"interval notation|\b(?:as|using) (?:an |a )?(?:union of )?intervals?",
+    "radical": r"radical form|simplest radical|simplified radical",
+    "mixed radical": r"\bmixed radical",
+    "degrees form": r"\b(?:answer|result|expressed|express|measured?) (?:\w+ )?(?:\w+ )?in (?:degrees|radians)",
+    "factored": r"factored form|as a product of|factori[sz]ed form|in factored",
+}  # fmt: skip
+_PATTERNS = {name: re.compile(words) for name, words in _FORMS.items()}
+_LIGHT = re.compile(
+    r"simplest form|simplified|lowest terms|reduced|simplify|ordered (?:pair|triple)|separated by|list (?:all|your|the)|"
+    r"exact (?:value|form|answer)"
+)
+_EXCLUSIVE = {"fraction", "mixed number", "decimal", "percent", "scientific notation"}
+_ROUNDING = re.compile(r"\bround|\bapproximat|\bcorrect to\b|\bestimat|\bnearest\b|decimal places?|\btruncat")
+_MENTIONED = {
+    "fraction": re.compile(r"fraction|lowest terms|numerator|reduced|\bratio"),
+    "decimal": re.compile(r"decimal"),
+    "percent": re.compile(r"percent|%"),
+    "radical": re.compile(r"radical|simplest form|simplif"),
+    "factored": re.compile(r"factor|product"),
+    "degrees form": re.compile(r"degree|radian"),
+    "mixed radical": re.compile(r"radical"),
+}  # fmt: skip
+
+
+def answer_formats(question: Question) -> dict[str, str]:
+    """The forms a question asks its answer in: form -> detail (the place rounded to, the base; else empty)."""
+    text = _spoken(question)
+    found: dict[str, str] = {}
+    nearest = sorted({_place(m) for m in _NEAREST.finditer(text)} - {""})
+    if nearest:
+        found["rounding"] = ", ".join(nearest)
+    bases = sorted({_BASE_WORDS.get(b, b) for b in _BASE.findall(text)})
+    if bases:
+        found["base"] = ", ".join(bases)
+    if _IN_TERMS.search(text):
+        found["in terms of"] = ""
+    for name, pattern in _PATTERNS.items():
+        if pattern.search(text):
+            found[name] = ""
+    return found
+
+
+def check_answer_format(original: Question, candidate: Question) -> list[Finding]:
+    """Findings answer_format_missing, answer_format_changed (fatal) and answer_format_added (warning, or fatal for rounding)."""
+    before, after = answer_formats(original), answer_formats(candidate)
+    text_before, text_after = _spoken(original), _spoken(candidate)
+    lost = [f for f in before if f not in after and not _mentioned(f, text_after)]
+    gained = [f for f in after if f not in before and not _mentioned(f, text_before)]
+    findings: list[Finding] = []
+    for name in before:
+        if name in after and before[name] != after[name]:
+            if name == "base" and not set(before[name].split(", ")) - set(after[name].split(", ")):
+                continue
+            findings.append(
+                fatal("answer_format_changed", f"the {name} asked for is {after[name]}, not {before[name]}")
+            )
+    for name in lost:
+        other = next((g for g in gained if name in _EXCLUSIVE and g in _EXCLUSIVE), None)
+        if name in {"base", "in terms of"} and not other and _formula_shows(name, original, candidate):
+            continue
+        if other:
+            findings.append(fatal("answer_format_changed", f"the answer is asked as {other}, not as {name}"))
+        else:
+            findings.append(fatal("answer_format_missing", f"the request for the form '{name}' is missing"))
+    for name in gained:
+        rounds = name == "rounding" and not _ROUNDING.search(text_before)
+        findings.append(
+            (fatal if rounds else warning)("answer_format_added", f"the form '{name}' is asked for only here")
+        )
+    if _LIGHT.search(text_before) and not _LIGHT.search(text_after) and not lost:
+        findings.append(warning("answer_format_missing", "the request to simplify, order or list is missing"))
+    return findings
+
+
+def _mentioned(form: str, text: str) -> bool:
+    pattern = _MENTIONED.get(form)
+    return pattern is not None and pattern.search(text) is not None
+
+
+def _formula_shows(form: str, original: Question, candidate: Question) -> bool:
+    """A subscript ($243_5$) names the base too, and 'x = ...' the variable; the words are then not needed."""
+    return form == "base" and "_" in _formula_text(candidate) and "_" not in _formula_text(original)
+
+
+def _formula_text(question: Question) -> str:
+    return " ".join(segment.text for segment in question.segments if segment.is_formula)
+
+
+def _spoken(question: Question) -> str:
+    return question.reading.replace("$", "").replace("-", " ").replace("\\pi", "pi")
+
+
+def _place(match: re.Match[str]) -> str:
+    place, decimals, figures = match.groups()
+    if figures:
+        return f"{figures} significant digits"
+    if decimals:
+        return _PLACES.get(decimals, f"{decimals} decimals")
+    place = place.replace(",", "")
+    place = (
+        place[:-1]
+        if place.endswith("ths") or place in {"dollars", "cents", "degrees", "integers", "tens"}
+        else place
+    )
+    return _NEAREST_NAMES.get(place, place)

@@ -1,0 +1,19 @@
+"""Figure code ([asy], tikz) is kept as it is, apart from white space."""
+
+from __future__ import annotations
+
+from rephraser.checks.finding import Finding, fatal
+from rephraser.checks.text import Question
+
+
+def check_figures(original: Question, candidate: Question) -> list[Finding]:
+    """Findings figure_missing, figure_added and figure_changed, all fatal. The order of figures may change."""
+    before = sorted("".join(f.split()) for f in original.figures)
+    after = sorted("".join(f.split()) for f in candidate.figures)
+    if before == after:
+        return []
+    if len(after) < len(before):
+        return [fatal("figure_missing", f"{len(before) - len(after)} of {len(before)} figures are missing")]
+    if len(after) > len(before):
+        return [fatal("figure_added", f"{len(after) - len(before)} figures were added")]
+    return [fatal("figure_changed", "the code of a figure is not the original's")]

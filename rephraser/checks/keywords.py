@@ -1,0 +1,127 @@
+"""Words that turn a problem into another one: sum and product, largest and smallest, with and without replacement."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from rephraser.checks.finding import Finding, fatal, warning
+from rephraser.checks.lexicon import BY_NAME, CONCEPTS, SCANNER
+from rephraser.checks.text import Question
+
+_CONTRARY_ANYWHERE = {
+    "extremum", "operation", "parity", "sign", "gcd", "bound", "replacement", "monotone", "statistic", "measure",
+    "circle part", "angle pair", "scribed", "orientation", "turn", "angle kind", "arc", "fraction part", "place",
+    "progression", "shape", "solid", "conic", "axis", "triangle kind", "prime", "number", "power", "function part",
+    "conic part", "half of day", "distinct", "proportion", "order", "line part", "direction", "compass",
+}  # fmt: skip
+_POSITIVE_BY_SYMBOL = re.compile(r">\s*0|0\s*<|\bgreater than (?:0|zero)\b|\babove zero\b")
+_SIGN_IRRELEVANT = re.compile(
+    r"digits?\b|\bdivisors?\b|\bfactors?\b|\bdifference\b|\bmultiples?\b|\bprimes?\b|\bpositive\b|\bhow much\b"
+)
+_WHOLE_BY_CONTEXT = re.compile(r"digits?\b|\bprimes?\b|\bdivisors?\b|\bfactors?\b|\bmultiples?\b|\bconsecutive\b|\bremainders?\b|"
+                               r"\beven\b|\bodd\b|\bperfect\b|\bdivisible\b|\binteger|\bwhole\b|\bnatural\b|\bfrom \d+ to\b")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KeywordFacts:
+    """How often each concept of the lexicon is named, and the text it was read from."""
+
+    counts: Counter[str]
+    text: str
+
+
+def keyword_facts(question: Question) -> KeywordFacts:
+    """The concepts named in a question's prose (short formulas written out)."""
+    counts: Counter[str] = Counter()
+    for match in SCANNER.finditer(question.reading):
+        group = match.lastgroup or ""
+        if group.startswith("c"):
+            counts[CONCEPTS[int(group[1:])].name] += 1
+    return KeywordFacts(counts, question.reading)
+
+
+def check_keywords(original: KeywordFacts, candidate: KeywordFacts, *, verbatim: bool) -> list[Finding]:
+    """Findings keyword_changed, keyword_missing and keyword_added.
+
+    `verbatim` says that the candidate repeats the original nearly word for word; then even a loose word that was
+    exchanged for its contrary, a condition that vanished or a negation that came in is fatal.
+    """
+    lost = [n for n in original.counts if not candidate.counts[n]]
+    gained = [n for n in candidate.counts if not original.counts[n]]
+    fewer = [n for n in original.counts if candidate.counts[n] < original.counts[n]]
+    further = [n for n in candidate.counts if candidate.counts[n] > original.counts[n]]
+    findings: list[Finding] = []
+    told: set[str] = set()
+    for name in fewer:
+        group = BY_NAME[name].group
+        if not group:
+            continue
+        anywhere = group in _CONTRARY_ANYWHERE and name in lost
+        partners = [n for n in further if BY_NAME[n].group == group and n != name]
+        for other in partners:
+            if not (verbatim or (anywhere and other in gained)):
+                continue
+            if _same_by_context(name, other, original, candidate):
+                continue
+            findings.append(fatal("keyword_changed", f"'{name}' of the original became '{other}'"))
+            told |= {name, other}
+    for name in lost:
+        if name not in told and not _told_otherwise(name, original, candidate):
+            findings.append(_one_sided("keyword_missing", name, verbatim, "of the original is missing"))
+    for name in gained:
+        if name not in told and not _told_otherwise(name, candidate, original):
+            findings.append(_one_sided("keyword_added", name, verbatim, "is not in the original"))
+    return findings
+
+
+_CONDITIONS = {
+    "distinct",
+    "positive",
+    "negative",
+    "integer",
+    "consecutive",
+    "inclusive",
+    "exclusive",
+    "irrational",
+}
+_TURNS_OVER = {"not"}
+
+
+def _one_sided(finding: str, name: str, verbatim: bool, what: str) -> Finding:
+    decides = BY_NAME[name].strict or name in _CONDITIONS or (verbatim and name in _TURNS_OVER)
+    return (fatal if decides else warning)(finding, f"the word for '{name}' {what}")
+
+
+def _same_by_context(name: str, other: str, original: KeywordFacts, candidate: KeywordFacts) -> bool:
+    pair = {name, other}
+    if pair == {"minimum", "at least"} or pair == {"maximum", "at most"}:
+        return True
+    if pair == {"units digit", "leading digit"}:
+        return False
+    return pair == {"positive", "nonnegative"} and "whole" in original.text + candidate.text
+
+
+def _told_otherwise(name: str, has: KeywordFacts, lacks: KeywordFacts) -> bool:
+    """Whether the text without the word says the same in another way, or nothing depends on the word."""
+    text = lacks.text
+    if name == "positive":
+        return bool(_POSITIVE_BY_SYMBOL.search(text) or _SIGN_IRRELEVANT.search(text))
+    if name == "negative":
+        return "-" in text or "minus" in text or "below" in text
+    if name == "integer":
+        return bool(_WHOLE_BY_CONTEXT.search(text))
+    if name in {"maximum", "minimum"}:
+        return bool(
+            re.search(r"\bat (?:most|least)\b|\bmost\b|\bleast\b|\bfirst\b|\blast\b|\bbest\b|\bonly\b", text)
+        )
+    if name == "inclusive":
+        return not re.search(r"\binclusive\b", has.text) or "from" in text or "endpoint" in text
+    if name == "distinct":
+        return not re.search(r"\bdistinct\b|\bno two\b|\brepe", has.text) or bool(
+            re.search(r"\bdiffer|\brepe|\bno two\b", text)
+        )
+    if name == "mean":
+        return "per" in text or "mean" in text
+    return False

@@ -1,0 +1,86 @@
+"""A candidate must not tell the answer or begin to solve."""
+
+from __future__ import annotations
+
+import re
+
+from rephraser.checks.finding import Finding, fatal
+from rephraser.checks.formulas import FormulaFacts
+from rephraser.checks.latex import is_number, tokenize
+from rephraser.checks.numbers import NumberFacts
+
+_TELLS = re.compile(
+    r"\b(?:the|its|our|final|correct)\s+(?:final\s+|correct\s+|numerical\s+)?(?:answer|solution|result)\s*(?:is|=|:|equals|would be|"
+    r"must be|turns out to be)\s*(?!what\b|asked\b|to be\b|requested\b|required\b|expressed\b|in\b|an?\b|given\b|not\b|unique\b|of\b|"
+    r"the\b|written\b|desired\b|needed\b|represented\b|of the form\b|rounded\b)\S|^\s*(?:final\s+)?answer\s*:|\banswer\s*:\s*\S",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SOLVES: dict[str, re.Pattern[str]] = {
+    "a boxed result": re.compile(r"\\boxed\s*\{|\\fbox\s*\{"),
+    "numbered steps": re.compile(r"\bstep\s*(?:1|one)\s*[:.)]|\bstep[- ]by[- ]step\b", re.IGNORECASE),
+    "the word solution": re.compile(
+        r"(?:^|\n)\s*(?:\*\*)?(?:solution|explanation|proof|hint|reasoning)(?:\*\*)?\s*[:.]", re.IGNORECASE
+    ),
+    "a conclusion": re.compile(
+        r"\b(?:therefore|thus|hence|so|consequently),?\s+(?:the\s+(?:final\s+)?(?:answer|result|solution)\b|we\s+(?:get|have|find|"
+        r"obtain|conclude)|[§$]|it\s+follows|\w{1,2}\s*=|\w+\s+(?:has|is|are|equals|gives)\s+[-\d§$¤]\S*\s*[.!]?\s*$)",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+    "a step of a solution": re.compile(
+        r"\b(?:we (?:get|obtain|find that|can solve|first note|know that the answer|compute|simplify|calculate|substitute)|"
+        r"which (?:gives us|gives|yields|simplifies to)\s*[§$\d]|let(?:'s| us) (?:solve|start|first|calculate|compute|find|begin)|"
+        r"(?:subtracting|adding|dividing|multiplying|simplifying|factoring|substituting|solving|plugging)\b[^.?!]{0,80}\b(?:gives|yields|"
+        r"we get|we obtain|leads to|results in|we find)|to solve this|by the quadratic formula)",
+        re.IGNORECASE,
+    ),
+}  # fmt: skip
+
+
+def check_solution(original: str, candidate: str) -> list[Finding]:
+    """Findings solution_included and answer_leaked by phrases that a problem does not contain, fatal.
+
+    A phrase that the original has too is no finding.
+    """
+    findings = []
+    if _TELLS.search(candidate) and not _TELLS.search(original):
+        findings.append(fatal("answer_leaked", "the candidate says what the answer is"))
+    for what, pattern in _SOLVES.items():
+        if pattern.search(candidate) and not pattern.search(original):
+            findings.append(fatal("solution_included", f"the candidate contains {what}"))
+            break
+    return findings
+
+
+def check_answer(
+    answer: str,
+    original: FormulaFacts,
+    candidate: FormulaFacts,
+    original_numbers: NumberFacts,
+    candidate_numbers: NumberFacts,
+) -> list[Finding]:
+    """Finding answer_leaked, fatal: the candidate states the answer and the original does not.
+
+    Integers below 13 are left out: counts and indices come in and out of a rephrasing. They are found as
+    `number_added` where the original does not have them.
+    """
+    text = answer.strip().strip("$").strip()
+    if not text or len(text) > 400:
+        return []
+    tokens = tokenize(text)
+    words = [t for t in tokens if t not in {"°", "%", "¤", ";"}]
+    if len(words) == 1 and is_number(words[0]):
+        small = len(words[0]) < 2 or words[0] in {"10", "11", "12"}
+        stated = candidate_numbers.has(words[0]) and _states(words[0], candidate_numbers)
+        if stated and not small and not original_numbers.has(words[0]):
+            return [fatal("answer_leaked", f"the candidate contains the answer {text}")]
+        return []
+    if len(tokens) < 3 or not any(is_number(t) or t.startswith("\\") for t in tokens):
+        return []
+    needle = f" {' '.join(tokens)} "
+    if needle in candidate.flat and needle not in original.flat:
+        return [fatal("answer_leaked", f"the candidate contains the answer {text}")]
+    return []
+
+
+def _states(digits: str, numbers: NumberFacts) -> bool:
+    return any(str(n) == digits or f"{float(n):g}" == digits for n in numbers.stated if abs(n) < 10**12)

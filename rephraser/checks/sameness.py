@@ -1,0 +1,49 @@
+"""A candidate that repeats the original or a sibling adds nothing; one that nearly does is checked more strictly."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+from rephraser.checks.finding import Finding, fatal
+
+_KEPT = re.compile(r"\\[a-z]+|\w|[-+*/=<>^_|!%&()\[\]]")
+_IGNORED = re.compile(
+    r"\$|\\[()\[\],;:! ]|\\(?:left|right|d(?=frac)|t(?=frac)|q?quad|displaystyle)\b|\bd(?=frac)"
+)
+_WORD = re.compile(r"\\?[A-Za-z]+|\d+(?:[.,]\d+)*|[^\s\w]")
+VERBATIM = 0.8
+
+
+def skeleton(text: str) -> str:
+    """The text without white space, case, punctuation and dollar signs; the signs of formulas stay."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    plain = _IGNORED.sub("", plain.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac"))
+    return "".join(_KEPT.findall(plain.replace("{", "").replace("}", "")))
+
+
+def check_sameness(question: str, candidate: str, siblings: Sequence[str]) -> list[Finding]:
+    """Findings same_as_original and same_as_sibling, both fatal."""
+    own = skeleton(candidate)
+    findings = []
+    if own == skeleton(question):
+        findings.append(fatal("same_as_original", "the candidate repeats the original"))
+    for i, sibling in enumerate(siblings, start=1):
+        if own == skeleton(sibling):
+            findings.append(fatal("same_as_sibling", f"the candidate repeats its sibling number {i}"))
+            break
+    return findings
+
+
+def likeness(first: str, second: str) -> float:
+    """Share of word pairs two texts have in common (Dice, 0 to 1); 1 for two empty texts. Linear in their length."""
+    a, b = _pairs(first), _pairs(second)
+    size = sum(a.values()) + sum(b.values())
+    return 2 * sum((a & b).values()) / size if size else 1.0
+
+
+def _pairs(text: str) -> Counter[tuple[str, str]]:
+    words = ["", *_WORD.findall(text.lower()), ""]
+    return Counter(zip(words, words[1:], strict=False))
