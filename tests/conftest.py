@@ -1,9 +1,28 @@
-"""Makes the helpers in tests/support importable by name (`from openai_server import OpenAIServer`).
+"""Shared by all tests: where the real data lies, and that a skip fails the full run."""
 
-They are no package: some distributions install a top-level `tests`, which would hide ours.
-"""
-
-import sys
+import os
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
+import pytest
+
+DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Return the folder of real data; skip where it is absent."""
+    if not DATA.is_dir():
+        pytest.skip(f"real data not found at {DATA}; set TAGRPO_DATA to its folder")
+    return DATA
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """With TAGRPO_NO_SKIP=1 a skipped test fails the run: nothing may go untested in silence."""
+    if os.environ.get("TAGRPO_NO_SKIP") != "1" or hasattr(session.config, "workerinput"):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = len(reporter.stats.get("skipped", [])) if reporter else 0
+    if skipped and exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f"{skipped} skipped tests: TAGRPO_NO_SKIP=1 makes that a failure", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,66 @@
+# Two targets do everything on a fresh machine with Python 3.11 or 3.12, pip and make:
+#   make demo    sets up .venv, then runs the main job on embedded questions (no key, no network model, no GPU)
+#   make test    sets up .venv, then runs lint, types, import contracts and all tests
+#
+# FULL=1 also installs torch and verl and runs the end-to-end trainings; a skipped test is then a failure.
+# TORCH_INDEX names a package index for torch, such as PyTorch's CPU index; without it pip's own is used.
+
+SUPPORTED = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
+PYTHON ?= $(shell for p in python3 python3.12 python3.11; do $$p -c '$(SUPPORTED)' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+FULL ?=
+TORCH_INDEX ?=
+TORCH = torch==2.13.0
+JOBS ?= 2
+
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+comma := ,
+
+.PHONY: demo test lint types contracts pytest clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.base
+	$(BIN)/tagrpo demo
+
+test: lint types contracts pytest
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
+	$(PIP) --constraint constraints-cpu.txt --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(PIP) --constraint constraints-cpu.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.full: $(VENV)/.dev
+	$(PIP) $(if $(TORCH_INDEX),-i $(TORCH_INDEX)) '$(TORCH)'
+	$(PIP) --constraint constraints-cpu.txt --editable '.[dev$(comma)train$(comma)ui]'
+	@touch $@
+
+READY = $(VENV)/$(if $(FULL),.full,.dev)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+contracts: $(READY)
+	$(BIN)/lint-imports
+
+pytest: $(READY)
+ifdef FULL
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) -m "not e2e"
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m e2e
+else
+	$(BIN)/pytest -n $(JOBS) -m "not e2e"
+endif
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
