@@ -4,6 +4,7 @@ from rephraser.verdict.bayes_factor import BayesRule, log_bayes_factor, posterio
 from rephraser.verdict.counts import AnswerCounts, count_answers
 from rephraser.verdict.judge import RULES, Judgement, Rule, Verdict, judge, next_look
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
+from rephraser.verdict.spec import rule_from_spec, rule_spec
 
 __all__ = [
     "RULES",
@@ -21,4 +22,6 @@ __all__ = [
     "original_top",
     "overlap",
     "posterior",
+    "rule_from_spec",
+    "rule_spec",
 ]

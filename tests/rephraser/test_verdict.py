@@ -1,0 +1,395 @@
+"""Verdicts from answer counts: every branch by hand, then what must hold for all counts."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.errors import InputError
+from rephraser.verdict import (
+    RULES,
+    AnswerCounts,
+    BayesRule,
+    OverlapRule,
+    Rule,
+    Verdict,
+    count_answers,
+    judge,
+    log_bayes_factor,
+    new_top,
+    next_look,
+    original_top,
+    overlap,
+    posterior,
+    rule_from_spec,
+    rule_spec,
+)
+
+RULE = OverlapRule()
+
+
+def counts_for(original: str, candidate: str, gold: str | None = "g") -> AnswerCounts:
+    """Count answers written as one letter each; "?" is an answer that could not be parsed."""
+    return count_answers(
+        [None if letter == "?" else letter for letter in original],
+        [None if letter == "?" else letter for letter in candidate],
+        gold,
+    )
+
+
+# --- counting ---
+
+
+def test_count_answers_puts_the_gold_first_and_unparsed_apart() -> None:
+    counted = count_answers(["7", "7", None, "9"], ["8", "7", None, None], gold="5")
+    assert counted == AnswerCounts((0, 2, 1, 0), (0, 1, 0, 1), 0, original_unparsed=1, candidate_unparsed=2)
+    assert (counted.original_total, counted.original_drawn) == (3, 4)
+    assert (counted.candidate_total, counted.candidate_drawn) == (2, 4)
+    assert (counted.original_gold, counted.candidate_gold) == (0, 0)
+
+
+def test_count_answers_takes_class_indices_and_an_unknown_gold() -> None:
+    assert count_answers([0, 0, 2], [2, 0], gold=0) == AnswerCounts((2, 1), (1, 1), 0)
+    unknown = count_answers([0, 0, 2], [2, 0], gold=None)
+    assert unknown == AnswerCounts((2, 1), (1, 1), None)
+    assert unknown.candidate_gold == 0
+    assert unknown.wrong() == [(2, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((1, 2), (1,), 0), "2 classes for the original, 1 for the candidate"),
+        (((1, -2), (1, 0), 0), "must not be negative"),
+        (((1,), (1,), 0, -1), "must not be negative"),
+        (((1,), (1,), 1), "gold class 1 is not one of 1 classes"),
+        (((1,), (1,), -1), "gold class -1"),
+        (((), (), 0), "gold class 0 is not one of 0 classes"),
+    ],
+)
+def test_impossible_counts_are_refused(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        AnswerCounts(*arguments)  # type: ignore[arg-type]
+
+
+# --- the three measures ---
+
+
+def test_overlap_new_top_and_original_top() -> None:
+    counted = counts_for("g" * 20 + "a" * 8 + "b" * 3 + "c", "g" * 5 + "a" * 2 + "b" * 4 + "n" * 3 + "m" * 2)
+    assert overlap(counted) == 5 + 2 + 3
+    assert new_top(counted) == 3
+    assert original_top(counted) == 20
+
+
+def test_gold_is_never_a_new_answer() -> None:
+    counted = counts_for("a" * 32, "g" * 12 + "n" * 4)
+    assert new_top(counted) == 4
+    assert new_top(replace(counted, gold=None)) == 12
+
+
+# --- the overlap rule, branch by branch ---
+
+BRANCHES = [
+    # (original, candidate, gold, verdict, part of the reason)
+    ("g" * 32, "g" * 12, "g", "accepted", "12 of 12 candidate answers are shared with the original"),
+    ("a" * 31 + "b", "a" * 11 + "b", "g", "accepted", "12 of 12"),  # never solved, the same mistakes
+    ("g" * 16 + "a" * 16, "g" * 6 + "a" * 4 + "n" * 6, "g", "accepted", "10 of 16"),
+    ("g" * 32, "g" * 10 + "n" * 10, "g", "undecided", "but a new answer was given 10 times"),
+    ("g" * 32, "g" * 10 + "n" * 9, "g", "accepted", "more than the 9 of the largest new answer"),
+    ("g" * 32, "g" * 9 + "n" * 3, "g", "undecided", "9 of 12 candidate answers are shared"),
+    ("g" * 9 + "a" * 23, "g" * 16, "g", "undecided", "9 of 16"),  # overlap is capped by both sides
+    ("g" * 32, "n" * 12, "g", "rejected", "a new answer was given 12 times"),
+    ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "n" * 3 + "123456789", "g", "rejected", "was given 5 times"),
+    (
+        "g" * 4 + "abcdefhijklmopqrstuvwxyzABCD",
+        "n" * 12,
+        "g",
+        "undecided",
+        "most frequent one was given 4 times",
+    ),
+    ("g" * 32, "nn" + "1234567890", "g", "undecided", "most frequent one was given 2 times"),
+    ("g" * 32, "n" * 11 + "g", "g", "undecided", "1 of 12 candidate answers are shared"),
+    ("a" * 32, "n" * 11 + "g", "g", "undecided", "1 candidate answers are correct"),
+    ("a" * 32, "n" * 11 + "a", "g", "undecided", "1 of 12"),
+    ("a" * 32, "n" * 12, "g", "rejected", "None of 12"),
+    ("a" * 32, "n" * 12, None, "undecided", "the new answer given 12 times may be the correct one"),
+    ("a" * 32, "a" * 12, None, "accepted", "12 of 12"),
+]
+
+
+@pytest.mark.parametrize(("original", "candidate", "gold", "verdict", "reason"), BRANCHES)
+def test_overlap_rule_branches(original: str, candidate: str, gold: str, verdict: str, reason: str) -> None:
+    judgement = judge(counts_for(original, candidate, gold))
+    assert judgement.verdict == verdict
+    assert reason in judgement.reason
+
+
+@pytest.mark.parametrize("rule", [OverlapRule(), BayesRule()])
+def test_without_answers_on_a_side_nothing_is_verified(rule: Rule) -> None:
+    for counted, side in (
+        (AnswerCounts((), (), None), "original"),
+        (counts_for("g" * 32, ""), "candidate"),
+        (counts_for("", "g" * 16), "original"),
+    ):
+        judgement = judge(counted, rule)
+        assert judgement.verdict is Verdict.UNVERIFIED
+        assert judgement.reason == f"No answers were drawn for the {side}, so none were compared."
+
+
+@pytest.mark.parametrize("rule", [OverlapRule(), BayesRule()])
+def test_nothing_is_decided_before_the_first_look(rule: Rule) -> None:
+    first = rule.looks[0]
+    for answer in "gn":
+        early = judge(counts_for("g" * 32, answer * (first - 1)), rule)
+        assert early.verdict is Verdict.UNDECIDED
+        assert f"Only {first - 1} answers to the candidate; the first look is at {first}." == early.reason
+    assert judge(counts_for("g" * 32, "n" * (first - 1) + "?"), rule).verdict is Verdict.REJECTED
+
+
+@pytest.mark.parametrize("rule", [OverlapRule(), BayesRule()])
+def test_many_unparsed_answers_decide_nothing(rule: Rule) -> None:
+    half = judge(counts_for("g" * 32, "n" * 8 + "?" * 8), rule)
+    assert half.verdict is Verdict.REJECTED
+    more = judge(counts_for("g" * 32, "n" * 7 + "?" * 9), rule)
+    assert more.verdict is Verdict.UNDECIDED
+    assert more.reason == "9 of 16 answers to the candidate could not be parsed; at most 50% may fail."
+    for candidate in ("g" * 16, "n" * 16, "?" * 16):
+        original_lost = judge(counts_for("g" * 15 + "?" * 17, candidate), rule)
+        assert original_lost.verdict is Verdict.UNDECIDED
+        assert "17 of 32 answers to the original" in original_lost.reason
+
+
+def test_unequal_success_alone_is_no_evidence_against() -> None:
+    harder = judge(counts_for("g" * 26 + "a" * 6, "g" * 3 + "a" * 6 + "b" * 7))
+    assert harder.verdict is Verdict.UNDECIDED
+    easier = judge(counts_for("g" * 10 + "a" * 22, "g" * 16))
+    assert easier.verdict is Verdict.ACCEPTED
+
+
+# --- the Bayes rule ---
+
+
+def test_bayes_rule_accepts_rejects_and_waits() -> None:
+    accepted = judge(counts_for("g" * 8 + "a" * 8, "g" * 4 + "a" * 4), BayesRule())
+    assert accepted.verdict is Verdict.ACCEPTED
+    assert accepted.posterior > 0.99
+    rejected = judge(counts_for("g" * 16, "n" * 8), BayesRule())
+    assert rejected.verdict is Verdict.REJECTED
+    assert rejected.posterior < 0.01
+    waiting = judge(counts_for("abcdefhijklmopqr", "stuvwxyz"), BayesRule())
+    assert waiting.verdict is Verdict.UNDECIDED
+    assert "between 0.01 and 0.99" in waiting.reason
+
+
+def test_bayes_rule_rejects_nothing_while_the_gold_is_unknown() -> None:
+    lenient = BayesRule(reject=0.4)
+    counted = counts_for("a" * 16, "n" * 16, gold=None)
+    assert judge(counted, lenient).posterior < 0.4
+    assert judge(counted, lenient).verdict is Verdict.UNDECIDED
+    assert "not known, so nothing is rejected" in judge(counted, lenient).reason
+
+
+# Each factor worked out by hand from the formulas, for one or two answers to the candidate.
+FACTORS = [
+    # f = 3/4: A = .75 / .03; no wrong answers: W = 1
+    (AnswerCounts((1, 0), (1, 0), 0), math.log(25)),
+    # f = 1/6: A = (5/6) / .97; nu = 1/4, a = 4 (.75 + .25 * .02) = 3.02: W = .03 + .97 (3.02/4) / .02
+    (AnswerCounts((0, 2), (0, 1), 0), math.log((5 / 6) / 0.97 * 36.6475)),
+    # the same, but an answer new to the original: a = 4 * .25 * .02 = .02: W = .03 + .97 (.02/4) / .02
+    (AnswerCounts((0, 2, 0), (0, 0, 1), 0), math.log((5 / 6) / 0.97 * 0.2725)),
+    # no wrong answers on the original: nu = 1, so that W = .03 + .97 * .02 / .02 = 1; f = 5/6
+    (AnswerCounts((2, 0), (0, 1), 0), math.log((1 / 6) / 0.97)),
+    # one wrong answer seen once: nu = 2/3, a = 4 (1/3 + 2/3 * .02); f = 1/4, A = .75 / .97
+    (AnswerCounts((0, 1), (0, 1), 0), math.log(0.75 / 0.97 * (0.03 + 0.97 * (1 / 3 + 0.04 / 3) / 0.02))),
+    # two wrong answers: the mean of DP(1) = .02 * 1.02 / 2 and DP(8) = .16 * 1.16 / 72; f = 1/6;
+    # A = (5/6)(5 * 5/6 + 1)/6 / (.97 * 1.97 / 2)
+    (
+        AnswerCounts((0, 2), (0, 2), 0),
+        math.log(
+            (5 / 6) * (25 / 6 + 1) / 6 / (0.97 * 1.97 / 2)
+            * (0.03 + 0.97 * (3.02 * 4.02 / 20) / ((0.0102 + 0.16 * 1.16 / 72) / 2))
+        ),
+    ),
+    # gold unknown: only W, over all classes
+    (AnswerCounts((2, 0), (1, 0), None), math.log(36.6475)),
+    (AnswerCounts((2, 0), (0, 0), 0), 0.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("counted", "expected"), FACTORS)
+def test_bayes_factor_by_hand(counted: AnswerCounts, expected: float) -> None:
+    assert log_bayes_factor(counted) == pytest.approx(expected, abs=1e-12)
+
+
+def test_posterior() -> None:
+    assert posterior(0.0, 0.5) == 0.5
+    assert posterior(math.log(9), 0.5) == pytest.approx(0.9)
+    assert posterior(0.0, 0.9) == pytest.approx(0.9)
+    assert posterior(-math.log(9), 0.9) == pytest.approx(0.5)
+    assert posterior(5000.0, 0.5) == 1.0
+    assert posterior(-5000.0, 0.5) == 0.0
+
+
+# --- rules ---
+
+
+def test_next_look() -> None:
+    assert [next_look(RULE, drawn) for drawn in (0, 11, 12, 13, 16, 20)] == [12, 12, 16, 16, None, None]
+
+
+@pytest.mark.parametrize("rule", [OverlapRule(accept_overlap=11), OverlapRule(), BayesRule(accept=0.999)])
+def test_a_rule_survives_its_spec_and_json(rule: Rule) -> None:
+    spec = rule_spec(rule)
+    assert RULES[str(spec["rule"])] is type(rule)
+    assert rule_from_spec(json.loads(json.dumps(spec))) == rule
+
+
+def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
+    assert rule_from_spec({"rule": "overlap", "reject_new": 10}) == OverlapRule(reject_new=10)
+    for spec, message in (
+        ({"rule": "coin"}, "'coin' is not a rule; give one of overlap, bayes"),
+        ({}, "None is not a rule"),
+        ({"rule": "overlap", "prior": 0.5}, "overlap has no prior; it has accept_overlap"),
+        ({"rule": "overlap", "accept_overlap": "ten"}, "overlap cannot use"),
+        ({"rule": "bayes", "reject": 1.0}, "reject 1.0 and accept 0.99"),
+    ):
+        with pytest.raises(InputError, match=message):
+            rule_from_spec(spec)
+
+
+def test_scaled_keeps_the_default_and_shrinks_with_the_samples() -> None:
+    assert OverlapRule.scaled(32, (12, 16)) == RULE
+    assert OverlapRule.scaled(4, (4,)) == OverlapRule(3, 2, 2, original_samples=4, looks=(4,))
+    assert OverlapRule.scaled(64, (24, 32)) == OverlapRule(20, 6, 10, original_samples=64, looks=(24, 32))
+    # the overlap cannot exceed the smaller sample
+    assert OverlapRule.scaled(8, (16,)) == OverlapRule(5, 3, 2, original_samples=8, looks=(16,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"accept_overlap": 0}, "accept_overlap is 0"),
+        ({"reject_new": 0}, "reject_new is 0"),
+        ({"reject_original_top": -1}, "reject_original_top is -1"),
+        ({"accept_overlap": 17}, "17 can never be reached with 32 answers to the original and 16"),
+        ({"original_samples": 0}, "original_samples is 0"),
+        ({"looks": ()}, "looks"),
+        ({"looks": (16, 12)}, "increasing"),
+        ({"looks": (0, 12)}, "increasing"),
+        ({"max_unparsed_share": 1.0}, "max_unparsed_share is 1.0"),
+    ],
+)
+def test_overlap_rules_that_make_no_sense_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replace(RULE, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prior": 1.0}, "prior is 1.0"),
+        ({"class_weight": 0.0}, "class_weight is 0.0"),
+        ({"accept": 0.01, "reject": 0.99}, "reject 0.99 and accept 0.01"),
+        ({"other_concentrations": ()}, "concentrations"),
+        ({"gold_concentration": -1.0}, "concentrations"),
+        ({"looks": (8, 8)}, "increasing"),
+    ],
+)
+def test_bayes_rules_that_make_no_sense_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replace(BayesRule(), **changes)  # type: ignore[arg-type]
+
+
+# --- what must hold for all counts ---
+
+PAIRS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 12)), min_size=1, max_size=8)
+
+
+@st.composite
+def answer_counts(draw: st.DrawFn) -> AnswerCounts:
+    pairs = draw(PAIRS)
+    gold = draw(st.none() | st.integers(0, len(pairs) - 1))
+    unparsed = draw(st.tuples(st.integers(0, 5), st.integers(0, 5)))
+    return AnswerCounts(tuple(o for o, _ in pairs), tuple(c for _, c in pairs), gold, *unparsed)
+
+
+RULE_CASES = st.sampled_from([OverlapRule(), OverlapRule.scaled(4, (4,)), BayesRule()])
+
+
+@given(answer_counts(), RULE_CASES, st.randoms(use_true_random=False))
+def test_the_order_of_classes_means_nothing(counted: AnswerCounts, rule: Rule, random: object) -> None:
+    order = list(range(len(counted.original)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    moved = replace(
+        counted,
+        original=tuple(counted.original[i] for i in order),
+        candidate=tuple(counted.candidate[i] for i in order),
+        gold=None if counted.gold is None else order.index(counted.gold),
+    )
+    assert judge(moved, rule) == judge(counted, rule)
+
+
+@given(answer_counts(), RULE_CASES)
+def test_a_class_nobody_answered_changes_nothing(counted: AnswerCounts, rule: Rule) -> None:
+    wider = replace(counted, original=(*counted.original, 0), candidate=(*counted.candidate, 0))
+    assert judge(wider, rule) == judge(counted, rule)
+
+
+@given(answer_counts(), st.data())
+def test_one_more_answer_never_lowers_the_overlap(counted: AnswerCounts, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(counted.candidate) - 1))
+    more = list(counted.candidate)
+    more[place] += 1
+    gained = overlap(replace(counted, candidate=tuple(more))) - overlap(counted)
+    assert gained == (1 if counted.candidate[place] < counted.original[place] else 0)
+
+
+@given(answer_counts())
+def test_overlap_is_symmetric_blind_to_the_gold_and_bounded(counted: AnswerCounts) -> None:
+    swapped = replace(counted, original=counted.candidate, candidate=counted.original)
+    assert overlap(swapped) == overlap(counted) <= min(counted.original_total, counted.candidate_total)
+    for gold in (None, *range(len(counted.original))):
+        relabelled = replace(counted, gold=gold)
+        assert (overlap(relabelled), original_top(relabelled)) == (overlap(counted), original_top(counted))
+
+
+@given(answer_counts(), RULE_CASES)
+def test_verdicts_keep_their_promises(counted: AnswerCounts, rule: Rule) -> None:
+    judgement = judge(counted, rule)
+    if judgement.verdict is Verdict.REJECTED:
+        assert counted.gold is not None
+    if judgement.verdict in (Verdict.ACCEPTED, Verdict.REJECTED):
+        assert counted.candidate_drawn >= rule.looks[0]
+        assert counted.candidate_unparsed <= rule.max_unparsed_share * counted.candidate_drawn
+    if isinstance(rule, OverlapRule) and judgement.verdict is Verdict.ACCEPTED:
+        assert judgement.overlap >= rule.accept_overlap > 0
+        assert judgement.overlap > judgement.new_top
+    if isinstance(rule, OverlapRule) and judgement.verdict is Verdict.REJECTED:
+        assert judgement.overlap == counted.candidate_gold == 0
+        assert judgement.new_top >= rule.reject_new
+        assert judgement.original_top >= rule.reject_original_top
+    if judgement.verdict is Verdict.UNVERIFIED:
+        assert 0 in (counted.original_drawn, counted.candidate_drawn)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=50),
+    st.booleans(),
+)
+def test_the_bayes_factor_is_finite(pairs: list[tuple[int, int]], gold: bool) -> None:
+    counted = AnswerCounts(tuple(o for o, _ in pairs), tuple(c for _, c in pairs), 0 if gold else None)
+    factor = log_bayes_factor(counted)
+    assert math.isfinite(factor)
+    assert 0 <= posterior(factor, 0.5) <= 1
+
+
+@given(st.integers(5, 30), st.integers(1, 15))
+def test_a_shared_mistake_speaks_for_the_same_problem_and_a_new_one_against(seen: int, given_: int) -> None:
+    shared = log_bayes_factor(AnswerCounts((2, seen, 0), (0, given_, 0), 0))
+    new = log_bayes_factor(AnswerCounts((2, seen, 0), (0, 0, given_), 0))
+    assert shared > new
+    assert shared > log_bayes_factor(AnswerCounts((2, seen), (0, 0), 0))
