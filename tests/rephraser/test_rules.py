@@ -127,6 +127,12 @@ def test_facts_as_list_keeps_their_order_and_drops_suppose() -> None:
     assert {re.sub(r"^.*?:", "", text, count=1) for text in found} == {body}
 
 
+def test_a_fact_that_starts_with_a_number_is_not_listed() -> None:
+    candidates = propose_by_rules("8 cats share a sofa. The sofa is red. What is the number of paws?", 9)
+    assert candidates
+    assert all("facts_as_list" not in candidate.transformations for candidate in candidates)
+
+
 @pytest.mark.parametrize(
     "question",
     [
@@ -142,6 +148,7 @@ def test_facts_as_list_keeps_their_order_and_drops_suppose() -> None:
         "What does \\[ mean in this text?",
         "x" * 20_001 + "?",
         "Find $x$.\x00",
+        "Let $u$ be an even number with $3u = 48$, find $u$.",
         "If the table \\begin{tabular}{c} 4 \\end{tabular} has one row, how many columns are in it?",
     ],
 )

@@ -93,7 +93,7 @@ def parse(sentence: str) -> Ask | None:
     core = lead[2][0].lower() + lead[2][1:]
     said = _KEYWORD.fullmatch(lead[1])
     if said is None:
-        return Ask(core, prefix=lead[1])
+        return None if lead[1].startswith("Let ") else Ask(core, prefix=lead[1])
     keyword = said[1].lower()
     return Ask(core, "if" if keyword.startswith("suppose") else keyword, said[2], "front")
 

@@ -67,7 +67,9 @@ def listed(facts: list[str | None], pick: int) -> str | None:
     if len(whole) < len(facts):
         return None
     for fact in whole:
-        if not fact.endswith(".") or len(fact.split()) < 3:
+        if (
+            not fact.endswith(".") or len(fact.split()) < 3 or fact[0].isdigit()
+        ):  # "- 8 cats" reads as minus 8
             return None
         if re.match(
             r"(?:However|But|Then|And|Also|So|Thus|For example|Instead|Now|Note|Recall|Next|Or|Here)\b", fact
