@@ -1,0 +1,107 @@
+"""Reads a data set of the Hugging Face Hub, pinned to the commit that was read."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from evaluator.errors import InputError, PrerequisiteError
+from evaluator.questions.files import KINDS, BadRow, RawRow, Source
+
+PREFIX = "hf:"
+_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def is_id(source: str) -> bool:
+    """Whether a source that is no file reads like a Hub id: `org/name`, or anything after `hf:`."""
+    if source.startswith(PREFIX):
+        return True
+    return bool(_ID.fullmatch(source)) and not source.lower().endswith(tuple(KINDS)) and source[0] not in "./"
+
+
+def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revision: str | None) -> Source:
+    """Load a split (default `train`) of the named configurations, one after the other.
+
+    The Hub's commit is looked up first and the data loaded at it, so that what is recorded is what was
+    read. Without a network a data set that `datasets` keeps in its cache can still be read; its commit is
+    then recorded only where the revision names it.
+
+    Raises:
+        PrerequisiteError: the Hub cannot be reached.
+        InputError: no such data set, revision, configuration or split, or one that needs access.
+    """
+    name = source.removeprefix(PREFIX)
+    split = split or "train"
+    commit = _commit(name, revision)
+    wanted: list[str | None] = [*configs] or [None]
+    parts = [_load(name, config, split, commit or revision) for config in wanted]
+    return Source(
+        name=f"{name}[{split}]",
+        stem=name.split("/")[-1],
+        rows=_rows(f"{name}[{split}]", parts),
+        origin={
+            "source": name,
+            "format": "hub",
+            "configs": list(configs),
+            "split": split,
+            "revision": revision,
+            "commit": commit,
+            "fingerprints": [str(part._fingerprint) for part in parts],
+        },
+    )
+
+
+def _commit(name: str, revision: str | None) -> str | None:
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    try:
+        found = huggingface_hub.HfApi().dataset_info(name, revision=revision, timeout=20).sha
+        return None if found is None else str(found)
+    except errors.RevisionNotFoundError as error:
+        raise InputError(f'{name}: the Hub has no revision "{revision}" of this data set.') from error
+    except errors.GatedRepoError as error:
+        raise InputError(
+            f"{name}: access to this data set must be asked for at its page on the Hub, then log in with "
+            "`hf auth login` or set HF_TOKEN."
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise InputError(
+            f"{name}: there is no such file, and no such data set on the Hub (or it is private: log in with "
+            "`hf auth login` or set HF_TOKEN)."
+        ) from error
+    except errors.HFValidationError as error:
+        raise InputError(f"{name}: is neither a file nor a data set id of the Hub.") from error
+    except Exception:
+        # No network, or an outage. The cache may still have the data set; `_load` says so if not.
+        return None
+
+
+def _load(name: str, config: str | None, split: str, revision: str | None) -> Any:
+    import datasets
+
+    try:
+        return datasets.load_dataset(name, config, split=split, revision=revision)
+    except (ConnectionError, datasets.exceptions.DatasetNotFoundError, TimeoutError) as error:
+        raise PrerequisiteError(
+            f"{name}: no such file here, and the Hub could not be asked for it "
+            f"({_first_line(error)}). Check the network (or HF_ENDPOINT), or give a local file."
+        ) from error
+    except ValueError as error:
+        # Names of configurations and splits: the message of `datasets` lists those there are.
+        raise InputError(f"{name}: {_first_line(error)} (--config, --split)") from error
+    except Exception as error:
+        raise PrerequisiteError(
+            f"{name}: the Hub's data set could not be loaded ({type(error).__name__}: {_first_line(error)})."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _rows(name: str, parts: Sequence[Any]) -> Iterator[RawRow | BadRow]:
+    number = 0
+    for part in parts:
+        for values in part:
+            yield RawRow(number, f"{name}: row {number}", values)
+            number += 1
