@@ -148,6 +148,7 @@ def test_a_fact_that_starts_with_a_number_is_not_listed() -> None:
         "What does \\[ mean in this text?",
         "x" * 20_001 + "?",
         "Find $x$.\x00",
+        "Find the value(s) of $x$ such that $x^2 = 81$.",
         "Let $u$ be an even number with $3u = 48$, find $u$.",
         "If the table \\begin{tabular}{c} 4 \\end{tabular} has one row, how many columns are in it?",
     ],
