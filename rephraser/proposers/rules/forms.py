@@ -20,7 +20,8 @@ class Form:
 
 _COMPOUND = re.compile(
     r"\b(?:and|then|or|by) (?:then )?(?:find|determine|compute|express(?:ing)?|give|giving|writ(?:e|ing)|"
-    r"enter|simplify|round|explain|state|what|how|which)\b|\bso that\b|[?;:]|\(s\)|\bwhat\b|\bhow (?:many|much)\b"
+    r"enter|simplify|round|explain|state|what|how|which)\b|\bso that\b|[?;:]|\(s\)|\bwhat\b|"
+    r"\bhow (?:many|much)\b"
     r"|, (?:express|giv|writ|round|simplif|if possible)"
 )
 _STOP = re.compile(

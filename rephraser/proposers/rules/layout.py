@@ -72,7 +72,8 @@ def listed(facts: list[str | None], pick: int) -> str | None:
         ):  # "- 8 cats" reads as minus 8
             return None
         if re.match(
-            r"(?:However|Meanwhile|Finally|But|Then|And|Also|So|Thus|For example|Instead|Now|Note|Recall|Next|Or|Here)\b",
+            r"(?:However|Meanwhile|Finally|But|Then|And|Also|So|Thus|For example|"
+            r"Instead|Now|Note|Recall|Next|Or|Here)\b",
             fact,
         ):
             return None
