@@ -41,13 +41,14 @@ _DOUBLED_SLASH = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _PHANTOM = re.compile(r"\\[hv]?phantom ?(?:\{[^{}]{0,50}\}|[^\\{}])")
 _MARKDOWN = re.compile(r"(\*\*|__|`|\*)(.+)\1", re.DOTALL)
 _TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
-_FRAC_SHORT = re.compile(r"\\frac ?(?:(\d)|\{([^{}]*)\}) ?(?:(\d)|\{([^{}]*)\})")
+_FRAC_SHORT = re.compile(r"\\frac ?(?:(\d|[A-Za-z]|\\pi)|\{([^{}]*)\}) ?(?:(\d|[A-Za-z]|\\pi)|\{([^{}]*)\})")
 _SQRT_SHORT = re.compile(r"\\sqrt ?([A-Za-z0-9])")
 _SINGLE_BRACES = re.compile(r"([\^_]) ?\{ ?([A-Za-z0-9]|\\circ) ?\}(?! ?[A-Za-z0-9.])")
 _LOOSE_SPACE = re.compile(r"(?<![A-Za-z0-9.]) | (?![A-Za-z0-9.\\])")
 _GROUPED = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+)(?![\d]|,\d)")
+_BRACKET = re.compile(r"[(\[]|\\\{")
 _SPACED_GROUPS = re.compile(r"[-+]?[1-9]\d{0,2}(?: \d{3})+")
-_EDGE_LEFT = re.compile(r"^(?:=|:|\\approx|\\sim|\\therefore)+ ?")
+_EDGE_LEFT = re.compile(r"^(?:=|:|\+|\\approx|\\sim|\\therefore)+ ?")
 
 
 def tidy(text: str, *, join_thousands: bool = True) -> str:
@@ -123,11 +124,8 @@ def _join_thousands(text: str) -> str:
         return text.replace(" ", "")
     if "," not in text:
         return text
-    depth, cut = 0, len(text)
-    for position, char in enumerate(text):
-        if char in "([{":
-            depth += 1
-            cut = min(cut, position)
+    bracket = _BRACKET.search(text)
+    cut = bracket.start() if bracket else len(text)
     # Inside brackets `(5,100)` is a pair; outside, `5,100` is one number.
     return _GROUPED.sub(lambda m: m.group(1) + m.group(2).replace(",", ""), text[:cut]) + text[cut:]
 

@@ -52,7 +52,7 @@ def split_list(text: str) -> list[str]:
             elements += [f"{name}{equals}{value}-{after}"]
         else:
             elements.append(part)
-    return elements
+    return [element.removeprefix("+") for element in elements]
 
 
 def _whole_text(text: str) -> str | None:

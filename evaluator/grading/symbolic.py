@@ -341,6 +341,8 @@ def readable(answer: str) -> bool:
 
 def _readable_part(part: str) -> bool:
     part = structure.named_value(part)[1]
+    if re.fullmatch(r"\d[\d:]*", part):
+        return True  # a time or a ratio
     if structure.words_of(part) or structure.choice_letter(part) or structure.number_in_base(part):
         return True
     inner = structure.bracketed(part)

@@ -23,14 +23,14 @@ READABLE = Outcome(GradeValue.CORRECT, "symbolic")
 UNREADABLE = Outcome(GradeValue.UNKNOWN, "unparsable")
 
 _limit_bytes = sys.maxsize
-_baseline = 0
 
 
 def start_worker(memory_limit_mb: int) -> None:
     """Loads the algebra, sets the limits and starts the watch; runs before the worker takes a case.
 
     A worker ends itself when its peak memory passes the limit or when the process that owns the pool is
-    gone. A single allocation beyond twice the limit is refused by the system where it supports that.
+    gone. Where the system supports it, address space beyond twice the limit is refused, so that one huge
+    allocation cannot outrun the watch.
     """
     global _limit_bytes
     import signal
@@ -41,8 +41,9 @@ def start_worker(memory_limit_mb: int) -> None:
     import evaluator.grading.symbolic  # noqa: F401
 
     _limit_bytes = memory_limit_mb * 2**20 + _resident_peak()
-    _limit_address_space(2 * memory_limit_mb * 2**20)
     threading.Thread(target=_watch, name="grader-watch", daemon=True).start()
+    # Address space runs ahead of memory in use by a few arenas.
+    _limit_address_space((2 * memory_limit_mb + 256) * 2**20)
 
 
 def _limit_address_space(extra: int) -> None:

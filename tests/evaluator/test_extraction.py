@@ -1,0 +1,80 @@
+import time
+
+import pytest
+
+from evaluator.grading.extraction import boxed_answer, extract_answer, last_boxed
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"so \boxed{5}", "5"),
+        (r"first \boxed{4}, then \boxed{5}.", "5"),
+        (r"\boxed{\frac{1}{\sqrt{2}}} done", r"\frac{1}{\sqrt{2}}"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\boxed{\left\{x \mid x > 2\right\}}", r"\left\{x \mid x > 2\right\}"),
+        (r"\boxed {7}", "7"),
+        (r"\boxed 5 is it", "5"),
+        (r"$\boxed\frac{1}{2}$", r"\frac{1}{2}"),
+        (r"\fbox{12}", "12"),
+        (r"\\boxed{9}", "9"),
+        (r"\boxed{\boxed{3}}", "3"),
+        (r"\boxed{}", ""),
+        (r"\boxed{4} but a cut \boxed{5", "4"),
+        (r"\boxed{5", None),
+        (r"\boxedtext{5}", None),
+        ("no box at all", None),
+        ("", None),
+    ],
+)
+def test_last_boxed(text: str, answer: str | None) -> None:
+    assert last_boxed(text) == answer
+
+
+def test_boxes_in_a_row_are_one_answer() -> None:
+    assert boxed_answer(r"so \boxed{2} and \boxed{3}") == "2, 3"
+    assert boxed_answer(r"$\boxed{2}$, $\boxed{3}$") == "2, 3"
+    assert boxed_answer(r"\boxed{2}\boxed{2}") == "2"
+    assert boxed_answer(r"\boxed{2}. Checking again gives \boxed{3}") == "3"
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ("3 + 4 = 7\nA: 7", "7"),
+        ("3 + 4 = 7\n#### 7", "7"),
+        ("#### 1,000\n", "1,000"),
+        ("The final answer is $\\frac{1}{2}$. I hope it is correct.", r"\frac{1}{2}"),
+        ("Therefore the answer is 12.5.", "12.5"),
+        ("**Final answer:** **73**", "73"),
+        ("### Final Answer\n\n$x + 1$\n", "x + 1"),
+        ("Answer: (B)", "(B)"),
+        ("The answer is 4. No wait, the answer is 5.", "5"),
+        ("The answer is $2$ and $3$.", "2, 3"),
+        (r"The answer is 3, that is \boxed{4}", "4"),
+        ("I checked 1331 and 1728.", None),
+        ("", None),
+    ],
+)
+def test_extract_answer(response: str, answer: str | None) -> None:
+    assert extract_answer(response) == answer
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        r"\boxed{" * 100_000,
+        "{" * 500_000 + r"\boxed{1}",
+        r"\boxed{1}" + " " * 1_000_000,
+        "final answer " * 50_000,
+        "answer: " + "$" * 200_000,
+        "\n" * 500_000 + "A:",
+        r"\boxed" + " " * 500_000,
+        r"\boxed{1} " * 50_000,
+    ],
+    ids=range(8),
+)
+def test_extraction_is_linear(hostile: str) -> None:
+    started = time.monotonic()
+    extract_answer(hostile)
+    assert time.monotonic() - started < 5

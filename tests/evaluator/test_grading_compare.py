@@ -1,0 +1,141 @@
+"""Comparison of answers without and with algebra, in this process."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.grading.compare import compare
+from evaluator.grading.normal import exact_number, split_unit, tidy
+from evaluator.grading.types import GradeValue
+
+SAME = [
+    (r"\dfrac12", r"\frac{1}{2}"),
+    (r"\left( 3, 4 \right)", "(3,4)"),
+    ("$7$", "7."),
+    ("**73**", "73"),
+    ("1,000", "1000"),
+    (r"1{,}234{,}567", "1234567"),
+    (r"11,\!880", "11880"),
+    ("10 000", "10000"),
+    ("1,200", "1, 200"),
+    ("0.5", r"\frac{1}{2}"),
+    (r"2\frac{1}{2}", "5/2"),
+    ("1 1/2", "1.5"),
+    (r"0.\overline{3}", "1/3"),
+    ("0.333333", "1/3"),
+    ("3", "3.0000000000000004"),
+    (r"-\frac{1}{2}", r"\frac{-1}{2}"),
+    (r"\$5.50", "5.5"),
+    (r"12\text{ inches}", "12"),
+    ("64 square feet", "64"),
+    (r"5\text{ cm}^2", r"5\text{ square centimeters}"),
+    (r"90^\circ", "90 degrees"),
+    (r"80\%", "80"),
+    (r"80\%", "0.8"),
+    (r"\text{Evelyn}", "evelyn"),
+    (r"\text{(C)}", "C"),
+    ("(B) 42", "B"),
+    (r"\text{A, B}", "B,A"),
+    (r"\mbox{four}", "4"),
+    ("x = 5", "5"),
+    (r"x \in \{1,2\}", "2, 1"),
+    (r"AB = 12", "12"),
+    ("3, 1, 2", r"1, 2 \text{ and } 3"),
+    (r"\pm 3", "3, -3"),
+    (r"\{1, 2\}", "2,1"),
+    (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{bmatrix} 1 \\ 2 \end{bmatrix}"),
+    (r"(-\infty,1)\cup(2,3)", r"(2,3) \cup (-\infty, 1)"),
+    ("203_7", "203_{7}"),
+    ("2 + 3 = 5", "5"),
+]
+DIFFERENT = [
+    ("1728", "1331 and 1728"),
+    ("1,2", "12"),
+    ("(1,2)", "(2,1)"),
+    ("(1,200)", "1200"),
+    ("(1,2)", "[1,2]"),
+    ("2", "2, 2"),
+    ("203_7", "203"),
+    ("203_7", "101"),
+    ("0.3333", "1/3"),
+    ("0.000012", "1/80000"),
+    ("12.5", "12.51"),
+    (r"2\text{ feet}", r"2\text{ inches}"),
+    (r"8:34 \text{ p.m.}", r"8:34 \text{ a.m.}"),
+    (r"\text{east}", "seat"),
+    ("CBAD", "ABCD"),
+    ("A", "B"),
+    ("(B) 42", "C"),
+    (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1&2\end{pmatrix}"),
+    ("5", r"\text{five apples}"),
+    ("", " "),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), SAME)
+def test_same_without_algebra(first: str, second: str) -> None:
+    for gold, answer in ((first, second), (second, first)):
+        judged = compare(gold, answer)
+        assert judged is not None
+        assert judged.value is GradeValue.CORRECT, (gold, answer, judged)
+
+
+@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+def test_different_without_algebra(first: str, second: str) -> None:
+    for gold, answer in ((first, second), (second, first)):
+        judged = compare(gold, answer)
+        assert judged is not None
+        assert judged.value is not GradeValue.CORRECT, (gold, answer, judged)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("5ab", "5"), ("2x^2", "2"), ("3t", "3"), ("x^{2}5", "x^{25}"), ("2x", "x")]
+)
+def test_variables_are_no_units(first: str, second: str) -> None:
+    judged = compare(first, second)
+    assert judged is None or judged.value is not GradeValue.CORRECT
+
+
+def test_several_answers_is_a_reason_of_its_own() -> None:
+    judged = compare("1728", r"1331 \text{ and } 1728")
+    assert judged is not None
+    assert judged.reason == "several answers"
+
+
+def test_empty_gold_is_unknown_and_empty_answer_wrong() -> None:
+    assert compare("", "5") == (GradeValue.UNKNOWN, "no answer")
+    assert compare("5", "") == (GradeValue.WRONG, "no answer")
+
+
+def test_answers_of_unreadable_length_are_unknown() -> None:
+    assert compare("5", "1" * 2_001) == (GradeValue.UNKNOWN, "unparsable")
+    assert compare("5", " " * 3_000 + "5") == (GradeValue.CORRECT, "exact")
+
+
+def test_units() -> None:
+    assert split_unit(r"9\text{ sq. inches}") == ("9", "square inch")
+    assert split_unit(r"\$12") == ("12", "dollar")
+    assert split_unit("12 or 13") == ("12 or 13", None)
+
+
+@given(st.integers(-(10**12), 10**12))
+def test_integers_read_with_and_without_separators(number: int) -> None:
+    read = exact_number(tidy(f"{number:,}"))
+    assert read is not None
+    assert read.value == number
+
+
+@given(st.integers(-999, 999), st.integers(-999, 999))
+def test_integers_are_equal_only_to_themselves(first: int, second: int) -> None:
+    judged = compare(str(first), f"{second}.0")
+    assert judged is not None
+    assert (judged.value is GradeValue.CORRECT) == (first == second)
+
+
+@given(st.text(alphabet=r"\{}()[]$,._^ 019xabcdfrt+-=%", max_size=40))
+def test_any_text_equals_itself_and_is_judged_without_errors(text: str) -> None:
+    judged = compare(text, text)
+    assert judged is not None
+    assert judged.value is GradeValue.CORRECT or judged.reason in ("no answer", "unparsable")
+    compare(text, "5")
+    compare("x, 5", text)
