@@ -323,9 +323,16 @@ def main() -> None:
         "--cases", type=int, default=10000, help="good cases per arm; a third per kind of breakage"
     )
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--concentrated",
+        type=float,
+        default=simulation.CONCENTRATED,
+        help="Dirichlet concentration of the half of the questions with one frequent wrong answer",
+    )
     args = parser.parse_args()
     if args.cases < 300:
         parser.error(f"--cases {args.cases} leaves success rates without a case; give at least 300")
+    simulation.CONCENTRATED = args.concentrated
     rng = default_rng(args.seed)
 
     arms = {
