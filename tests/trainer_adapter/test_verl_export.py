@@ -1,0 +1,286 @@
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from evaluator.errors import InputError, PrerequisiteError
+from evaluator.questions import make_question
+from rephraser.sets.types import Neighbor, SetEntry
+from trainer_adapter.prompts import DEFAULT_INSTRUCTION, PromptTemplate, estimated_length
+from trainer_adapter.verl_export import DroppedPrompt, VerlExportReport, export_verl
+from trainer_adapter.verl_rows import Layout, schema
+
+SHORT = PromptTemplate(instruction="Box it.", max_prompt_tokens=200)
+
+
+def neighbor(name: str, text: str, verdict: str = "accepted") -> Neighbor:
+    return Neighbor(name, text, "llm", "paraphrase", "h", "m", verdict, 0.99, False)
+
+
+def entry(text: str, answer: str, *neighbors: Neighbor) -> SetEntry:
+    return SetEntry(make_question(text, answer, "Level 1", "Prealgebra"), neighbors)
+
+
+SUM = entry(
+    "What is 2+3?",
+    "5",
+    neighbor("c_a", "Add 2 and 3."),
+    neighbor("c_b", "Find the sum of 2 and 3.", "unverified"),
+)
+LONE = entry("Halve 8.", "4")
+ENTRIES = (SUM, LONE)
+
+
+def export(directory: Path, entries: tuple[SetEntry, ...] = ENTRIES, **changes: Any) -> VerlExportReport:
+    options: dict[str, Any] = {
+        "template": SHORT,
+        "data_source": "toy",
+        "set_ref": "toy@1",
+        "content_hash": "abc",
+    }
+    return export_verl(entries, directory, **(options | changes))
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return list(pq.read_table(path).to_pylist())
+
+
+def test_grouped_has_one_row_a_question_with_its_neighbors_inside(tmp_path: Path) -> None:
+    report = export(tmp_path / "out")
+    first, second = rows(tmp_path / "out" / "train.parquet")
+    assert first == {
+        "data_source": "toy",
+        "prompt": [{"role": "user", "content": "What is 2+3?\n\nBox it."}],
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": "5"},
+        "neighbors": [
+            [{"role": "user", "content": "Add 2 and 3.\n\nBox it."}],
+            [{"role": "user", "content": "Find the sum of 2 and 3.\n\nBox it."}],
+        ],
+        "neighbor_ids": ["c_a", "c_b"],
+        "extra_info": {
+            "index": 0,
+            "question_id": SUM.question.id,
+            "set": "toy@1",
+            "split": "train",
+            "level": "Level 1",
+            "subject": "Prealgebra",
+            "neighbor_strategies": ["paraphrase", "paraphrase"],
+            "neighbor_verdicts": ["accepted", "unverified"],
+        },
+    }
+    assert second["neighbors"] == []
+    assert second["extra_info"]["index"] == 1
+    assert (report.questions, report.neighbors, report.rows) == (2, 2, 2)
+    assert report.verdicts == {"accepted": 1, "unverified": 1}
+    assert report.neighbors_per_question == {0: 1, 2: 1}
+
+
+def test_flat_has_one_row_a_prompt(tmp_path: Path) -> None:
+    report = export(tmp_path / "out", layout="flat")
+    written = rows(tmp_path / "out" / "train.parquet")
+    assert [row["prompt"][0]["content"] for row in written] == [
+        "What is 2+3?\n\nBox it.",
+        "Add 2 and 3.\n\nBox it.",
+        "Find the sum of 2 and 3.\n\nBox it.",
+        "Halve 8.\n\nBox it.",
+    ]
+    assert [row["extra_info"]["variant"] for row in written] == [0, 1, 2, 0]
+    assert [row["extra_info"]["neighbor_id"] for row in written] == [None, "c_a", "c_b", None]
+    assert [row["extra_info"]["index"] for row in written] == [0, 1, 2, 3]
+    assert [row["reward_model"]["ground_truth"] for row in written] == ["5", "5", "5", "4"]
+    assert len({row["extra_info"]["question_id"] for row in written}) == 2
+    assert (report.questions, report.neighbors, report.rows) == (2, 2, 4)
+
+
+@pytest.mark.parametrize("layout", ["grouped", "flat"])
+def test_types_are_the_same_without_any_neighbor(tmp_path: Path, layout: Layout) -> None:
+    bare = SetEntry(make_question("Halve 8.", "4"), ())
+    export(tmp_path / "none", (bare,), layout=layout)
+    export(tmp_path / "some", layout=layout)
+    without, with_neighbors = (pq.read_schema(tmp_path / name / "train.parquet") for name in ("none", "some"))
+    assert without == with_neighbors == schema(layout)
+
+
+def test_index_goes_on_over_the_batches_in_which_rows_are_written(tmp_path: Path) -> None:
+    many = tuple(
+        entry(f"Double {number}.", str(2 * number), neighbor(f"c{number}", "x")) for number in range(1203)
+    )
+    report = export(tmp_path / "out", many, layout="flat")
+    assert [row["extra_info"]["index"] for row in rows(report.files[0])] == list(range(2406))
+
+
+def test_system_message_comes_first_and_an_empty_instruction_adds_nothing() -> None:
+    assert PromptTemplate(instruction="", system="Be brief.").messages("Halve 8.") == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Halve 8."},
+    ]
+    assert "\\boxed{}" in DEFAULT_INSTRUCTION
+
+
+def test_long_neighbors_and_questions_are_left_out_and_listed(tmp_path: Path) -> None:
+    long_one = entry("Add " + "1, " * 300, "300", neighbor("c_lost", "Count to 300."))
+    mixed = entry(
+        "Halve 6.", "3", neighbor("c_long", "Halve " + "6 " * 300), neighbor("c_ok", "What is 6/2?")
+    )
+    report = export(tmp_path / "out", (long_one, mixed))
+    assert [row["neighbor_ids"] for row in rows(report.files[0])] == [["c_ok"]]
+    [dropped] = report.dropped_neighbors
+    assert (dropped.question_id, dropped.neighbor_id) == (mixed.question.id, "c_long")
+    assert dropped.tokens > 300
+    [question] = report.dropped_questions
+    assert (question.question_id, question.neighbor_id) == (long_one.question.id, None)
+    assert report.neighbors_of_dropped_questions == 1
+    assert report.longest_prompt <= 200
+    counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["counts"]
+    assert counts["dropped_neighbors"] == [
+        {"question_id": mixed.question.id, "neighbor_id": "c_long", "tokens": dropped.tokens}
+    ]
+
+
+def test_estimate_counts_words_digits_and_the_marks_of_the_template() -> None:
+    assert estimated_length([{"role": "user", "content": ""}]) == 56
+    assert estimated_length([{"role": "user", "content": "Halve 28."}]) == 56 + 4
+
+
+def test_manifest_describes_origin_prompt_limits_and_files(tmp_path: Path) -> None:
+    export(tmp_path / "out", validation_share=0.5)
+    described = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert (described["set"], described["content_hash"], described["data_source"]) == ("toy@1", "abc", "toy")
+    assert described["layout"] == "grouped"
+    assert described["prompt_lengths"] == "estimated"
+    assert described["prompt"] == {
+        "instruction": "Box it.",
+        "system": None,
+        "tokenizer": None,
+        "chat_template_kwargs": {},
+        "max_prompt_tokens": 200,
+    }
+    assert (described["counts"]["questions"], described["counts"]["validation_questions"]) == (1, 1)
+    for name in ("train.parquet", "validation.parquet"):
+        content = (tmp_path / "out" / name).read_bytes()
+        assert described["sha256"][name] == hashlib.sha256(content).hexdigest()
+
+
+def test_validation_questions_are_the_same_in_any_order_and_stand_without_neighbors(tmp_path: Path) -> None:
+    many = tuple(
+        entry(f"Double {number}.", str(2 * number), neighbor(f"c{number}", "x")) for number in range(20)
+    )
+    forwards = export(tmp_path / "a", many, layout="flat", validation_share=0.2)
+    backwards = export(tmp_path / "b", many[::-1], layout="flat", validation_share=0.2)
+
+    def ids(path: Path) -> set[str]:
+        return {row["extra_info"]["question_id"] for row in rows(path)}
+
+    assert forwards.validation_questions == 4
+    held_back = rows(forwards.files[1])
+    assert [row["extra_info"]["variant"] for row in held_back] == [0, 0, 0, 0]
+    assert {row["extra_info"]["split"] for row in held_back} == {"validation"}
+    assert ids(forwards.files[1]) == ids(backwards.files[1])
+    assert not ids(forwards.files[0]) & ids(forwards.files[1])
+    assert (forwards.neighbors, forwards.rows) == (16, 32)
+
+
+def test_the_same_set_gives_the_same_bytes(tmp_path: Path) -> None:
+    first, second = (export(tmp_path / name).files[0].read_bytes() for name in ("a", "b"))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("entries", "changes", "message"),
+    [
+        ((), {}, "toy@1: has no questions"),
+        ((entry("Halve 8.", ""),), {}, "has no answer"),
+        (
+            ENTRIES,
+            {"template": PromptTemplate(max_prompt_tokens=20)},
+            r"longer than 20 tokens \(the shortest",
+        ),
+        (ENTRIES, {"validation_share": 1.0}, "validation share is 1.0"),
+        ((LONE,), {"validation_share": 0.1}, "leaves none of 1 questions"),
+        (ENTRIES, {"layout": "wide"}, 'layout "wide" is unknown'),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_and_nothing_is_left(
+    tmp_path: Path, entries: tuple[SetEntry, ...], changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        export(tmp_path / "out", entries, **changes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_below_one_is_refused() -> None:
+    with pytest.raises(InputError, match="prompt limit is 0"):
+        PromptTemplate(max_prompt_tokens=0)
+
+
+def test_only_an_older_export_is_overwritten_and_only_when_asked(tmp_path: Path) -> None:
+    export(tmp_path / "out", (SUM,), validation_share=0.0)
+    with pytest.raises(InputError, match="--overwrite"):
+        export(tmp_path / "out")
+    assert len(rows(tmp_path / "out" / "train.parquet")) == 1
+    export(tmp_path / "out", overwrite=True)
+    assert len(rows(tmp_path / "out" / "train.parquet")) == 2
+
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="no export"):
+        export(tmp_path / "letters", overwrite=True)
+    assert (tmp_path / "letters" / "letter.txt").read_text() == "dear"
+
+
+def test_a_tokenizer_without_transformers_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(PrerequisiteError, match=r"pip install 'tagrpo\[train\]'"):
+        export(tmp_path / "out", template=PromptTemplate(tokenizer="someone/model"))
+
+
+class TestWithTokenizer:
+    @pytest.fixture
+    def tokenizer(self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+        pytest.importorskip("transformers", reason="needs transformers: pip install 'tagrpo[train]'")
+        from tiny_model import save_tiny_tokenizer
+
+        monkeypatch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
+        return save_tiny_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+
+    def test_lengths_are_those_of_the_chat_template(self, tmp_path: Path, tokenizer: Path) -> None:
+        # One token a byte and one a special token: "user\n" + text + "\n" and "assistant\n" with three marks.
+        asked = len("What is 2+3?\n\nBox it.")
+        expected = 1 + len("user\n") + asked + 1 + len("\n") + 1 + len("assistant\n")
+        template = PromptTemplate(instruction="Box it.", tokenizer=str(tokenizer), max_prompt_tokens=expected)
+        report = export(tmp_path / "out", template=template)
+        assert report.longest_prompt == expected
+        assert not report.lengths_estimated
+        long = len("Find the sum of 2 and 3.") - len("What is 2+3?")
+        assert report.dropped_neighbors == (DroppedPrompt(SUM.question.id, "c_b", expected + long),)
+
+    def test_lengths_are_those_of_transformers_own_tokenization(self, tokenizer: Path) -> None:
+        from transformers import AutoTokenizer
+
+        from trainer_adapter.prompts import prompt_counter
+
+        template = PromptTemplate(system="Überlege.", tokenizer=str(tokenizer))
+        prompts = [template.messages(text) for text in ("Halve $\\frac{8}{2}$.", "à 北", "<|im_end|> inside")]
+        loaded = AutoTokenizer.from_pretrained(tokenizer)
+        one_by_one = [
+            len(loaded.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True)["input_ids"])
+            for prompt in prompts
+        ]
+        assert prompt_counter(template)(prompts) == one_by_one
+
+    def test_a_tokenizer_without_a_chat_template_is_refused(self, tmp_path: Path, tokenizer: Path) -> None:
+        (tokenizer / "chat_template.jinja").unlink()
+        with pytest.raises(InputError, match="has no chat template"):
+            export(tmp_path / "out", template=PromptTemplate(tokenizer=str(tokenizer)))
+
+    def test_a_tokenizer_that_is_not_there_is_refused(self, tmp_path: Path, tokenizer: Path) -> None:
+        with pytest.raises(PrerequisiteError, match=r"could not be loaded .* estimated"):
+            export(tmp_path / "out", template=PromptTemplate(tokenizer=str(tmp_path / "nowhere")))
