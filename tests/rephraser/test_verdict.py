@@ -78,8 +78,8 @@ def test_impossible_counts_are_refused(arguments: tuple[object, ...], message: s
 
 
 def test_overlap_new_top_and_original_top() -> None:
-    counted = counts_for("g" * 20 + "a" * 8 + "b" * 3 + "c", "g" * 5 + "a" * 2 + "b" * 4 + "n" * 3 + "m" * 2)
-    assert overlap(counted) == 5 + 2 + 3
+    counted = counts_for("g" * 20 + "a" * 8 + "b" * 3 + "c", "g" * 5 + "a" * 2 + "b" * 4 + "c" * 4 + "nnnmm")
+    assert overlap(counted) == 5 + 2 + 3 + 1
     assert new_top(counted) == 3
     assert original_top(counted) == 20
 
