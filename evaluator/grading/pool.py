@@ -16,6 +16,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any
 
+from evaluator.errors import PrerequisiteError
 from evaluator.grading import worker
 from evaluator.grading.compare import Outcome
 from evaluator.grading.types import GradeValue
@@ -25,7 +26,11 @@ TIMEOUT = Outcome(GradeValue.UNKNOWN, "timeout")
 _CHUNK = 24
 _CHUNKS_PER_WORKER = 64
 """A worker is replaced after so many chunks, since sympy's caches only grow."""
-_RESTARTS = 5
+_CANNOT_START = (
+    "the grading workers cannot start; a script that grades must be a file and must do its work under "
+    '`if __name__ == "__main__":`, since workers import it (their own message stands above)'
+)
+_RESTARTS = 3
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,8 @@ class WorkerPool:
         """The outcome of each task, in order. `done` is called with the number of newly finished tasks.
 
         Raises RuntimeError after `close`. Never hangs: when nothing finishes for far longer than the
-        limits allow, the workers are started anew, and after five such starts what is left is "crashed".
+        limits allow, the workers are started anew, and after three such starts what is left is "crashed".
+        Raises PrerequisiteError when no worker can be started at all.
         """
         outcomes: list[Outcome | None] = [None] * len(tasks)
         size = max(1, min(_CHUNK, -(-len(tasks) // (2 * self._workers))))
@@ -81,9 +87,11 @@ class WorkerPool:
                     restarts += 1
                     waiting.extend(running.values())
                     running.clear()
-                    if restarts > _RESTARTS or self._closed:
-                        if self._closed:
-                            raise
+                    if self._closed:
+                        raise
+                    if restarts > _RESTARTS:
+                        if not any(outcomes):
+                            raise PrerequisiteError(_CANNOT_START) from None
                         break
                     pool = self._replace(pool)
         except BaseException:

@@ -46,13 +46,13 @@ def split_list(text: str) -> list[str]:
     elements: list[str] = []
     for part in parts:
         if part.count(r"\pm") == 1 and "_" not in part:
-            before, after = part.split(r"\pm")
+            before, after = map(str.strip, part.split(r"\pm"))
             name, equals, value = before.rpartition("=")
             elements += [f"{name}{equals}{value}+{after}" if value else f"{name}{equals}{after}"]
             elements += [f"{name}{equals}{value}-{after}"]
         else:
             elements.append(part)
-    return [element.removeprefix("+") for element in elements]
+    return [element.removeprefix("+").strip() for element in elements]
 
 
 def _whole_text(text: str) -> str | None:

@@ -237,6 +237,24 @@ def test_a_signal_ends_the_program_and_its_workers(signum: int, tmp_path: Path) 
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
 
+def test_workers_that_cannot_start_are_an_error_not_a_grade() -> None:
+    program = (
+        "from evaluator.grading import Grader\n"
+        "with Grader(workers=1) as grader: grader.equal_many([('x+x', '2x')])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-"],
+        input=program,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode != 0
+    assert "PrerequisiteError: the grading workers cannot start" in done.stderr
+
+
 def test_importing_loads_no_algebra() -> None:
     code = (
         "import sys, evaluator.grading\n"
