@@ -1,0 +1,42 @@
+"""Neighbor sets: immutable versions of a run's neighbors; find, compare, verify, export, read back."""
+
+from rephraser.sets.canonical import entry_hash, set_hash
+from rephraser.sets.counts import AcceptRate, accept_rates, clopper_pearson
+from rephraser.sets.diff import Change, Place, SetDiff, diff
+from rephraser.sets.export import ExportReport, export_hf, export_jsonl, export_parquet
+from rephraser.sets.publish import publish
+from rephraser.sets.reimport import import_set
+from rephraser.sets.store import find_set, list_sets, load_entries, load_set, tag, untag
+from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader
+from rephraser.sets.verify import VerifyReport, verify
+
+__all__ = [
+    "AcceptRate",
+    "Change",
+    "ExportReport",
+    "Neighbor",
+    "NeighborSet",
+    "Place",
+    "PublishedSet",
+    "SetDiff",
+    "SetEntry",
+    "SetHeader",
+    "VerifyReport",
+    "accept_rates",
+    "clopper_pearson",
+    "diff",
+    "entry_hash",
+    "export_hf",
+    "export_jsonl",
+    "export_parquet",
+    "find_set",
+    "import_set",
+    "list_sets",
+    "load_entries",
+    "load_set",
+    "publish",
+    "set_hash",
+    "tag",
+    "untag",
+    "verify",
+]

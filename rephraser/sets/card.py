@@ -1,0 +1,209 @@
+"""The data-set card: what the set is, where it comes from, how much of it was checked, how to load it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
+from rephraser.sets.features import features
+from rephraser.sets.types import SetHeader
+
+OTHER_LICENSE = "other"
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+
+_TEXT = """# {name}, version {version}
+
+{questions:,} math questions with {neighbors:,} neighbors: rephrasings of the same problem, made for TA-GRPO
+training. One row is one question; a question without neighbors trains as plain GRPO. Written
+by tagrpo.
+
+{verified}
+
+## Loading
+
+```python
+from datasets import load_dataset
+
+rows = load_dataset("FOLDER_OR_REPOSITORY", split="train")
+print(rows[0]["question"], [neighbor["text"] for neighbor in rows[0]["neighbors"]])
+```
+
+`tagrpo sets import FOLDER --name NAME` reads it back into a database of tagrpo and checks the content hash.
+
+## Columns
+
+- `id`, `question`, `answer` (gold), `level`, `subject`
+- `neighbors`, a list of
+  - `id`, `text`
+  - `proposer` (llm, rules, file), `strategy` with `strategy_hash` of its instruction, `model`
+  - `verdict` (accepted, undecided, unverified, rejected)
+  - `posterior` of asking the same problem, null where answers were not compared
+  - `reviewed`: a human decided
+
+## Counts
+
+{sizes}
+
+{verdicts}
+
+{strategies}
+
+Neighbors decided by a human: {reviewed:,}.
+
+## Accept rate
+
+{rates}
+
+## Provenance
+
+{provenance}
+
+## Licence
+
+{license}
+"""
+
+
+def write_card(
+    folder: Path, header: SetHeader, *, data_file: str, memory_bytes: int, license_name: str
+) -> None:
+    """Write `README.md`: a YAML header that `datasets` reads, then the card's text.
+
+    Args:
+        data_file: the parquet file, relative to the folder; its size is stated.
+        memory_bytes: size of the rows in memory.
+    """
+    head = _yaml_header(
+        header,
+        data_file=data_file,
+        file_bytes=(folder / data_file).stat().st_size,
+        memory_bytes=memory_bytes,
+        license_name=license_name,
+    )
+    text = f"---\n{head}\n---\n\n{card_text(header, license_name=license_name)}"
+    (folder / "README.md").write_text(text, encoding="utf-8", newline="\n")
+
+
+def card_text(header: SetHeader, *, license_name: str) -> str:
+    """Return the card's Markdown after the YAML header."""
+    counts = header.counts
+    return _TEXT.format(
+        name=header.name,
+        version=header.version,
+        questions=counts["questions"],
+        neighbors=counts["neighbors"],
+        verified=_verified(counts["neighbors_by_verdict"]),
+        sizes=_table(
+            ("neighbors of a question", "questions"), list(counts["questions_by_neighbors"].items())
+        ),
+        verdicts=_table(("verdict", "neighbors"), list(counts["neighbors_by_verdict"].items())),
+        strategies=_table(("strategy", "neighbors"), list(counts["neighbors_by_strategy"].items())),
+        reviewed=counts["reviewed"],
+        rates=_rates(accept_rates(counts.get("proposals", []))),
+        provenance=_provenance(header),
+        license=_license(license_name),
+    )
+
+
+def percent(rate: AcceptRate) -> str:
+    """Return a rate with its interval in words, or why there is none."""
+    if rate.rate is None or rate.low is None or rate.high is None:
+        return "not measured"
+    return f"{rate.rate:.1%} (95% interval {rate.low:.1%} to {rate.high:.1%})"
+
+
+def _verified(verdicts: Mapping[str, int]) -> str:
+    accepted, total = verdicts["accepted"], sum(verdicts.values())
+    if accepted == total:
+        return "All neighbors were accepted."
+    rest = ", ".join(
+        f"{count:,} {status}" for status, count in verdicts.items() if count and status != "accepted"
+    )
+    warning = f"**Not all neighbors were accepted: {accepted:,} of {total:,} were; {rest}.**"
+    if verdicts["unverified"]:
+        warning += " For unverified ones the answers of question and neighbor were not compared."
+    return warning
+
+
+def _rates(rates: Sequence[AcceptRate]) -> str:
+    if not rates:
+        return "Not known: the run behind this set is not recorded here."
+    rows = [(rate.strategy, rate.accepted, rate.judged, rate.unverified, percent(rate)) for rate in rates]
+    table = _table(("strategy", "accepted", "judged", "unverified", "accept rate"), rows)
+    return f"{table}\n\nAccept rate: {RATE_DEFINITION}."
+
+
+def _provenance(header: SetHeader) -> str:
+    run = header.spec.get("run", {})
+    spec = run.get("spec", {})
+    facts: list[tuple[str, object]] = [
+        ("content hash", f"`{header.content_hash}`"),
+        ("set id", f"`{header.id}`"),
+        ("parent", f"`{header.parent_id}`" if header.parent_id else "none"),
+        ("published", header.created_at),
+        ("run", f"{run['name']} (`{run['id']}`)" if run else "not recorded"),
+    ]
+    facts += [
+        (key, spec[key]) for key in ("questions", "proposer", "model", "n", "rounds", "seed") if key in spec
+    ]
+    facts.append(
+        ("solvers", ", ".join(str(solver.get("model")) for solver in spec.get("solvers", ())) or "none")
+    )
+    parts = [_table(("", ""), facts)]
+    strategies = [
+        (item.get("name"), item.get("version"), item.get("hash")) for item in spec.get("strategies", ())
+    ]
+    if strategies:
+        parts.append(_table(("strategy", "version", "hash"), strategies))
+    for title, value in (
+        ("Rule of the verdicts", spec.get("rule")),
+        ("Selection", header.spec.get("publish")),
+    ):
+        if value:
+            parts.append(f"{title}:\n\n```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```")
+    parts.append("Everything else (instructions, sampling, package versions) stands in `tagrpo.json`.")
+    return "\n\n".join(parts)
+
+
+def _license(license_name: str) -> str:
+    if license_name != OTHER_LICENSE:
+        return f"`{license_name}`, as stated by the publisher of this set."
+    return (
+        "Not stated by the publisher. Neighbors are derived from the questions, so the licence of their "
+        "source and the terms of the proposing model apply; see there before using or sharing this set."
+    )
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [_line(columns), _line(["---"] * len(columns)), *(_line(row) for row in rows)]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[object]) -> str:
+    texts = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
+    return "| " + " | ".join(" ".join(text.split()).replace("|", "\\|") for text in texts) + " |"
+
+
+def _yaml_header(
+    header: SetHeader, *, data_file: str, file_bytes: int, memory_bytes: int, license_name: str
+) -> str:
+    from datasets.info import DatasetInfo, DatasetInfosDict
+    from datasets.splits import SplitDict, SplitInfo
+    from huggingface_hub import DatasetCardData
+
+    questions = int(header.counts["questions"])
+    splits = SplitDict({"train": SplitInfo("train", num_bytes=memory_bytes, num_examples=questions)})
+    info = DatasetInfo(
+        features=features(), splits=splits, download_size=file_bytes, dataset_size=memory_bytes
+    )
+    card = DatasetCardData(
+        license=license_name,
+        pretty_name=f"{header.name} v{header.version}",
+        tags=["math", "reinforcement-learning", "grpo", "ta-grpo", "tagrpo"],
+        task_categories=["text-generation"],
+        size_categories=[next((name for limit, name in _SIZES if questions < limit), "n>1M")],
+        configs=[{"config_name": "default", "data_files": [{"split": "train", "path": data_file}]}],
+    )
+    DatasetInfosDict({"default": info}).to_dataset_card_data(card)
+    return str(card.to_yaml())

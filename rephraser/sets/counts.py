@@ -1,0 +1,129 @@
+"""What is counted of a set and of the run it comes from, and the accept rates with their intervals."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rephraser.sets.types import SetEntry
+from rephraser.status import STATUSES, CandidateStatus
+
+PENDING = "pending"  # proposed, not yet judged by the run
+RATE_DEFINITION = (
+    "accepted / (accepted + rejected + undecided) over all proposals of the run, those of later rounds and those "
+    "that failed the structural checks included; unverified proposals are left out; 95% interval after Clopper "
+    "and Pearson, with proposals taken as independent"
+)
+
+
+@dataclass(frozen=True)
+class AcceptRate:
+    """How many of a run's proposals were accepted.
+
+    Attributes:
+        strategy: its name, or "all".
+        judged: accepted, rejected and undecided proposals.
+        unverified: proposals without compared answers or not yet judged; not part of `judged`.
+        rate: accepted / judged; None where nothing was judged by answers, as in a run without a solver.
+        low, high: exact 95% interval of the rate.
+    """
+
+    strategy: str
+    accepted: int
+    judged: int
+    unverified: int
+    rate: float | None
+    low: float | None
+    high: float | None
+
+
+def count_members(entries: Iterable[SetEntry]) -> dict[str, Any]:
+    """Return the counts that follow from the members alone.
+
+    Keys: `questions`, `neighbors`, `questions_by_neighbors` (how many questions have 0, 1, ... neighbors),
+    `neighbors_by_verdict` (all four verdicts, zeros too), `neighbors_by_strategy`, `reviewed`.
+    """
+    sizes: Counter[int] = Counter()
+    verdicts: Counter[str] = Counter()
+    strategies: Counter[str] = Counter()
+    reviewed = 0
+    for entry in entries:
+        sizes[len(entry.neighbors)] += 1
+        for neighbor in entry.neighbors:
+            verdicts[neighbor.verdict] += 1
+            strategies[neighbor.strategy] += 1
+            reviewed += neighbor.reviewed
+    return {
+        "questions": sizes.total(),
+        "neighbors": verdicts.total(),
+        "questions_by_neighbors": {str(size): sizes[size] for size in range(max(sizes, default=0) + 1)},
+        "neighbors_by_verdict": {status: verdicts[status] for status in STATUSES},
+        "neighbors_by_strategy": dict(sorted(strategies.items())),
+        "reviewed": reviewed,
+    }
+
+
+def count_proposals(statuses: Iterable[CandidateStatus]) -> list[dict[str, Any]]:
+    """Return a run's proposals counted by status, one record per proposer, strategy and model."""
+    groups: dict[tuple[str, str, str, str], Counter[str]] = {}
+    for status in statuses:
+        key = (status.proposer, status.strategy, status.strategy_hash, status.model)
+        groups.setdefault(key, Counter())[status.status or PENDING] += 1
+    return [
+        {
+            "proposer": proposer,
+            "strategy": strategy,
+            "strategy_hash": strategy_hash,
+            "model": model,
+            **{status: found[status] for status in (*STATUSES, PENDING)},
+        }
+        for (proposer, strategy, strategy_hash, model), found in sorted(groups.items())
+    ]
+
+
+def accept_rates(proposals: Sequence[Mapping[str, Any]]) -> list[AcceptRate]:
+    """Return the accept rate of all proposals and, where there are several, of each strategy.
+
+    Args:
+        proposals: records of `count_proposals`. No proposals, no rates: an empty list.
+    """
+    if not proposals:
+        return []
+    total: Counter[str] = Counter()
+    by_strategy: dict[str, Counter[str]] = {}
+    for record in proposals:
+        found = Counter({status: int(record[status]) for status in (*STATUSES, PENDING)})
+        total.update(found)
+        by_strategy.setdefault(str(record["strategy"]), Counter()).update(found)
+    rates = [_rate("all", total)]
+    if len(by_strategy) > 1:
+        rates += [_rate(strategy, found) for strategy, found in sorted(by_strategy.items())]
+    return rates
+
+
+def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the exact interval of a binomial share (Clopper and Pearson, 1934).
+
+    Raises:
+        ValueError: no trials, or successes outside 0..trials.
+    """
+    if not 0 <= successes <= trials or trials == 0:
+        raise ValueError(f"{successes} successes in {trials} trials have no interval")
+    from scipy.stats import beta
+
+    tail = (1 - level) / 2
+    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, trials - successes + 1))
+    high = 1.0 if successes == trials else float(beta.ppf(1 - tail, successes + 1, trials - successes))
+    return low, high
+
+
+def _rate(strategy: str, found: Counter[str]) -> AcceptRate:
+    accepted = found["accepted"]
+    judged = accepted + found["rejected"] + found["undecided"]
+    unverified = found["unverified"] + found[PENDING]
+    # Without a solver only structural checks and reviews decide; a share of those few would mislead.
+    measured = judged > 0 and (accepted + found["undecided"] > 0 or unverified == 0)
+    if not measured:
+        return AcceptRate(strategy, accepted, judged, unverified, None, None, None)
+    low, high = clopper_pearson(accepted, judged)
+    return AcceptRate(strategy, accepted, judged, unverified, accepted / judged, low, high)

@@ -1,0 +1,209 @@
+"""Exporting a version: JSON Lines, parquet, or a Hugging Face data set that can be pushed to the Hub."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluator.database import Database
+from evaluator.errors import DatabaseError
+from rephraser.sets.canonical import set_hash
+from rephraser.sets.rows import MANIFEST_NAME, manifest, to_row
+from rephraser.sets.store import load_set
+from rephraser.sets.target import check_file_target, check_folder_target, write_file, write_folder
+from rephraser.sets.types import NeighborSet, SetEntry, SetHeader
+
+SPLIT_FILE = "data/train-00000-of-00001.parquet"
+MANIFEST_KEY = b"tagrpo"
+DEFAULT_LICENSE = "other"
+_ROWS_PER_GROUP = 1000
+Report = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What an export wrote.
+
+    Attributes:
+        target: the file or folder.
+        pushed_to: address of the repository on the Hub, None where nothing was pushed.
+    """
+
+    header: SetHeader
+    target: Path
+    questions: int
+    neighbors: int
+    pushed_to: str | None = None
+
+
+def export_jsonl(
+    db: Database,
+    reference: str,
+    target: Path,
+    *,
+    license_name: str = DEFAULT_LICENSE,
+    overwrite: bool = False,
+    report: Report | None = None,
+) -> ExportReport:
+    """Write one JSON object a line and question, and the manifest to `TARGET.tagrpo.json` beside it.
+
+    Raises:
+        InputError: the target exists, or the disk does not take it.
+        NotFoundError: no such set.
+        DatabaseError: the set's members do not give its hash.
+    """
+    sidecar = manifest_beside(target)
+    check_file_target(sidecar, overwrite=overwrite)
+    check_file_target(target, overwrite=overwrite)
+    found = _load_unchanged(db, reference)
+
+    def write(path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            for entry in _reporting(found.entries, report):
+                file.write(json.dumps(to_row(entry), ensure_ascii=False) + "\n")
+
+    described = _manifest_text(found.header, license_name)
+    write_file(sidecar, lambda path: _write_text(path, described), overwrite=overwrite)
+    write_file(target, write, overwrite=overwrite)
+    return _report(found, target)
+
+
+def export_parquet(
+    db: Database,
+    reference: str,
+    target: Path,
+    *,
+    license_name: str = DEFAULT_LICENSE,
+    overwrite: bool = False,
+    report: Report | None = None,
+) -> ExportReport:
+    """Write one parquet file, one row a question, the manifest in its schema's metadata.
+
+    Raises:
+        InputError: the target exists, or the disk does not take it.
+        NotFoundError: no such set.
+        DatabaseError: the set's members do not give its hash.
+    """
+    check_file_target(target, overwrite=overwrite)
+    found = _load_unchanged(db, reference)
+    described = _manifest_text(found.header, license_name)
+
+    def write(path: Path) -> None:
+        _write_parquet(path, found.entries, described, report)
+
+    write_file(target, write, overwrite=overwrite)
+    return _report(found, target)
+
+
+def export_hf(
+    db: Database,
+    reference: str,
+    target: Path,
+    *,
+    push: str | None = None,
+    private: bool = True,
+    license_name: str = DEFAULT_LICENSE,
+    overwrite: bool = False,
+    report: Report | None = None,
+) -> ExportReport:
+    """Write a Hugging Face data set: parquet with typed features, a card, the manifest; push it if asked.
+
+    `datasets.load_dataset(TARGET)` reads it without a network.
+
+    Args:
+        push: `OWNER/NAME` of a data-set repository, made if there is none; needs `HF_TOKEN`.
+        private: whether a repository made by pushing is private.
+        license_name: licence identifier for the card; the questions' source decides what it may be.
+
+    Raises:
+        InputError: the target is not empty, a bad licence or repository name, or the disk does not take it.
+        NotFoundError: no such set.
+        DatabaseError: the set's members do not give its hash.
+        PrerequisiteError: pushing without a token, without a network, or refused by the Hub. The folder is
+            complete all the same where only the upload failed.
+    """
+    from rephraser.sets.push import check_push, push_folder
+
+    if push is not None:
+        check_push(push)
+    check_folder_target(target, overwrite=overwrite, mark=MANIFEST_NAME)
+    found = _load_unchanged(db, reference)
+    described = _manifest_text(found.header, license_name)
+
+    def write(folder: Path) -> None:
+        from rephraser.sets.card import write_card
+
+        (folder / SPLIT_FILE).parent.mkdir()
+        size = _write_parquet(folder / SPLIT_FILE, found.entries, described, report)
+        _write_text(folder / MANIFEST_NAME, described)
+        write_card(folder, found.header, data_file=SPLIT_FILE, memory_bytes=size, license_name=license_name)
+
+    write_folder(target, write, overwrite=overwrite, mark=MANIFEST_NAME)
+    address = None if push is None else push_folder(target, push, header=found.header, private=private)
+    return _report(found, target, address)
+
+
+def manifest_beside(target: Path) -> Path:
+    """Return where the manifest of a JSON Lines export lies."""
+    return target.with_name(f"{target.name}.{MANIFEST_NAME}")
+
+
+def _load_unchanged(db: Database, reference: str) -> NeighborSet:
+    """Load a set and refuse one that was tampered with: an export must not spread it."""
+    with db.read() as session:
+        found = load_set(session, reference)
+    if set_hash(found.entries) != found.header.content_hash:
+        raise DatabaseError(
+            f"{found.header.ref}: its members no longer give its hash; `tagrpo sets verify "
+            f"{found.header.ref}` says what is wrong."
+        )
+    return found
+
+
+def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, report: Report | None) -> int:
+    """Write the rows in groups; return their size in memory, which a data-set card states."""
+    import pyarrow
+    from pyarrow import parquet
+
+    from rephraser.sets.features import features
+
+    schema: Any = features().arrow_schema
+    schema = schema.with_metadata({**schema.metadata, MANIFEST_KEY: described.encode()})
+    size = 0
+    rows: list[dict[str, Any]] = []
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+
+        def flush() -> int:
+            table = pyarrow.Table.from_pylist(rows, schema=schema)
+            writer.write_table(table)
+            rows.clear()
+            return int(table.nbytes)
+
+        for entry in _reporting(entries, report):
+            rows.append(to_row(entry))
+            if len(rows) == _ROWS_PER_GROUP:
+                size += flush()
+        if rows:
+            size += flush()
+    return size
+
+
+def _reporting(entries: Sequence[SetEntry], report: Report | None) -> Iterator[SetEntry]:
+    for done, entry in enumerate(entries, start=1):
+        yield entry
+        if report is not None and (done % _ROWS_PER_GROUP == 0 or done == len(entries)):
+            report(done, len(entries))
+
+
+def _manifest_text(header: SetHeader, license_name: str) -> str:
+    return json.dumps(manifest(header, license_name=license_name), ensure_ascii=False, indent=2) + "\n"
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _report(found: NeighborSet, target: Path, pushed_to: str | None = None) -> ExportReport:
+    neighbors = sum(len(entry.neighbors) for entry in found.entries)
+    return ExportReport(found.header, target, len(found.entries), neighbors, pushed_to)

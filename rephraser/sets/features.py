@@ -1,0 +1,32 @@
+"""The typed columns of an exported set, as Hugging Face `datasets` describes them."""
+
+from typing import Any
+
+
+def features() -> Any:
+    """Return `datasets.Features` of an exported row: ids, texts, a list of neighbors with typed fields."""
+    from datasets import Features, List, Value
+
+    text = Value("string")
+    return Features(
+        {
+            "id": text,
+            "question": text,
+            "answer": text,
+            "level": text,
+            "subject": text,
+            "neighbors": List(
+                {
+                    "id": text,
+                    "text": text,
+                    "proposer": text,
+                    "strategy": text,
+                    "strategy_hash": text,
+                    "model": text,
+                    "verdict": text,
+                    "posterior": Value("float64"),
+                    "reviewed": Value("bool"),
+                }
+            ),
+        }
+    )

@@ -1,0 +1,181 @@
+"""Reading an export back: the same members, and so the same content hash, in any database."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import insert, select
+from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
+from sqlalchemy.orm import Session
+
+from evaluator.database import Database, utc_now
+from evaluator.errors import InputError
+from evaluator.questions import Question
+from evaluator.questions.tables import QuestionRow
+from evaluator.runs.store import check_name
+from rephraser.sets.canonical import set_hash
+from rephraser.sets.export import MANIFEST_KEY, SPLIT_FILE, manifest_beside
+from rephraser.sets.rows import MANIFEST_NAME, check_manifest, from_row
+from rephraser.sets.store import write_set
+from rephraser.sets.types import PublishedSet, SetEntry
+from rephraser.tables import CandidateRow
+
+_ROWS_PER_STATEMENT = 500
+
+
+def import_set(
+    db: Database,
+    path: Path,
+    name: str,
+    *,
+    accept_changes: bool = False,
+) -> PublishedSet:
+    """Publish an exported set (folder, `.parquet` or `.jsonl`) as the next version of `name`.
+
+    Questions and candidates that the database lacks are added; all is one transaction. The content hash is
+    that of the export. A file without a manifest is taken as it is.
+
+    Args:
+        accept_changes: take rows that no longer give the manifest's hash, as after an edit by hand. The
+            counts of the run's proposals are then left out.
+
+    Raises:
+        InputError: a damaged file, a row that cannot be used, content that does not give the manifest's
+            hash, or a question that this database has with another level or subject.
+    """
+    check_name(name)
+    rows, described = read_export(path)
+    entries = _entries(rows, path)
+    content = set_hash(entries)
+    edited = described is not None and described["content_hash"] != content
+    if described is not None and edited and not accept_changes:
+        raise InputError(
+            f"{path}: its rows give the hash {content}, its manifest says {described['content_hash']}: the "
+            "rows were changed after the export. Export again, or pass --accept-changes to take them as "
+            "they are."
+        )
+    origin: dict[str, Any] = {"file": path.name, "edited": edited}
+    spec: dict[str, Any] = {"import": origin}
+    counts: dict[str, Any] = {"questions_left_out": 0, "proposals": []}
+    if described is not None:
+        origin |= {key: described.get(key) for key in ("name", "version", "id", "content_hash")}
+        spec = {**described["spec"], "import": origin}
+        if not edited:
+            stated = described.get("counts", {})
+            counts = {key: stated.get(key, value) for key, value in counts.items()}
+    with db.write() as session:
+        _store_questions(session, [entry.question for entry in entries], path)
+        _store_candidates(session, entries)
+        return write_set(session, name, entries, spec=spec, counts=counts)
+
+
+def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Return the rows of an export and its manifest, None where there is none.
+
+    Raises:
+        InputError: no export there, or a damaged one.
+    """
+    if path.is_dir():
+        described = path / MANIFEST_NAME
+        if not described.is_file():
+            raise InputError(f"{path}: holds no {MANIFEST_NAME}, so it is no export of a neighbor set.")
+        return _read_parquet(path / SPLIT_FILE)[0], _read_manifest(described)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file or folder.")
+    if path.suffix == ".parquet":
+        return _read_parquet(path)
+    if path.suffix in {".jsonl", ".json"}:
+        beside = manifest_beside(path)
+        return list(_read_jsonl(path)), _read_manifest(beside) if beside.is_file() else None
+    raise InputError(f"{path}: an export is a folder, a .parquet or a .jsonl file.")
+
+
+def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        table = parquet.ParquetFile(path).read()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"{path}: not a readable parquet file ({error}).") from error
+    text = (table.schema.metadata or {}).get(MANIFEST_KEY)
+    described = None if text is None else check_manifest(json.loads(text), place=str(path))
+    return table.to_pylist(), described
+
+
+def _read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise InputError(f"{path}:{number}: not JSON ({error}); is the file cut off?") from error
+            if not isinstance(row, dict):
+                raise InputError(f"{path}:{number}: not a JSON object.")
+            yield row
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error}).") from error
+    return check_manifest(value, place=str(path))
+
+
+def _entries(rows: Sequence[dict[str, Any]], path: Path) -> list[SetEntry]:
+    seen: dict[str, int] = {}
+    entries = []
+    for number, row in enumerate(rows, start=1):
+        place = f"{path}: row {number}"
+        entry = from_row(row, place=place)
+        first = seen.setdefault(entry.question.id, number)
+        if first != number:
+            raise InputError(f"{place}: the question of row {first} again; give each question once.")
+        texts = [neighbor.candidate_id for neighbor in entry.neighbors]
+        if len(set(texts)) < len(texts):
+            raise InputError(f"{place}: two neighbors have the same text; give each once.")
+        entries.append(entry)
+    if not entries:
+        raise InputError(f"{path}: holds no rows.")
+    return entries
+
+
+def _store_questions(session: Session, questions: Sequence[Question], path: Path) -> None:
+    known: dict[str, tuple[str | None, str | None]] = {}
+    for part in _parts([question.id for question in questions]):
+        for row in session.execute(
+            select(QuestionRow.id, QuestionRow.level, QuestionRow.subject).where(QuestionRow.id.in_(part))
+        ):
+            known[row.id] = (row.level, row.subject)
+    for number, question in enumerate(questions, start=1):
+        here = known.get(question.id)
+        if here is not None and here != (question.level, question.subject):
+            raise InputError(
+                f"{path}: row {number}: question {question.id} has level {question.level!r} and subject "
+                f"{question.subject!r}, in this database {here[0]!r} and {here[1]!r}. Questions never "
+                "change, and the set's hash covers both; import into another database (--db)."
+            )
+    now = utc_now()
+    fresh = [{**vars(question), "created_at": now} for question in questions if question.id not in known]
+    if fresh:
+        session.execute(insert(QuestionRow), fresh)
+
+
+def _store_candidates(session: Session, entries: Iterable[SetEntry]) -> None:
+    now = utc_now()
+    rows = [
+        {"id": item.candidate_id, "question_id": entry.question.id, "text": item.text, "created_at": now}
+        for entry in entries
+        for item in entry.neighbors
+    ]
+    if rows:
+        session.execute(insert_or_ignore(CandidateRow).on_conflict_do_nothing(), rows)
+
+
+def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), _ROWS_PER_STATEMENT):
+        yield ids[start : start + _ROWS_PER_STATEMENT]

@@ -1,0 +1,133 @@
+"""The row of an export: one question with its neighbors inside, and the manifest that goes with the rows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evaluator.errors import InputError
+from evaluator.hashing import canonical_text
+from evaluator.questions import make_question
+from evaluator.runs.store import package_versions
+from rephraser.pipeline.collecting import candidate_id
+from rephraser.sets.types import Neighbor, SetEntry, SetHeader, canonical_posterior
+from rephraser.status import STATUSES
+
+FORMAT = "tagrpo neighbor set"
+FORMAT_VERSION = 1
+MANIFEST_NAME = "tagrpo.json"
+NEIGHBOR_TEXTS = ("text", "proposer", "strategy", "strategy_hash", "model", "verdict")
+
+
+def to_row(entry: SetEntry) -> dict[str, Any]:
+    """Return the exported row of a question; it holds all that the content hash covers, and the ids."""
+    question = entry.question
+    return {
+        "id": question.id,
+        "question": question.text,
+        "answer": question.answer,
+        "level": question.level,
+        "subject": question.subject,
+        "neighbors": [
+            {
+                "id": neighbor.candidate_id,
+                **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
+                "posterior": neighbor.posterior,
+                "reviewed": neighbor.reviewed,
+            }
+            for neighbor in entry.neighbors
+        ],
+    }
+
+
+def from_row(row: Mapping[str, Any], *, place: str) -> SetEntry:
+    """Return the entry of an exported row. Ids are derived anew; those in the row are not read.
+
+    Args:
+        place: file and row, for messages.
+
+    Raises:
+        InputError: a field is missing or of the wrong type, or a verdict is unknown.
+    """
+    text, answer = _text(row, "question", place), _text(row, "answer", place)
+    question = make_question(
+        text, answer, _text_or_none(row, "level", place), _text_or_none(row, "subject", place)
+    )
+    neighbors = row.get("neighbors")
+    if not isinstance(neighbors, Sequence) or isinstance(neighbors, str):
+        raise InputError(f'{place}: "neighbors" is {neighbors!r}; a list is needed, [] where there are none.')
+    return SetEntry(
+        question,
+        tuple(
+            _neighbor(neighbor, question.id, place=f"{place}, neighbor {number}")
+            for number, neighbor in enumerate(neighbors, start=1)
+        ),
+    )
+
+
+def manifest(header: SetHeader, *, license_name: str) -> dict[str, Any]:
+    """Return what an export says of itself: the version, its hash, spec and counts, and who wrote it."""
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "name": header.name,
+        "version": header.version,
+        "id": header.id,
+        "parent_id": header.parent_id,
+        "content_hash": header.content_hash,
+        "created_at": header.created_at,
+        "license": license_name,
+        "spec": header.spec,
+        "counts": header.counts,
+        "exported_with": package_versions(),
+    }
+
+
+def check_manifest(value: object, *, place: str) -> dict[str, Any]:
+    """Return a manifest that this tagrpo can read.
+
+    Raises:
+        InputError: not a manifest of ours, or of a newer format.
+    """
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise InputError(f"{place}: not the manifest of an exported neighbor set.")
+    version = value.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise InputError(
+            f"{place}: format version {version!r}, this tagrpo reads up to {FORMAT_VERSION}; upgrade."
+        )
+    if not isinstance(value.get("content_hash"), str) or not isinstance(value.get("spec"), dict):
+        raise InputError(f"{place}: the manifest has no content hash or no spec.")
+    return value
+
+
+def _neighbor(value: object, parent: str, *, place: str) -> Neighbor:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{place}: {value!r} is not an object with text, strategy, verdict, ...")
+    texts = {key: _text(value, key, place) for key in NEIGHBOR_TEXTS}
+    texts["text"] = canonical_text(texts["text"])
+    if texts["verdict"] not in STATUSES:
+        raise InputError(f'{place}: "verdict" is {texts["verdict"]!r}; known are {", ".join(STATUSES)}.')
+    posterior, reviewed = value.get("posterior"), value.get("reviewed")
+    number = isinstance(posterior, int | float) and not isinstance(posterior, bool)
+    if posterior is not None and not (number and 0 <= posterior <= 1):
+        raise InputError(
+            f'{place}: "posterior" is {posterior!r}; a number between 0 and 1 or null is needed.'
+        )
+    if not isinstance(reviewed, bool):
+        raise InputError(f'{place}: "reviewed" is {reviewed!r}; true or false is needed.')
+    return Neighbor(
+        candidate_id=candidate_id(parent, texts["text"]),
+        posterior=canonical_posterior(posterior),
+        reviewed=reviewed,
+        **texts,
+    )
+
+
+def _text(row: Mapping[str, Any], key: str, place: str) -> str:
+    value = row.get(key)
+    if not isinstance(value, str):
+        raise InputError(f'{place}: "{key}" is {value!r}; a text is needed.')
+    return value
+
+
+def _text_or_none(row: Mapping[str, Any], key: str, place: str) -> str | None:
+    return None if row.get(key) is None else _text(row, key, place)

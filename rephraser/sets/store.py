@@ -1,0 +1,229 @@
+"""Neighbor sets in the database: written once, found by name, version, tag or id, read with their members."""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.dialects.sqlite import insert as insert_or_update
+from sqlalchemy.orm import Session
+
+from evaluator.database import utc_now
+from evaluator.errors import InputError, NotFoundError
+from evaluator.questions import Question
+from evaluator.questions.tables import QuestionRow
+from evaluator.runs.store import check_name
+from rephraser.sets.canonical import set_hash, set_id
+from rephraser.sets.counts import count_members
+from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader
+from rephraser.tables import (
+    CandidateRow,
+    NeighborSetMemberRow,
+    NeighborSetQuestionRow,
+    NeighborSetRow,
+    NeighborSetTagRow,
+)
+
+_VERSION = re.compile(r"v?(\d+)")
+_ID_PREFIX = "set_"
+
+
+def write_set(
+    session: Session,
+    name: str,
+    entries: Sequence[SetEntry],
+    *,
+    spec: Mapping[str, Any],
+    counts: Mapping[str, Any],
+) -> PublishedSet:
+    """Write the entries as the next version of `name`, unless its newest version has the same content.
+
+    Needs a write transaction; questions and candidates must be in the database. The set's own row is written
+    last and seals the members. `counts` is added to what `count_members` finds.
+    """
+    check_name(name)
+    content = set_hash(entries)
+    versions = _headers(session, NeighborSetRow.name == name)
+    newest = versions[-1] if versions else None
+    if newest is not None and newest.content_hash == content:
+        return PublishedSet(newest, created=False)
+    header = SetHeader(
+        id="",
+        name=name,
+        version=newest.version + 1 if newest else 1,
+        parent_id=newest.id if newest else None,
+        content_hash=content,
+        spec=dict(spec),
+        counts={**count_members(entries), **counts},
+        created_at=utc_now(),
+        tags=(),
+    )
+    header = dataclasses.replace(header, id=set_id(header))
+    _insert_members(session, header.id, entries)
+    row = dataclasses.asdict(header)
+    del row["tags"]
+    session.execute(insert(NeighborSetRow).values(row))
+    same = next((old.ref for old in versions if old.content_hash == content), None)
+    return PublishedSet(header, created=True, same_as=same)
+
+
+def find_set(session: Session, reference: str) -> SetHeader:
+    """Return the header of `NAME` (its newest version), `NAME@VERSION`, `NAME@TAG` or the beginning of an id.
+
+    Raises:
+        NotFoundError: nothing fits, or an id's beginning fits several; the message lists what there is.
+    """
+    name, at, version = reference.partition("@")
+    found = _headers(session, NeighborSetRow.name == name)
+    if not found and not at and reference.startswith(_ID_PREFIX):
+        by_id = _headers(session, NeighborSetRow.id.startswith(reference, autoescape=True))
+        if len(by_id) > 1:
+            ids = ", ".join(header.id for header in by_id)
+            raise NotFoundError(f"several sets have ids that begin with {reference!r}: {ids}.")
+        found = by_id
+    if not found:
+        names = session.scalars(select(NeighborSetRow.name).distinct().order_by(NeighborSetRow.name)).all()
+        raise NotFoundError(
+            f"there is no neighbor set {name!r}, only: {', '.join(names)}."
+            if names
+            else f"there is no neighbor set {name!r}; make one with `tagrpo sets publish NAME --run RUN`."
+        )
+    if not at:
+        return found[-1]
+    number = _VERSION.fullmatch(version)
+    for header in found:
+        if (number and header.version == int(number[1])) or version in header.tags:
+            return header
+    known = ", ".join(
+        "@".join((name, str(key))) for header in found for key in (header.version, *header.tags)
+    )
+    raise NotFoundError(f"set {name!r} has no version or tag {version!r}, only: {known}.")
+
+
+def list_sets(session: Session, name: str | None = None) -> list[SetHeader]:
+    """Return the headers of all versions (of one name), by name and version."""
+    return _headers(session, *(() if name is None else (NeighborSetRow.name == name,)))
+
+
+def load_set(session: Session, reference: str) -> NeighborSet:
+    """Return a version with all its members; see `find_set` for the reference and its errors."""
+    header = find_set(session, reference)
+    return NeighborSet(header, tuple(load_entries(session, header.id)))
+
+
+def load_entries(
+    session: Session, header_id: str, *, first: int = 0, limit: int | None = None
+) -> list[SetEntry]:
+    """Return the entries of a version in order, all or `limit` of them from position `first` on."""
+    place = NeighborSetQuestionRow.position
+    query = (
+        select(*(getattr(QuestionRow, field.name) for field in dataclasses.fields(Question)))
+        .join(NeighborSetQuestionRow, NeighborSetQuestionRow.question_id == QuestionRow.id)
+        .where(NeighborSetQuestionRow.set_id == header_id, place >= first)
+        .order_by(place)
+    )
+    if limit is not None:
+        query = query.where(place < first + limit)
+    questions = [Question(*row) for row in session.execute(query)]
+    # A page asks for its own members; a whole set is one walk along the primary key.
+    page = None if limit is None else [question.id for question in questions]
+    members = _members(session, header_id, page)
+    return [SetEntry(question, tuple(members.get(question.id, ()))) for question in questions]
+
+
+def _members(session: Session, header_id: str, question_ids: list[str] | None) -> dict[str, list[Neighbor]]:
+    query = (
+        select(
+            NeighborSetMemberRow.question_id,
+            NeighborSetMemberRow.candidate_id,
+            CandidateRow.text,
+            NeighborSetMemberRow.proposer,
+            NeighborSetMemberRow.strategy,
+            NeighborSetMemberRow.strategy_hash,
+            NeighborSetMemberRow.model,
+            NeighborSetMemberRow.verdict,
+            NeighborSetMemberRow.posterior,
+            NeighborSetMemberRow.reviewed,
+        )
+        .join(CandidateRow, CandidateRow.id == NeighborSetMemberRow.candidate_id)
+        .where(NeighborSetMemberRow.set_id == header_id)
+        .order_by(NeighborSetMemberRow.question_id, NeighborSetMemberRow.position)
+    )
+    if question_ids is not None:
+        query = query.where(NeighborSetMemberRow.question_id.in_(question_ids))
+    members: dict[str, list[Neighbor]] = {}
+    for question_id, *values in session.execute(query):
+        members.setdefault(question_id, []).append(Neighbor(*values))
+    return members
+
+
+def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
+    """Point `NAME@TAG` to the version `reference` names, wherever it pointed before; return its header.
+
+    Raises:
+        InputError: the tag is not a name, or reads like a version number.
+    """
+    check_name(tag_name)
+    if _VERSION.fullmatch(tag_name):
+        raise InputError(f"{tag_name!r} reads like a version; choose a tag that is not a number.")
+    header = find_set(session, reference)
+    values = {"set_id": header.id, "updated_at": utc_now()}
+    session.execute(
+        insert_or_update(NeighborSetTagRow)
+        .values(name=header.name, tag=tag_name, **values)
+        .on_conflict_do_update(index_elements=["name", "tag"], set_=values)
+    )
+    return find_set(session, header.id)
+
+
+def untag(session: Session, name: str, tag_name: str) -> None:
+    """Remove a tag; the version it points to stays.
+
+    Raises:
+        NotFoundError: the name has no such tag.
+    """
+    here = (NeighborSetTagRow.name == name) & (NeighborSetTagRow.tag == tag_name)
+    if session.scalar(select(func.count()).select_from(NeighborSetTagRow).where(here)) == 0:
+        raise NotFoundError(f"set {name!r} has no tag {tag_name!r}.")
+    session.execute(delete(NeighborSetTagRow).where(here))
+
+
+def _headers(session: Session, *where: Any) -> list[SetHeader]:
+    tags: dict[str, list[str]] = {}
+    for set_row, tag_name in session.execute(
+        select(NeighborSetTagRow.set_id, NeighborSetTagRow.tag).order_by(NeighborSetTagRow.tag)
+    ):
+        tags.setdefault(set_row, []).append(tag_name)
+    rows = session.scalars(
+        select(NeighborSetRow).where(*where).order_by(NeighborSetRow.name, NeighborSetRow.version)
+    )
+    return [
+        SetHeader(
+            id=row.id,
+            name=row.name,
+            version=row.version,
+            parent_id=row.parent_id,
+            content_hash=row.content_hash,
+            spec=row.spec,
+            counts=row.counts,
+            created_at=row.created_at,
+            tags=tuple(tags.get(row.id, ())),
+        )
+        for row in rows
+    ]
+
+
+def _insert_members(session: Session, header_id: str, entries: Iterable[SetEntry]) -> None:
+    questions: list[dict[str, Any]] = []
+    members: list[dict[str, Any]] = []
+    for position, entry in enumerate(entries):
+        questions.append({"set_id": header_id, "position": position, "question_id": entry.question.id})
+        for place, neighbor in enumerate(entry.neighbors, start=1):
+            member = {**vars(neighbor), "set_id": header_id, "question_id": entry.question.id}
+            del member["text"]
+            members.append({**member, "position": place})
+    if questions:
+        session.execute(insert(NeighborSetQuestionRow), questions)
+    if members:
+        session.execute(insert(NeighborSetMemberRow), members)

@@ -1,0 +1,86 @@
+"""Verifying a published version: everything that can be re-derived is, and compared with what is stored."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from evaluator.questions import question_id
+from rephraser.pipeline.collecting import candidate_id
+from rephraser.sets.canonical import set_hash, set_id
+from rephraser.sets.counts import count_members
+from rephraser.sets.store import find_set, load_entries
+from rephraser.sets.types import SetEntry, SetHeader
+from rephraser.tables import NeighborSetMemberRow, NeighborSetRow
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What verifying found.
+
+    Attributes:
+        derived_hash: content hash of the members as they stand in the database now.
+        problems: one sentence each; empty where the version is what was published.
+    """
+
+    header: SetHeader
+    derived_hash: str
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True where nothing differs."""
+        return not self.problems
+
+
+def verify(session: Session, reference: str) -> VerifyReport:
+    """Re-derive a version's hash, id, counts and the ids of its texts, and compare them with the stored ones.
+
+    Raises:
+        NotFoundError: no such set.
+    """
+    header = find_set(session, reference)
+    entries = load_entries(session, header.id)
+    derived = set_hash(entries)
+    problems: list[str] = []
+    if derived != header.content_hash:
+        problems.append(
+            f"the members' hash is {derived}, the published one {header.content_hash}: members have changed"
+        )
+    if set_id(header) != header.id:
+        problems.append(
+            f"the id derived from name, version, parent, content, spec and counts is {set_id(header)}, "
+            f"not {header.id}: one of them has changed"
+        )
+    counted = count_members(entries)
+    problems += [
+        f"the members give {key} = {value}, the set says {header.counts.get(key)}"
+        for key, value in counted.items()
+        if header.counts.get(key) != value
+    ]
+    problems += _wrong_ids(entries)
+    stored = session.scalar(
+        select(func.count()).select_from(NeighborSetMemberRow).where(NeighborSetMemberRow.set_id == header.id)
+    )
+    if stored != counted["neighbors"]:
+        problems.append(f"{stored} neighbors are stored, {counted['neighbors']} belong to its questions")
+    if header.parent_id is not None and session.get(NeighborSetRow, header.parent_id) is None:
+        problems.append(f"its parent {header.parent_id} is missing")
+    return VerifyReport(header, derived, tuple(problems))
+
+
+def _wrong_ids(entries: list[SetEntry]) -> list[str]:
+    wrong: list[str] = []
+    for entry in entries:
+        question = entry.question
+        if question_id(question.text, question.answer) != question.id:
+            wrong.append(f"the text or answer of question {question.id} does not give its id")
+        wrong += [
+            f"the text of neighbor {neighbor.candidate_id} does not give its id"
+            for neighbor in entry.neighbors
+            if candidate_id(question.id, neighbor.text) != neighbor.candidate_id
+        ]
+    more = len(wrong) - _SHOWN
+    return wrong[:_SHOWN] + ([f"and {more} more like these"] if more > 0 else [])

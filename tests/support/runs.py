@@ -1,0 +1,178 @@
+"""Finished runs made of nothing: questions, candidates, verdicts and reviews straight into a database.
+
+`add_run(db, "first", [("1+1=?", "2", [Proposed("What is 1+1?"), ...]), ...])` for hand-made ones,
+`add_large_run(db, questions=7500)` for large ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import insert
+from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
+
+from evaluator.database import Database, utc_now
+from evaluator.questions import Question, make_question
+from evaluator.questions.tables import QuestionRow
+from evaluator.runs.store import Run, finish_run, open_run
+from rephraser.pipeline.collecting import candidate_id
+from rephraser.pipeline.spec import RunSpec, SolverSpec
+from rephraser.strategies import Strategy
+from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow
+
+STRATEGIES = (
+    Strategy("perspectives", "5", "other words, other order", "Say it in other words.", False),
+    Strategy("format", "1", "another layout", "Lay it out in another way.", False),
+)
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A candidate with its verdicts, oldest first. An empty tuple: not judged yet."""
+
+    text: str
+    verdicts: tuple[str, ...] = ("accepted",)
+    posterior: float | None = 0.9987654321
+    strategy: str = "perspectives"
+    model: str = "test/proposer"
+    round: int = 0
+
+
+Asked = tuple[str, str, Sequence[Proposed]]
+"""A question's text, its gold answer, and what was proposed to it, in order."""
+
+
+def make_spec(**changes: Any) -> RunSpec:
+    """Return a run's spec with a model, two strategies and a solver."""
+    settings: dict[str, Any] = {
+        "questions": "test-questions",
+        "proposer": "llm",
+        "model": "test/proposer",
+        "strategies": STRATEGIES,
+        "solvers": (SolverSpec(model="test/solver"),),
+    }
+    return RunSpec(**{**settings, **changes})
+
+
+def add_run(
+    db: Database,
+    name: str,
+    asked: Sequence[Asked],
+    *,
+    spec: RunSpec | None = None,
+    finished: bool = True,
+    level: str | None = "Level 3",
+    subject: str | None = "Algebra",
+) -> Run:
+    """Store a run with its questions, proposals and verdicts; what is there already is left alone."""
+    spec = spec or make_spec()
+    hashes = {strategy.name: strategy.hash for strategy in spec.strategies}
+    questions = [make_question(text, answer, level, subject) for text, answer, _ in asked]
+    proposals: list[dict[str, Any]] = []
+    candidates: list[dict[str, Any]] = []
+    verdicts: list[dict[str, Any]] = []
+    now = utc_now()
+    for question, (_, _, proposed) in zip(questions, asked, strict=True):
+        for ordinal, item in enumerate(proposed):
+            identity = candidate_id(question.id, item.text)
+            candidates.append(
+                {"id": identity, "question_id": question.id, "text": item.text, "created_at": now}
+            )
+            proposals.append(
+                {
+                    "question_id": question.id,
+                    "candidate_id": identity,
+                    "cell_id": None,
+                    "proposer": spec.proposer,
+                    "strategy": item.strategy,
+                    "strategy_hash": hashes.get(item.strategy, ""),
+                    "model": item.model,
+                    "round": item.round,
+                    "ordinal": ordinal,
+                }
+            )
+            verdicts += [_verdict(identity, status, item.posterior, now) for status in item.verdicts]
+    with db.write() as session:
+        _ignore(session, QuestionRow, [{**vars(question), "created_at": now} for question in questions])
+        _ignore(session, CandidateRow, candidates)
+        run, _ = open_run(
+            session,
+            name=name,
+            kind="propose",
+            spec=spec.to_json(),
+            question_ids=[question.id for question in questions],
+            versions={"tagrpo": "0.0.test"},
+        )
+        for table, rows in ((ProposalRow, proposals), (VerdictRow, verdicts)):
+            if rows:
+                session.execute(insert(table), [{**row, "run_id": run.id} for row in rows])
+        finish_run(session, run.id, finished=finished)
+    return run
+
+
+def add_verdict(
+    db: Database, run: Run, question: Question, text: str, status: str, posterior: float | None = None
+) -> None:
+    """Append a verdict on a candidate."""
+    row = _verdict(candidate_id(question.id, text), status, posterior, utc_now())
+    with db.write() as session:
+        session.execute(insert(VerdictRow).values(run_id=run.id, **row))
+
+
+def add_review(db: Database, question: Question, text: str, decision: str, reason: str = "read it") -> None:
+    """Append a human decision on a candidate."""
+    with db.write() as session:
+        session.execute(
+            insert(ReviewRow).values(
+                candidate_id=candidate_id(question.id, text),
+                reviewer="tester",
+                decision=decision,
+                reason=reason,
+                audit_id=None,
+                created_at=utc_now(),
+            )
+        )
+
+
+def add_large_run(db: Database, name: str = "large", *, questions: int = 7500, proposals: int = 4) -> Run:
+    """Store a run of the size of MATH: every seventh candidate is rejected, every eleventh undecided."""
+    filler = "The numbers are chosen so that the text has the length of a usual question. " * 3
+
+    def status(index: int) -> str:
+        return "rejected" if index % 7 == 3 else "undecided" if index % 11 == 5 else "accepted"
+
+    asked: list[Asked] = [
+        (
+            f"Question {number}: {filler}What is ${number} + 1$?",
+            str(number + 1),
+            [
+                Proposed(
+                    f"Wording {index} of {number}: {filler}Add one to ${number}$.",
+                    verdicts=("unverified", status(number * proposals + index)),
+                    posterior=(number * proposals + index) % 1000 / 1001,
+                    strategy=STRATEGIES[index % 2].name,
+                )
+                for index in range(proposals)
+            ],
+        )
+        for number in range(questions)
+    ]
+    return add_run(db, name, asked)
+
+
+def _ignore(session: Any, table: Any, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        session.execute(insert_or_ignore(table).on_conflict_do_nothing(), rows)
+
+
+def _verdict(candidate: str, status: str, posterior: float | None, now: str) -> dict[str, Any]:
+    compared = status in {"accepted", "rejected", "undecided"}
+    return {
+        "candidate_id": candidate,
+        "status": status,
+        "posterior": posterior if compared else None,
+        "reason": f"{status} by the test",
+        "final": True,
+        "evidence": {},
+        "created_at": now,
+    }
