@@ -29,7 +29,7 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in numbers. `complete` counts questions with all n neighbors (unverified ones without a solver)."""
+    """A run in numbers. `complete` counts questions with all n neighbors (unverified, if no solver)."""
 
     run: str
     run_id: str
