@@ -21,7 +21,7 @@ _BASE_WORDS = {"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "
                "ten": "10", "twelve": "12", "sixteen": "16"}  # fmt: skip
 _IN_TERMS = re.compile(
     r"\bin terms of|as (?:a|an) (?:function|expression|polynomial|multiple)\w* (?:of|in|involving)|(?:using|involving|leav\w+|"
-    r"contain\w+|keep\w*) (?:only )?(?:the )?(?:variables? |constants? |symbol )?(?:\\?pi\b|§|[a-z]\b)|multiple of \\?pi|with respect to"
+    r"contain\w+|keep\w*) (?:only )?(?:the )?(?:variables? |constants? |symbol )?(?:\\?pi\b|[b-hj-z]\b)|multiple of \\?pi|with respect to"
 )
 _ASKS = r"(?:\bas an?\b|\bas the\b|\bin\b|\binto an?\b|\bto an?\b|\bform of an?\b|\bfor an?\b|\bis an?\b|\ban?\b|\busing\b)"
 _FORMS: dict[str, str] = {

@@ -65,7 +65,7 @@ def check_candidate(
     findings += check_language(original, proposed, options.language)
     findings += check_figures(original, proposed)
     findings += check_options(_without_figures(original), _without_figures(proposed))
-    findings += check_numbers(numbers, proposed_numbers)
+    findings += check_numbers(numbers, proposed_numbers, verbatim=verbatim)
     findings += _check_renaming(renaming, answer, allowed=options.allow_renamed_variables)
     findings += check_formulas(facts, proposed_facts, proposed_numbers, numbers)
     findings += check_labels(facts, proposed_facts, verbatim=verbatim)

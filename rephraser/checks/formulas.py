@@ -68,10 +68,16 @@ class FormulaFacts:
     variables: Counter[Token]
     flat: str
     words: str
+    small: frozenset[str] = frozenset()
+
+    @property
+    def equated(self) -> set[str]:
+        """The sides of all equations."""
+        return {side for p in (*self.firm.values(), *self.bare.values()) if "=" in p.tokens for side in p.sides}
 
     @property
     def keys(self) -> set[str]:
-        known = set(self.firm) | set(self.bare)
+        known = set(self.firm) | set(self.bare) | self.small
         for piece in (*self.firm.values(), *self.bare.values()):
             known.update(piece.sides)
         return known
@@ -88,6 +94,7 @@ def facts_of(question: Question, formulas: tuple[tuple[Token, ...], ...]) -> For
     firm: dict[str, Piece] = {}
     labels: set[str] = set()
     variables: Counter[Token] = Counter()
+    small: set[str] = set()
     for tokens in formulas:
         variables.update(t for t in tokens if is_variable(t))
         for piece in pieces(tokens):
@@ -96,13 +103,15 @@ def facts_of(question: Question, formulas: tuple[tuple[Token, ...], ...]) -> For
                 labels.add(min(name, name[::-1]))
             elif not _is_trivial(piece.tokens):
                 firm.setdefault(piece.key, piece)
+            else:
+                small.add(piece.key)
     bare: dict[str, Piece] = {}
     for tokens in bare_formulas:
         for piece in pieces(tokens):
             if not _is_trivial(piece.tokens):
                 bare.setdefault(piece.key, piece)
     flat = " | | ".join(f" {' '.join(tokens)} " for tokens in (*formulas, *bare_formulas))
-    return FormulaFacts(firm, bare, frozenset(labels), variables, flat, question.reading)
+    return FormulaFacts(firm, bare, frozenset(labels), variables, flat, question.reading, frozenset(small))
 
 
 def _bare_formulas(prose: str) -> tuple[tuple[Token, ...], ...]:
@@ -143,9 +152,13 @@ def check_formulas(
     known, available = original.keys, candidate.keys
     few = len(original.firm) + len(candidate.firm) <= _MOST_PIECES
     lost = [
-        p for k, p in original.firm.items() if not _occurs(k, p, available, candidate.flat if few else "")
-    ]
-    gained = [p for k, p in candidate.firm.items() if not _occurs(k, p, known, original.flat if few else "")]
+        p for k, p in original.firm.items()
+        if not (_occurs(k, p, available, candidate.flat if few else "") or _told(p, candidate, available, numbers))
+    ]  # fmt: skip
+    gained = [
+        p for k, p in candidate.firm.items()
+        if not (_occurs(k, p, known, original.flat if few else "") or _told(p, original, known, original_numbers))
+    ]  # fmt: skip
     findings: list[Finding] = []
     if not few:
         return [fatal("formula_missing", f"{len(lost)} formulas of the original are missing")] if lost else []
@@ -166,10 +179,14 @@ def check_formulas(
 
 
 def _occurs(key: str, piece: Piece, keys: set[str], flat: str) -> bool:
-    if key in keys or (flat and f" {' '.join(piece.tokens)} " in flat):
-        return True
-    # Both sides of an equation may stand apart: 'the value of x^2 + 1 is 5'.
-    return piece.is_relation and "=" in piece.tokens and all(side in keys for side in piece.sides)
+    return key in keys or bool(flat and f" {' '.join(piece.tokens)} " in flat)
+
+
+def _told(piece: Piece, other: FormulaFacts, keys: set[str], numbers: NumberFacts) -> bool:
+    """Both sides of an equation may stand apart ('the value of x^2 + 1 is 5'), unless one equals something else."""
+    if not piece.is_relation or "=" not in piece.tokens or set(piece.sides) & other.equated:
+        return False
+    return all(side in keys or (is_number(side) and " " not in side and numbers.has(side)) for side in piece.sides)
 
 
 def _same_content(first: Piece, second: Piece) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from rephraser.checks.finding import Finding, fatal, warning
-from rephraser.checks.lexicon import BY_NAME, CONCEPTS, SCANNER
+from rephraser.checks.lexicon import BY_NAME, named
 from rephraser.checks.text import Question
 
 _CONTRARY_ANYWHERE = {
@@ -16,6 +16,7 @@ _CONTRARY_ANYWHERE = {
     "progression", "shape", "solid", "conic", "axis", "triangle kind", "prime", "number", "power", "function part",
     "conic part", "half of day", "distinct", "proportion", "order", "line part", "direction", "compass",
 }  # fmt: skip
+_NEGATED = re.compile(r"n't\b")
 _POSITIVE_BY_SYMBOL = re.compile(r">\s*0|0\s*<|\bgreater than (?:0|zero)\b|\babove zero\b")
 _SIGN_IRRELEVANT = re.compile(
     r"digits?\b|\bdivisors?\b|\bfactors?\b|\bdifference\b|\bmultiples?\b|\bprimes?\b|\bpositive\b|\bhow much\b"
@@ -34,12 +35,8 @@ class KeywordFacts:
 
 def keyword_facts(question: Question) -> KeywordFacts:
     """The concepts named in a question's prose (short formulas written out)."""
-    counts: Counter[str] = Counter()
-    for match in SCANNER.finditer(question.reading):
-        group = match.lastgroup or ""
-        if group.startswith("c"):
-            counts[CONCEPTS[int(group[1:])].name] += 1
-    return KeywordFacts(counts, question.reading)
+    text = question.reading
+    return KeywordFacts(Counter(named(_NEGATED.sub(" not", text))), text)
 
 
 def check_keywords(original: KeywordFacts, candidate: KeywordFacts, *, verbatim: bool) -> list[Finding]:
@@ -58,10 +55,10 @@ def check_keywords(original: KeywordFacts, candidate: KeywordFacts, *, verbatim:
         group = BY_NAME[name].group
         if not group:
             continue
-        anywhere = group in _CONTRARY_ANYWHERE and name in lost
+        anywhere = group in _CONTRARY_ANYWHERE and name in lost and name != "all"
         partners = [n for n in further if BY_NAME[n].group == group and n != name]
         for other in partners:
-            if not (verbatim or (anywhere and other in gained)):
+            if not (verbatim or (anywhere and other in gained and other != "all")):
                 continue
             if _same_by_context(name, other, original, candidate):
                 continue
@@ -76,21 +73,17 @@ def check_keywords(original: KeywordFacts, candidate: KeywordFacts, *, verbatim:
     return findings
 
 
-_CONDITIONS = {
-    "distinct",
-    "positive",
-    "negative",
-    "integer",
-    "consecutive",
-    "inclusive",
-    "exclusive",
-    "irrational",
-}
-_TURNS_OVER = {"not"}
+_CONDITIONS = {"distinct", "positive", "negative", "integer", "consecutive", "inclusive", "probability"}
+_HARMLESS = {"some", "exactly", "only", "and", "all", "first", "last", "before", "after", "left", "right", "increase", "decrease",
+             "permutation", "combination", "red", "blue", "real", "at least", "square shape", "quotient", "vertex", "interior",
+             "exterior", "squares", "row", "column", "intercept", "median line"}  # fmt: skip
+_LOOSELY_STRICT = {"extremum", "statistic", "monotone"}
 
 
 def _one_sided(finding: str, name: str, verbatim: bool, what: str) -> Finding:
-    decides = BY_NAME[name].strict or name in _CONDITIONS or (verbatim and name in _TURNS_OVER)
+    concept = BY_NAME[name]
+    strict = concept.strict and concept.group not in _LOOSELY_STRICT
+    decides = strict or name in _CONDITIONS or (verbatim and name not in _HARMLESS)
     return (fatal if decides else warning)(finding, f"the word for '{name}' {what}")
 
 
@@ -122,6 +115,8 @@ def _told_otherwise(name: str, has: KeywordFacts, lacks: KeywordFacts) -> bool:
         return not re.search(r"\bdistinct\b|\bno two\b|\brepe", has.text) or bool(
             re.search(r"\bdiffer|\brepe|\bno two\b", text)
         )
+    if name == "probability":
+        return bool(re.search(r"%|percent|portion|fraction|ratio\b|rate\b|weighted", text))
     if name == "mean":
         return "per" in text or "mean" in text
     return False

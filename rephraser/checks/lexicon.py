@@ -9,6 +9,7 @@ fatal only where the candidate otherwise repeats the original word for word.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -87,13 +88,15 @@ CONCEPTS: tuple[Concept, ...] = (
             r"repetition is not allowed", "replacement", True),
     Concept("inclusive", r"inclusive|including|endpoints?|through|included", "inclusive"),
     Concept("exclusive", r"exclusive|excluding", "inclusive"),
+    Concept("indistinguishable", r"indistinguishable|identical|alike|indistinct", "alike"),
+    Concept("distinguishable", r"distinguishable", "alike"),
     Concept("permutation", r"permutations?|orders?|ordered|ordering|arranged?\w*", "order"),
     Concept("combination", r"combinations?|unordered|order does not matter", "order"),
-    Concept("probability", r"probabilit\w+|chances?|odds|likel\w+|likelihood"),
+    Concept("probability", r"probabilit\w+|probable|chances?|odds|likel\w+|likelihood"),
     Concept("heads", r"heads?", "coin"),
     Concept("tails", r"tails?", "coin"),
     Concept("increasing", r"increasing|ascending|non-?decreasing", "monotone", True),
-    Concept("decreasing", r"decreasing|descending|non-?increasing", "monotone", True),
+    Concept("decreasing", r"decreasing|descending order|non-?increasing", "monotone", True),
     Concept("increase", r"increases?|increased|raises?|raised|gains?|gained|grows?|grew|rises?|rose|risen|marked up", "change"),
     Concept("decrease", r"decreases?|decreased|reduces?|reduced|lowers?|lowered|loses?|lost|shrinks?|shrank|falls?|fell|drops?|"
             r"dropped|discount\w*|marked down|reduction", "change"),
@@ -207,15 +210,67 @@ CONCEPTS: tuple[Concept, ...] = (
     Concept("not", r"not|n't|cannot|never|no|none|neither|nor|without|except|unless|other than|fails?|nothing"),
     Concept("and", r"and|both", "junction"),
     Concept("or", r"or|either", "junction"),
-    Concept("all", r"all|every|each|any", "quantifier"),
+    Concept("all", r"all|every|each|any", "bound"),
     Concept("some", r"some", "quantifier"),
     Concept("only", r"only|solely|just"),
 )  # fmt: skip
 
 BY_NAME = {concept.name: concept for concept in CONCEPTS}
-SCANNER = re.compile(
-    rf"\b(?:(?P<neutral>{NEUTRAL})|"
-    + "|".join(f"(?P<c{i}>{concept.words})" for i, concept in enumerate(CONCEPTS))
-    + r")(?!\w)"
-)
-"""One pass over a lower-case text; at each place the first concept in the list wins."""
+
+
+def named(text: str) -> Iterator[str]:
+    """The names of the concepts a lower-case text names, in order; of several at one place the first listed wins."""
+    position = 0
+    while (start := _WORD_START.search(text, position)) is not None:
+        position = start.end()
+        pattern = _BY_LETTER.get(start.group())
+        match = pattern.match(text, start.start()) if pattern else None
+        if match:
+            position = max(position, match.end())
+            if match.lastgroup and match.lastgroup != "neutral":
+                yield CONCEPTS[int(match.lastgroup[1:])].name
+
+
+def _alternatives(words: str) -> list[str]:
+    """Split a regular expression at its outermost bars."""
+    parts, level, start = [], 0, 0
+    for i, character in enumerate(words):
+        level += {"(": 1, ")": -1}.get(character, 0)
+        if character == "|" and level == 0:
+            parts.append(words[start:i])
+            start = i + 1
+    return [*parts, words[start:]]
+
+
+def _first_letters(words: str) -> set[str]:
+    """The letters a match of one alternative can begin with."""
+    if not words.startswith("(?:"):
+        return {words[0]}
+    level, end = 0, 0
+    for end, character in enumerate(words):
+        level += {"(": 1, ")": -1}.get(character, 0)
+        if level == 0:
+            break
+    letters = set().union(*(_first_letters(inner) for inner in _alternatives(words[3:end])))
+    rest = words[end + 1 :]
+    return letters | _first_letters(rest[1:]) if rest.startswith("?") else letters
+
+
+def _patterns_by_letter() -> dict[str, re.Pattern[str]]:
+    # One alternation of all words is tried in full at every word; by first letter it is a tenth of the work.
+    groups = [("neutral", NEUTRAL), *((f"c{i}", concept.words) for i, concept in enumerate(CONCEPTS))]
+    by_letter: dict[str, dict[str, list[str]]] = {}
+    for group, words in groups:
+        for alternative in _alternatives(words):
+            for letter in _first_letters(alternative):
+                by_letter.setdefault(letter, {}).setdefault(group, []).append(alternative)
+    return {
+        letter: re.compile(
+            "(?:" + "|".join(f"(?P<{group}>{'|'.join(words)})" for group, words in chosen.items()) + r")(?!\w)"
+        )
+        for letter, chosen in by_letter.items()
+    }
+
+
+_WORD_START = re.compile(r"(?<![a-z])[a-z]")
+_BY_LETTER = _patterns_by_letter()

@@ -14,14 +14,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from rephraser.checks.finding import Finding, fatal
+from rephraser.checks.finding import Finding, fatal, warning
 from rephraser.checks.latex import canonical_number, is_number
 from rephraser.checks.text import Question
 
 _UNITS = {w: i for i, w in enumerate(
     ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"])}  # fmt: skip
 _TENS = {
-    w: 10 * i for i, w in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2)
+    w: 10 * i
+    for i, w in enumerate(
+        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2
+    )
 }
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ORDINALS = {w: i for i, w in enumerate(
@@ -57,6 +60,25 @@ _OFFERED_WORDS: dict[str, tuple[int | Fraction, ...]] = {
     "initial": (1,), "final": (), "tenth": (1,), "odd": (2,), "even": (2,), "evenly": (2,), "equally": (2,),
     "gcd": (2,), "million": (6,), "semicircle": (2, 180), "semicircular": (2,), "biannual": (2,), "biannually": (2,),
 }  # fmt: skip
+_BEGINS = {"=", "<", ">", "≤", "≥", "≠", "(", ",", "[", ";"}
+_ENDS = {"", "=", "<", ">", "≤", "≥", "≠", ")", ",", "]", ";", "°"}
+_CONVERSIONS: dict[str, tuple[int, str]] = {
+    "week": (7, "day"), "fortnight": (14, "day"), "year": (12, "month"), "hour": (60, "minute"),
+    "minute": (60, "second"), "day": (24, "hour"), "foot": (12, "inch"), "yard": (3, "foot"), "decade": (10, "year"),
+    "dozen": (12, ""), "dollar": (100, "cent"), "meter": (100, "centimeter"), "kilometer": (1000, "meter"),
+    "century": (100, "year"), "quarter": (3, "month"),
+}  # fmt: skip
+_MEASURED = re.compile(
+    r"(?:(?P<half>\bhalf[ -](?:an? )?)|(?P<n>\d[\d,]*(?:\.\d+)?|[a-z]+)[ -])(?P<unit>weeks?|fortnights?|years?|hours?|minutes?|"
+    r"seconds?|days?|months?|feet|foot|inch(?:es)?|yards?|decades?|dozens?|dollars?|cents?|met(?:er|re)s?|cms?|"
+    r"centimet(?:er|re)s?|kilomet(?:er|re)s?|centur(?:y|ies)|quarters?)\b"
+)
+_SINGULAR = {"feet": "foot", "inches": "inch", "centuries": "century", "metre": "meter", "kilometre": "kilometer",
+             "centimetre": "centimeter", "cm": "centimeter"}  # fmt: skip
+_OUT_OF = re.compile(r"\b(\d+|[a-z]+) (?:out of|in|of) (?:every |each )(\d+|[a-z]+)\b|\b(\d+|[a-z]+) out of (?:the )?(\d+|[a-z]+)\b")
+_DERIVABLE = 40
+_OFFERED_WORDS |= {w.replace("y", "ies"): (n,) for w, n in _TENS.items()} | {"tens": (10,), "fives": (5,), "twos": (2,),
+    "ones": (1,), "hundreds": (100,), "fifths": (5,), "thirds": (3,)}  # fmt: skip
 _ALWAYS_OFFERED = frozenset({Fraction(0), Fraction(1)})
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+"
@@ -89,7 +111,7 @@ _DETERMINERS = {
     "such",
     "any",
 }
-_NEGATIVE = re.compile(r"(?:(?<![\w)\]}'.-])-\s?|\b(?:negative|minus)\s)(\d+(?:\.\d+)?)", re.IGNORECASE)
+_NEGATIVE = re.compile(r"(?:\bnegative\s|(?<=[a-z]{2}\s)-)(\d+(?:\.\d+)?)(?![\d.]*\s*[-+*/^(\w])")
 _SIGN_WORDS = re.compile(
     r"\b(?:negative|minus|below|less|subtract\w*|decreas\w*|lower|loss|debt|drop\w*|opposite)\b"
 )
@@ -105,6 +127,7 @@ class NumberFacts:
     ordinals: frozenset[int]
     negative: frozenset[Fraction]
     has_sign_words: bool
+    speaks_of_times: bool
     counts: Counter[Fraction] = field(default_factory=Counter)
 
     def has(self, digits: str) -> bool:
@@ -122,13 +145,15 @@ def number_facts(question: Question) -> NumberFacts:
     for tokens in question.formulas:
         collector.tokens(tokens)
     text = question.reading
+    collector.measures(text)
     return NumberFacts(
         frozenset(collector.stated),
         frozenset(collector.loose),
         frozenset(collector.offered | collector.stated | collector.loose | _ALWAYS_OFFERED),
         frozenset(collector.ordinals),
-        frozenset(_fraction(m.group(1)) for m in _NEGATIVE.finditer(text)),
+        frozenset(collector.negative | {_fraction(m.group(1)) for m in _NEGATIVE.finditer(text)}),
         _SIGN_WORDS.search(text) is not None,
+        " times" in text,
         collector.counts,
     )
 
@@ -144,6 +169,7 @@ class _Collector:
         self.loose: set[Fraction] = set()
         self.offered: set[Fraction] = set()
         self.ordinals: set[int] = set()
+        self.negative: set[Fraction] = set()
         self.counts: Counter[Fraction] = Counter()
 
     def state(self, value: Fraction, *, loose: bool = False) -> None:
@@ -162,8 +188,10 @@ class _Collector:
         value = whole + Fraction(above, below)
         self.state(value)
         self.offer(above, below, whole, value * 100, Fraction(above, below))
-        if 0 < value < 1:
-            self.offer(1 - value)
+
+    def dozens(self, count: Fraction) -> None:
+        self.state(count * 12)
+        self.offer(count, 12)
 
     def percent(self, value: Fraction) -> None:
         self.state(value)
@@ -180,43 +208,68 @@ class _Collector:
             above, below = _two(list(parts))
             if below:
                 value = Fraction(above, below)
-                self.offer(value, value * 100, 1 - value)
+                self.offer(value, value * 100)
         for words in re.findall(r"\\(?:text|mbox|textrm|mathrm)\s*\{([^{}]*)\}", text):
             self.prose(words)
 
     def tokens(self, tokens: tuple[str, ...]) -> None:
         for i, token in enumerate(tokens):
-            if is_number(token):
-                value = Fraction(token[:400])
-                self.state(value)
-                if i + 1 < len(tokens) and tokens[i + 1] == "%":
-                    self.offer(value / 100)
-                if i + 2 < len(tokens) and tokens[i + 1] == "/" and is_number(tokens[i + 2]):
-                    below = Fraction(tokens[i + 2][:400])
-                    if below:
-                        self.offer(value / below, 100 * value / below)
-                if value < 10000 and token.isdigit():
-                    self.offer(-value)
+            if not is_number(token):
+                continue
+            value = Fraction(token[:400])
+            self.state(value)
+            following = tokens[i + 1] if i + 1 < len(tokens) else ""
+            if following == "%":
+                self.offer(value / 100)
+            if following == "/" and i + 2 < len(tokens) and is_number(tokens[i + 2]):
+                below = Fraction(tokens[i + 2][:400])
+                if below:
+                    self.offer(value / below, 100 * value / below)
+            if i and tokens[i - 1] == "-" and following in _ENDS and (i == 1 or tokens[i - 2] in _BEGINS):
+                self.negative.add(value)
+
+    def measures(self, text: str) -> None:
+        """Offer what "2 weeks", "half an hour", "3 dozen" and "one out of five" come to in smaller or larger units."""
+        for match in _MEASURED.finditer(text):
+            unit = match["unit"]
+            unit = _SINGULAR.get(unit, _SINGULAR.get(unit.removesuffix("s"), unit.removesuffix("s")))
+            value = Fraction(1, 2) if match["half"] else _small(match["n"])
+            if value is None:
+                continue
+            if unit in _CONVERSIONS:
+                self.offer(value * _CONVERSIONS[unit][0])
+            self.offer(*(value / factor for factor, smaller in _CONVERSIONS.values() if smaller == unit))
+        for match in _OUT_OF.finditer(text):
+            above, below = (_small(g) for g in match.groups() if g)
+            if above and below and above < below:
+                self.offer(above / below, 100 * above / below)
 
     def prose(self, text: str) -> None:
         scan = list(_SCAN.finditer(text))
         words = [m.group("word").lower() if m.group("word") else "" for m in scan]
         i = 0
         while i < len(scan):
-            i = self._word(words, scan, i, text) if words[i] else self._digits(scan[i], i)
+            if words[i]:
+                i = self._word(words, scan, i, text)
+            elif words[i + 1 : i + 2] == ["dozen"] and scan[i].group("num"):
+                self.dozens(_fraction(scan[i].group("num")))
+                i += 2
+            else:
+                self._digits(scan[i])
+                i += 1
 
-    def _digits(self, match: re.Match[str], i: int) -> int:
+    def _digits(self, match: re.Match[str]) -> None:
         group = match.group
         if group("mixed"):
             self.ratio(_int(group("mn")), _int(group("md")), _int(group("mixed")))
         elif group("fn"):
             self.ratio(_int(group("fn")), _int(group("fd")))
         elif group("ord"):
-            value = _int(group("ord"))
-            self.ordinals.add(value)
-            if value > 20:
-                self.state(Fraction(value))
-            self.offer(value, Fraction(1, value) if value else 0)
+            place = _int(group("ord"))
+            self.ordinals.add(place)
+            if place > 20:
+                self.state(Fraction(place))
+            self.offer(place, Fraction(1, place) if place else 0)
         elif group("clock"):
             self.state(Fraction(_int(group("clock"))))
             minutes = _int(group("min"))
@@ -235,7 +288,6 @@ class _Collector:
                 self.state(value)
                 if value.denominator != 1:
                     self.offer(value * 100, value.numerator // value.denominator)
-        return i + 1
 
     def _word(self, words: list[str], scan: list[re.Match[str]], i: int, text: str) -> int:
         word = words[i]
@@ -247,7 +299,7 @@ class _Collector:
         if word in {"half", "halves", "halved", "halve", "halving"}:
             self.state(Fraction(1, 2), loose=word != "half")
         elif word == "quarter" or word == "quarters":
-            self.offer(Fraction(1, 4), Fraction(3, 4))
+            self.offer(Fraction(1, 4))
             if words[i + 1 : i + 2] == ["of"] and previous in {"a", "one"}:
                 self.state(Fraction(1, 4), loose=True)
         elif word in _PARTS and _PARTS[word] > 2 and (word.endswith("s") or previous in {"a", "one", "the"}):
@@ -332,15 +384,24 @@ class _Collector:
             self.offer(value, Fraction(1, 2), 2)
             return i + 3
         before = words[first - 1] if first else ""
+        if tail[:1] == ["dozen"]:
+            self.dozens(Fraction(value))
+            return i + 1
         if value <= 1:
             self.offer(value)
         else:
-            self.state(Fraction(value), loose=value <= 5 and before in _DETERMINERS)
+            self.state(Fraction(value), loose=value <= 5 and before in _DETERMINERS and "-" not in gap)
         if tail[:1] == ["percent"]:
             self.percent(Fraction(value))
-        if tail[:1] in (["dozen"], ["score"]):
-            self.offer(value * 12)
         return i
+
+
+def _small(word: str) -> Fraction | None:
+    """A number in digits, or one of the words zero to twelve and the tens."""
+    if word[:1].isdecimal():
+        return _fraction(word)
+    value = _UNITS.get(word, _TENS.get(word))
+    return Fraction(1) if word in {"a", "an"} else None if value is None else Fraction(value)
 
 
 def _int(digits: str) -> int:
@@ -352,18 +413,25 @@ def _two(parts: Iterable[str]) -> tuple[int, int]:
     return (values[0], values[1]) if len(values) == 2 else (0, 0)
 
 
-def check_numbers(original: NumberFacts, candidate: NumberFacts) -> list[Finding]:
-    """Findings number_missing, number_added and number_sign_changed, all fatal."""
-    findings = [
-        fatal("number_missing", f"the number {show(n)} of the original is missing")
-        for n in sorted(original.stated - candidate.offered)
-        if not _implied(n, candidate)
-    ]
-    findings += [
-        fatal("number_added", f"the number {show(n)} is not in the original")
-        for n in sorted(candidate.stated - original.offered)
-        if not _implied(n, original)
-    ]
+def check_numbers(original: NumberFacts, candidate: NumberFacts, *, verbatim: bool = False) -> list[Finding]:
+    """Findings number_missing, number_added and number_sign_changed.
+
+    All are fatal but one: an added number that is a sum, difference or product of two numbers of the original while
+    none of these is missing ("at 8:00 ... at 10:00" told as "two hours later") is a warning. In a candidate that
+    repeats the original nearly word for word (`verbatim`) the numbers must also occur as often as there.
+    """
+    missing = sorted(n for n in original.stated - candidate.offered if not _in_times(n, candidate))
+    added = sorted(n for n in candidate.stated - original.offered if not _in_times(n, original))
+    findings = [fatal("number_missing", f"the number {show(n)} of the original is missing") for n in missing]
+    for n in added:
+        severity = warning if not missing and _derived(n, original) else fatal
+        findings.append(severity("number_added", f"the number {show(n)} is not in the original"))
+    if verbatim and not findings:
+        fewer, more = sorted(original.counts - candidate.counts), sorted(candidate.counts - original.counts)
+        if fewer and more:
+            findings.append(
+                fatal("number_missing", f"a number {show(fewer[0])} of the original became {show(more[0])}")
+            )
     lost, gained = original.ordinals - candidate.ordinals, candidate.ordinals - original.ordinals
     lost -= {int(n) for n in candidate.stated if n.denominator == 1}
     gained -= {int(n) for n in original.stated if n.denominator == 1}
@@ -374,15 +442,20 @@ def check_numbers(original: NumberFacts, candidate: NumberFacts) -> list[Finding
     for n in sorted(original.negative ^ candidate.negative):
         here, there = (original, candidate) if n in original.negative else (candidate, original)
         if n in there.stated and not there.has_sign_words and here.counts[n] <= there.counts[n]:
-            findings.append(
-                fatal("number_sign_changed", f"the sign of the number {show(n)} is not the original's")
-            )
+            findings.append(fatal("number_sign_changed", f"the sign of the number {show(n)} is not the original's"))
     return findings
 
 
-def _implied(number: Fraction, facts: NumberFacts) -> bool:
-    """'5 dozen' is 60, 'half an hour' 30 minutes, '40%' leaves 60%: a product the text nearly states."""
-    return False
+def _in_times(number: Fraction, facts: NumberFacts) -> bool:
+    """'3 times fewer' is a third: a unit fraction may be told by its denominator and the other way round."""
+    return facts.speaks_of_times and number != 0 and 1 / number in facts.stated
+
+
+def _derived(number: Fraction, facts: NumberFacts) -> bool:
+    known = sorted(facts.stated)[:_DERIVABLE]
+    return any(
+        number in {a + b, a - b, a * b} for i, a in enumerate(known) for b in known[: i + 1]
+    )
 
 
 def show(number: Fraction) -> str:

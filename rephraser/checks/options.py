@@ -26,7 +26,8 @@ def options(text: str) -> dict[str, str]:
             run = [mark] if mark[2] == "A" else []
         if len(run) > len(best):
             best = list(run)
-    if len(best) < 2:
+    if len(best) < 2 or (len(best) < 3 and text[best[0][0]] not in "\\("):
+        # Two of 'A.' may end sentences about a point A; three in a row are options.
         return {}
     ends = [start for start, _, _ in best[1:]]
     last = text.find("\n\n", best[-1][1])
