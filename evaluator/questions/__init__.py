@@ -2,6 +2,7 @@
 
 from evaluator.questions.columns import Columns, RowLimits
 from evaluator.questions.importing import ImportReport, import_questions, store_import
+from evaluator.questions.mixing import MixReport, mix_sets
 from evaluator.questions.reading import ReadRows, read_source
 from evaluator.questions.store import (
     Member,
@@ -18,6 +19,7 @@ __all__ = [
     "Columns",
     "ImportReport",
     "Member",
+    "MixReport",
     "Question",
     "ReadRows",
     "RowLimits",
@@ -28,6 +30,7 @@ __all__ = [
     "load_members",
     "load_question_set",
     "make_question",
+    "mix_sets",
     "question_id",
     "read_source",
     "store_import",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from evaluator.errors import InputError, PrerequisiteError
@@ -22,18 +23,19 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
     """Load a split (default `train`) of the named configurations, one after the other.
 
     The Hub's commit is looked up first and the data loaded at it, so that what is recorded is what was
-    read. Without a network a data set that `datasets` keeps in its cache can still be read; its commit is
-    then recorded only where the revision names it.
+    read. Without a network a data set that `datasets` keeps in its cache is still read; its commit is then
+    not known and recorded as null.
 
     Raises:
-        PrerequisiteError: the Hub cannot be reached.
-        InputError: no such data set, revision, configuration or split, or one that needs access.
+        PrerequisiteError: the Hub cannot be reached, or gives no access.
+        InputError: no such data set, revision, configuration or split.
     """
     name = source.removeprefix(PREFIX)
     split = split or "train"
-    commit = _commit(name, revision)
+    commit, outage = _commit(name, revision)
     wanted: list[str | None] = [*configs] or [None]
-    parts = [_load(name, config, split, commit or revision) for config in wanted]
+    with _offline() if outage else nullcontext():
+        parts = [_load(name, config, split, commit or revision, outage) for config in wanted]
     return Source(
         name=f"{name}[{split}]",
         stem=name.split("/")[-1],
@@ -45,24 +47,24 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
             "split": split,
             "revision": revision,
             "commit": commit,
-            "fingerprints": [str(part._fingerprint) for part in parts],
         },
     )
 
 
-def _commit(name: str, revision: str | None) -> str | None:
+def _commit(name: str, revision: str | None) -> tuple[str | None, str]:
+    """Return the commit that a revision means now; or None, and why the Hub could not be asked."""
     import huggingface_hub
     from huggingface_hub import errors
 
     try:
         found = huggingface_hub.HfApi().dataset_info(name, revision=revision, timeout=20).sha
-        return None if found is None else str(found)
+        return found, ""
     except errors.RevisionNotFoundError as error:
         raise InputError(f'{name}: the Hub has no revision "{revision}" of this data set.') from error
     except errors.GatedRepoError as error:
-        raise InputError(
-            f"{name}: access to this data set must be asked for at its page on the Hub, then log in with "
-            "`hf auth login` or set HF_TOKEN."
+        raise PrerequisiteError(
+            f"{name}: ask for access at the data set's page on the Hub, then log in with `hf auth login` or "
+            "set HF_TOKEN."
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise InputError(
@@ -71,27 +73,41 @@ def _commit(name: str, revision: str | None) -> str | None:
         ) from error
     except errors.HFValidationError as error:
         raise InputError(f"{name}: is neither a file nor a data set id of the Hub.") from error
-    except Exception:
-        # No network, or an outage. The cache may still have the data set; `_load` says so if not.
-        return None
+    except Exception as error:
+        # No network, or an outage: the cache may still have the data set.
+        return None, f"{type(error).__name__}: {_first_line(error)}"
 
 
-def _load(name: str, config: str | None, split: str, revision: str | None) -> Any:
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Let `datasets` look into its cache only: without a network it would try for half a minute first."""
+    import datasets
+    from huggingface_hub import constants
+
+    before = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
+    datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
+
+
+def _load(name: str, config: str | None, split: str, revision: str | None, outage: str) -> Any:
     import datasets
 
     try:
         return datasets.load_dataset(name, config, split=split, revision=revision)
-    except (ConnectionError, datasets.exceptions.DatasetNotFoundError, TimeoutError) as error:
-        raise PrerequisiteError(
-            f"{name}: no such file here, and the Hub could not be asked for it "
-            f"({_first_line(error)}). Check the network (or HF_ENDPOINT), or give a local file."
-        ) from error
-    except ValueError as error:
-        # Names of configurations and splits: the message of `datasets` lists those there are.
-        raise InputError(f"{name}: {_first_line(error)} (--config, --split)") from error
     except Exception as error:
+        if outage:
+            raise PrerequisiteError(
+                f"{name}: there is no such file, and the Hub cannot be reached ({outage}), nor is the data "
+                "set in the cache. Check the network and HF_ENDPOINT, or give a local file."
+            ) from error
+        if isinstance(error, ValueError):
+            # Names of configurations and splits: the message of `datasets` lists those there are.
+            raise InputError(f"{name}: {_first_line(error)} (see --config and --split)") from error
         raise PrerequisiteError(
-            f"{name}: the Hub's data set could not be loaded ({type(error).__name__}: {_first_line(error)})."
+            f"{name}: the Hub's data set cannot be loaded ({type(error).__name__}: {_first_line(error)})."
         ) from error
 
 

@@ -18,6 +18,8 @@ from evaluator.questions.store import (
     Member,
     StoreCounts,
     StoredSet,
+    check_set_name,
+    default_set_name,
     find_set,
     load_members,
     members_hash,
@@ -94,9 +96,8 @@ def store_import(
     Raises:
         InputError: a set of that name has other questions.
     """
-    name = name or rows.stem
-    if not name.strip() or name != name.strip() or any(char in name for char in "@\n\t"):
-        raise InputError(f'"{name}" cannot name a question set; use letters, digits, "-", "_" or ".".')
+    name = default_set_name(rows.stem) if name is None else name
+    check_set_name(name)
     content = members_hash((member.position, member.question.id) for member in rows.members)
     with db.read() as session:
         stored = _same_or_none(session, name, content)

@@ -1,5 +1,6 @@
 """Questions and named sets in the database: store, load, describe."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from evaluator.questions.tables import QuestionRow, QuestionSetMemberRow, Questi
 from evaluator.questions.types import Question
 
 T = TypeVar("T")
+_NAME = re.compile(r"\w[\w.-]{0,99}")
 CHUNK = 500  # below the number of parameters that any SQLite allows in one statement
 
 
@@ -92,6 +94,24 @@ def store_questions(session: Session, questions: Iterable[Question]) -> StoreCou
             for question in chunk
         )
     return StoreCounts(new, other_labels)
+
+
+def check_set_name(name: str) -> None:
+    """Refuse names that would be hard to type or to tell apart.
+
+    Raises:
+        InputError: the name is not made of letters, digits, "-", "_" and ".".
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f'"{name}" cannot name a question set: give one of letters, digits, "-", "_" and ".", '
+            "which begins with a letter or digit."
+        )
+
+
+def default_set_name(stem: str) -> str:
+    """Return the file's name as the name of a set: what may not stand in one becomes "-"."""
+    return re.sub(r"[^\w.-]+", "-", stem).strip("-._")[:100]
 
 
 def store_set(session: Session, name: str, members: Sequence[Member], spec: dict[str, Any]) -> StoreCounts:

@@ -1,20 +1,13 @@
 """`tagrpo questions`: import, list, show, mix."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ui.cli import output
+from ui.cli import output, question_reports
 from ui.cli.output import DbOption, JsonOption
 
-if TYPE_CHECKING:
-    from evaluator.questions import ImportReport, Member, Question
-
 app = typer.Typer(no_args_is_help=True, help="Import, look at and mix questions.")
-
-PAIRS_SHOWN = 10
-TEXT_SHOWN = 90
-ID_SHOWN = 12  # long enough for `show`
 
 
 def _column(what: str, names: str) -> Any:
@@ -100,101 +93,11 @@ def import_(
                 progress=lambda what, done, total: shown.update(done, total, what),
             )
     if as_json:
-        output.print_json(_report_json(report))
+        output.print_json(question_reports.report_json(report))
     else:
-        _print_report(report)
+        question_reports.print_report(report)
     if report.needs_attention:
-        raise output.needs_attention(_attention(report))
-
-
-def _print_report(report: "ImportReport") -> None:
-    what = "imported as" if report.created else "nothing new: it is already the set"
-    output.say(f'{report.source}: {what} "{report.name}"')
-    mapped = ", ".join(f"{part} from {name}" for part, name in report.columns.as_dict().items())
-    output.say(f"columns: {mapped}")
-    counts = [f"{report.rows:,} rows read", f"{report.usable:,} usable", f"{len(report.held):,} held back"]
-    if report.duplicates:
-        counts.append(f"{len(report.duplicates):,} repeated")
-    if report.bad_rows:
-        counts.append(f"{len(report.bad_rows):,} left out")
-    output.say(", ".join(counts))
-    if report.created:
-        known = report.usable + len(report.held) - report.counts.new
-        old = f", {known:,} were there already" if known else ""
-        output.say(f"{report.counts.new:,} questions new in the database{old}")
-    if report.counts.other_labels:
-        output.say(
-            f"{report.counts.other_labels:,} of these have another level or subject there; "
-            "those of the first import stay"
-        )
-    for member in report.held:
-        output.say(f"  held back: row {member.position}  {member.question.id}  {member.held}")
-    for line in report.bad_rows:
-        output.say(f"  left out: {line}")
-    likeness = report.likeness
-    _print_pairs("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates])
-    _print_pairs(
-        "same question, different answers", [f"rows {p.earlier} and {p.row}" for p in likeness.conflicts]
-    )
-    _print_pairs(
-        "near-duplicates with the same answer (kept)",
-        [f"rows {p.earlier} and {p.row} ({p.ratio:.1f}%)" for p in likeness.near_duplicates],
-    )
-    if likeness.look_alikes:
-        output.say(
-            f"{len(likeness.look_alikes):,} rows read like an earlier one but differ in numbers or answer "
-            "(kept; --json lists them)"
-        )
-    if report.several_boxes:
-        rows = ", ".join(str(row) for row in report.several_boxes[:PAIRS_SHOWN])
-        more = ", ..." if len(report.several_boxes) > PAIRS_SHOWN else ""
-        output.say(
-            f"{len(report.several_boxes):,} solutions end in several boxes, of which the last was taken: "
-            f"rows {rows}{more}"
-        )
-
-
-def _print_pairs(title: str, lines: list[str]) -> None:
-    if lines:
-        more = f"; and {len(lines) - PAIRS_SHOWN:,} more (--json)" if len(lines) > PAIRS_SHOWN else ""
-        output.say(f"{len(lines):,} {title}: {'; '.join(lines[:PAIRS_SHOWN])}{more}")
-
-
-def _attention(report: "ImportReport") -> str:
-    parts = []
-    if report.held:
-        parts.append(f"{len(report.held):,} held back (`tagrpo questions list {report.name} --held`)")
-    if report.likeness.conflicts:
-        parts.append(f"{len(report.likeness.conflicts):,} contradict an earlier row")
-    if report.bad_rows:
-        parts.append(f"{len(report.bad_rows):,} rows left out")
-    return "; ".join(parts)
-
-
-def _report_json(report: "ImportReport") -> dict[str, Any]:
-    pairs = {
-        kind: [{"row": pair.row, "earlier": pair.earlier, "ratio": pair.ratio} for pair in found]
-        for kind, found in (
-            ("conflicts", report.likeness.conflicts),
-            ("near_duplicates", report.likeness.near_duplicates),
-            ("look_alikes", report.likeness.look_alikes),
-        )
-    }
-    return {
-        "set": report.name,
-        "source": report.source,
-        "created": report.created,
-        "rows": report.rows,
-        "usable": report.usable,
-        "held": [_member_json(member) for member in report.held],
-        "new_questions": report.counts.new,
-        "other_labels": report.counts.other_labels,
-        "duplicates": [{"row": row, "earlier": earlier} for row, earlier in report.duplicates],
-        **pairs,
-        "bad_rows": list(report.bad_rows),
-        "several_boxes": list(report.several_boxes),
-        "spec": report.spec,
-    }
+        raise output.needs_attention(question_reports.attention(report))
 
 
 @app.command("list")
@@ -252,38 +155,10 @@ def list_(
         else:
             output.table(list(rows[0]), [list(row.values()) for row in rows])
     elif as_json:
-        members = [_member_json(member) for member in page.members]
+        members = [question_reports.member_json(member) for member in page.members]
         output.print_json({"set": name, "total": page.total, "questions": members, "after": page.after})
     else:
-        _print_page(name, page.members, page.total, page.after)
-
-
-def _print_page(name: str, members: "tuple[Member, ...]", total: int, after: int | None) -> None:
-    if not members:
-        output.say(f"no question of {name} matches" if not total else f"no more questions of {name}")
-        return
-    with_reason = any(member.held for member in members)
-    columns = ["row", "id", "level", "subject", "question", "answer", *(["held back"] if with_reason else [])]
-    rows = [
-        [
-            str(member.position),
-            member.question.id[:ID_SHOWN],
-            member.question.level,
-            member.question.subject,
-            _short(member.question.text, TEXT_SHOWN),
-            _short(member.question.answer, 30),
-            *([member.held] if with_reason else []),
-        ]
-        for member in members
-    ]
-    output.table(columns, rows)
-    if after is not None:
-        output.say(f"{total:,} in all; go on with --after {after}")
-
-
-def _short(text: str, length: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= length else line[: length - 3] + "..."
+        question_reports.print_page(name, page.members, page.total, page.after)
 
 
 @app.command()
@@ -304,7 +179,7 @@ def show(
         places = browsing.places(session, question.id)
     if as_json:
         sets = [{"set": place.set_name, "row": place.position, "held": place.held} for place in places]
-        output.print_json({**_question_json(question), "sets": sets})
+        output.print_json({**question_reports.question_json(question), "sets": sets})
         return
     output.say(question.id)
     output.say(f"level: {question.level or '-'}   subject: {question.subject or '-'}")
@@ -316,15 +191,69 @@ def show(
     output.say(question.text)
 
 
-def _question_json(question: "Question") -> dict[str, Any]:
-    return {
-        "id": question.id,
-        "question": question.text,
-        "answer": question.answer,
-        "level": question.level,
-        "subject": question.subject,
-    }
+@app.command()
+def mix(
+    name: Annotated[str, typer.Argument(help="Name of the new set.", show_default=False)],
+    base: Annotated[str, typer.Option(help="The set that is taken whole.", show_default=False)],
+    extra: Annotated[str, typer.Option(help="The set that chunks are drawn from.", show_default=False)],
+    seed: Annotated[int, typer.Option(help="Seed of the draw; the same gives the same.")] = 0,
+    times: Annotated[
+        float | None, typer.Option(help="Size of the mix in times of the base.", show_default=False)
+    ] = None,
+    chunks: Annotated[
+        int | None, typer.Option(min=0, help="Or the number of chunks.", show_default=False)
+    ] = None,
+    chunk: Annotated[
+        int | None,
+        typer.Option(min=1, help="Questions in a chunk; else half of the base.", show_default=False),
+    ] = None,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Mix a set with seeded chunks of another, without overlaps.
 
+    The mix has the usable questions of the base, then the chunks. Of the extra set, questions that the base
+    or an earlier chunk has in the same or nearly the same words are passed over. With the same seed a larger
+    mix contains the smaller ones.
 
-def _member_json(member: "Member") -> dict[str, Any]:
-    return {"row": member.position, **_question_json(member.question), "held": member.held}
+    Example: [bold]tagrpo questions mix math-x1.5 --base math --extra openr1 --times 1.5 --seed 7[/bold]
+    """
+    from evaluator.database import Database, locate_database
+    from evaluator.questions import mix_sets
+
+    with (
+        output.progress("mix", quiet=as_json) as shown,
+        Database.open(locate_database(db), create=False) as database,
+    ):
+        report = mix_sets(
+            database,
+            name,
+            base=base,
+            extra=extra,
+            seed=seed,
+            chunk=chunk,
+            chunks=chunks,
+            times=times,
+            progress=lambda what, done, total: shown.update(done, total, what),
+        )
+    if as_json:
+        output.print_json(
+            {
+                "set": report.name,
+                "created": report.created,
+                "questions": report.base + report.extra,
+                "times": report.times,
+                "spec": report.spec,
+            }
+        )
+        return
+    output.say(f'{"made" if report.created else "nothing new: it is already the set"} "{report.name}"')
+    output.say(
+        f"{report.base + report.extra:,} questions ({report.times:.4g}x): {report.base:,} of {base}, "
+        f"{report.chunks} chunks of {report.chunk:,} of {extra}"
+    )
+    if report.overlaps.same_text or report.overlaps.near:
+        output.say(
+            f"passed over in {extra}: {report.overlaps.same_text:,} the same, "
+            f"{report.overlaps.near:,} nearly the same"
+        )
