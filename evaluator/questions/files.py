@@ -3,10 +3,10 @@
 import csv
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from evaluator.errors import InputError
 
@@ -43,14 +43,27 @@ class BadRow:
     problem: str
 
 
+Rows: TypeAlias = Iterator[RawRow | BadRow]
+
+
 @dataclass(frozen=True)
 class Source:
-    """An opened source: what it is called, its rows (to be read once), and how to recognise it again."""
+    """An opened source: its name for messages, the default name of the set, and where it is from.
 
-    name: str  # for messages
-    stem: str  # default name of the set
-    rows: Iterator[RawRow | BadRow]
+    `columns` are the columns where the format names them ahead of the rows, else None. `read` yields the
+    rows; given names, it may leave out the other columns (some data sets carry far more text than needed).
+    """
+
+    name: str
+    stem: str
+    columns: tuple[str, ...] | None
+    read: Callable[[Sequence[str] | None], Rows]
     origin: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> Rows:
+        """All rows with all their columns."""
+        return self.read(None)
 
 
 def open_file(path: Path) -> Source:
@@ -78,8 +91,12 @@ def open_file(path: Path) -> Source:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     if size == 0:
         raise InputError(f"{path}: the file is empty.")
-    rows = {"jsonl": _read_json, "csv": _read_csv, "parquet": _read_parquet}[kind](path)
-    return Source(path.name, path.stem, rows, {"source": str(path), "format": kind, "sha256": digest})
+    origin = {"source": str(path), "format": kind, "sha256": digest}
+    if kind == "parquet":
+        names, read = _open_parquet(path)
+        return Source(path.name, path.stem, names, read, origin)
+    read_text = _read_csv if kind == "csv" else _read_json
+    return Source(path.name, path.stem, None, lambda wanted: read_text(path), origin)
 
 
 def _suffixes() -> str:
@@ -115,7 +132,7 @@ def _load_json(text: str) -> Any:
     return json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_reject_constant)
 
 
-def _read_json(path: Path) -> Iterator[RawRow | BadRow]:
+def _read_json(path: Path) -> Rows:
     row = 0
     for number, raw in _lines(path):
         if not raw.strip():
@@ -143,7 +160,7 @@ def _parse_json_line(raw: bytes, row: int, place: str) -> RawRow | BadRow:
     return RawRow(row, place, value)
 
 
-def _read_json_array(path: Path) -> Iterator[RawRow | BadRow]:
+def _read_json_array(path: Path) -> Rows:
     try:
         values = _load_json(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -160,7 +177,7 @@ def _read_json_array(path: Path) -> Iterator[RawRow | BadRow]:
             yield BadRow(row, place, "not a JSON object")
 
 
-def _read_csv(path: Path) -> Iterator[RawRow | BadRow]:
+def _read_csv(path: Path) -> Rows:
     broken: dict[int, str] = {}
 
     def decoded() -> Iterator[str]:
@@ -205,16 +222,37 @@ def _read_csv(path: Path) -> Iterator[RawRow | BadRow]:
         row += 1
 
 
-def _read_parquet(path: Path) -> Iterator[RawRow | BadRow]:
+def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] | None], Rows]]:
     import pyarrow
     from pyarrow import parquet
 
+    def damaged(error: Exception) -> InputError:
+        return InputError(f"{path}: not a readable parquet file ({error}); it may be cut off.")
+
+    def read(wanted: Sequence[str] | None) -> Rows:
+        start = 0
+        try:
+            for batch in file.iter_batches(batch_size=2000, columns=wanted):
+                yield from _batch_rows(batch, start, path.name)
+                start += batch.num_rows
+        except (pyarrow.ArrowException, OSError) as error:
+            raise damaged(error) from error
+
     try:
         file = parquet.ParquetFile(path)
-        row = 0
-        for batch in file.iter_batches(batch_size=2000):
-            for values in batch.to_pylist():
-                yield RawRow(row, f"{path.name}: row {row}", values)
-                row += 1
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{path}: not a readable parquet file ({error}); it may be cut off.") from error
+        raise damaged(error) from error
+    return tuple(file.schema_arrow.names), read
+
+
+def _batch_rows(batch: Any, start: int, name: str) -> Rows:
+    try:
+        values = batch.to_pylist()
+    except UnicodeDecodeError:
+        values = [None] * batch.num_rows
+    for index, row in enumerate(values):
+        place = f"{name}: row {start + index}"
+        try:
+            yield RawRow(start + index, place, batch.slice(index, 1).to_pylist()[0] if row is None else row)
+        except UnicodeDecodeError as error:
+            yield BadRow(start + index, place, f"not UTF-8 ({error.reason})")

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from evaluator.errors import InputError, PrerequisiteError
-from evaluator.questions.files import KINDS, BadRow, RawRow, Source
+from evaluator.questions.files import KINDS, RawRow, Rows, Source
 
 PREFIX = "hf:"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -23,8 +25,8 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
     """Load a split (default `train`) of the named configurations, one after the other.
 
     The Hub's commit is looked up first and the data loaded at it, so that what is recorded is what was
-    read. Without a network a data set that `datasets` keeps in its cache is still read; its commit is then
-    not known and recorded as null.
+    read. Without a network a data set that `datasets` keeps in its cache is still read, and the commit is
+    that of the cache (null where it does not tell).
 
     Raises:
         PrerequisiteError: the Hub cannot be reached, or gives no access.
@@ -36,10 +38,18 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
     wanted: list[str | None] = [*configs] or [None]
     with _offline() if outage else nullcontext():
         parts = [_load(name, config, split, commit or revision, outage) for config in wanted]
+    if outage:
+        commit = _cached_commit(parts)
+        if revision is not None and (commit is None or not commit.startswith(revision)):
+            raise PrerequisiteError(
+                f"{name}: the Hub cannot be reached ({outage}), and what the cache has (commit "
+                f'{commit or "unknown"}) may not be the revision "{revision}".'
+            )
     return Source(
         name=f"{name}[{split}]",
         stem=name.split("/")[-1],
-        rows=_rows(f"{name}[{split}]", parts),
+        columns=tuple(dict.fromkeys(column for part in parts for column in part.column_names)),
+        read=lambda wanted: _rows(f"{name}[{split}]", parts, wanted),
         origin={
             "source": name,
             "format": "hub",
@@ -115,9 +125,17 @@ def _first_line(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _rows(name: str, parts: Sequence[Any]) -> Iterator[RawRow | BadRow]:
+def _cached_commit(parts: Sequence[Any]) -> str | None:
+    """The commit in the paths of the cache, where all parts agree on one."""
+    files = [Path(file["filename"]) for part in parts for file in part.cache_files]
+    commits = {step for file in files for step in file.parts if _COMMIT.fullmatch(step)}
+    return commits.pop() if len(commits) == 1 else None
+
+
+def _rows(name: str, parts: Sequence[Any], wanted: Sequence[str] | None) -> Rows:
     number = 0
     for part in parts:
-        for values in part:
+        present = [column for column in part.column_names if wanted is None or column in wanted]
+        for values in part.select_columns(present):
             yield RawRow(number, f"{name}: row {number}", values)
             number += 1

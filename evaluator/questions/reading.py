@@ -1,8 +1,8 @@
 """Reads a whole source into members of a set: columns found, rows checked, exact duplicates folded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from evaluator.questions.store import Member
 
 BAD_ROWS_SHOWN = 5
 BAD_ROWS_BEFORE_GIVING_UP = 100
+ROWS_LOOKED_AT = 100  # for the names of columns, where each row names its own
 
 
 @dataclass(frozen=True)
@@ -53,19 +54,28 @@ def read_source(
         PrerequisiteError: the Hub cannot be reached.
     """
     opened = open_source(source, configs, split, revision)
-    rows = iter(opened.rows)
-    bad: list[BadRow] = []
-    first = _first_good(rows, bad)
-    if first is None:
-        _refuse(bad, opened.name)
+    if opened.columns is not None:
+        columns = resolve(columns, opened.columns, opened.name)
+        tops = {name if name in opened.columns else name.split(".")[0] for name in columns.as_dict().values()}
+        rows = opened.read([column for column in opened.columns if column in tops])
+        head = list(islice(rows, ROWS_LOOKED_AT))
+    else:
+        rows = opened.read(None)
+        head = list(islice(rows, ROWS_LOOKED_AT))
+        named = dict.fromkeys(name for row in head if isinstance(row, RawRow) for name in row.values)
+        if not named:
+            _refuse([row for row in head if isinstance(row, BadRow)], opened.name)
+        if head:
+            columns = resolve(columns, tuple(named), opened.name)
+    if not head:
         raise InputError(f"{opened.name}: there are no rows in it.")
-    columns = resolve(columns, first.values.keys(), opened.name)
+    bad: list[BadRow] = []
     members: list[Member] = []
     rows_by_id: dict[str, int] = {}
     duplicates: list[tuple[int, int]] = []
     several: list[int] = []
-    read = len(bad)
-    for row in chain([first], rows):
+    read = 0
+    for row in chain(head, rows):
         if limit is not None and row.number >= limit:
             break
         read += 1
@@ -104,22 +114,18 @@ def read_source(
 
 
 def open_source(source: str, configs: Sequence[str], split: str | None, revision: str | None) -> Source:
+    """Open a file, or a data set of the Hub where no such file exists and the name reads like an id.
+
+    Raises:
+        InputError: there is neither, or it cannot be read.
+        PrerequisiteError: the Hub cannot be reached.
+    """
     path = Path(source)
     if not path.exists() and hub.is_id(source):
         return hub.open_dataset(source, configs=configs, split=split, revision=revision)
     if configs or split or revision:
         raise InputError(f"{source}: --config, --split and --revision are for data sets of the Hub only.")
     return open_file(path)
-
-
-def _first_good(rows: Iterator[RawRow | BadRow], bad: list[BadRow]) -> RawRow | None:
-    for row in rows:
-        if isinstance(row, RawRow):
-            return row
-        bad.append(row)
-        if len(bad) >= BAD_ROWS_BEFORE_GIVING_UP:
-            return None
-    return None
 
 
 def _refuse(bad: Sequence[BadRow], source: str) -> None:
