@@ -10,9 +10,9 @@ from rephraser.status import STATUSES, CandidateStatus
 
 PENDING = "pending"  # proposed, not yet judged by the run
 RATE_DEFINITION = (
-    "accepted / (accepted + rejected + undecided) over all proposals of the run, those of later rounds and those "
-    "that failed the structural checks included; unverified proposals are left out; 95% interval after Clopper "
-    "and Pearson, with proposals taken as independent"
+    "accepted / (accepted + rejected + undecided) over all proposals of the run, with those of later rounds "
+    "and those that failed the structural checks, without unverified ones; 95% interval after Clopper and "
+    "Pearson, with proposals taken as independent"
 )
 
 

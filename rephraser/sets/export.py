@@ -1,13 +1,14 @@
 """Exporting a version: JSON Lines, parquet, or a Hugging Face data set that can be pushed to the Hub."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evaluator.database import Database
-from evaluator.errors import DatabaseError
+from evaluator.errors import DatabaseError, InputError
 from rephraser.sets.canonical import set_hash
 from rephraser.sets.rows import MANIFEST_NAME, manifest, to_row
 from rephraser.sets.store import load_set
@@ -16,6 +17,7 @@ from rephraser.sets.types import NeighborSet, SetEntry, SetHeader
 
 SPLIT_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST_KEY = b"tagrpo"
+_LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,49}")
 DEFAULT_LICENSE = "other"
 _ROWS_PER_GROUP = 1000
 Report = Callable[[int, int], None]
@@ -49,10 +51,11 @@ def export_jsonl(
     """Write one JSON object a line and question, and the manifest to `TARGET.tagrpo.json` beside it.
 
     Raises:
-        InputError: the target exists, or the disk does not take it.
+        InputError: the target exists, a bad licence identifier, or the disk does not take it.
         NotFoundError: no such set.
         DatabaseError: the set's members do not give its hash.
     """
+    _check_license(license_name)
     sidecar = manifest_beside(target)
     check_file_target(sidecar, overwrite=overwrite)
     check_file_target(target, overwrite=overwrite)
@@ -81,10 +84,11 @@ def export_parquet(
     """Write one parquet file, one row a question, the manifest in its schema's metadata.
 
     Raises:
-        InputError: the target exists, or the disk does not take it.
+        InputError: the target exists, a bad licence identifier, or the disk does not take it.
         NotFoundError: no such set.
         DatabaseError: the set's members do not give its hash.
     """
+    _check_license(license_name)
     check_file_target(target, overwrite=overwrite)
     found = _load_unchanged(db, reference)
     described = _manifest_text(found.header, license_name)
@@ -127,6 +131,7 @@ def export_hf(
 
     if push is not None:
         check_push(push)
+    _check_license(license_name)
     check_folder_target(target, overwrite=overwrite, mark=MANIFEST_NAME)
     found = _load_unchanged(db, reference)
     described = _manifest_text(found.header, license_name)
@@ -147,6 +152,13 @@ def export_hf(
 def manifest_beside(target: Path) -> Path:
     """Return where the manifest of a JSON Lines export lies."""
     return target.with_name(f"{target.name}.{MANIFEST_NAME}")
+
+
+def _check_license(license_name: str) -> None:
+    if not _LICENSE.fullmatch(license_name):
+        raise InputError(
+            f"{license_name!r} is no licence identifier; name one as the Hub does: apache-2.0, cc-by-4.0, other."
+        )
 
 
 def _load_unchanged(db: Database, reference: str) -> NeighborSet:

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from evaluator.errors import TagrpoError
-from ui.cli import output, questions
+from ui.cli import output, questions, sets
 
 app = typer.Typer(
     name="tagrpo",
@@ -21,6 +21,7 @@ app = typer.Typer(
     ),
 )
 app.add_typer(questions.app, name="questions")
+app.add_typer(sets.app, name="sets")
 
 
 @app.callback()

@@ -1,0 +1,206 @@
+"""What `tagrpo sets` prints: headers with counts and accept rates, entries, differences."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ui.cli import output
+
+if TYPE_CHECKING:
+    from rephraser.sets import Neighbor, PublishedSet, SetDiff, SetEntry, SetHeader
+
+TEXT_SHOWN = 100
+HASH_SHOWN = 12
+
+
+def header_json(header: "SetHeader", *, with_spec: bool = False) -> dict[str, Any]:
+    """Return a header with its accept rates as one JSON object."""
+    from dataclasses import asdict
+
+    from rephraser.sets import accept_rates
+
+    result = {"set": header.ref, **asdict(header)}
+    if not with_spec:
+        del result["spec"]
+    rates = accept_rates(header.counts.get("proposals", []))
+    return {**result, "accept_rates": [asdict(rate) for rate in rates]}
+
+
+def announce(published: "PublishedSet", verb: str, *, as_json: bool) -> None:
+    """Print what publishing or importing came to."""
+    header = published.header
+    if as_json:
+        output.print_json({**header_json(header), "created": published.created, "same_as": published.same_as})
+        return
+    if published.created:
+        output.say(f"{verb} {header.ref}")
+    else:
+        output.say(f"nothing new: {header.ref} has this very content")
+    if published.same_as:
+        output.say(f"the content is that of {published.same_as}")
+    print_counts(header)
+
+
+def print_headers(headers: Sequence["SetHeader"]) -> None:
+    """Print versions as a table."""
+    columns = ("set", "questions", "neighbors", "accepted", "unverified", "tags", "hash", "published")
+    rows = [
+        (
+            header.ref,
+            header.counts["questions"],
+            header.counts["neighbors"],
+            header.counts["neighbors_by_verdict"]["accepted"],
+            header.counts["neighbors_by_verdict"]["unverified"],
+            ", ".join(header.tags) or "-",
+            header.content_hash[:HASH_SHOWN],
+            header.created_at,
+        )
+        for header in headers
+    ]
+    output.table(columns, rows)
+
+
+def print_counts(header: "SetHeader") -> None:
+    """Print hash, counts by verdict and by neighbors a question, and the accept rate of the run."""
+    from rephraser.sets import accept_rates
+    from rephraser.sets.card import percent
+
+    counts = header.counts
+    output.say(f"id            {header.id}")
+    output.say(f"content hash  {header.content_hash}")
+    sizes = ", ".join(f"{number:,} with {size}" for size, number in counts["questions_by_neighbors"].items())
+    output.say(f"questions     {counts['questions']:,}: {sizes} neighbors")
+    if counts.get("questions_left_out"):
+        output.say(f"              {counts['questions_left_out']:,} without neighbors were left out")
+    verdicts = counts["neighbors_by_verdict"]
+    shown = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
+    output.say(f"neighbors     {counts['neighbors']:,}: {shown or 'none'}; {counts['reviewed']:,} reviewed")
+    if verdicts["unverified"]:
+        output.say("              unverified: the answers of question and neighbor were not compared")
+    for rate in accept_rates(counts.get("proposals", [])):
+        left = f", {rate.unverified:,} unverified" if rate.unverified else ""
+        output.say(
+            f"accept rate   {rate.strategy}: {percent(rate)}; {rate.accepted:,} accepted of "
+            f"{rate.judged:,} judged{left}"
+        )
+
+
+def print_origin(header: "SetHeader") -> None:
+    """Print what a version was made of: parent, tags, run, models, selection."""
+    spec = header.spec
+    run = spec.get("run", {})
+    settings = run.get("spec", {})
+    facts = {
+        "published": header.created_at,
+        "parent": header.parent_id or "none",
+        "tags": ", ".join(header.tags) or "none",
+        "run": f"{run['name']} ({run['id']})" if run else "not recorded",
+        "model": settings.get("model"),
+        "strategies": ", ".join(
+            f"{item['name']} {item['version']} ({item['hash']})" for item in settings.get("strategies", ())
+        ),
+        "solvers": ", ".join(solver["model"] for solver in settings.get("solvers", ())) or "none",
+        "rule": settings.get("rule", {}).get("name"),
+        "selection": _selection(spec.get("publish", {})),
+    }
+    if "import" in spec:
+        origin = spec["import"]
+        edited = ", edited since its export" if origin.get("edited") else ""
+        facts["imported"] = f"{origin['file']}, {origin.get('name')}@{origin.get('version')}{edited}"
+    for name, value in facts.items():
+        if value:
+            output.say(f"{name:13} {value}")
+
+
+def print_entry(entry: "SetEntry") -> None:
+    """Print a question with its neighbors."""
+    output.say()
+    output.say(f"{entry.question.id}  answer: {entry.question.answer}")
+    output.say(entry.question.text)
+    for number, neighbor in enumerate(entry.neighbors, start=1):
+        output.say(f"  {number}. [{_judged(neighbor)}] {neighbor.strategy}, {neighbor.model}")
+        output.say(f"     {neighbor.text}")
+    if not entry.neighbors:
+        output.say("  no neighbors")
+
+
+def diff_json(found: "SetDiff") -> dict[str, Any]:
+    """Return a difference as one JSON object."""
+    from dataclasses import asdict
+
+    return {
+        "a": found.a.ref,
+        "b": found.b.ref,
+        "same": found.same,
+        "questions_added": list(found.questions_added),
+        "questions_removed": list(found.questions_removed),
+        "questions_relabelled": list(found.questions_relabelled),
+        "neighbors_added": [asdict(place) for place in found.added],
+        "neighbors_removed": [asdict(place) for place in found.removed],
+        "neighbors_changed": [
+            {**asdict(change), "fields": list(change.fields), "verdict_changed": change.verdict_changed}
+            for change in found.changed
+        ],
+        "reordered": list(found.reordered),
+    }
+
+
+def print_diff(found: "SetDiff", *, limit: int) -> None:
+    """Print a difference: the counts, then up to `limit` lines of each kind."""
+    output.say(f"{found.a.ref} -> {found.b.ref}")
+    if found.same:
+        output.say("the same content")
+        return
+    _print_some("questions added", [f"+ {key}" for key in found.questions_added], limit)
+    _print_some("questions removed", [f"- {key}" for key in found.questions_removed], limit)
+    _print_some("questions with another level or subject", list(found.questions_relabelled), limit)
+    _print_some("neighbors added", [f"+ {_line(p.question_id, p.neighbor)}" for p in found.added], limit)
+    _print_some("neighbors removed", [f"- {_line(p.question_id, p.neighbor)}" for p in found.removed], limit)
+    verdicts = [
+        f"{change.question_id}  {change.before.verdict} -> {_line('', change.after)}"
+        for change in found.verdicts_changed
+    ]
+    _print_some("verdicts changed", verdicts, limit)
+    others = [
+        f"{change.question_id}  {', '.join(change.fields)}  {_short(change.after.text)}"
+        for change in found.changed
+        if not change.verdict_changed
+    ]
+    _print_some("neighbors changed otherwise", others, limit)
+    _print_some("questions with neighbors in another order", list(found.reordered), limit)
+
+
+def _print_some(title: str, lines: list[str], limit: int) -> None:
+    if not lines:
+        return
+    output.say(f"{len(lines):,} {title}")
+    for line in lines[:limit]:
+        output.say(f"  {line}")
+    if len(lines) > limit:
+        output.say(f"  and {len(lines) - limit:,} more (--limit, or --json for all)")
+
+
+def _line(question_id: str, neighbor: "Neighbor") -> str:
+    return f"{question_id}  [{_judged(neighbor)}] {_short(neighbor.text)}".lstrip()
+
+
+def _judged(neighbor: "Neighbor") -> str:
+    posterior = "" if neighbor.posterior is None else f" {neighbor.posterior:.4g}"
+    return f"{neighbor.verdict}{posterior}{', reviewed' if neighbor.reviewed else ''}"
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= TEXT_SHOWN else f"{flat[:TEXT_SHOWN]}..."
+
+
+def _selection(publish: dict[str, Any]) -> str:
+    if not publish:
+        return ""
+    parts = [f"at most {publish['n']} a question" if publish.get("n") else "all that fit"]
+    parts.append(" and ".join(publish["include"]))
+    parts += [f"{key} {', '.join(publish[key])}" for key in ("strategies", "models") if publish.get(key)]
+    if publish.get("min_posterior") is not None:
+        parts.append(f"posterior at least {publish['min_posterior']}")
+    if publish.get("only_with_neighbors"):
+        parts.append("only questions with neighbors")
+    return ", ".join(parts)

@@ -1,0 +1,238 @@
+"""`tagrpo sets`: publish, list, show, diff, verify, tag (export and import stand in `set_exports`)."""
+
+from dataclasses import asdict
+from typing import Annotated, Literal
+
+import typer
+
+from ui.cli import output, set_exports, set_reports
+from ui.cli.output import DbOption, JsonOption
+
+app = typer.Typer(no_args_is_help=True, help="Publish, compare, verify and export immutable neighbor sets.")
+app.command("export")(set_exports.export)
+app.command("import")(set_exports.import_)
+
+Reference = Annotated[
+    str,
+    typer.Argument(help="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.", show_default=False),
+]
+
+
+@app.command()
+def publish(
+    name: Annotated[str, typer.Argument(help="Name of the set.", show_default=False)],
+    run: Annotated[str, typer.Option(help="Name or id of the run to publish from.", show_default=False)],
+    n: Annotated[
+        int | None,
+        typer.Option("--n", min=1, help="Most neighbors a question; else all that fit.", show_default=False),
+    ] = None,
+    include: Annotated[
+        list[Literal["unverified", "undecided", "rejected"]] | None,
+        typer.Option(
+            help="Take these besides accepted ones, behind them; may be repeated.", show_default=False
+        ),
+    ] = None,
+    strategy: Annotated[
+        list[str] | None, typer.Option(help="Only of this strategy; may be repeated.", show_default=False)
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Only of this model; may be repeated.", show_default=False)
+    ] = None,
+    min_posterior: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Only with this posterior or more, or reviewed.", show_default=False),
+    ] = None,
+    only_with_neighbors: Annotated[
+        bool, typer.Option("--only-with-neighbors", help="Leave out questions that have none.")
+    ] = False,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a run's neighbors as the next, immutable version of a set.
+
+    Of every question the first N accepted candidates are taken, in the order in which they were proposed; a
+    review counts more than a verdict. Questions without neighbors stay and train alone. Where the newest
+    version has the same content already, none is made.
+
+    Exit code 1: the run is not finished, so the set may lack neighbors.
+
+    Example: [bold]tagrpo sets publish math --run math-gpt4 --n 3[/bold]
+
+    Example: [bold]tagrpo sets publish math-rules --run rules --include unverified[/bold]
+    """
+    from evaluator.database import Database, locate_database
+    from evaluator.runs.store import find_run
+    from rephraser import sets
+
+    with Database.open(locate_database(db), create=False) as database:
+        published = sets.publish(
+            database,
+            name,
+            run=run,
+            n=n,
+            include=("accepted", *dict.fromkeys(include or ())),
+            strategies=strategy or (),
+            models=model or (),
+            min_posterior=min_posterior,
+            only_with_neighbors=only_with_neighbors,
+        )
+        with database.read() as session:
+            finished = find_run(session, run).finished_at is not None
+    set_reports.announce(published, "published", as_json=as_json)
+    if not finished:
+        raise output.needs_attention(
+            f"run {run} is not finished; when it is (`tagrpo neighbors resume {run}`), publish again."
+        )
+
+
+@app.command("list")
+def list_(
+    name: Annotated[str | None, typer.Argument(help="Only this set.", show_default=False)] = None,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the published versions with their counts and tags.
+
+    Example: [bold]tagrpo sets list[/bold]
+    """
+    from evaluator.database import Database, locate_database
+    from rephraser import sets
+
+    with Database.open(locate_database(db), create=False) as database, database.read() as session:
+        if name is not None:
+            sets.find_set(session, name)
+        headers = sets.list_sets(session, name)
+    if as_json:
+        output.print_json({"sets": [set_reports.header_json(header) for header in headers]})
+    elif not headers:
+        output.say("no neighbor sets yet; publish one with `tagrpo sets publish NAME --run RUN`")
+    else:
+        set_reports.print_headers(headers)
+
+
+@app.command()
+def show(
+    reference: Reference,
+    limit: Annotated[int, typer.Option(min=0, help="Show so many questions with their neighbors.")] = 0,
+    first: Annotated[int, typer.Option(min=0, help="Begin with this question, counted from 0.")] = 0,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a version: hash, counts, accept rate, where it comes from, and some of its questions.
+
+    Example: [bold]tagrpo sets show math@1 --limit 2[/bold]
+    """
+    from evaluator.database import Database, locate_database
+    from rephraser import sets
+
+    with Database.open(locate_database(db), create=False) as database, database.read() as session:
+        header = sets.find_set(session, reference)
+        entries = sets.load_entries(session, header.id, first=first, limit=limit) if limit else []
+    if as_json:
+        shown = {"entries": [asdict(entry) for entry in entries]} if limit else {}
+        output.print_json({**set_reports.header_json(header, with_spec=True), **shown})
+        return
+    output.say(header.ref)
+    set_reports.print_counts(header)
+    set_reports.print_origin(header)
+    for entry in entries:
+        set_reports.print_entry(entry)
+
+
+@app.command()
+def diff(
+    a: Reference,
+    b: Reference,
+    limit: Annotated[int, typer.Option(min=0, help="Lines of each kind.")] = 10,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what changed from version A to B: questions, neighbors, verdicts.
+
+    Example: [bold]tagrpo sets diff math@1 math@2[/bold]
+    """
+    from evaluator.database import Database, locate_database
+    from rephraser import sets
+
+    with Database.open(locate_database(db), create=False) as database, database.read() as session:
+        found = sets.diff(session, a, b)
+    if as_json:
+        output.print_json(set_reports.diff_json(found))
+    else:
+        set_reports.print_diff(found, limit=limit)
+
+
+@app.command()
+def verify(
+    references: Annotated[
+        list[str] | None, typer.Argument(help="Versions to verify; without any, all.", show_default=False)
+    ] = None,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Re-derive the hash of versions from their members and compare it with the published one.
+
+    Exit code 1: a version is not what was published.
+
+    Example: [bold]tagrpo sets verify math@1[/bold]
+    """
+    from evaluator.database import Database, locate_database
+    from rephraser import sets
+
+    with Database.open(locate_database(db), create=False) as database, database.read() as session:
+        names = references or [header.id for header in sets.list_sets(session)]
+        reports = [sets.verify(session, reference) for reference in names]
+    if as_json:
+        results = [
+            {
+                "set": report.header.ref,
+                "ok": report.ok,
+                "content_hash": report.header.content_hash,
+                "derived_hash": report.derived_hash,
+                "problems": list(report.problems),
+            }
+            for report in reports
+        ]
+        output.print_json({"ok": all(report.ok for report in reports), "sets": results})
+    else:
+        for report in reports:
+            output.say(
+                f"{report.header.ref}: {'as published' if report.ok else 'CHANGED'}, {report.derived_hash}"
+            )
+            for problem in report.problems:
+                output.say(f"  {problem}")
+        if not reports:
+            output.say("no neighbor sets to verify")
+    broken = [report.header.ref for report in reports if not report.ok]
+    if broken:
+        raise output.needs_attention(f"{', '.join(broken)}: not what was published; do not train on it.")
+
+
+@app.command()
+def tag(
+    reference: Reference,
+    tag_name: Annotated[str, typer.Argument(metavar="TAG", help="The tag.", show_default=False)],
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the tag from the set's name.")] = False,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Point a tag to a version, wherever it pointed before; then NAME@TAG means that version.
+
+    Example: [bold]tagrpo sets tag math@2 paper[/bold]
+    """
+    from evaluator.database import Database, locate_database
+    from rephraser import sets
+
+    with Database.open(locate_database(db), create=False) as database, database.write() as session:
+        if remove:
+            header = sets.find_set(session, reference)
+            sets.untag(session, header.name, tag_name)
+            header = sets.find_set(session, header.id)
+        else:
+            header = sets.tag(session, reference, tag_name)
+    if as_json:
+        output.print_json({"set": header.ref, "id": header.id, "tags": list(header.tags)})
+    elif remove:
+        output.say(f"{header.name}@{tag_name} is gone")
+    else:
+        output.say(f"{header.name}@{tag_name} is {header.ref}")
