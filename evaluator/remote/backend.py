@@ -1,0 +1,151 @@
+"""The only file that imports litellm: chat calls, prices and abilities of models, without its own retries."""
+
+import logging
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from evaluator.remote.prices import PER_MILLION, Price
+from evaluator.remote.types import ChatRequest, Endpoint
+
+# Read by litellm when it is imported: its price map comes from the package, not from the network.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+
+import litellm
+
+NO_KEY = "no-key-needed"  # servers of one's own ask for none, the OpenAI client insists on one
+LATER_S = 5.0  # litellm's own time-outs only stand behind ours
+
+litellm.suppress_debug_info = True
+litellm.num_retries = None
+litellm.callbacks = []
+litellm.success_callback = []
+litellm.failure_callback = []
+for _name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "httpx", "openai"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+
+class Backend:
+    """litellm for one endpoint. Fields a server refuses are remembered and left out afterwards."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Look up what litellm knows of the model.
+
+        Raises:
+            litellm.BadRequestError: litellm knows no provider for the spelling.
+        """
+        self.endpoint = endpoint
+        self.model, self.provider, _, _ = litellm.get_llm_provider(
+            model=endpoint.model, api_base=endpoint.api_base
+        )
+        self.supported = frozenset(
+            litellm.get_supported_openai_params(model=self.model, custom_llm_provider=self.provider) or ()
+        )
+        self.refused: set[str] = set()
+        own_server = endpoint.api_base is not None
+        # litellm's map does not know models of one's own server; those are tried until the server refuses.
+        self.structured = "response_format" in self.supported and (
+            own_server or litellm.supports_response_schema(model=endpoint.model)
+        )
+        self._fixed: dict[str, Any] = {
+            "model": endpoint.model,
+            "timeout": endpoint.timeout_s + LATER_S,
+            "max_retries": 0,
+            "num_retries": 0,
+            "drop_params": True,
+            "no-log": True,
+        }
+        if own_server:
+            self._fixed["api_base"] = endpoint.api_base
+            if self._missing:
+                self._fixed["api_key"] = NO_KEY
+
+    @property
+    def _missing(self) -> list[str]:
+        """The environment variables that litellm would need and does not find."""
+        found = litellm.validate_environment(model=self.endpoint.model)
+        return [str(name) for name in found.get("missing_keys", [])]
+
+    def key(self) -> str | None:
+        """Return the key that the environment holds for this provider, or None."""
+        return os.environ.get(f"{self.provider}_API_KEY".upper()) or None
+
+    def missing_key(self) -> str | None:
+        """Return what to set in the environment before this model can be asked, or None."""
+        if self.endpoint.api_base is not None or not self._missing:
+            return None
+        return f"{self.endpoint.model} needs a key: set {' and '.join(self._missing)} in the environment"
+
+    def sends(self, field: str) -> bool:
+        """Return whether a field of the request reaches the server."""
+        if field == "response_format" and not self.structured:
+            return False
+        return field in self.supported and field not in self.refused
+
+    def arguments(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the arguments of `litellm.acompletion`."""
+        arguments = dict(self._fixed)
+        arguments["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
+        arguments["max_tokens"] = request.max_tokens
+        optional = {
+            "n": request.n if request.n != 1 else None,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "seed": request.seed,
+            "response_format": response_format(request.response_schema),
+        }
+        for field, value in optional.items():
+            if value is not None and self.sends(field):
+                arguments[field] = value
+        return arguments
+
+    def forget_refused(self, request: ChatRequest, complaint: str) -> bool:
+        """Leave a field out from now on that the server complains about; return whether to try again.
+
+        Only fields whose absence changes no answer's meaning: the messages ask for structured output too, and
+        without seed the answers are drawn anew. Other settings are the user's to change.
+        """
+        words = {
+            "response_format": ("response_format", "json_schema", "structured output", "guided"),
+            "seed": ("seed",),
+        }
+        given = {"response_format": request.response_schema, "seed": request.seed}
+        found = [
+            field
+            for field, names in words.items()
+            if given[field] is not None and any(name in complaint.lower() for name in names)
+        ]
+        self.refused.update(found)
+        return bool(found)
+
+    async def complete(self, request: ChatRequest) -> Any:
+        """Ask once; return litellm's `ModelResponse` or let its exception through."""
+        return await litellm.acompletion(**self.arguments(request))
+
+
+def response_format(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return OpenAI's `response_format` for a JSON Schema."""
+    if schema is None:
+        return None
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)},
+    }
+
+
+@lru_cache(maxsize=1024)
+def known_price(model: str) -> Price | None:
+    """Return litellm's price of a model from its local map, or None.
+
+    A model of one's own server has no entry. Entries that stand at 0 for both are taken as not known: litellm
+    also writes 0 where it does not know (its issue 20412).
+    """
+    try:
+        info = litellm.get_model_info(model)
+    except Exception:  # litellm raises a bare Exception for models that it does not know
+        return None
+    prompt, completion = info.get("input_cost_per_token"), info.get("output_cost_per_token")
+    if prompt is None or completion is None or (prompt == 0 and completion == 0):
+        return None
+    return Price(prompt * PER_MILLION, completion * PER_MILLION)

@@ -1,0 +1,43 @@
+"""Blots out keys in texts that reach a log, the database or a person."""
+
+import os
+import re
+from collections.abc import Iterable
+
+BLOT = "[key removed]"
+
+_SECRET_NAME = re.compile(r"(_KEY|APIKEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
+_SHORTEST = 6  # shorter values, as in TOKEN=1, would blot out ordinary text
+_PATTERNS = (
+    re.compile(r"(?i)\b((?:bearer|basic)\s+)[\w.~+/=-]{4,}"),
+    re.compile(r"(?i)(api[-_ ]?key(?: provided)?['\"]?\s*[:=]\s*['\"]?)(?!bearer\b|basic\b)[\w*.~+/=-]{4,}"),
+    re.compile(r"()\b(?:sk|pk|rk|gsk|xai|hf|ghp)[-_][\w*-]{8,}"),
+    re.compile(r"()\bAIza[\w-]{20,}"),
+    re.compile(r"(://)[^/\s:@]+:[^/\s@]+(?=@)"),
+)
+
+
+def redact(text: str) -> str:
+    """Return `text` without keys.
+
+    Removed are the values of environment variables named like keys, what follows Bearer or "API key:", the
+    usual prefixes (`sk-...`, `hf_...`), and passwords in addresses.
+    """
+    text = redact_values(text, secret_values())
+    for pattern in _PATTERNS:
+        text = pattern.sub(rf"\1{BLOT}", text)
+    return text
+
+
+def secret_values() -> tuple[str, ...]:
+    """Return the values of the environment's variables that are named like keys."""
+    return tuple(
+        value for name, value in os.environ.items() if len(value) >= _SHORTEST and _SECRET_NAME.search(name)
+    )
+
+
+def redact_values(text: str, secrets: Iterable[str]) -> str:
+    """Return `text` without these values; everything else stays as it is."""
+    for secret in secrets:
+        text = text.replace(secret, BLOT)
+    return text
