@@ -14,7 +14,7 @@ _NEAREST = re.compile(
     r"(one|two|three|four|\d)[- ](?:decimal (?:places?|digits?)|digits? after|places? after)|"
     r"(\w+) significant (?:figures?|digits?)"
 )
-_NEAREST_NAMES = {"whole": "integer", "whole number": "integer", "unit": "integer", "one": "integer", "ones": "integer",
+_NEAREST_NAMES = {"10": "ten", "100": "hundred", "1000": "thousand", "whole": "integer", "whole number": "integer", "unit": "integer", "one": "integer", "ones": "integer",
                   "full": "integer"}  # fmt: skip
 _BASE = re.compile(r"\bbase[- ](\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z]\b)")
 _BASE_WORDS = {"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
@@ -84,7 +84,8 @@ def check_answer_format(original: Question, candidate: Question) -> list[Finding
     findings: list[Finding] = []
     for name in before:
         if name in after and before[name] != after[name]:
-            if name == "base" and not set(before[name].split(", ")) - set(after[name].split(", ")):
+            if name == "base" and set(before[name].split(", ")) ^ set(after[name].split(", ")) == {"10"}:
+                # Numbers are written in base 10 whether or not the text says so.
                 continue
             findings.append(
                 fatal("answer_format_changed", f"the {name} asked for is {after[name]}, not {before[name]}")

@@ -21,7 +21,7 @@ _DROPPED = {
     "\\limits", "\\nolimits", "\\nonumber", "\\notag", "~", "\\mathbf", "\\boldsymbol", "\\bold", "\\bf", "\\rm",
     "\\mathit", "\\mathsf", "\\vec", "\\overrightarrow", "\\mathbb", "\\mathcal", "\\mathop", "\\middle",
     "\\it", "\\/", "\\mathrm", "\\operatorname", "\\textbf", "\\bm", "\\mathstrut", "\\hfill", "\\noindent",
-    "\\scriptstyle", "\\centering", "\\hline", "\\lim\\limits", "\\allowbreak", "\\bigm", "\\!\\!",
+    "\\scriptstyle", "\\\n", "\\\t", "\\centering", "\\hline", "\\lim\\limits", "\\allowbreak", "\\bigm", "\\!\\!",
 }  # fmt: skip
 _RENAMED = {
     "\\dfrac": "\\frac", "\\tfrac": "\\frac", "\\cfrac": "\\frac", "\\dbinom": "\\binom", "\\tbinom": "\\binom",
@@ -46,7 +46,7 @@ _DEEPEST = 40
 
 def tokenize(formula: str) -> tuple[Token, ...]:
     """The normalised tokens of a formula written without its delimiters. Any text is accepted."""
-    cleaned = formula.replace("{,}", ",").replace(",\\!", ",").replace("\\!", "").replace("\\\n", " ")
+    cleaned = formula.replace("{,}", ",").replace(",\\!", ",").replace("\\!", "")
     raw = [t for t in (_rename(t) for t in _RAW.findall(cleaned)) if t]
     tokens = _Reader(raw).read()
     while (

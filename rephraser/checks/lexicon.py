@@ -79,11 +79,11 @@ CONCEPTS: tuple[Concept, ...] = (
     Concept("composite", r"composites?", "prime"),
     Concept("coprime", r"relatively prime|co-?prime|mutually prime", "prime"),
     Concept("consecutive", r"consecutive\w*|in a row|successive\w*"),
-    Concept("distinct", r"distinct|different|unequal|unique|no two|no repeated|not repeated|no repetition|without repetition|"
+    Concept("distinct", r"distinct|different|unequal|unique|no (?:two|2)|no repeated|not repeated|no repetition|without repetition|"
             r"no repeats|pairwise|differ\w*|separate|various", "distinct"),
     # Counting
     Concept("with replacement", r"with (?:replacement|repetition)|(?:puts?|placed?|put|returned) (?:it )?back|replaced|"
-            r"repetition is allowed|may (?:be )?repeat\w*|repetitions? allowed", "replacement", True),
+            r"repetition is allowed|repetitions? allowed", "replacement", True),
     Concept("without replacement", r"without (?:replacement|replacing|being replaced|repetition)|not (?:replaced|put back)|no replacement|"
             r"repetition is not allowed", "replacement", True),
     Concept("inclusive", r"inclusive|including|endpoints?|through|included", "inclusive"),

@@ -75,6 +75,7 @@ _MEASURED = re.compile(
 )
 _SINGULAR = {"feet": "foot", "inches": "inch", "centuries": "century", "metre": "meter", "kilometre": "kilometer",
              "centimetre": "centimeter", "cm": "centimeter"}  # fmt: skip
+_SQUARE_UNIT = re.compile(r"\b(?:square|cubic)\s+(?=unit|met|feet|foot|inch|cent|mile|yard|kilo|cm|km|ft|mm|m\b)", re.IGNORECASE)
 _OUT_OF = re.compile(r"\b(\d+|[a-z]+) (?:out of|in|of) (?:every |each )(\d+|[a-z]+)\b|\b(\d+|[a-z]+) out of (?:the )?(\d+|[a-z]+)\b")
 _DERIVABLE = 40
 _OFFERED_WORDS |= {w.replace("y", "ies"): (n,) for w, n in _TENS.items()} | {"tens": (10,), "fives": (5,), "twos": (2,),
@@ -245,12 +246,16 @@ class _Collector:
                 self.offer(above / below, 100 * above / below)
 
     def prose(self, text: str) -> None:
+        text = _SQUARE_UNIT.sub("", text)
         scan = list(_SCAN.finditer(text))
         words = [m.group("word").lower() if m.group("word") else "" for m in scan]
         i = 0
         while i < len(scan):
             if words[i]:
                 i = self._word(words, scan, i, text)
+            elif "".join(words[i + 1 : i + 2]) in _PARTS and scan[i].group("num") and "." not in scan[i].group():
+                self.ratio(_int(scan[i].group("num").replace(",", "")), _PARTS[words[i + 1]])
+                i += 2
             elif words[i + 1 : i + 2] == ["dozen"] and scan[i].group("num"):
                 self.dozens(_fraction(scan[i].group("num")))
                 i += 2

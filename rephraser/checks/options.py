@@ -8,10 +8,11 @@ from rephraser.checks.finding import Finding, fatal
 from rephraser.checks.latex import tokenize
 
 _LABEL = re.compile(
-    r"\\(?:textbf|mathbf|text|mathrm|mathsf)\s*\{\s*\(?([A-H])\s*[).:]?\s*\}\s*\)?|\(([A-H])\)|(?:^|(?<=\s))([A-H])[.):](?=\s)",
+    r"\\(?:textbf|mathbf|text|mathrm|mathsf)\s*\{\s*(?:\(\s*([A-H])\s*\)?|([A-H])\s*[).:])\s*\}\s*\)?|\(([A-H])\)|"
+    r"(?:^|(?<=\s))([A-H])[.):](?=\s)",
     re.MULTILINE,
 )
-_SEPARATORS = re.compile(r"\\q?quad|\$|~|\\ |\\[,;]|\s|\*\*|[,;.]+(?=\s|$)|\bor\b|\band\b")
+_SEPARATORS = re.compile(r"\\q?quad|\\[()\[\]]|\$|~|\\ |\\[,;]|\s|\*\*|[,;.]+(?=\s|$)|\bor\b|\band\b")
 
 
 def options(text: str) -> dict[str, str]:

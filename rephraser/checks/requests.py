@@ -24,14 +24,16 @@ _ASKING_WORD = re.compile(
     r"is to be (?:found|determined)|unknown)\b",
     re.IGNORECASE,
 )
+_ORDER = re.compile(r"\b(?:find|determine|compute|calculate|evaluate|simplify|solve|what)\b")
 _VERB = re.compile(
-    r"(?:^|[.!?;§]\s+|[.!?]\s*§?\s*)(?:please\s+|then\s+)?(?:find|determine|compute|calculate|evaluate|solve|simplify)\b",
+    r"(?:^|[.!?;§]\s+|[.!?]\s*§?\s*)(?:please\s+|then\s+)?(?:find|determine|compute|calculate|evaluate|solve|simplify)\b"
+    r"(?:[^.?!]|\.\d)*+(?!\?)",
     re.IGNORECASE,
 )
 
 
 def questions_asked(question: Question) -> int:
-    """How many things a text asks: its question marks and the sentences that begin with a verb of asking."""
+    """How many things a text asks: question marks and other sentences that begin with a verb of asking."""
     text = question.reading
     return text.count("?") + len(_VERB.findall(text))
 
@@ -39,7 +41,7 @@ def questions_asked(question: Question) -> int:
 def asks(question: Question) -> bool:
     """Whether the text asks anything at all."""
     text = question.reading
-    return "?" in text or bool(_REQUEST.search(text)) or "?" in question.raw[-5:]
+    return "?" in text or bool(_REQUEST.search(text) or _ORDER.search(text)) or "?" in question.raw[-5:]
 
 
 def check_requests(original: Question, candidate: Question) -> list[Finding]:

@@ -30,7 +30,7 @@ _PLAIN = str.maketrans(
 _DELIMITER = re.compile(
     r"\\\$|\$\$|\$|\\\(|\\\[|\\begin\{(?:align|equation|gather|eqnarray|multline|alignat)\*?\}", re.IGNORECASE
 )
-_PRICE = re.compile(r"\d[\d,]*(?:\.\d+)?(?![\d^_\\=+*<>{}()])")
+_PRICE = re.compile(r"\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?/-]|$)")
 _WORD_IN_MATH = re.compile(r"(?:^|(?<=[\s,.;?!]))[A-Za-z']{2,}(?=[\s,.;?!]|$)")
 _TEXT_COMMAND = re.compile(r"\\(?:text|mbox|textbf|textit|textrm|mathrm|operatorname|hbox)\s*\{[^{}]*\}")
 _TEXT_CONTENT = re.compile(r"\\(?:text|mbox|textrm|textit|hbox)\s*\{([^{}]*)\}")
