@@ -1,10 +1,16 @@
-"""Shared by all tests: where the real data lies, and that a skip fails the full run."""
+"""Shared by all tests: where the real data lies, and that a skip fails the full run.
+
+The helpers in tests/support are importable by name (`from openai_server import OpenAIServer`). They are no
+package: some distributions install a top-level `tests`, which would hide ours.
+"""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 

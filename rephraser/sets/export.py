@@ -157,7 +157,7 @@ def manifest_beside(target: Path) -> Path:
 def _check_license(license_name: str) -> None:
     if not _LICENSE.fullmatch(license_name):
         raise InputError(
-            f"{license_name!r} is no licence identifier; name one as the Hub does: apache-2.0, cc-by-4.0, other."
+            f"{license_name!r} is no licence identifier; name one as the Hub does: mit, cc-by-4.0, other."
         )
 
 

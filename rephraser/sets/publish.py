@@ -164,7 +164,7 @@ def _texts(session: Session, run_id: str) -> dict[str, str]:
         .join(ProposalRow, ProposalRow.candidate_id == CandidateRow.id)
         .where(ProposalRow.run_id == run_id)
     )
-    return dict(row._tuple() for row in rows)
+    return {row.id: row.text for row in rows}
 
 
 def _neighbor(status: CandidateStatus, text: str) -> Neighbor:

@@ -1,7 +1,7 @@
 """`tagrpo sets`: publish, list, show, diff, verify, tag (export and import stand in `set_exports`)."""
 
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -27,9 +27,10 @@ def publish(
         typer.Option("--n", min=1, help="Most neighbors a question; else all that fit.", show_default=False),
     ] = None,
     include: Annotated[
-        list[Literal["unverified", "undecided", "rejected"]] | None,
+        list[str] | None,
         typer.Option(
-            help="Take these besides accepted ones, behind them; may be repeated.", show_default=False
+            help="Take unverified, undecided or rejected ones too, behind the accepted; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     strategy: Annotated[

@@ -1,0 +1,84 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runs import Proposed, add_review, add_run, add_verdict
+
+from evaluator.database import Database
+from evaluator.questions import make_question
+from rephraser.status import current_statuses, status_query
+
+SUM = make_question("What is 2+3?", "5")
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with Database.open(tmp_path / "t.db") as database:
+        yield database
+
+
+def test_the_newest_verdict_of_the_run_counts(db: Database) -> None:
+    run = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("unverified", "undecided"))])])
+    add_verdict(db, run, SUM, "Add 2 and 3.", "accepted", 0.75)
+
+    with db.read() as session:
+        (status,) = current_statuses(session, run.id)
+
+    assert (status.status, status.posterior, status.reviewed, status.final) == ("accepted", 0.75, False, True)
+    assert status.reason == "accepted by the test"
+
+
+def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> None:
+    first = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("rejected",), 0.01)])])
+    second = add_run(db, "two", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("undecided",), 0.4)])])
+    with db.read() as session:
+        before = [current_statuses(session, run.id)[0].status for run in (first, second)]
+
+    add_review(db, SUM, "Add 2 and 3.", "rejected", "first look")
+    add_review(db, SUM, "Add 2 and 3.", "accepted", "second look")
+    with db.read() as session:
+        after = [current_statuses(session, run.id)[0] for run in (first, second)]
+
+    assert before == ["rejected", "undecided"]
+    assert [(s.status, s.reason, s.reviewed, s.final) for s in after] == [
+        ("accepted", "second look", True, True),
+        ("accepted", "second look", True, True),
+    ]
+    assert [s.posterior for s in after] == [0.01, 0.4]
+
+
+def test_a_review_holds_after_a_later_verdict(db: Database) -> None:
+    run = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.")])])
+    add_review(db, SUM, "Add 2 and 3.", "rejected")
+    add_verdict(db, run, SUM, "Add 2 and 3.", "accepted", 0.99)
+
+    with db.read() as session:
+        assert current_statuses(session, run.id)[0].status == "rejected"
+
+
+def test_not_judged_has_no_status(db: Database) -> None:
+    run = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.", ())])])
+
+    with db.read() as session:
+        (status,) = current_statuses(session, run.id)
+
+    assert (status.status, status.posterior, status.reason, status.final) == (None, None, "", False)
+
+
+def test_order_and_one_question(db: Database) -> None:
+    other = make_question("What is 2-3?", "-1")
+    asked = [
+        (SUM.text, "5", [Proposed("Later?", round=1), Proposed("Sooner?"), Proposed("Soon?")]),
+        (other.text, "-1", [Proposed("Take 3 from 2.")]),
+    ]
+    run = add_run(db, "one", asked)
+
+    with db.read() as session:
+        of_sum = current_statuses(session, run.id, SUM.id)
+        everything = current_statuses(session, run.id)
+        page = session.execute(status_query(run.id).subquery().select().limit(2)).all()
+
+    assert [(s.round, s.ordinal) for s in of_sum] == [(0, 1), (0, 2), (1, 0)]
+    assert [s.question_id for s in everything] == sorted(s.question_id for s in everything)
+    assert len(everything) == 4
+    assert len(page) == 2
