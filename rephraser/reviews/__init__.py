@@ -1,0 +1,1 @@
+"""Human decisions on candidates: single reviews, blind audits, and the error rates they measure."""

@@ -1,0 +1,132 @@
+"""Audits in the database: drawn once, read again, reported as far as they are reviewed."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import func, insert, select
+from sqlalchemy.orm import Session
+
+from evaluator.database import Database, utc_now
+from evaluator.errors import InputError, NotFoundError
+from evaluator.runs.store import Run
+from evaluator.runs.tables import RunRow
+from rephraser.reviews.rates import ErrorRates, error_rates
+from rephraser.reviews.sampling import STRATA, Drawn, draw
+from rephraser.reviews.store import as_review
+from rephraser.tables import AuditMemberRow, AuditRow, ReviewRow, VerdictRow
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A drawn audit; `members` stand in the order of review, which says nothing about their verdicts."""
+
+    id: int
+    run_id: str
+    run_name: str
+    seed: int
+    size: int  # as asked for; fewer members where the run had fewer candidates
+    members: tuple[Drawn, ...]
+    created_at: str
+
+
+def open_audit(db: Database, run: Run, *, size: int, seed: int) -> tuple[Audit, bool]:
+    """Return the audit of this run, seed and size, drawn if there is none yet, and whether it is new.
+
+    It is drawn from all candidates whose newest verdict in the run is final, by the verdict alone: earlier
+    reviews do not move a candidate to another stratum, since the rates are the verdict's. Once drawn it stays
+    as it is, whatever the run does later.
+
+    Raises:
+        InputError: the run has no candidate with a final verdict.
+    """
+    with db.read() as session:
+        known = _find(session, run.id, size=size, seed=seed)
+    if known is not None:
+        return known, False
+    with db.write() as session:
+        # Another process may have drawn it meanwhile.
+        known = _find(session, run.id, size=size, seed=seed)
+        if known is not None:
+            return known, False
+        strata = final_verdicts(session, run.id)
+        members = draw(strata, size=size, seed=seed)
+        if not members:
+            raise InputError(
+                f"run {run.name!r} has no candidate with a final verdict, so there is nothing to audit; "
+                f"`tagrpo runs show {run.name}` says where it stands."
+            )
+        row = AuditRow(run_id=run.id, seed=seed, size=size, created_at=utc_now())
+        session.add(row)
+        session.flush()
+        session.execute(
+            insert(AuditMemberRow),
+            [
+                {"audit_id": row.id, "position": position, **vars(member)}
+                for position, member in enumerate(members)
+            ],
+        )
+        return get_audit(session, row.id), True
+
+
+def get_audit(session: Session, audit_id: int) -> Audit:
+    """Return an audit by number.
+
+    Raises:
+        NotFoundError: no such audit; the message lists those there are.
+    """
+    found = session.execute(
+        select(AuditRow, RunRow.name)
+        .join(RunRow, RunRow.id == AuditRow.run_id)
+        .where(AuditRow.id == audit_id)
+    ).one_or_none()
+    if found is None:
+        rows = session.execute(
+            select(AuditRow.id, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
+        )
+        known = ", ".join(f"{number} (of {name})" for number, name in rows)
+        raise NotFoundError(
+            f"there is no audit {audit_id}, only: {known or 'none yet; draw one with `tagrpo neighbors audit`'}."
+        )
+    row, name = found
+    members = session.execute(
+        select(AuditMemberRow.candidate_id, AuditMemberRow.status, AuditMemberRow.stratum_size)
+        .where(AuditMemberRow.audit_id == audit_id)
+        .order_by(AuditMemberRow.position)
+    )
+    return Audit(
+        row.id,
+        row.run_id,
+        name,
+        row.seed,
+        row.size,
+        tuple(Drawn(*member) for member in members),
+        row.created_at,
+    )
+
+
+def audit_rates(session: Session, audit: Audit) -> ErrorRates:
+    """Return the error rates from the decisions made for this audit so far."""
+    rows = session.scalars(select(ReviewRow).where(ReviewRow.audit_id == audit.id))
+    return error_rates(audit.members, [as_review(row) for row in rows])
+
+
+def final_verdicts(session: Session, run_id: str) -> dict[str, list[str]]:
+    """Return the ids of the run's candidates by newest verdict, reviews aside, where that is final."""
+    newest = (
+        select(func.max(VerdictRow.id)).where(VerdictRow.run_id == run_id).group_by(VerdictRow.candidate_id)
+    )
+    strata: dict[str, list[str]] = {name: [] for name in STRATA}
+    rows = session.execute(
+        select(VerdictRow.candidate_id, VerdictRow.status).where(
+            VerdictRow.id.in_(newest), VerdictRow.final.is_(True)
+        )
+    )
+    for candidate_id, status in rows:
+        strata[status].append(candidate_id)
+    return strata
+
+
+def _find(session: Session, run_id: str, *, size: int, seed: int) -> Audit | None:
+    number = session.scalar(
+        select(AuditRow.id).where(AuditRow.run_id == run_id, AuditRow.seed == seed, AuditRow.size == size)
+    )
+    return None if number is None else get_audit(session, number)

@@ -1,0 +1,193 @@
+"""Error rates of the verdict, from an audit's members and the decisions of its reviewers. No I/O."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from evaluator.intervals import exact_interval
+from rephraser.reviews.agreement import Agreement, cohens_kappa
+from rephraser.reviews.sampling import STRATA, Drawn
+from rephraser.reviews.store import Review
+
+CONFIDENCE = 0.95
+PUBLISHABLE = ("accepted", "unverified")
+"""What `sets publish` takes, the second with `--include unverified`."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share with its exact interval; all three are None where nothing was reviewed."""
+
+    count: int
+    reviewed: int
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """The candidates of one verdict.
+
+    Attributes:
+        size: candidates of the run with this verdict when the audit was drawn.
+        drawn: those in the audit.
+        rejected: those the reviewers reject, among the reviewed ones.
+    """
+
+    status: str
+    size: int
+    drawn: int
+    rejected: Rate
+
+
+@dataclass(frozen=True)
+class BrokenShare:
+    """Share of candidates the reviewers would reject among all that may be published.
+
+    Strata are weighted by their sizes. The interval joins the exact intervals of the strata, each at a
+    confidence that lets all hold together with 95% (Bonferroni): it may be long, it is not too short.
+
+    Attributes:
+        statuses: the verdicts that were counted, with their sizes.
+        share, low, high: None where one of them has no review yet.
+    """
+
+    statuses: dict[str, int]
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class ReviewerRates:
+    """What one reviewer alone decided."""
+
+    reviewer: str
+    reviewed: int
+    false_accept: Rate
+    false_reject: Rate
+
+
+@dataclass(frozen=True)
+class ErrorRates:
+    """What an audit says so far.
+
+    Attributes:
+        drawn, reviewed: candidates in the audit, and those with at least one decision.
+        false_accept: rejected by the reviewers, among reviewed candidates that the verdict accepted.
+        false_reject: accepted by the reviewers, among reviewed candidates that the verdict rejected.
+        disputed: candidates on which reviewers differ; the newest decision counts for the rates.
+    """
+
+    drawn: int
+    reviewed: int
+    strata: tuple[Stratum, ...]
+    false_accept: Rate
+    false_reject: Rate
+    broken: BrokenShare
+    reviewers: tuple[ReviewerRates, ...]
+    agreements: tuple[Agreement, ...]
+    disputed: tuple[str, ...]
+
+    @property
+    def open(self) -> int:
+        """Candidates without a decision."""
+        return self.drawn - self.reviewed
+
+    @property
+    def complete(self) -> bool:
+        """Every candidate has at least one decision."""
+        return self.open == 0
+
+
+def error_rates(members: Sequence[Drawn], reviews: Sequence[Review]) -> ErrorRates:
+    """Return the error rates of the verdict that the members had when they were drawn.
+
+    Of several decisions by one reviewer on a candidate the newest counts (highest id), and of several
+    reviewers' the newest of all, as everywhere in the project; `reviewers` shows each one's rates.
+    Candidates without a decision are left out, so rates of an unfinished audit are provisional.
+
+    Args:
+        reviews: decisions made for this audit, in any order; those on other candidates are ignored.
+    """
+    ids = {member.candidate_id for member in members}
+    by_reviewer: dict[str, dict[str, str]] = {}
+    standing: dict[str, str] = {}
+    for review in sorted(reviews, key=lambda review: review.id):
+        if review.candidate_id in ids:
+            by_reviewer.setdefault(review.reviewer, {})[review.candidate_id] = review.decision
+            standing[review.candidate_id] = review.decision
+    strata = tuple(
+        _stratum(status, [member for member in members if member.status == status], standing)
+        for status in STRATA
+        if any(member.status == status for member in members)
+    )
+    return ErrorRates(
+        drawn=len(members),
+        reviewed=len(standing),
+        strata=strata,
+        false_accept=_rate(members, standing, "accepted", "rejected"),
+        false_reject=_rate(members, standing, "rejected", "accepted"),
+        broken=_broken(strata),
+        reviewers=tuple(
+            ReviewerRates(
+                reviewer,
+                len(decisions),
+                _rate(members, decisions, "accepted", "rejected"),
+                _rate(members, decisions, "rejected", "accepted"),
+            )
+            for reviewer, decisions in sorted(by_reviewer.items())
+        ),
+        agreements=_agreements(by_reviewer),
+        disputed=tuple(
+            member.candidate_id
+            for member in members
+            if len({d[member.candidate_id] for d in by_reviewer.values() if member.candidate_id in d}) > 1
+        ),
+    )
+
+
+def _rate(members: Sequence[Drawn], decisions: Mapping[str, str], status: str, decision: str) -> Rate:
+    made = [
+        decisions[member.candidate_id]
+        for member in members
+        if member.status == status and member.candidate_id in decisions
+    ]
+    if not made:
+        return Rate(0, 0, None, None, None)
+    count = made.count(decision)
+    low, high = exact_interval(count, len(made), CONFIDENCE)
+    return Rate(count, len(made), count / len(made), low, high)
+
+
+def _stratum(status: str, members: Sequence[Drawn], standing: Mapping[str, str]) -> Stratum:
+    rejected = _rate(members, standing, status, "rejected")
+    return Stratum(status, members[0].stratum_size, len(members), rejected)
+
+
+def _broken(strata: Sequence[Stratum]) -> BrokenShare:
+    counted = [stratum for stratum in strata if stratum.status in PUBLISHABLE]
+    sizes = {stratum.status: stratum.size for stratum in counted}
+    total = sum(sizes.values())
+    if not counted or any(stratum.rejected.reviewed == 0 for stratum in counted):
+        return BrokenShare(sizes, None, None, None)
+    confidence = 1 - (1 - CONFIDENCE) / len(counted)
+    share = low = high = 0.0
+    for stratum in counted:
+        found, weight = stratum.rejected, stratum.size / total
+        interval = exact_interval(found.count, found.reviewed, confidence)
+        share += weight * found.count / found.reviewed
+        low += weight * interval[0]
+        high += weight * interval[1]
+    return BrokenShare(sizes, share, low, high)
+
+
+def _agreements(by_reviewer: Mapping[str, Mapping[str, str]]) -> tuple[Agreement, ...]:
+    found = []
+    for (first, mine), (second, theirs) in combinations(sorted(by_reviewer.items()), 2):
+        pairs = [(mine[identity], theirs[identity]) for identity in mine if identity in theirs]
+        if pairs:
+            equal = sum(a == b for a, b in pairs)
+            found.append(Agreement(first, second, len(pairs), equal, cohens_kappa(pairs)))
+    return tuple(found)

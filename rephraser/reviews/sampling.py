@@ -1,0 +1,63 @@
+"""Drawing an audit: how many of each stratum, and which. Pure functions of a seed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evaluator.hashing import content_hash
+
+STRATA: dict[str, int] = {"accepted": 2, "rejected": 2, "unverified": 2, "undecided": 1}
+"""Strata with their weights. Both error rates are asked for, so accepted and rejected get equal places;
+undecided ones belong to neither rate and get half as many."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A candidate in an audit, with the verdict it had then and the number of candidates with that verdict."""
+
+    candidate_id: str
+    status: str
+    stratum_size: int
+
+
+def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
+    """Share `places` out over strata, by their weights and never more than a stratum has.
+
+    Places are given one by one to the stratum with the fewest for its weight, so that places a small stratum
+    cannot use go to the others. With 4 places or more every stratum that has candidates gets one; with fewer
+    candidates than places all are taken.
+
+    Args:
+        sizes: number of candidates by stratum; keys of `STRATA`.
+        places: number of candidates to draw, at least 0.
+    """
+    given = dict.fromkeys(STRATA, 0)
+    order = list(STRATA)
+    for _ in range(min(places, sum(sizes.values()))):
+        open_strata = [name for name in STRATA if given[name] < sizes.get(name, 0)]
+        poorest = min(
+            open_strata, key=lambda name: ((given[name] + 1) / STRATA[name], given[name], order.index(name))
+        )
+        given[poorest] += 1
+    return given
+
+
+def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[Drawn]:
+    """Draw `size` candidates at random without replacement, in the shuffled order of their review.
+
+    Chance comes from hashes of seed and candidate id, so that the same candidates, size and seed give the
+    same sample on every machine, whatever order the candidates come in.
+
+    Args:
+        strata: candidate ids by verdict.
+    """
+    places = allocate({name: len(ids) for name, ids in strata.items()}, size)
+    drawn = [
+        Drawn(candidate_id, name, len(ids))
+        for name, ids in strata.items()
+        for candidate_id in sorted(ids, key=lambda identity: _chance("draw", seed, identity))[: places[name]]
+    ]
+    return sorted(drawn, key=lambda member: _chance("order", seed, member.candidate_id))
+
+
+def _chance(what: str, seed: int, candidate_id: str) -> str:
+    return content_hash(f"audit-{what}", [seed, candidate_id])

@@ -1,0 +1,162 @@
+"""Decisions as a file: the blind sheet of an audit, and files of decisions read back. JSON Lines."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from evaluator.errors import InputError, NotFoundError
+from rephraser.reviews.audit import Audit
+from rephraser.reviews.queue import read_item
+from rephraser.reviews.store import Decision, DecisionWord, find_candidate
+
+WORDS: dict[str, DecisionWord] = {
+    "accept": "accepted",
+    "accepted": "accepted",
+    "reject": "rejected",
+    "rejected": "rejected",
+}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A file of decisions, read whole; `blank` counts rows without a decision."""
+
+    decisions: tuple[Decision, ...]
+    blank: int
+
+
+def write_sheet(session: Session, audit: Audit, path: Path) -> int:
+    """Write the blind sheet of an audit, in its order, and return the number of rows.
+
+    One row a candidate: `audit`, `candidate` (its id), `question`, `answer` (the gold), `candidate_text`, and
+    `decision` and `reason`, empty, to be filled in. Nothing tells the verdict, model or strategy.
+
+    Raises:
+        InputError: the file exists already (it may be filled in), or cannot be written.
+    """
+    rows = []
+    for member in audit.members:
+        item = read_item(session, member.candidate_id)
+        rows.append(
+            {
+                "audit": audit.id,
+                "candidate": item.candidate_id,
+                "question": item.question,
+                "answer": item.answer,
+                "candidate_text": item.candidate,
+                "decision": "",
+                "reason": "",
+            }
+        )
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    try:
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InputError(
+            f"{path}: exists already and may be filled in; name another file or delete it."
+        ) from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}).") from error
+    return len(rows)
+
+
+def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: int | None) -> Sheet:
+    """Read a file of decisions.
+
+    A row has `candidate` (an id or its unambiguous beginning), `decision` (accept or reject; empty: not
+    reviewed yet) and `reason`; it may have `reviewer` and `audit`, else the arguments hold. Other columns are
+    ignored. The same row twice is taken once.
+
+    Raises:
+        InputError: the file cannot be read, a row is not what it should be, two rows contradict each other,
+            or no row has a decision. The message names the line.
+        NotFoundError: an unknown candidate; the message names the line.
+    """
+    decisions: dict[tuple[str, str, int | None], tuple[int, Decision]] = {}
+    blank = 0
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip():
+            continue
+        place = f"{path}:{number}"
+        row = _row(line, place)
+        word = _text(row, "decision", place)
+        if not word:
+            blank += 1
+            continue
+        decision = _decision(session, row, word, place, reviewer=reviewer, audit_id=audit_id)
+        key = (decision.candidate_id, decision.reviewer, decision.audit_id)
+        earlier = decisions.setdefault(key, (number, decision))
+        if earlier[1] != decision:
+            raise InputError(
+                f"{place}: says something else about {decision.candidate_id} than line {earlier[0]}; keep one."
+            )
+    if not decisions:
+        rows = f"none of its {blank} rows has" if blank else "it has no rows with"
+        raise InputError(f'{path}: {rows} a "decision"; fill in accept or reject.')
+    return Sheet(tuple(decision for _, decision in decisions.values()), blank)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        # Only "\n" ends a row: JSON text may hold other line separators as they are.
+        return path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8.") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def _row(line: str, place: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place}: not JSON ({error}); each line is one JSON object.") from error
+    if not isinstance(row, dict):
+        raise InputError(f'{place}: not an object like {{"candidate": ..., "decision": ..., "reason": ...}}.')
+    return row
+
+
+def _text(row: dict[str, Any], name: str, place: str) -> str:
+    value = row.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InputError(f'{place}: "{name}" is {value!r}, not text.')
+    return value.strip()
+
+
+def _decision(
+    session: Session,
+    row: dict[str, Any],
+    word: str,
+    place: str,
+    *,
+    reviewer: str | None,
+    audit_id: int | None,
+) -> Decision:
+    if word.lower() not in WORDS:
+        raise InputError(f'{place}: "decision" is {word!r}; write accept or reject, or leave it empty.')
+    reference = _text(row, "candidate", place)
+    if not reference:
+        raise InputError(f'{place}: has no "candidate".')
+    own_audit = row.get("audit")
+    if own_audit is not None and (not isinstance(own_audit, int) or isinstance(own_audit, bool)):
+        raise InputError(f'{place}: "audit" is {own_audit!r}, not the number of an audit.')
+    if own_audit is not None and audit_id is not None and own_audit != audit_id:
+        raise InputError(f"{place}: belongs to audit {own_audit}, not to audit {audit_id} of --audit.")
+    try:
+        return Decision(
+            candidate_id=find_candidate(session, reference).id,
+            decision=WORDS[word.lower()],
+            reason=_text(row, "reason", place),
+            reviewer=_text(row, "reviewer", place) or reviewer or "",
+            audit_id=audit_id if own_audit is None else own_audit,
+        )
+    except NotFoundError as error:
+        raise NotFoundError(f"{place}: {error}") from error
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error

@@ -1,0 +1,188 @@
+"""Reviews in the database: append-only decisions on candidates, found by id or its beginning."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import func, insert, select
+from sqlalchemy.orm import Session
+
+from evaluator.database import utc_now
+from evaluator.errors import InputError, NotFoundError
+from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow
+
+DecisionWord = Literal["accepted", "rejected"]
+NEAR_IDS_SHOWN = 2  # on either side
+_BEHIND_HEX = "g"  # sorts behind every hex digit
+_IDS_PER_QUERY = 2000
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A candidate as stored."""
+
+    id: str
+    question_id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a reviewer says about a candidate. Rejecting needs a reason, accepting may have one.
+
+    Raises:
+        InputError: no reviewer, or a rejection without a reason.
+    """
+
+    candidate_id: str
+    decision: DecisionWord
+    reason: str
+    reviewer: str
+    audit_id: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.reviewer.strip():
+            raise InputError("a review needs a reviewer; name one with --reviewer or TAGRPO_REVIEWER.")
+        if self.decision == "rejected" and not self.reason.strip():
+            raise InputError(f"{self.candidate_id}: rejecting needs a reason; give it with --reason.")
+
+
+@dataclass(frozen=True)
+class Review:
+    """A stored decision; of two by the same reviewer the one with the higher id counts."""
+
+    id: int
+    candidate_id: str
+    reviewer: str
+    decision: DecisionWord
+    reason: str
+    audit_id: int | None
+    created_at: str
+
+
+def find_candidate(session: Session, reference: str) -> Candidate:
+    """Return the candidate whose id is or begins with `reference` (with or without its `c_`).
+
+    Raises:
+        NotFoundError: none does; the message names the ids next to it.
+        InputError: several do; the message names some.
+    """
+    wanted = reference if reference.startswith("c_") else f"c_{reference}"
+    rows = session.scalars(
+        select(CandidateRow)
+        .where(CandidateRow.id >= wanted, CandidateRow.id < wanted + _BEHIND_HEX)
+        .order_by(CandidateRow.id)
+        .limit(NEAR_IDS_SHOWN + 2)
+    ).all()
+    exact = [row for row in rows if row.id == wanted]
+    if len(rows) > 1 and not exact:
+        some = ", ".join(row.id for row in rows[: NEAR_IDS_SHOWN + 1])
+        more = ", ..." if len(rows) > NEAR_IDS_SHOWN + 1 else ""
+        raise InputError(f'several candidates have ids that begin with "{reference}": {some}{more}.')
+    if not rows:
+        near = _near_ids(session, wanted)
+        hint = f"near it: {', '.join(near)}" if near else "there are no candidates yet"
+        raise NotFoundError(
+            f'no candidate has an id that begins with "{reference}"; {hint}. '
+            "`tagrpo neighbors list --run RUN` lists them."
+        )
+    row = (exact or rows)[0]
+    return Candidate(row.id, row.question_id, row.text)
+
+
+def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
+    """Append the decisions, all or none; return how many were new.
+
+    A decision that stands already (the newest on its candidate, with the same reviewer, decision, reason and
+    audit) is not stored again, so that giving the same file twice changes nothing.
+
+    Raises:
+        NotFoundError: a candidate that is not in the database, or not in the audit a decision names.
+    """
+    _check_members(session, decisions)
+    standing = _newest_reviews(session, [decision.candidate_id for decision in decisions])
+    fresh: list[Decision] = []
+    for decision in decisions:
+        if standing.get(decision.candidate_id) != decision:
+            fresh.append(decision)
+            standing[decision.candidate_id] = decision
+    if fresh:
+        now = utc_now()
+        session.execute(insert(ReviewRow), [{**vars(decision), "created_at": now} for decision in fresh])
+    return len(fresh)
+
+
+def reviews_of(session: Session, candidate_id: str) -> list[Review]:
+    """Return the reviews of a candidate, oldest first."""
+    query = select(ReviewRow).where(ReviewRow.candidate_id == candidate_id).order_by(ReviewRow.id)
+    return [as_review(row) for row in session.scalars(query)]
+
+
+def as_review(row: ReviewRow) -> Review:
+    """Return a stored review as a value."""
+    return Review(
+        row.id,
+        row.candidate_id,
+        row.reviewer,
+        _word(row.decision),
+        row.reason,
+        row.audit_id,
+        row.created_at,
+    )
+
+
+def _word(decision: str) -> DecisionWord:
+    if decision == "accepted":
+        return "accepted"
+    if decision == "rejected":
+        return "rejected"
+    raise ValueError(f"a stored review says {decision!r}")
+
+
+def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
+    for decision in decisions:
+        if session.get(CandidateRow, decision.candidate_id) is None:
+            find_candidate(session, decision.candidate_id)
+            raise NotFoundError(f"{decision.candidate_id} is only the beginning of a candidate's id.")
+        if decision.audit_id is None:
+            continue
+        member = select(AuditMemberRow.position).where(
+            AuditMemberRow.audit_id == decision.audit_id,
+            AuditMemberRow.candidate_id == decision.candidate_id,
+        )
+        if session.scalar(member) is None:
+            raise NotFoundError(
+                f"{decision.candidate_id} is not in audit {decision.audit_id}; review it without --audit, or "
+                "name the audit it belongs to."
+            )
+
+
+def _newest_reviews(session: Session, candidate_ids: Sequence[str]) -> dict[str, Decision]:
+    found: dict[str, Decision] = {}
+    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
+        newest = (
+            select(func.max(ReviewRow.id))
+            .where(ReviewRow.candidate_id.in_(candidate_ids[start : start + _IDS_PER_QUERY]))
+            .group_by(ReviewRow.candidate_id)
+        )
+        for row in session.scalars(select(ReviewRow).where(ReviewRow.id.in_(newest))):
+            found[row.candidate_id] = Decision(
+                row.candidate_id, _word(row.decision), row.reason, row.reviewer, row.audit_id
+            )
+    return found
+
+
+def _near_ids(session: Session, wanted: str) -> list[str]:
+    before = session.scalars(
+        select(CandidateRow.id)
+        .where(CandidateRow.id < wanted)
+        .order_by(CandidateRow.id.desc())
+        .limit(NEAR_IDS_SHOWN)
+    ).all()
+    behind = session.scalars(
+        select(CandidateRow.id)
+        .where(CandidateRow.id > wanted)
+        .order_by(CandidateRow.id)
+        .limit(NEAR_IDS_SHOWN)
+    ).all()
+    return [*reversed(before), *behind]
