@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runs import Asked, Proposed, add_review, add_run, make_spec
+from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 
 from evaluator.database import Database
 from evaluator.errors import InputError, NotFoundError
@@ -31,7 +31,7 @@ ASKED: list[Asked] = [
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "t.db") as database:
+    with open_empty(tmp_path / "t.db") as database:
         yield database
 
 
@@ -114,7 +114,7 @@ def test_a_run_without_solver_says_how_to_publish_unverified_ones(db: Database) 
     asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", ("unverified",))])]
     add_run(db, "rules", asked, spec=make_spec(solvers=()))
 
-    with pytest.raises(InputError, match="1 unverified.*--include unverified"):
+    with pytest.raises(InputError, match=r"1 unverified.*--include unverified"):
         sets.publish(db, "math", run="rules")
     with db.read() as session:
         assert sets.list_sets(session) == []

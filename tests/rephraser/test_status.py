@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runs import Proposed, add_review, add_run, add_verdict
+from runs import Proposed, add_review, add_run, add_verdict, open_empty
 
 from evaluator.database import Database
 from evaluator.questions import make_question
@@ -13,7 +13,7 @@ SUM = make_question("What is 2+3?", "5")
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "t.db") as database:
+    with open_empty(tmp_path / "t.db") as database:
         yield database
 
 

@@ -1,0 +1,230 @@
+"""Finding and tagging versions, and that a published version cannot change."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from runs import Asked, Proposed, add_run, open_empty
+from sqlalchemy import delete, insert, text, update
+from sqlalchemy.exc import IntegrityError
+
+from evaluator.database import Database
+from evaluator.errors import InputError, NotFoundError
+from rephraser import sets
+from rephraser.sets import SetHeader
+from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow, NeighborSetRow
+
+ASKED: list[Asked] = [
+    ("What is 2+3?", "5", [Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3.", posterior=0.9)]),
+    ("Halve 8.", "4", [Proposed("What is half of 8?")]),
+    ("Double 8.", "16", []),
+]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as database:
+        add_run(database, "run", ASKED)
+        yield database
+
+
+@pytest.fixture
+def published(db: Database) -> list[SetHeader]:
+    return [sets.publish(db, "math", run="run", n=n).header for n in (1, 2)]
+
+
+def ref_of(db: Database, reference: str) -> str:
+    with db.read() as session:
+        return sets.find_set(session, reference).ref
+
+
+def test_references(db: Database, published: list[SetHeader]) -> None:
+    with db.write() as session:
+        sets.tag(session, "math@1", "paper")
+
+    assert ref_of(db, "math") == "math@2"
+    assert ref_of(db, "math@1") == "math@1"
+    assert ref_of(db, "math@v1") == "math@1"
+    assert ref_of(db, "math@paper") == "math@1"
+    assert ref_of(db, published[0].id) == "math@1"
+    assert ref_of(db, published[1].id[:12]) == "math@2"
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("other", "no neighbor set 'other', only: math."),
+        ("math@3", "no version or tag '3', only: math@1, math@2."),
+        ("math@paper", "no version or tag 'paper'"),
+        ("set_", "several sets have ids that begin with 'set_'"),
+        ("set_zz", "no neighbor set 'set_zz'"),
+        ("", "no neighbor set ''"),
+    ],
+)
+def test_unknown_references(db: Database, published: list[SetHeader], reference: str, message: str) -> None:
+    with pytest.raises(NotFoundError, match=re.escape(message)):
+        ref_of(db, reference)
+
+
+def test_an_empty_database_says_how_to_publish(db: Database) -> None:
+    with pytest.raises(NotFoundError, match="make one with `tagrpo sets publish"):
+        ref_of(db, "math")
+
+
+def test_tags_move_and_go(db: Database, published: list[SetHeader]) -> None:
+    with db.write() as session:
+        assert sets.tag(session, "math@1", "good").tags == ("good",)
+        assert sets.tag(session, "math@2", "good").tags == ("good",)
+        assert sets.tag(session, "math", "best").tags == ("best", "good")
+    with db.read() as session:
+        assert [header.tags for header in sets.list_sets(session, "math")] == [(), ("best", "good")]
+    with db.write() as session:
+        sets.untag(session, "math", "good")
+    with db.read() as session:
+        assert [header.tags for header in sets.list_sets(session)] == [(), ("best",)]
+
+
+def test_a_tag_belongs_to_its_name(db: Database, published: list[SetHeader]) -> None:
+    sets.publish(db, "other", run="run")
+    with db.write() as session:
+        sets.tag(session, "math@1", "paper")
+        sets.tag(session, "other", "paper")
+
+    assert (ref_of(db, "math@paper"), ref_of(db, "other@paper")) == ("math@1", "other@1")
+
+
+@pytest.mark.parametrize("name", ["2", "v3", "a b", ""])
+def test_bad_tags(db: Database, published: list[SetHeader], name: str) -> None:
+    with db.write() as session, pytest.raises(InputError):
+        sets.tag(session, "math", name)
+
+
+def test_removing_an_unknown_tag(db: Database, published: list[SetHeader]) -> None:
+    with db.write() as session, pytest.raises(NotFoundError, match="no tag 'absent'"):
+        sets.untag(session, "math", "absent")
+
+
+def test_pages_of_entries(db: Database, published: list[SetHeader]) -> None:
+    with db.read() as session:
+        everything = sets.load_entries(session, published[1].id)
+        page = sets.load_entries(session, published[1].id, first=1, limit=1)
+        behind = sets.load_entries(session, published[1].id, first=3, limit=5)
+
+    assert [entry.question.text for entry in everything] == ["What is 2+3?", "Halve 8.", "Double 8."]
+    assert [len(entry.neighbors) for entry in everything] == [2, 1, 0]
+    assert page == everything[1:2]
+    assert behind == []
+
+
+def test_level_and_subject_come_along(db: Database, published: list[SetHeader]) -> None:
+    with db.read() as session:
+        question = sets.load_set(session, "math").entries[0].question
+
+    assert (question.answer, question.level, question.subject) == ("5", "Level 3", "Algebra")
+
+
+CHANGES = {
+    "update set": update(NeighborSetRow).values(content_hash="0"),
+    "delete set": delete(NeighborSetRow),
+    "update question": update(NeighborSetQuestionRow).values(position=9),
+    "delete question": delete(NeighborSetQuestionRow),
+    "update member": update(NeighborSetMemberRow).values(verdict="accepted"),
+    "delete member": delete(NeighborSetMemberRow),
+    "update text": update(CandidateRow).values(text="other"),
+}
+
+
+@pytest.mark.parametrize("change", list(CHANGES))
+def test_the_database_refuses_changes(db: Database, published: list[SetHeader], change: str) -> None:
+    with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
+        session.execute(CHANGES[change])
+
+    with db.read() as session:
+        assert sets.verify(session, "math@2").ok
+
+
+def test_the_database_refuses_more_members(db: Database, published: list[SetHeader]) -> None:
+    with db.read() as session:
+        entry = sets.load_set(session, "math@1").entries[0]
+    member = {**vars(entry.neighbors[0]), "question_id": entry.question.id, "position": 7}
+    del member["text"]
+    for table, row in (
+        (NeighborSetMemberRow, member),
+        (NeighborSetQuestionRow, {"question_id": entry.question.id, "position": 7}),
+    ):
+        with pytest.raises(IntegrityError, match="published and cannot change"), db.write() as session:
+            session.execute(insert(table).values(set_id=published[0].id, **row))
+
+
+def test_members_without_their_set_cannot_be_committed(db: Database, published: list[SetHeader]) -> None:
+    with db.read() as session:
+        question = sets.load_set(session, "math").entries[0].question
+    with pytest.raises(IntegrityError, match="FOREIGN KEY"), db.write() as session:
+        session.execute(
+            insert(NeighborSetQuestionRow).values(set_id="set_0", question_id=question.id, position=0)
+        )
+
+
+def test_a_publication_that_fails_leaves_nothing(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: SetHeader) -> str:
+        raise RuntimeError("in the middle")
+
+    monkeypatch.setattr("rephraser.sets.store.set_id", fail)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        sets.publish(db, "math", run="run")
+
+    with db.read() as session:
+        assert sets.list_sets(session) == []
+        assert session.execute(text("SELECT count(*) FROM neighbor_set_members")).scalar() == 0
+
+
+TAMPERING = {
+    "UPDATE neighbor_set_members SET posterior = 0.5 WHERE posterior = 0.9": "members have changed",
+    "UPDATE neighbor_set_members SET verdict = 'rejected' WHERE position = 2": "neighbors_by_verdict",
+    "DELETE FROM neighbor_set_members WHERE position = 2": "the members give neighbors = 2, the set says 3",
+    "DELETE FROM neighbor_set_questions WHERE position = 0": "3 neighbors are stored, 1 belong to",
+    "UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'": "does not give its id",
+    "UPDATE questions SET answer = '6' WHERE answer = '5'": "text or answer of question q_",
+    "UPDATE questions SET level = 'Level 1' WHERE answer = '5'": "members have changed",
+    "UPDATE neighbor_sets SET content_hash = 'f' WHERE version = 2": "the published one f",
+    "UPDATE neighbor_sets SET spec = '{}' WHERE version = 2": "one of them has changed",
+    "UPDATE neighbor_sets SET counts = '{}' WHERE version = 2": "the members give questions = 3",
+    "UPDATE neighbor_sets SET name = 'other' WHERE version = 2": "one of them has changed",
+    "DELETE FROM neighbor_sets WHERE version = 1": "its parent set_",
+}
+
+
+@pytest.mark.parametrize("statement", list(TAMPERING))
+def test_verify_sees_what_was_done_behind_the_triggers(
+    db: Database, published: list[SetHeader], statement: str
+) -> None:
+    with db.read() as session:
+        assert sets.verify(session, "math@2").problems == ()
+    with closing(sqlite3.connect(db.path)) as raw:
+        triggers = raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for (name,) in triggers:
+            raw.execute(f"DROP TRIGGER {name}")
+        assert raw.execute(statement).rowcount in {1, 2}  # of one version or of both
+        raw.commit()
+
+    with db.read() as session:
+        report = sets.verify(session, published[1].id)
+
+    assert not report.ok
+    assert any(TAMPERING[statement] in problem for problem in report.problems), report.problems
+
+
+def test_a_changed_set_is_not_exported(db: Database, published: list[SetHeader], tmp_path: Path) -> None:
+    from evaluator.errors import DatabaseError
+
+    with closing(sqlite3.connect(db.path)) as raw:
+        raw.execute("DROP TRIGGER candidates_no_update")
+        raw.execute("UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'")
+        raw.commit()
+
+    with pytest.raises(DatabaseError, match="math@2: its members no longer give its hash"):
+        sets.export_jsonl(db, "math@2", tmp_path / "out.jsonl")
+    assert list(tmp_path.glob("out*")) == []
