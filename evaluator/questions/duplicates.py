@@ -42,7 +42,7 @@ class NearIndex:
         import numpy as np
 
         self._ratio = ratio
-        self._texts: dict[int, str] = {}
+        self._texts: dict[int, tuple[str, str]] = {}  # without whitespace and case; its digits
         self._buckets: dict[tuple[int, bytes], list[int]] = {}
         rng = np.random.default_rng(20240229)  # any fixed seed: the hash functions only have to stay the same
         size = BANDS * ROWS_PER_BAND
@@ -55,14 +55,15 @@ class NearIndex:
 
         One with the same digits goes before one with others; of equals the earliest is taken.
         """
-        return self._nearest(comparable(text), self._bands(comparable(text)))
+        text = comparable(text)
+        return self._nearest(text, self._bands(text))
 
     def add(self, key: int, text: str) -> Match | None:
         """Look the text up as `nearest` does, then keep it under `key`."""
         text = comparable(text)
         bands = self._bands(text)
         match = self._nearest(text, bands)
-        self._texts[key] = text
+        self._texts[key] = (text, _digits(text))
         for band in bands:
             self._buckets.setdefault(band, []).append(key)
         return match
@@ -78,10 +79,11 @@ class NearIndex:
         digits = _digits(text)
         likely = sorted(shared, key=lambda key: (-shared[key], key))[:MOST_COMPARED]
         for key in sorted(likely):
-            ratio = fuzz.ratio(text, self._texts[key], score_cutoff=self._ratio)
+            other, other_digits = self._texts[key]
+            ratio = fuzz.ratio(text, other, score_cutoff=self._ratio)
             if ratio < self._ratio:
                 continue
-            match = Match(key, ratio, _digits(self._texts[key]) == digits)
+            match = Match(key, ratio, other_digits == digits)
             if best is None or (match.same_digits, match.ratio) > (best.same_digits, best.ratio):
                 best = match
         return best
