@@ -73,19 +73,12 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     Raises:
         NotFoundError: no such audit; the message lists those there are.
     """
-    found = session.execute(
-        select(AuditRow, RunRow.name)
-        .join(RunRow, RunRow.id == AuditRow.run_id)
-        .where(AuditRow.id == audit_id)
-    ).one_or_none()
+    audits = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
+    found = session.execute(audits.where(AuditRow.id == audit_id)).one_or_none()
     if found is None:
-        rows = session.execute(
-            select(AuditRow.id, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
-        )
-        known = ", ".join(f"{number} (of {name})" for number, name in rows)
-        raise NotFoundError(
-            f"there is no audit {audit_id}, only: {known or 'none yet; draw one with `tagrpo neighbors audit`'}."
-        )
+        known = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(audits))
+        hint = known or "none yet; draw one with `tagrpo neighbors audit`"
+        raise NotFoundError(f"there is no audit {audit_id}, only: {hint}.")
     row, name = found
     members = session.execute(
         select(AuditMemberRow.candidate_id, AuditMemberRow.status, AuditMemberRow.stratum_size)

@@ -12,7 +12,7 @@ undecided ones belong to neither rate and get half as many."""
 
 @dataclass(frozen=True)
 class Drawn:
-    """A candidate in an audit, with the verdict it had then and the number of candidates with that verdict."""
+    """A candidate in an audit: its verdict when it was drawn, and how many candidates had that verdict."""
 
     candidate_id: str
     status: str

@@ -92,7 +92,7 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
         earlier = decisions.setdefault(key, (number, decision))
         if earlier[1] != decision:
             raise InputError(
-                f"{place}: says something else about {decision.candidate_id} than line {earlier[0]}; keep one."
+                f"{place}: contradicts line {earlier[0]} about {decision.candidate_id}; keep one of them."
             )
     if not decisions:
         rows = f"none of its {blank} rows has" if blank else "it has no rows with"

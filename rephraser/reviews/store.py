@@ -44,7 +44,7 @@ class Decision:
         if not self.reviewer.strip():
             raise InputError("a review needs a reviewer; name one with --reviewer or TAGRPO_REVIEWER.")
         if self.decision == "rejected" and not self.reason.strip():
-            raise InputError(f"{self.candidate_id}: rejecting needs a reason; give it with --reason.")
+            raise InputError(f"{self.candidate_id}: rejecting needs a reason.")
 
 
 @dataclass(frozen=True)
@@ -173,16 +173,7 @@ def _newest_reviews(session: Session, candidate_ids: Sequence[str]) -> dict[str,
 
 
 def _near_ids(session: Session, wanted: str) -> list[str]:
-    before = session.scalars(
-        select(CandidateRow.id)
-        .where(CandidateRow.id < wanted)
-        .order_by(CandidateRow.id.desc())
-        .limit(NEAR_IDS_SHOWN)
-    ).all()
-    behind = session.scalars(
-        select(CandidateRow.id)
-        .where(CandidateRow.id > wanted)
-        .order_by(CandidateRow.id)
-        .limit(NEAR_IDS_SHOWN)
-    ).all()
+    ids = select(CandidateRow.id).limit(NEAR_IDS_SHOWN)
+    before = session.scalars(ids.where(CandidateRow.id < wanted).order_by(CandidateRow.id.desc())).all()
+    behind = session.scalars(ids.where(CandidateRow.id > wanted).order_by(CandidateRow.id)).all()
     return [*reversed(before), *behind]

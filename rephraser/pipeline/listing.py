@@ -1,0 +1,51 @@
+"""All runs with their sizes and cost, without judging where each one stands."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from evaluator.runs.ledger import spent_usd
+from evaluator.runs.store import Run, list_runs
+from evaluator.runs.tables import RunQuestionRow
+from rephraser.tables import ProposalRow
+
+
+@dataclass(frozen=True)
+class RunHeader:
+    """A run with its numbers of questions and candidates, and the USD spent where prices are known."""
+
+    run: Run
+    questions: int
+    candidates: int
+    usd: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form; the spec is in `runs show`."""
+        return {
+            "run": self.run.name,
+            "run_id": self.run.id,
+            "kind": self.run.kind,
+            "questions": self.questions,
+            "proposer": self.run.spec["proposer"],
+            "model": self.run.spec["model"],
+            "solvers": [solver["model"] for solver in self.run.spec["solvers"]],
+            "candidates": self.candidates,
+            "usd": self.usd,
+            "created_at": self.run.created_at,
+            "finished_at": self.run.finished_at,
+        }
+
+
+def list_headers(session: Session) -> list[RunHeader]:
+    """Return all runs that propose candidates, oldest first."""
+    by_run = select(RunQuestionRow.run_id, func.count()).group_by(RunQuestionRow.run_id)
+    questions = dict(session.execute(by_run).tuples().all())
+    by_run = select(ProposalRow.run_id, func.count()).group_by(ProposalRow.run_id)
+    candidates = dict(session.execute(by_run).tuples().all())
+    return [
+        RunHeader(run, questions.get(run.id, 0), candidates.get(run.id, 0), spent_usd(session, run.id))
+        for run in list_runs(session)
+        if run.kind == "propose"
+    ]

@@ -1,0 +1,110 @@
+"""What `tagrpo neighbors audit` prints: the sample, the error rates, the agreement of reviewers."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ui.cli import output
+
+if TYPE_CHECKING:
+    from rephraser.reviews.agreement import Agreement
+    from rephraser.reviews.audit import Audit
+    from rephraser.reviews.rates import BrokenShare, ErrorRates, Rate
+
+DISPUTED_SHOWN = 10
+
+
+def audit_json(audit: "Audit", rates: "ErrorRates", *, new: bool) -> dict[str, Any]:
+    """Return an audit and its rates as one JSON object; members stand in the order of review."""
+    return {
+        "audit": audit.id,
+        "run": audit.run_name,
+        "run_id": audit.run_id,
+        "sample": audit.size,
+        "seed": audit.seed,
+        "created_at": audit.created_at,
+        "new": new,
+        "complete": rates.complete,
+        "open": rates.open,
+        **asdict(rates),
+        "members": [asdict(member) for member in audit.members],
+    }
+
+
+def print_audit(audit: "Audit", rates: "ErrorRates", *, new: bool) -> None:
+    """Print the sample, how to review it, and the rates as far as there are decisions."""
+    made = "drawn" if new else f"drawn on {audit.created_at}"
+    output.say(f"audit {audit.id} of run {audit.run_name}, sample {audit.size}, seed {audit.seed}: {made}")
+    if rates.drawn < audit.size:
+        output.say(f"the run had only {rates.drawn:,} candidates with a final verdict; all are in the audit")
+    output.table(
+        ["verdict", "in the run", "in the audit", "reviewed", "rejected by reviewers"],
+        [
+            [
+                s.status,
+                s.size,
+                s.drawn,
+                s.rejected.reviewed,
+                s.rejected.count if s.rejected.reviewed else None,
+            ]
+            for s in rates.strata
+        ],
+    )
+    if rates.reviewed:
+        output.say()
+        if not rates.complete:
+            output.say(f"provisional: {rates.open:,} of {rates.drawn:,} candidates have no decision yet")
+        _print_rates(rates)
+    if not rates.complete:
+        output.say()
+        output.say("review it blind with")
+        output.say(f"  tagrpo neighbors review --audit {audit.id} --interactive")
+
+
+def _print_rates(rates: "ErrorRates") -> None:
+    output.say(f"false accepts (accepted by the verdict, rejected by reviewers): {_rate(rates.false_accept)}")
+    output.say(f"false rejects (rejected by the verdict, accepted by reviewers): {_rate(rates.false_reject)}")
+    output.say(_broken(rates.broken))
+    if len(rates.reviewers) > 1:
+        output.say()
+        output.say("where reviewers differ, the newest decision counts above; each one alone:")
+        for reviewer in rates.reviewers:
+            output.say(
+                f"  {reviewer.reviewer}, {reviewer.reviewed:,} reviewed: "
+                f"false accepts {_rate(reviewer.false_accept)}; false rejects {_rate(reviewer.false_reject)}"
+            )
+    for agreement in rates.agreements:
+        output.say(_agreement(agreement))
+    if rates.disputed:
+        more = ", ... (--json lists all)" if len(rates.disputed) > DISPUTED_SHOWN else ""
+        output.say(f"disputed: {', '.join(rates.disputed[:DISPUTED_SHOWN])}{more}")
+
+
+def _rate(rate: "Rate") -> str:
+    if rate.share is None or rate.low is None or rate.high is None:
+        return "none reviewed"
+    interval = f"exact 95% interval {rate.low:.1%} to {rate.high:.1%}"
+    return f"{rate.count} of {rate.reviewed}, {rate.share:.1%} ({interval})"
+
+
+def _broken(broken: "BrokenShare") -> str:
+    if not broken.statuses:
+        return "broken among what may be published: the audit has no accepted and no unverified candidates"
+    over = " and ".join(f"{size:,} {status}" for status, size in broken.statuses.items())
+    if broken.share is None or broken.low is None or broken.high is None:
+        return f"broken among what may be published ({over}): not known before each kind has a review"
+    kind = "conservative 95% interval" if len(broken.statuses) > 1 else "exact 95% interval"
+    return (
+        f"broken among what may be published ({over}): {broken.share:.1%} "
+        f"({kind} {broken.low:.1%} to {broken.high:.1%})"
+    )
+
+
+def _agreement(agreement: "Agreement") -> str:
+    kappa = (
+        "kappa not defined, both gave one and the same decision throughout"
+        if agreement.kappa is None
+        else f"Cohen's kappa {agreement.kappa:.2f}"
+    )
+    return (
+        f"{agreement.first} and {agreement.second} agree on {agreement.agreed} of {agreement.shared}; {kappa}"
+    )

@@ -1,0 +1,167 @@
+"""`tagrpo runs`: list, show. `print_summary` and `attention` also serve the commands that fill runs."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ui.cli import output
+from ui.cli.output import DbOption, JsonOption
+
+if TYPE_CHECKING:
+    from evaluator.runs.store import Run
+    from rephraser.pipeline.summary import RunSummary
+
+app = typer.Typer(no_args_is_help=True, help="Look at runs: what they did, what is open, what they cost.")
+
+UNFINISHED_SHOWN = 20
+
+
+@app.command("list")
+def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
+    """List all runs, oldest first.
+
+    Example: [bold]tagrpo runs list[/bold]
+    """
+    from evaluator.database import Database, locate_database
+    from rephraser.pipeline.listing import list_headers
+
+    with Database.open(locate_database(db), create=False) as database, database.read() as session:
+        headers = list_headers(session)
+    if as_json:
+        output.print_json({"runs": [header.to_json() for header in headers]})
+    elif not headers:
+        output.say("no runs yet; start one with `tagrpo neighbors propose`")
+    else:
+        output.table(
+            ["run", "questions", "proposed by", "solvers", "candidates", "USD", "finished"],
+            [
+                [
+                    header.run.name,
+                    header.questions,
+                    proposed_by(header.run.spec),
+                    ", ".join(solver["model"] for solver in header.run.spec["solvers"]) or None,
+                    header.candidates,
+                    header.usd,
+                    header.run.finished_at or "no",
+                ]
+                for header in headers
+            ],
+        )
+
+
+@app.command()
+def show(
+    run: Annotated[
+        str | None,
+        typer.Argument(help="Name or id of a run; not needed where there is only one.", show_default=False),
+    ] = None,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show where a run stands: neighbors by question, candidates by verdict, findings, errors, cost.
+
+    The text names the first 20 questions that lack neighbors, --json all of them.
+
+    Exit code 1: requests are open or failed; `tagrpo neighbors resume RUN` asks again.
+
+    Example: [bold]tagrpo runs show math-gpt4[/bold]
+    """
+    from evaluator.database import Database, locate_database
+    from rephraser.browsing import choose_run
+    from rephraser.pipeline.summary import summarize
+
+    with Database.open(locate_database(db), create=False) as database, database.read() as session:
+        chosen = choose_run(session, run)
+        summary = summarize(session, chosen)
+    if as_json:
+        output.print_json(
+            {
+                **summary.to_json(),
+                "kind": chosen.kind,
+                "created_at": chosen.created_at,
+                "finished_at": chosen.finished_at,
+                "spec": chosen.spec,
+                "versions": chosen.versions,
+            }
+        )
+    else:
+        _print_header(chosen)
+        print_summary(summary)
+    needed = attention(summary)
+    if needed:
+        raise output.needs_attention(needed)
+
+
+def attention(summary: "RunSummary") -> str:
+    """Say in one line what of a run needs attention; empty where nothing does."""
+    parts = []
+    if summary.open_requests:
+        parts.append(f"{summary.open_requests:,} requests are open")
+    if summary.failed_requests:
+        parts.append(f"{summary.failed_requests:,} requests failed")
+    if not parts:
+        return ""
+    return f"{' and '.join(parts)}; go on with `tagrpo neighbors resume {summary.run}`"
+
+
+def proposed_by(spec: Mapping[str, Any]) -> str:
+    """Return the model of a run's spec, or "rules" or "file"."""
+    return str(spec["model"] if spec["proposer"] == "llm" else spec["proposer"])
+
+
+def _print_header(run: "Run") -> None:
+    spec = run.spec
+    output.say(f"run {run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
+    strategies = ", ".join(f"{s['name']} v{s['version']}" for s in spec["strategies"])
+    output.say(f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})")
+    solvers = ", ".join(solver["model"] for solver in spec["solvers"])
+    output.say(
+        f"{spec['n']} neighbors wanted, at most {spec['rounds']} rounds, "
+        + (f"answers by {solvers}, rule {spec['rule']['name']}" if solvers else "no solver")
+    )
+
+
+def print_summary(summary: "RunSummary") -> None:
+    """Print a run's numbers: counts first, then what is missing and why, then the cost."""
+    output.say(
+        f"{summary.complete:,} of {summary.questions:,} questions have {summary.wanted} "
+        f"{'accepted' if summary.compared_answers else 'unverified or accepted'} neighbors"
+    )
+    if not summary.compared_answers:
+        output.say("no solver: answers were not compared, so what passed the checks is unverified")
+    _print_counts("questions by number of neighbors", summary.questions_by_neighbors)
+    _print_counts("candidates", summary.candidates)
+    _print_counts("findings of the structural checks", summary.findings)
+    _print_counts("answers of the proposer that could not be used as they were", summary.unreadable)
+    if summary.open_requests or summary.failed_requests:
+        output.say(f"requests: {summary.open_requests:,} open, {summary.failed_requests:,} failed")
+    for error, count in summary.errors.items():
+        output.say(f"  {count:,}x {error}")
+    if summary.unfinished:
+        output.say(f"{len(summary.unfinished):,} questions lack neighbors:")
+        for question in summary.unfinished[:UNFINISHED_SHOWN]:
+            output.say(f"  {question.question_id}  has {question.neighbors}: {question.reason}")
+        if len(summary.unfinished) > UNFINISHED_SHOWN:
+            output.say(f"  and {len(summary.unfinished) - UNFINISHED_SHOWN:,} more (--json lists all)")
+    if summary.ledger:
+        output.table(
+            ["request", "model", "requests", "prompt tokens", "completion tokens", "USD", "without price"],
+            [
+                [
+                    line.kind,
+                    line.model,
+                    line.requests,
+                    line.prompt_tokens,
+                    line.completion_tokens,
+                    line.usd,
+                    line.unpriced,
+                ]
+                for line in summary.ledger
+            ],
+        )
+
+
+def _print_counts(title: str, counts: Mapping[Any, int]) -> None:
+    if counts:
+        output.say(f"{title}: " + ", ".join(f"{name}: {count:,}" for name, count in counts.items()))
