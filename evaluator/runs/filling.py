@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from evaluator.database import Database
 from evaluator.remote import ChatRequest, ChatResponse, Failure, RemoteClient
+from evaluator.remote.types import CONTENT_FILTER
 from evaluator.runs.cells import (
     Cell,
     Receipt,
@@ -17,11 +18,13 @@ from evaluator.runs.cells import (
     renew_leases,
 )
 from evaluator.runs.leases import LEASE_S
+from evaluator.runs.spending import Spending
 
 BuildRequests = Callable[[Sequence[Cell]], list[ChatRequest]]
 """Turns leased cells into requests, one each in the same order; the request's key is the cell's id."""
 
 CELLS_PER_CLAIM = 64
+REFUSED_BODY = '{"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}'
 
 
 @dataclass
@@ -31,6 +34,7 @@ class Filled:
     answered: int = 0
     failed: int = 0
     stopped: str | None = None  # why it stopped before all cells were asked: budget, authentication, ...
+    message: str | None = None
     failures: dict[str, int] = field(default_factory=dict)
 
 
@@ -41,9 +45,10 @@ class CellWriter:
     loses at most what was in flight.
     """
 
-    def __init__(self, db: Database, owner: str) -> None:
+    def __init__(self, db: Database, owner: str, spending: Spending) -> None:
         self._db = db
         self._owner = owner
+        self._spending = spending
         self._waiting: list[tuple[int, ChatResponse | Failure, asyncio.Future[None]]] = []
         self._running: asyncio.Task[None] | None = None
         self._renewed = time.monotonic()
@@ -79,11 +84,15 @@ class CellWriter:
     def _commit(self, batch: Sequence[tuple[int, ChatResponse | Failure]]) -> None:
         with self._db.write() as session:
             for cell_id, answer in batch:
-                if isinstance(answer, Failure):
+                if isinstance(answer, Failure) and answer.kind == CONTENT_FILTER:
+                    # A refusal is an answer: it is read as one, and asked again with another seed.
+                    fill_cell(session, cell_id, REFUSED_BODY, _refusal_receipt(answer))
+                elif isinstance(answer, Failure):
                     message = f"{answer.kind}: {answer.message}"
                     fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
                 else:
                     fill_cell(session, cell_id, answer.raw, _receipt(answer))
+            self._spending.stored_usd += sum(answer.cost_usd or 0.0 for _, answer in batch)
             if time.monotonic() - self._renewed > LEASE_S / 10:
                 renew_leases(session, self._owner)
                 self._renewed = time.monotonic()
@@ -97,6 +106,7 @@ async def fill_cells(
     build: BuildRequests,
     *,
     owner: str,
+    spending: Spending,
     on_answer: Callable[[ChatResponse | Failure], None],
 ) -> Filled:
     """Ask for every empty cell of the run in `scope` and store what comes back.
@@ -104,15 +114,24 @@ async def fill_cells(
     Cells are leased a few at a time, as the client takes them, so another process of the same run finds work
     too. Returns when none is left to lease, the budget is spent, or every further request would fail.
     """
-    writer = CellWriter(db, owner)
+    writer = CellWriter(db, owner, spending)
     result = Filled()
+
+    def lease() -> list[ChatRequest]:
+        with db.write() as session:
+            spending.refresh(session, run_id, owner)
+            leased = claim_cells(session, run_id, scope, owner=owner, limit=CELLS_PER_CLAIM)
+        asked = build(leased)
+        with db.write() as session:
+            spending.reserve(session, asked, client.price)
+        return asked
 
     async def requests() -> AsyncIterator[ChatRequest]:
         while True:
-            leased = await asyncio.to_thread(_lease, db, run_id, scope, owner)
+            leased = await asyncio.to_thread(lease)
             if not leased:
                 return
-            for request in await asyncio.to_thread(build, leased):
+            for request in leased:
                 yield request
 
     async def store(request: ChatRequest, answer: ChatResponse | Failure) -> None:
@@ -126,16 +145,15 @@ async def fill_cells(
 
     try:
         outcome = await client.run(requests(), store)
-        result.stopped = outcome.stopped
+        result.stopped, result.message = outcome.stopped, outcome.message
     finally:
         with db.write() as session:
             release_leases(session, owner)
     return result
 
 
-def _lease(db: Database, run_id: str, scope: str, owner: str) -> list[Cell]:
-    with db.write() as session:
-        return claim_cells(session, run_id, scope, owner=owner, limit=CELLS_PER_CLAIM)
+def _refusal_receipt(failure: Failure) -> Receipt:
+    return Receipt("-", 0, 0, failure.cost_usd, failure.attempts, 0.0)
 
 
 def _receipt(answer: ChatResponse) -> Receipt:

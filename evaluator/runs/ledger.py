@@ -47,11 +47,16 @@ def spent_usd(session: Session, run_id: str) -> float:
     return sum(line.usd for line in read_ledger(session, run_id))
 
 
-def reserved_usd(session: Session, run_id: str, *, except_owner: str) -> float:
-    """Return the worst-case USD of requests that other processes of this run have in flight."""
+def reserved_usd(session: Session, run_id: str, *, except_process: str) -> float:
+    """Return the worst-case USD of requests that other processes of this run have in flight.
+
+    `except_process` is the beginning of an owner's name (`host|pid|start time`).
+    """
     total = session.scalar(
         select(func.sum(CellRow.reserved_usd)).where(
-            CellRow.paid_by == run_id, CellRow.state == EMPTY, CellRow.lease_owner != except_owner
+            CellRow.paid_by == run_id,
+            CellRow.state == EMPTY,
+            CellRow.lease_owner.not_like(f"{except_process}|%"),
         )
     )
     return float(total or 0.0)

@@ -13,6 +13,7 @@ from evaluator.remote import ChatResponse, Failure, RemoteClient
 from evaluator.runs.cells import leased_elsewhere, release_dead_leases, reopen_failed_cells
 from evaluator.runs.filling import BuildRequests, Filled, fill_cells
 from evaluator.runs.leases import this_owner
+from evaluator.runs.spending import Spending
 from evaluator.runs.store import Run, finish_run
 from rephraser.pipeline.collecting import collect_answers, collect_proposals
 from rephraser.pipeline.judging import check_structure, judge_answers
@@ -39,12 +40,14 @@ class Outcome:
     answered: int = 0
     failed: int = 0
     stopped: str | None = None
+    message: str | None = None
     failures: dict[str, int] = field(default_factory=dict)
 
     def add(self, filled: Filled) -> None:
         self.answered += filled.answered
         self.failed += filled.failed
         self.stopped = self.stopped or filled.stopped
+        self.message = self.message or filled.message
         for kind, count in filled.failures.items():
             self.failures[kind] = self.failures.get(kind, 0) + count
 
@@ -57,10 +60,12 @@ class Engine:
     run: Run
     spec: RunSpec
     report: Report
+    spending: Spending
     open_client: OpenClient
     source: Source | None = None
     count_tokens: Callable[[str], int] | None = None
     grader_workers: int | None = None
+    batch: bool = False
 
     async def drive(self) -> Outcome:
         """Work until the run is done, the budget is spent, or only failed requests are left."""
@@ -158,6 +163,7 @@ class Engine:
                         clients[model],
                         build,
                         owner=this_owner(scope),
+                        spending=self.spending,
                         on_answer=tally.count,
                     )
                     for model, scope, build in fillers

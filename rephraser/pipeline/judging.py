@@ -254,6 +254,7 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
 
 
 def _counts(case: Case, clustering: Clustering) -> AnswerCounts:
+    """Count the answers by class, in the order of `clustering.classes`."""
     split = len(case.original)
     classes = range(len(clustering.classes))
     original, candidate = clustering.assignment[:split], clustering.assignment[split:]

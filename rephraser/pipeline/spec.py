@@ -8,7 +8,7 @@ from evaluator.hashing import content_hash, content_id
 from rephraser.checks import CHECKS_VERSION
 from rephraser.proposers.request import REQUEST_VERSION
 from rephraser.strategies import Strategy
-from rephraser.verdict import RULES, OverlapRule, Rule
+from rephraser.verdict import OverlapRule, Rule, rule_from_spec, rule_spec
 
 ProposerKind = Literal["llm", "rules", "file"]
 
@@ -101,7 +101,6 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored, hashed and shown."""
-        rule_name = next(name for name, kind in RULES.items() if isinstance(self.rule, kind))
         return {
             "questions": self.questions,
             "proposer": self.proposer,
@@ -118,7 +117,7 @@ class RunSpec:
             "output": self.output,
             "request_version": REQUEST_VERSION,
             "solvers": [{"id": solver.id, **asdict(solver)} for solver in self.solvers],
-            "rule": {"name": rule_name, **_listed(asdict(self.rule))},
+            "rule": rule_spec(self.rule),
             "checks": {
                 "version": CHECKS_VERSION,
                 "token_limit": self.token_limit,
@@ -130,9 +129,6 @@ class RunSpec:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "RunSpec":
         """Return the spec of a stored run."""
-        rule: dict[str, Any] = dict(data["rule"])
-        kind = RULES[rule.pop("name")]
-        rule["looks"] = tuple(rule["looks"])
         return cls(
             questions=data["questions"],
             proposer=data["proposer"],
@@ -148,7 +144,7 @@ class RunSpec:
             sampling=Sampling(**data["sampling"]) if data["sampling"] else None,
             output=data["output"],
             solvers=tuple(_solver(solver) for solver in data["solvers"]),
-            rule=kind(**rule),
+            rule=rule_from_spec(data["rule"]),
             token_limit=data["checks"]["token_limit"],
             tokenizer=data["checks"]["tokenizer"],
             source=data["source"],
@@ -171,7 +167,3 @@ def _strategy_text(strategy: Strategy) -> dict[str, Any]:
 def _solver(data: dict[str, Any]) -> SolverSpec:
     fields = {key: value for key, value in data.items() if key not in {"id", "sampling"}}
     return SolverSpec(sampling=Sampling(**data["sampling"]), **fields)
-
-
-def _listed(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in data.items()}

@@ -1,22 +1,49 @@
 """Starting a run: its questions, its strategies, its place in the database."""
 
+from typing import Literal
+
 from evaluator.database import Database
 from evaluator.errors import InputError
 from evaluator.questions import load_question_set
+from evaluator.remote import Endpoint
+from evaluator.remote.abilities import supports_structured_output
 from evaluator.runs.store import Run, open_run, package_versions
+from rephraser.pipeline.execution import CandidateFile
 from rephraser.pipeline.spec import RunSpec
 from rephraser.proposers.rules import RULES_VERSION
 from rephraser.strategies import Strategy
 
 
-def rules_strategy() -> Strategy:
-    """Return what stands for the rules proposer where a strategy is named."""
-    return Strategy("rules", RULES_VERSION, "rules of English wording, no model", "", False)
+def local_strategies(proposer: str) -> tuple[Strategy, ...]:
+    """Return what stands for the rules or file proposer where a strategy is named."""
+    if proposer == "rules":
+        return (Strategy("rules", RULES_VERSION, "rules of English wording, no model", "", False),)
+    return (Strategy("file", "1", "candidates from a file", "", False),)
 
 
-def file_strategy(name: str) -> Strategy:
-    """Return what stands for candidates from a file where a strategy is named."""
-    return Strategy(name, "1", "candidates from a file", "", False)
+def choose_output(
+    wanted: Literal["auto", "json", "tags"], model: str | None, api_base: str | None
+) -> Literal["json", "tags"]:
+    """Return how the proposer is to answer: JSON where the model may support a schema, else tags.
+
+    Raises:
+        PrerequisiteError: litellm does not understand the model's spelling.
+    """
+    if wanted != "auto":
+        return wanted
+    if model is None:
+        return "tags"
+    return "json" if supports_structured_output(Endpoint(model, api_base)) else "tags"
+
+
+def source_hash(
+    db: Database, questions: str, candidates: CandidateFile | None, *, limit: int | None
+) -> str | None:
+    """Return the content hash of a file's candidates for these questions, None without a file."""
+    if candidates is None:
+        return None
+    with db.read() as session:
+        return candidates.read(load_question_set(session, questions)[:limit]).content
 
 
 def start_run(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> tuple[Run, bool]:

@@ -115,7 +115,7 @@ def test_the_ledger_counts_what_is_known_and_says_what_is_not(db: Database) -> N
     with db.write() as session:
         cells.add_cells(session, run.id, plan(run, count=2))
         priced, unpriced = cells.claim_cells(session, run.id, run.id, owner="a|1|1|t", limit=2)
-        assert reserved_usd(session, run.id, except_owner="b|1|1|t") == 0.0
+        assert reserved_usd(session, run.id, except_process="b|1|1") == 0.0
         cells.fill_cell(session, priced.id, '{"a": 1}', RECEIPT)
         cells.fill_cell(session, unpriced.id, "{}", cells.Receipt("m", 1, 2, None, 2, 0.1))
         (line,) = read_ledger(session, run.id)

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from evaluator.errors import TagrpoError
-from ui.cli import output, questions, sets
+from ui.cli import doctor, neighbors, output, propose, questions, runs, sets
 
 app = typer.Typer(
     name="tagrpo",
@@ -21,7 +21,11 @@ app = typer.Typer(
     ),
 )
 app.add_typer(questions.app, name="questions")
+neighbors.app.add_typer(propose.app)  # without a name: its commands stand among those of neighbors
+app.add_typer(neighbors.app, name="neighbors")
+app.add_typer(runs.app, name="runs")
 app.add_typer(sets.app, name="sets")
+app.command()(doctor.doctor)
 
 
 @app.callback()

@@ -1,0 +1,155 @@
+"""Carrying a run out: how requests are made and capped. None of this shapes the result."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluator.database import Database
+from evaluator.errors import InputError, PrerequisiteError
+from evaluator.questions import Question, load_question_set
+from evaluator.remote import Budget, Endpoint, PriceTable, RemoteClient
+from evaluator.runs.ledger import spent_usd
+from evaluator.runs.spending import Spending
+from evaluator.runs.store import Run, run_question_ids
+from rephraser.pipeline.engine import Engine, Outcome, Report
+from rephraser.pipeline.local_proposals import Source, rules_source
+from rephraser.pipeline.spec import RunSpec
+from rephraser.pipeline.summary import RunSummary, summarize
+from rephraser.proposers.file import FileCandidates, read_candidates
+from rephraser.tokens import load_token_counter
+
+
+@dataclass(frozen=True)
+class CandidateFile:
+    """Where a file proposer reads: a file or Hub data set, and its columns where they are unusual."""
+
+    source: str
+    question_column: str | None = None
+    candidate_column: str | None = None
+    split: str | None = None
+    revision: str | None = None
+
+    def read(self, questions: list[Question]) -> FileCandidates:
+        """Return its candidates for these questions; see `read_candidates`."""
+        return read_candidates(
+            self.source,
+            questions,
+            question_column=self.question_column,
+            candidate_column=self.candidate_column,
+            split=self.split,
+            revision=self.revision,
+        )
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a run is carried out; another invocation of the same run may use other values.
+
+    `solver_api_bases` holds one address for all solvers, or one for each in their order. `max_usd` caps the
+    whole run, earlier invocations and other processes included; `max_requests` this invocation.
+    """
+
+    api_base: str | None = None
+    solver_api_bases: tuple[str, ...] = ()
+    max_usd: float | None = None
+    max_requests: int | None = None
+    prices: tuple[str, ...] = ()
+    prices_file: Path | None = None
+    max_concurrency: int = 64
+    timeout_s: float = 120.0
+    batch: bool = False
+    candidates: CandidateFile | None = None
+    grader_workers: int | None = None
+
+
+def carry_out(db: Database, run: Run, execution: Execution, report: Report) -> tuple[Outcome, RunSummary]:
+    """Work on a run until it is done, stopped by a cap, or only failures are left; return where it stands.
+
+    Raises:
+        BudgetError: a cap on money for a model whose price is not known.
+        InputError: the file of candidates is missing or is another one than the run was made with.
+    """
+    spec = RunSpec.from_json(run.spec)
+    addresses = _addresses(spec, execution)
+    prices = PriceTable.read(execution.prices_file, execution.prices)
+    with db.read() as session:
+        begun = spent_usd(session, run.id)
+    budget = Budget(max_usd=execution.max_usd, max_requests=execution.max_requests, spent_usd=begun)
+
+    def open_client(model: str) -> RemoteClient:
+        endpoint = Endpoint(model, addresses[model], execution.timeout_s)
+        concurrency = execution.max_concurrency
+        return RemoteClient(endpoint, budget=budget, prices=prices, max_concurrency=concurrency)
+
+    asyncio.run(_check([open_client(model) for model in addresses]))
+    engine = Engine(
+        db=db,
+        run=run,
+        spec=spec,
+        report=report,
+        spending=Spending(budget, begun),
+        open_client=open_client,
+        source=_source(db, run, spec, execution),
+        count_tokens=load_token_counter(spec.tokenizer) if spec.tokenizer else None,
+        grader_workers=execution.grader_workers,
+        batch=execution.batch,
+    )
+    outcome = asyncio.run(engine.drive())
+    with db.read() as session:
+        return outcome, summarize(session, run)
+
+
+async def _check(clients: Sequence[RemoteClient]) -> None:
+    """Raise `PrerequisiteError` where a model cannot be asked, before anything is."""
+    for client in clients:
+        async with client:
+            found = await client.check()
+        if found.problem is not None:
+            raise PrerequisiteError(f"{client.endpoint.model}: {found.problem}")
+
+
+def _addresses(spec: RunSpec, execution: Execution) -> dict[str, str | None]:
+    """Return the address of each model of the run, None for a provider's own."""
+    bases = execution.solver_api_bases
+    if len(bases) not in (0, 1, len(spec.solvers)):
+        raise InputError(
+            f"{len(bases)} addresses for {len(spec.solvers)} solvers: give --solver-api-base once for all, "
+            "or once for each --solver, in the same order."
+        )
+    per_solver = bases * len(spec.solvers) if len(bases) == 1 else bases or (None,) * len(spec.solvers)
+    addresses: dict[str, str | None] = {}
+    if spec.proposer == "llm":
+        addresses[spec.model] = execution.api_base
+    for solver, base in zip(spec.solvers, per_solver, strict=True):
+        known = addresses.setdefault(solver.model, base)
+        if known is None and base is not None:
+            addresses[solver.model] = base
+        elif base is not None and known != base:
+            raise InputError(
+                f"{solver.model} is given two addresses, {known} and {base}; one model is asked at one place."
+            )
+    return addresses
+
+
+def _source(db: Database, run: Run, spec: RunSpec, execution: Execution) -> Source | None:
+    if spec.proposer == "llm":
+        return None
+    if spec.proposer == "rules":
+        return rules_source(spec)
+    if execution.candidates is None:
+        raise InputError(f"run {run.name} proposes candidates from a file: name it with --candidates FILE.")
+    with db.read() as session:
+        wanted = set(run_question_ids(session, run.id))
+        questions = [q for q in load_question_set(session, spec.questions) if q.id in wanted]
+    found = execution.candidates.read(questions)
+    if found.content != spec.source:
+        raise InputError(
+            f"{execution.candidates.source}: its candidates are not those that run {run.name} was made with; "
+            "restore the file, or start a run of another name."
+        )
+
+    def propose(question_id: str, _text: str, count: int) -> tuple[str, ...]:
+        return found.by_question.get(question_id, ())[:count]
+
+    return propose

@@ -1,0 +1,187 @@
+"""`tagrpo doctor`: what is installed, reachable and missing, and how to get it."""
+
+import os
+import platform
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ui.cli import output
+from ui.cli.output import DbOption, JsonOption
+
+State = Literal["ok", "missing", "problem"]
+
+EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
+    "pages in the browser": (("streamlit", "altair"), "pip install 'tagrpo[ui]'"),
+    "training with verl": (
+        ("torch", "verl", "ray", "tensordict", "transformers", "TransferQueue"),
+        "pip install torch==2.13.0 (PyTorch's CPU index without a GPU), then pip install 'tagrpo[train]'",
+    ),
+    "offline vLLM engine": (("vllm",), "pip install 'tagrpo[vllm]' on a machine with a GPU"),
+}
+BASE = ("litellm", "datasets", "math-verify", "sqlalchemy", "alembic", "pebble", "scipy", "rapidfuzz")
+LOW_DISK_GB = 2.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report. `needed` problems make the exit code 1; the rest is only information."""
+
+    what: str
+    state: State
+    detail: str
+    way_out: str = ""
+    needed: bool = False
+
+
+def doctor(
+    model: Annotated[
+        str | None, typer.Option("--model", help="Also reach this model, in litellm's spelling.")
+    ] = None,
+    api_base: Annotated[str | None, typer.Option("--api-base", help="Address of its server.")] = None,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what is installed, reachable and missing, and how to get it.
+
+    Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1
+    """
+    checks = [_python(), *_packages(), *_extras(), _database(db), _disk(db), _keys(), _hub()]
+    if model is not None:
+        checks.append(_endpoint(model, api_base))
+    if as_json:
+        output.print_json({"checks": [asdict(check) for check in checks]})
+    else:
+        output.table(
+            ["", "what", "found", "how to get it"],
+            [[_mark(check), check.what, check.detail, check.way_out] for check in checks],
+        )
+    wrong = [check.what for check in checks if check.needed and check.state != "ok"]
+    if wrong:
+        raise output.needs_attention(f"{', '.join(wrong)}: see above.")
+
+
+def _mark(check: Check) -> str:
+    return {"ok": "ok", "missing": "-", "problem": "!"}[check.state]
+
+
+def _python() -> Check:
+    good = (3, 11) <= sys.version_info[:2] < (3, 13)
+    way_out = "" if good else "tagrpo is tested with Python 3.11 and 3.12"
+    return Check("Python", "ok" if good else "problem", platform.python_version(), way_out, needed=True)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _packages() -> list[Check]:
+    checks = [Check("tagrpo", "ok", _version("tagrpo") or "source tree")]
+    lacking = [package for package in BASE if _version(package) is None]
+    found = ", ".join(f"{package} {_version(package)}" for package in BASE if package not in lacking)
+    if lacking:
+        detail = f"missing: {', '.join(lacking)}"
+        checks.append(Check("base packages", "problem", detail, "pip install tagrpo", needed=True))
+    else:
+        checks.append(Check("base packages", "ok", found))
+    return checks
+
+
+def _extras() -> list[Check]:
+    checks = []
+    for what, (packages, way_out) in EXTRAS.items():
+        found = {package: _version(package) for package in packages}
+        if all(found.values()):
+            detail = ", ".join(f"{package} {version}" for package, version in found.items())
+            checks.append(Check(what, "ok", detail))
+        else:
+            lacking = ", ".join(package for package, version in found.items() if version is None)
+            checks.append(Check(what, "missing", f"not installed: {lacking}", way_out))
+    return checks
+
+
+def _database(option: Path | None) -> Check:
+    from evaluator.database import Database, locate_database
+    from evaluator.errors import DatabaseError
+
+    path = locate_database(option)
+    if not path.exists():
+        return Check(
+            "database", "missing", f"{path}: not there yet", "tagrpo questions import FILE --name NAME"
+        )
+    try:
+        with Database.open(path, read_only=True) as database:
+            problems = database.integrity_report()
+    except DatabaseError as error:
+        return Check("database", "problem", str(error), needed=True)
+    if problems:
+        return Check(
+            "database", "problem", f"{path}: {'; '.join(problems[:3])}", "go back to a backup", needed=True
+        )
+    return Check("database", "ok", f"{path}, {path.stat().st_size / 1e6:.1f} MB, sound")
+
+
+def _disk(option: Path | None) -> Check:
+    from evaluator.database import locate_database
+
+    folder = locate_database(option).resolve().parent
+    if not folder.exists():
+        return Check(
+            "disk", "problem", f"{folder} does not exist", "make it, or name another with --db", needed=True
+        )
+    free = shutil.disk_usage(folder).free / 1e9
+    if free < LOW_DISK_GB:
+        return Check("disk", "problem", f"{free:.1f} GB free in {folder}", "free some space", needed=True)
+    return Check("disk", "ok", f"{free:.0f} GB free in {folder}")
+
+
+def _keys() -> Check:
+    names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
+    if names:
+        return Check("keys of providers", "ok", f"set: {', '.join(names)}")
+    return Check(
+        "keys of providers",
+        "missing",
+        "no *_API_KEY in the environment",
+        "export OPENAI_API_KEY=...; an own vLLM server needs none",
+    )
+
+
+def _hub() -> Check:
+    if os.environ.get("HF_TOKEN"):
+        return Check("Hugging Face token", "ok", "HF_TOKEN is set")
+    return Check(
+        "Hugging Face token", "missing", "HF_TOKEN is not set", "only for gated data sets and --push"
+    )
+
+
+def _endpoint(model: str, api_base: str | None) -> Check:
+    import asyncio
+
+    from evaluator.errors import PrerequisiteError
+    from evaluator.remote import Endpoint, EndpointCheck, RemoteClient
+
+    async def check() -> EndpointCheck:
+        async with RemoteClient(Endpoint(model, api_base)) as client:
+            return await client.check()
+
+    try:
+        found = asyncio.run(check())
+    except PrerequisiteError as error:
+        return Check(f"model {model}", "problem", str(error), needed=True)
+    if found.problem is not None:
+        return Check(f"model {model}", "problem", found.problem, "", needed=True)
+    details = [
+        "reachable",
+        "structured output" if found.structured else "no structured output",
+        "price known" if found.price_known else "price not known: give one with --price to use --max-usd",
+    ]
+    return Check(f"model {model}", "ok", ", ".join(details))

@@ -1,0 +1,359 @@
+"""`tagrpo neighbors propose` and `resume`: start a run of candidates and verdicts, or continue one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ui.cli import output
+from ui.cli.output import DbOption, JsonOption
+
+if TYPE_CHECKING:
+    from evaluator.database import Database
+    from evaluator.runs.store import Run
+    from rephraser.pipeline.engine import Outcome
+    from rephraser.pipeline.execution import Execution
+    from rephraser.pipeline.summary import RunSummary
+
+app = typer.Typer(no_args_is_help=True, help="Propose neighbors, judge them, review them.")
+
+UNFINISHED_SHOWN = 5
+
+ApiBase = Annotated[
+    str | None,
+    typer.Option("--api-base", help="Address of the proposer's server (vLLM: http://HOST:8000/v1)."),
+]
+SolverApiBase = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--solver-api-base", help="Address of a solver's server, once for all or once for each --solver."
+    ),
+]
+MaxUsd = Annotated[
+    float | None,
+    typer.Option(
+        "--max-usd", min=0, help="Hard cap on what the whole run may cost; counts requests in flight."
+    ),
+]
+MaxRequests = Annotated[
+    int | None, typer.Option("--max-requests", min=1, help="Most HTTP requests of this invocation.")
+]
+Price = Annotated[
+    list[str] | None,
+    typer.Option("--price", help="MODEL=IN,OUT in USD per million tokens, for models litellm cannot price."),
+]
+Prices = Annotated[Path | None, typer.Option("--prices", help="TOML or JSON file of prices, same units.")]
+Concurrency = Annotated[
+    int, typer.Option("--max-concurrency", min=1, max=4096, help="Most requests in flight at one model.")
+]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds one attempt may take.")]
+Candidates = Annotated[
+    str | None,
+    typer.Option("--candidates", help="File or Hub data set of candidates, for --proposer file."),
+]
+QuestionColumn = Annotated[
+    str | None, typer.Option("--question-column", help="Its column with the question's id or exact text.")
+]
+CandidateColumn = Annotated[
+    str | None, typer.Option("--candidate-column", help="Its column with the candidate, or a list of them.")
+]
+Batch = Annotated[
+    bool,
+    typer.Option("--batch", help="Use OpenAI-style batch jobs: half the price, hours instead of minutes."),
+]
+
+
+@app.command()
+def propose(
+    questions: Annotated[str, typer.Argument(help="Name of an imported question set.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the run; an existing one is continued.")],
+    proposer: Annotated[
+        Literal["llm", "rules", "file"],
+        typer.Option(
+            "--proposer", help="llm: any litellm model; rules: no model; file: candidates you have."
+        ),
+    ] = "llm",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", help="Proposer in litellm's spelling: gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B."
+        ),
+    ] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--strategy", help="perspectives, paraphrase, rename, format, or a text file; may be repeated."
+        ),
+    ] = None,
+    n: Annotated[int, typer.Option("--n", help="Neighbors wanted for each question.")] = 3,
+    solver: Annotated[
+        list[str] | None,
+        typer.Option("--solver", help="Model whose answers are compared; may be repeated. None: unverified."),
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", help="How often open slots are proposed anew.")] = 3,
+    candidates: Candidates = None,
+    question_column: QuestionColumn = None,
+    candidate_column: CandidateColumn = None,
+    temperature: Annotated[float, typer.Option(help="Of the proposer.")] = 1.0,
+    top_p: Annotated[float, typer.Option(help="Of the proposer.")] = 1.0,
+    max_tokens: Annotated[int, typer.Option(help="Most tokens of the proposer's answer.")] = 4096,
+    solver_temperature: Annotated[float, typer.Option(help="Of the solvers.")] = 0.7,
+    solver_top_p: Annotated[float, typer.Option(help="Of the solvers.")] = 0.95,
+    solver_max_tokens: Annotated[int, typer.Option(help="Most tokens of a solver's answer.")] = 3072,
+    samples_per_request: Annotated[int, typer.Option(help="Answers a solver draws in one request.")] = 4,
+    content_attempts: Annotated[
+        int, typer.Option(help="How often an unusable answer (refusal, echo, ...) is asked again.")
+    ] = 3,
+    output_format: Annotated[
+        Literal["auto", "json", "tags"],
+        typer.Option("--output", help="How the proposer answers: structured JSON or tags."),
+    ] = "auto",
+    rule: Annotated[
+        Literal["overlap", "bayes"], typer.Option(help="Rule of the verdict; docs/verdicts.md compares them.")
+    ] = "overlap",
+    token_limit: Annotated[int, typer.Option(help="Most tokens of a candidate.")] = 512,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="tokenizer.json file or Hub name that counts them; else an estimate.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first questions.")] = None,
+    api_base: ApiBase = None,
+    solver_api_base: SolverApiBase = None,
+    max_usd: MaxUsd = None,
+    max_requests: MaxRequests = None,
+    price: Price = None,
+    prices: Prices = None,
+    max_concurrency: Concurrency = 64,
+    timeout: Timeout = 120.0,
+    batch: Batch = False,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Propose neighbors for questions, check them, and compare answers where a solver is named.
+
+    Everything is stored as it comes. Run the same command again, or `tagrpo neighbors resume NAME`, to go on
+    after an interruption or a spent budget: nothing is paid twice.
+
+    Example: tagrpo neighbors propose math --name math-gpt4 --model gpt-4-turbo --n 3
+    --solver hosted_vllm/Qwen/Qwen3-4B --solver-api-base http://localhost:8000/v1 --max-usd 50
+    """
+    from evaluator.database import Database, locate_database
+    from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
+    from rephraser.pipeline.start import choose_output, local_strategies, source_hash, start_run
+    from rephraser.strategies import load_strategy
+    from rephraser.verdict import RULES
+
+    if proposer == "llm" and model is None:
+        raise typer.BadParameter("an llm proposer needs --model, for example --model gpt-4-turbo")
+    if proposer != "llm" and (model or strategy):
+        raise typer.BadParameter(f"--model and --strategy belong to --proposer llm, not {proposer}")
+    if (proposer == "file") != (candidates is not None):
+        raise typer.BadParameter("--candidates belongs to --proposer file, which needs it")
+    execution = _execution(
+        api_base,
+        solver_api_base,
+        max_usd,
+        max_requests,
+        price,
+        prices,
+        max_concurrency,
+        timeout,
+        batch,
+        (candidates, question_column, candidate_column),
+    )
+    with Database.open(locate_database(db), create=False) as database:
+        if proposer == "llm":
+            strategies = tuple(load_strategy(reference) for reference in strategy or ["perspectives"])
+        else:
+            strategies = local_strategies(proposer)
+        spec = RunSpec(
+            questions=questions,
+            proposer=proposer,
+            model=model or proposer,
+            strategies=strategies,
+            n=n,
+            rounds=rounds,
+            content_attempts=content_attempts,
+            seed=seed,
+            sampling=Sampling(temperature, top_p, max_tokens) if proposer == "llm" else None,
+            output=choose_output(output_format, model, api_base),
+            solvers=tuple(
+                SolverSpec(
+                    model=solver_model,
+                    sampling=Sampling(solver_temperature, solver_top_p, solver_max_tokens),
+                    samples_per_request=samples_per_request,
+                )
+                for solver_model in solver or ()
+            ),
+            rule=RULES[rule](),
+            token_limit=token_limit,
+            tokenizer=tokenizer,
+            source=source_hash(database, questions, execution.candidates, limit=limit),
+        )
+        run, new = start_run(database, name, spec, limit=limit)
+        if not new:
+            output.note(f"continuing run {name}")
+        _carry_out(database, run, execution, as_json=as_json)
+
+
+@app.command()
+def resume(
+    run: Annotated[str, typer.Argument(help="Name or id of the run.")],
+    candidates: Candidates = None,
+    question_column: QuestionColumn = None,
+    candidate_column: CandidateColumn = None,
+    api_base: ApiBase = None,
+    solver_api_base: SolverApiBase = None,
+    max_usd: MaxUsd = None,
+    max_requests: MaxRequests = None,
+    price: Price = None,
+    prices: Prices = None,
+    max_concurrency: Concurrency = 64,
+    timeout: Timeout = 120.0,
+    batch: Batch = False,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Continue a run where it stopped: its settings are stored, only empty cells are asked for.
+
+    Example: tagrpo neighbors resume math-gpt4 --max-usd 100
+    """
+    from evaluator.database import Database, locate_database
+    from evaluator.runs.store import find_run
+
+    execution = _execution(
+        api_base,
+        solver_api_base,
+        max_usd,
+        max_requests,
+        price,
+        prices,
+        max_concurrency,
+        timeout,
+        batch,
+        (candidates, question_column, candidate_column),
+    )
+    with Database.open(locate_database(db), create=False) as database:
+        with database.read() as session:
+            stored = find_run(session, run)
+        _carry_out(database, stored, execution, as_json=as_json)
+
+
+def _execution(
+    api_base: str | None,
+    solver_api_base: list[str] | None,
+    max_usd: float | None,
+    max_requests: int | None,
+    price: list[str] | None,
+    prices: Path | None,
+    max_concurrency: int,
+    timeout: float,
+    batch: bool,
+    candidates: tuple[str | None, str | None, str | None],
+) -> "Execution":
+    from rephraser.pipeline.execution import CandidateFile, Execution
+
+    source, question_column, candidate_column = candidates
+    return Execution(
+        api_base=api_base,
+        solver_api_bases=tuple(solver_api_base or ()),
+        max_usd=max_usd,
+        max_requests=max_requests,
+        prices=tuple(price or ()),
+        prices_file=prices,
+        max_concurrency=max_concurrency,
+        timeout_s=timeout,
+        batch=batch,
+        candidates=CandidateFile(source, question_column, candidate_column) if source else None,
+    )
+
+
+def _carry_out(database: "Database", run: "Run", execution: "Execution", *, as_json: bool) -> None:
+    from rephraser.pipeline.execution import carry_out
+
+    with output.progress(run.name, quiet=as_json) as bar:
+
+        def report(stage: str, done: int, total: int | None, detail: str = "") -> None:
+            bar.update(done, total, " ".join(filter(None, (stage, detail))))
+
+        outcome, summary = carry_out(database, run, execution, report)
+    if as_json:
+        output.print_json({**summary.to_json(), "stopped": outcome.stopped, "message": outcome.message})
+    else:
+        print_summary(summary)
+    problems = _problems(outcome, summary)
+    if problems:
+        raise output.needs_attention("; ".join(problems) + ".")
+
+
+def print_summary(summary: "RunSummary") -> None:
+    """Print where a run stands, in words and small tables."""
+    kind = "accepted neighbors"
+    if not summary.compared_answers:
+        kind = "neighbors that passed the structural checks"
+    output.say(
+        f"run {summary.run}: {summary.complete:,} of {summary.questions:,} questions have all "
+        f"{summary.wanted} {kind}"
+    )
+    output.say()
+    spread = [[count, questions] for count, questions in summary.questions_by_neighbors.items()]
+    output.table(["neighbors", "questions"], spread)
+    output.say()
+    output.table(["candidates", "count"], [[status, count] for status, count in summary.candidates.items()])
+    for title, counts in (
+        ("structural finding", summary.findings),
+        ("unusable answer of the proposer", summary.unreadable),
+        ("failed request", summary.errors),
+    ):
+        if counts:
+            output.say()
+            output.table([title, "count"], [[name, count] for name, count in counts.items()])
+    if summary.ledger:
+        output.say()
+        output.table(
+            ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
+            [
+                [
+                    line.kind,
+                    line.model,
+                    line.requests,
+                    line.prompt_tokens,
+                    line.completion_tokens,
+                    f"{line.usd:.4f}"
+                    if not line.unpriced
+                    else f"{line.usd:.4f} + {line.unpriced:,} unpriced",
+                ]
+                for line in summary.ledger
+            ],
+        )
+    if not summary.compared_answers:
+        output.say()
+        output.say(
+            "Answers were not compared, since no --solver was given: these neighbors are unverified. "
+            "Publish them with --include unverified, or name a solver."
+        )
+    if summary.unfinished:
+        output.say()
+        output.say(
+            f"{len(summary.unfinished):,} questions have fewer than {summary.wanted}; the first are below, "
+            f"all with `tagrpo runs show {summary.run} --json`."
+        )
+        output.table(
+            ["question", "neighbors", "candidates so far"],
+            [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:UNFINISHED_SHOWN]],
+        )
+
+
+def _problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
+    problems = []
+    if outcome.stopped:
+        problems.append(
+            f"stopped: {outcome.message or outcome.stopped}; continue with "
+            f"`tagrpo neighbors resume {summary.run}`"
+        )
+    if summary.failed_requests:
+        problems.append(
+            f"{summary.failed_requests:,} requests got no answer; `tagrpo neighbors resume {summary.run}` "
+            "asks them again"
+        )
+    return problems
