@@ -1,0 +1,199 @@
+"""`tagrpo questions` as a user meets it: output, exit codes, help."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ui.cli.app import main
+
+ROWS = [
+    {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
+    {"question": r"Find \[x\] if [b]x[/b] is half of 1.", "answer": r"\frac{1}{2}", "level": "Level 2"},
+    {"question": "How many are there?", "answer": ""},
+    {"question": "What is 3+4?", "answer": "7", "subject": "Sums"},
+]
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run `tagrpo questions ...` in an empty folder; return exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TAGRPO_DB", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tagrpo", "questions", *arguments])
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as leaving:
+            code = leaving.code or 0
+        out, err = capsys.readouterr()
+        return int(code), out, err
+
+    return run
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def more(tmp_path: Path) -> Path:
+    path = tmp_path / "more.csv"
+    lines = [f"Name {number} things {'abcdefghij'[number] * 30}.,{number}" for number in range(10)]
+    path.write_text("\n".join(["question,answer", *lines]) + "\n")
+    return path
+
+
+def test_an_import_says_what_was_read_held_back_and_why(cli: Cli, mine: Path) -> None:
+    code, out, err = cli("import", str(mine))
+    assert code == 1
+    assert "4 rows read, 3 usable, 1 held back" in out
+    assert "held back: row 2" in out
+    assert "no answer" in out
+    assert "columns: question from question, answer from answer" in out
+    assert "attention: 1 held back" in err
+
+
+def test_importing_again_says_that_there_is_nothing_new(cli: Cli, mine: Path) -> None:
+    cli("import", str(mine))
+    code, out, _ = cli("import", str(mine))
+    assert code == 1  # the question without an answer still needs attention
+    assert "nothing new" in out
+    assert "4 rows read, 3 usable, 1 held back" in out
+
+
+def test_an_import_without_anything_odd_exits_with_0(cli: Cli, more: Path) -> None:
+    code, out, _ = cli("import", str(more), "--name", "more")
+    assert code == 0
+    assert "10 rows read, 10 usable, 0 held back" in out
+
+
+def test_import_as_json(cli: Cli, mine: Path) -> None:
+    code, out, _ = cli("import", str(mine), "--json")
+    result = json.loads(out)
+    assert code == 1
+    assert (result["set"], result["rows"], result["usable"], result["created"]) == ("mine", 4, 3, True)
+    assert [(held["row"], held["held"]) for held in result["held"]] == [(2, "no answer")]
+    assert result["spec"]["columns"]["question"] == "question"
+    assert len(result["spec"]["sha256"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.jsonl"], "nothing.jsonl: no such file"),
+        (["."], "is a folder"),
+        (["mine.jsonl", "--question-column", "body"], 'no column "body"'),
+        (["mine.jsonl", "--split", "test"], "for data sets of the Hub only"),
+        (["mine.jsonl", "--name", "a b"], "cannot name a question set"),
+        (["broken.jsonl"], "broken.jsonl:2: not valid JSON"),
+        (["nul.jsonl"], "nul.jsonl:1: "),
+    ],
+)
+def test_bad_input_exits_with_2_and_leaves_no_set(
+    cli: Cli, mine: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "broken.jsonl").write_bytes(mine.read_bytes()[:120])
+    (tmp_path / "nul.jsonl").write_bytes(b'{"question": "a\\u0000", "answer": "1"}\n')
+    code, _, err = cli("import", *arguments)
+    assert code == 2
+    assert message in err
+    if (tmp_path / "tagrpo.db").exists():
+        assert json.loads(cli("list", "--json")[1]) == {"sets": []}
+
+
+def test_a_changed_file_is_refused_under_the_old_name(cli: Cli, mine: Path) -> None:
+    cli("import", str(mine))
+    mine.write_text(json.dumps(ROWS[0]) + "\n")
+    code, _, err = cli("import", str(mine))
+    assert code == 2
+    assert "another name with --name" in err
+    assert cli("import", str(mine), "--name", "mine-2")[0] == 0
+
+
+def test_rows_that_were_left_out_are_listed(cli: Cli, mine: Path) -> None:
+    mine.write_bytes(mine.read_bytes() + b"{oops\n")
+    code, out, err = cli("import", str(mine), "--skip-bad-rows")
+    assert code == 1
+    assert "left out: mine.jsonl:5: not valid JSON" in out
+    assert "1 rows left out" in err
+
+
+def test_lists(cli: Cli, mine: Path) -> None:
+    code, _, err = cli("list")
+    assert code == 2
+    assert "there is no database here" in err
+    cli("import", str(mine))
+    code, out, _ = cli("list")
+    assert code == 0
+    assert "mine" in out
+    assert json.loads(cli("list", "--json")[1])["sets"][0]["questions"] == 3
+    page = json.loads(cli("list", "mine", "--limit", "2", "--json")[1])
+    assert [question["row"] for question in page["questions"]] == [0, 1]
+    assert (page["total"], page["after"]) == (4, 1)
+    rest = json.loads(cli("list", "mine", "--after", "1", "--json")[1])
+    assert [question["row"] for question in rest["questions"]] == [2, 3]
+    assert rest["after"] is None
+    assert "go on with --after 1" in cli("list", "mine", "--limit", "2")[1]
+    held = cli("list", "mine", "--held")[1]
+    assert "no answer" in held
+    assert "What is" not in held
+    sums = json.loads(cli("list", "mine", "--subject", "sums", "--search", "3+4", "--json")[1])
+    assert [question["answer"] for question in sums["questions"]] == ["7"]
+    assert cli("list", "nothing")[0] == 2
+    assert cli("list", "--held")[0] == 2
+
+
+def test_show_prints_the_text_as_it_is(cli: Cli, mine: Path) -> None:
+    cli("import", str(mine))
+    listed = json.loads(cli("list", "mine", "--level", "2", "--json")[1])["questions"][0]
+    code, out, _ = cli("show", listed["id"][:10])
+    assert code == 0
+    assert r"Find \[x\] if [b]x[/b] is half of 1." in out
+    assert r"answer: \frac{1}{2}" in out
+    assert "set: mine, row 1" in out
+    shown = json.loads(cli("show", listed["id"], "--json")[1])
+    assert shown["sets"] == [{"set": "mine", "row": 1, "held": None}]
+    assert cli("show", "q_zzzz")[0] == 2
+    code, _, err = cli("show", "q_")
+    assert code == 2
+    assert "several ids begin" in err
+
+
+def test_mixes_are_nested_and_repeatable(cli: Cli, mine: Path, more: Path) -> None:
+    cli("import", str(mine))
+    cli("import", str(more))
+    options = ("--base", "mine", "--extra", "more", "--chunk", "3", "--seed", "7")
+    code, out, _ = cli("mix", "x2", *options, "--times", "2")
+    assert code == 0
+    assert "6 questions (2x): 3 of mine, 1 chunks of 3 of more" in out
+    assert "nothing new" in cli("mix", "x2", *options, "--times", "2")[1]
+    large = json.loads(cli("mix", "x3", *options, "--chunks", "2", "--json")[1])
+    assert (large["questions"], large["times"]) == (9, 3.0)
+    ids = {
+        name: [question["id"] for question in json.loads(cli("list", name, "--json")[1])["questions"]]
+        for name in ("x2", "x3")
+    }
+    assert ids["x3"][:6] == ids["x2"]
+    assert "mine + more" in cli("list")[1]
+    code, _, err = cli("mix", "x9", *options, "--times", "9")
+    assert code == 2
+    assert "Import more, or ask for fewer" in err
+    assert cli("mix", "x9", *options)[0] == 2
+
+
+@pytest.mark.parametrize("command", ["import", "list", "show", "mix"])
+def test_every_command_has_an_example(cli: Cli, command: str) -> None:
+    code, out, _ = cli(command, "--help")
+    assert code == 0
+    assert f"Example: tagrpo questions {command}" in out
