@@ -126,7 +126,7 @@ def test_rows_that_were_left_out_are_listed(cli: Cli, mine: Path) -> None:
     code, out, err = cli("import", str(mine), "--skip-bad-rows")
     assert code == 1
     assert "left out: mine.jsonl:5: not valid JSON" in out
-    assert "1 rows left out" in err
+    assert "1 row left out" in err
 
 
 def test_lists(cli: Cli, mine: Path) -> None:
@@ -176,7 +176,7 @@ def test_mixes_are_nested_and_repeatable(cli: Cli, mine: Path, more: Path) -> No
     options = ("--base", "mine", "--extra", "more", "--chunk", "3", "--seed", "7")
     code, out, _ = cli("mix", "x2", *options, "--times", "2")
     assert code == 0
-    assert "6 questions (2x): 3 of mine, 1 chunks of 3 of more" in out
+    assert "6 questions (2x): 3 of mine, 1 chunk of 3 of more" in out
     assert "nothing new" in cli("mix", "x2", *options, "--times", "2")[1]
     large = json.loads(cli("mix", "x3", *options, "--chunks", "2", "--json")[1])
     assert (large["questions"], large["times"]) == (9, 3.0)

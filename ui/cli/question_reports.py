@@ -13,13 +13,22 @@ TEXT_SHOWN = 90
 ID_SHOWN = 12  # long enough for `show`
 
 
+def plural(count: int, noun: str) -> str:
+    """Return the count with its noun: `1 row`, `7,500 rows`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def print_report(report: "ImportReport") -> None:
     """Print an import as sentences: the counts first, then what was odd."""
     what = "imported as" if report.created else "nothing new: it is already the set"
     output.say(f'{report.source}: {what} "{report.name}"')
     mapped = ", ".join(f"{part} from {name}" for part, name in report.columns.as_dict().items())
     output.say(f"columns: {mapped}")
-    counts = [f"{report.rows:,} rows read", f"{report.usable:,} usable", f"{len(report.held):,} held back"]
+    counts = [
+        f"{plural(report.rows, 'row')} read",
+        f"{report.usable:,} usable",
+        f"{len(report.held):,} held back",
+    ]
     if report.duplicates:
         counts.append(f"{len(report.duplicates):,} repeated")
     if report.bad_rows:
@@ -28,7 +37,7 @@ def print_report(report: "ImportReport") -> None:
     if report.created:
         known = report.usable + len(report.held) - report.counts.new
         old = f", {known:,} were there already" if known else ""
-        output.say(f"{report.counts.new:,} questions new in the database{old}")
+        output.say(f"{plural(report.counts.new, 'question')} new in the database{old}")
     if report.counts.other_labels:
         output.say(
             f"{report.counts.other_labels:,} of these have another level or subject there; "
@@ -49,15 +58,15 @@ def print_report(report: "ImportReport") -> None:
     )
     if likeness.look_alikes:
         output.say(
-            f"{len(likeness.look_alikes):,} rows read like an earlier one but differ in numbers or answer "
-            "(kept; --json lists them)"
+            f"{plural(len(likeness.look_alikes), 'row')} worded like an earlier one, with other numbers or "
+            "another answer (kept; --json lists them)"
         )
     if report.several_boxes:
         rows = ", ".join(str(row) for row in report.several_boxes[:PAIRS_SHOWN])
         more = ", ..." if len(report.several_boxes) > PAIRS_SHOWN else ""
         output.say(
-            f"{len(report.several_boxes):,} solutions end in several boxes, of which the last was taken: "
-            f"rows {rows}{more}"
+            f"{plural(len(report.several_boxes), 'solution')} ending in several boxes, of which the last was "
+            f"taken: rows {rows}{more}"
         )
 
 
@@ -73,9 +82,11 @@ def attention(report: "ImportReport") -> str:
     if report.held:
         parts.append(f"{len(report.held):,} held back (`tagrpo questions list {report.name} --held`)")
     if report.likeness.conflicts:
-        parts.append(f"{len(report.likeness.conflicts):,} contradict an earlier row")
+        parts.append(
+            f"{plural(len(report.likeness.conflicts), 'row')} with another answer than an earlier one"
+        )
     if report.bad_rows:
-        parts.append(f"{len(report.bad_rows):,} rows left out")
+        parts.append(f"{plural(len(report.bad_rows), 'row')} left out")
     return "; ".join(parts)
 
 

@@ -250,7 +250,7 @@ def mix(
     output.say(f'{"made" if report.created else "nothing new: it is already the set"} "{report.name}"')
     output.say(
         f"{report.base + report.extra:,} questions ({report.times:.4g}x): {report.base:,} of {base}, "
-        f"{report.chunks} chunks of {report.chunk:,} of {extra}"
+        f"{question_reports.plural(report.chunks, 'chunk')} of {report.chunk:,} of {extra}"
     )
     if report.overlaps.same_text or report.overlaps.near:
         output.say(
