@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError as SqlError
+from sqlalchemy.pool import QueuePool
 
 from evaluator.errors import DatabaseError
 
@@ -39,7 +40,8 @@ def create_sqlite_engine(path: Path, *, read_only: bool) -> Engine:
             connection.execute("PRAGMA synchronous = NORMAL")
         return connection
 
-    engine = create_engine("sqlite://", creator=connect)
+    # SQLAlchemy takes a URL without a file for an in-memory database and would share its connections.
+    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=8, max_overflow=56)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
