@@ -1,0 +1,168 @@
+"""The plug-in's parts, without a run; the run itself is in `test_verl_training.py`."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from evaluator.errors import PrerequisiteError
+
+needs_verl = pytest.mark.skipif(
+    importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
+)
+SOURCE = Path(__file__).parents[2] / "trainer_adapter" / "verl_cpu" / "workarounds.py"
+
+
+@pytest.fixture
+def workarounds() -> Any:
+    """Return the module without its package, which would load verl into the test's own process."""
+    spec = importlib.util.spec_from_file_location("workarounds_alone", SOURCE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workarounds: Any) -> Path:
+    """Return the folder of a verl that has the two lines and the tested version."""
+    for name, line in (
+        (workarounds.DISTRIBUTED, workarounds.PROCESS_GROUP_LINE),
+        (workarounds.ENGINE, workarounds.OFFLOAD_LINE),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"    {line}\n")
+    found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
+    monkeypatch.setattr(metadata, "version", lambda name: "0.9.1")
+    return tmp_path
+
+
+def test_the_tested_verl_is_taken(fake_verl: Path, workarounds: Any) -> None:
+    workarounds.check_verl()
+
+
+def test_another_version_is_refused(
+    fake_verl: Path, workarounds: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: "0.9.2")
+    with pytest.raises(PrerequisiteError, match=r"verl 0\.9\.2 is installed; .* tested with 0\.9\.1"):
+        workarounds.check_verl()
+
+
+def test_a_changed_source_is_refused(fake_verl: Path, workarounds: Any) -> None:
+    (fake_verl / workarounds.ENGINE).write_text("    offload_policy = None\n")
+    with pytest.raises(PrerequisiteError, match=r"transformer_impl\.py has no line .*pin_memory"):
+        workarounds.check_verl()
+
+
+def test_a_missing_verl_says_how_to_get_it(workarounds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(PrerequisiteError, match=r"pip install 'tagrpo\[train\]'"):
+        workarounds.check_verl()
+
+
+def test_a_function_that_someone_already_holds_is_not_replaced(
+    workarounds: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home: Any = ModuleType("verl.home")
+    holder: Any = ModuleType("verl.holder")
+    home.start = holder.start = print
+    monkeypatch.setitem(sys.modules, "verl.home", home)
+    monkeypatch.setitem(sys.modules, "verl.holder", holder)
+    with pytest.raises(PrerequisiteError, match=r"verl\.holder was imported before"):
+        workarounds._replace(home, "start", len)
+    assert home.start is print
+    del holder.start
+    workarounds._replace(home, "start", len)
+    assert home.start is len
+
+
+LOADED = """
+import json, os
+import verl
+from trainer_adapter.verl_cpu import workarounds
+workarounds.apply()
+import torch, torch.distributed as dist
+from verl.plugin.platform import get_platform
+from verl.utils import device, distributed, fsdp_utils
+from verl.utils.memory_utils import aggressive_empty_cache
+from verl.workers.rollout.base import get_rollout_class
+from verl.workers.rollout.replica import get_rollout_replica_class
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
+store = "file://" + os.path.abspath("store")
+os.environ["DIST_INIT_METHOD"] = store
+distributed.initialize_global_process_group_ray()
+summed = torch.ones(2)
+dist.all_reduce(summed)
+aggressive_empty_cache()
+module = device.get_torch_device()
+free, total = module.mem_get_info()
+try:
+    module.no_such_thing
+except AttributeError:
+    unknown = "refused"
+print("RESULT " + json.dumps({
+    "platform": type(get_platform()).__name__,
+    "device": str(device.get_device_id()),
+    "backend": dist.get_backend(),
+    "summed": summed.tolist(),
+    "pinned": fsdp_utils.CPUOffloadPolicy(pin_memory=True).pin_memory,
+    "rollout": get_rollout_class("transformers").__name__,
+    "replica": get_rollout_replica_class("transformers").__name__,
+    "memory": 0 < module.memory_allocated() <= module.max_memory_allocated() and 0 < free < total,
+    "unknown": unknown,
+}))
+"""
+
+
+@needs_verl
+@pytest.mark.timeout(200)
+def test_verl_finds_platform_rollout_and_workarounds(tmp_path: Path) -> None:
+    loaded = _run(LOADED, tmp_path)
+    assert loaded.returncode == 0, loaded.stderr
+    [line] = [line for line in loaded.stdout.splitlines() if line.startswith("RESULT ")]
+    assert json.loads(line.removeprefix("RESULT ")) == {
+        "platform": "CpuPlatform",
+        "device": "cpu",
+        "backend": "cpu:gloo",
+        "summed": [1.0, 1.0],
+        "pinned": False,
+        "rollout": "TransformersRollout",
+        "replica": "TransformersReplica",
+        "memory": True,
+        "unknown": "refused",
+    }
+
+
+@needs_verl
+def test_another_platform_beside_the_plug_in_is_refused(tmp_path: Path) -> None:
+    loaded = _run("import trainer_adapter.verl_cpu", tmp_path, VERL_PLATFORM="nvidia")
+    assert loaded.returncode != 0
+    assert "VERL_PLATFORM is nvidia" in loaded.stderr
+
+
+def _run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=folder,
+        env={
+            **inherited,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "VERL_USE_EXTERNAL_MODULES": "trainer_adapter.verl_cpu",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )

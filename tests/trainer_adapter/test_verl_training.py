@@ -1,0 +1,141 @@
+"""From an exported set to a trained policy: verl itself, unchanged, on the CPU, with a tiny random model."""
+
+import importlib.util
+import math
+from pathlib import Path
+
+import pytest
+from verl_run import metrics_of_steps, run_main_ppo
+
+from evaluator.questions import make_question
+from rephraser.sets.types import Neighbor, SetEntry
+from trainer_adapter.prompts import PromptTemplate
+from trainer_adapter.verl_export import export_verl
+from trainer_adapter.verl_rows import Layout
+
+REWARD = Path(__file__).parents[1] / "support" / "digit_reward.py"
+LIMIT_S = 500
+needs_verl = pytest.mark.skipif(
+    importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tiny_model import save_tiny_model
+
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+def export(folder: Path, layout: Layout, model: Path) -> tuple[Path, ...]:
+    """Export twelve sums with two neighbors each; two of the sums become the validation file."""
+
+    def neighbor(name: str, text: str) -> Neighbor:
+        return Neighbor(name, text, "rules", "rules", "h", "", "unverified", None, False)
+
+    entries = tuple(
+        SetEntry(
+            make_question(f"What is {a}+{b}?", str(a + b)),
+            (
+                neighbor(f"c_{a}{b}0", f"Add {a} to {b}."),
+                neighbor(f"c_{a}{b}1", f"Find the sum of {a} and {b}."),
+            ),
+        )
+        for a in range(4)
+        for b in range(3)
+    )
+    template = PromptTemplate(instruction="Box it.", tokenizer=str(model), max_prompt_tokens=96)
+    return export_verl(
+        entries,
+        folder,
+        layout=layout,
+        template=template,
+        data_source="sums",
+        set_ref="sums@1",
+        content_hash="0",
+        validation_share=0.2,
+    ).files
+
+
+@needs_verl
+@pytest.mark.e2e
+@pytest.mark.timeout(LIMIT_S + 60)
+def test_stock_verl_trains_two_steps_on_a_flat_export(tmp_path: Path, model: Path) -> None:
+    train, validation = export(tmp_path / "set", "flat", model)
+    run = run_main_ppo(
+        [
+            f"data.train_files={train}",
+            f"data.val_files={validation}",
+            "data.train_batch_size=4",
+            "data.max_prompt_length=96",
+            "data.max_response_length=16",
+            f"actor_rollout_ref.model.path={model}",
+            "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+            "actor_rollout_ref.actor.optim.lr=1e-3",
+            "actor_rollout_ref.actor.use_kl_loss=true",
+            "actor_rollout_ref.rollout.n=4",
+            "actor_rollout_ref.rollout.calculate_log_probs=true",
+            "algorithm.adv_estimator=grpo",
+            f"reward.custom_reward_function.path={REWARD}",
+            "trainer.total_training_steps=2",
+            "trainer.val_before_train=false",
+            "trainer.test_freq=2",
+            "trainer.save_freq=-1",
+            "trainer.resume_mode=disable",
+        ],
+        folder=tmp_path,
+        limit_s=LIMIT_S,
+    )
+    assert run.returncode == 0, run.output[-8000:]
+    assert [step["training/global_step"] for step in run.steps] == [1, 2]
+    for step in run.steps:
+        assert math.isfinite(step["actor/pg_loss"])
+        assert math.isfinite(step["actor/kl_loss"])
+        assert step["actor/grad_norm"] > 0
+        # The rollout draws from the very weights that are trained, in the second step too.
+        assert step["training/rollout_probs_diff_max"] < 1e-5
+    assert run.steps[0]["actor/kl_loss"] < run.steps[1]["actor/kl_loss"]
+    assert "val-core/sums/acc/mean@1" in run.steps[1]
+
+
+@needs_verl
+@pytest.mark.e2e
+def test_stock_verl_reads_a_grouped_export_with_its_neighbors(tmp_path: Path, model: Path) -> None:
+    from omegaconf import OmegaConf
+    from transformers import AutoTokenizer
+    from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
+
+    train, _ = export(tmp_path / "set", "grouped", model)
+    config = OmegaConf.create(
+        {
+            "cache_dir": str(tmp_path / "cache"),
+            "max_prompt_length": 96,
+            "filter_overlong_prompts": True,
+            "filter_overlong_prompts_workers": 1,
+        }
+    )
+    read = RLHFDataset(str(train), AutoTokenizer.from_pretrained(model), config)
+    assert len(read) == 10
+    batch = collate_fn([read[0], read[1]])
+    for place in range(2):
+        sum_asked = batch["raw_prompt"][place][0]["content"]
+        assert sum_asked.startswith("What is ")
+        a, b = sum_asked[len("What is ")], sum_asked[len("What is 0+")]
+        assert batch["neighbors"][place] == [
+            [{"role": "user", "content": f"Add {a} to {b}.\n\nBox it."}],
+            [{"role": "user", "content": f"Find the sum of {a} and {b}.\n\nBox it."}],
+        ]
+        assert batch["neighbor_ids"][place] == [f"c_{a}{b}0", f"c_{a}{b}1"]
+        assert batch["reward_model"][place]["ground_truth"] == str(int(a) + int(b))
+
+
+def test_metrics_are_read_from_the_console_log() -> None:
+    log = (
+        "(Runner pid=1) step:1 - actor/pg_loss:-0.02 - val-core/sums/acc/mean@1:np.float64(0.5) - lr:1e-06\n"
+        "Training Progress: 50%\n"
+        "(TaskRunner pid=1) step:2 - actor/pg_loss:nan - training/global_step:2"
+    )
+    first, second = metrics_of_steps(log)
+    assert first == {"step": 1, "actor/pg_loss": -0.02, "val-core/sums/acc/mean@1": 0.5, "lr": 1e-06}
+    assert math.isnan(second["actor/pg_loss"])
+    assert second["training/global_step"] == 2
