@@ -12,7 +12,7 @@ _PLACES = {"one": "tenth", "1": "tenth", "two": "hundredth", "2": "hundredth", "
 _NEAREST = re.compile(
     r"nearest ((?:ten|hundred)[- ]?thousandths?|whole|[a-z]+|\d[\d,]*)|"
     r"(one|two|three|four|\d)[- ](?:decimal (?:places?|digits?)|digits? after|places? after)|"
-    r"(\w+) significant (?:figures?|digits?)"
+    r"\b(\w{1,20}) significant (?:figures?|digits?)"
 )
 _NEAREST_NAMES = {"10": "ten", "100": "hundred", "1000": "thousand", "whole": "integer", "whole number": "integer", "unit": "integer", "one": "integer", "ones": "integer",
                   "full": "integer"}  # fmt: skip

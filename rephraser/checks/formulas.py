@@ -73,7 +73,9 @@ class FormulaFacts:
     @property
     def equated(self) -> set[str]:
         """The sides of all equations."""
-        return {side for p in (*self.firm.values(), *self.bare.values()) if "=" in p.tokens for side in p.sides}
+        return {
+            side for p in (*self.firm.values(), *self.bare.values()) if "=" in p.tokens for side in p.sides
+        }
 
     @property
     def keys(self) -> set[str]:
@@ -186,7 +188,9 @@ def _told(piece: Piece, other: FormulaFacts, keys: set[str], numbers: NumberFact
     """Both sides of an equation may stand apart ('the value of x^2 + 1 is 5'), unless one equals something else."""
     if not piece.is_relation or "=" not in piece.tokens or set(piece.sides) & other.equated:
         return False
-    return all(side in keys or (is_number(side) and " " not in side and numbers.has(side)) for side in piece.sides)
+    return all(
+        side in keys or (is_number(side) and " " not in side and numbers.has(side)) for side in piece.sides
+    )
 
 
 def _same_content(first: Piece, second: Piece) -> bool:

@@ -116,7 +116,12 @@ def _told_otherwise(name: str, has: KeywordFacts, lacks: KeywordFacts) -> bool:
             re.search(r"\bdiffer|\brepe|\bno two\b", text)
         )
     if name in {"with replacement", "without replacement"}:
-        return bool(re.search(r"\brepla|\brepe|\bno two\b|\bdistinct|\bdifferent|\bat (?:once|the same time)|\bsimultan", text))
+        return bool(
+            re.search(
+                r"\brepla|\brepe|\bno two\b|\bdistinct|\bdifferent|\bat (?:once|the same time)|\bsimultan",
+                text,
+            )
+        )
     if name == "probability":
         return bool(re.search(r"%|percent|portion|fraction|ratio\b|rate\b|weighted", text))
     if name == "mean":

@@ -12,14 +12,14 @@ from rephraser.checks.numbers import NumberFacts
 _TELLS = re.compile(
     r"\b(?:the|its|our|final|correct)\s+(?:final\s+|correct\s+|numerical\s+)?(?:answer|solution|result)\s*(?:is|=|:|equals|would be|"
     r"must be|turns out to be)\s*(?!what\b|asked\b|to be\b|requested\b|required\b|expressed\b|in\b|an?\b|given\b|not\b|unique\b|of\b|"
-    r"the\b|written\b|desired\b|needed\b|represented\b|of the form\b|rounded\b)\S|^\s*(?:final\s+)?answer\s*:|\banswer\s*:\s*\S",
+    r"the\b|written\b|desired\b|needed\b|represented\b|of the form\b|rounded\b)\S|^[ \t]*(?:final\s+)?answer\s*:|\banswer\s*:\s*\S",
     re.IGNORECASE | re.MULTILINE,
 )
 _SOLVES: dict[str, re.Pattern[str]] = {
     "a boxed result": re.compile(r"\\boxed\s*\{|\\fbox\s*\{"),
     "numbered steps": re.compile(r"\bstep\s*(?:1|one)\s*[:.)]|\bstep[- ]by[- ]step\b", re.IGNORECASE),
     "the word solution": re.compile(
-        r"(?:^|\n)\s*(?:\*\*)?(?:solution|explanation|proof|hint|reasoning)(?:\*\*)?\s*[:.]", re.IGNORECASE
+        r"^[ \t]*(?:\*\*)?(?:solution|explanation|proof|hint|reasoning)(?:\*\*)?\s*[:.]", re.IGNORECASE | re.MULTILINE
     ),
     "a conclusion": re.compile(
         r"\b(?:therefore|thus|hence|so|consequently),?\s+(?:the\s+(?:final\s+)?(?:answer|result|solution)\b|we\s+(?:get|have|find|"

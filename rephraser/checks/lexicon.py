@@ -266,7 +266,9 @@ def _patterns_by_letter() -> dict[str, re.Pattern[str]]:
                 by_letter.setdefault(letter, {}).setdefault(group, []).append(alternative)
     return {
         letter: re.compile(
-            "(?:" + "|".join(f"(?P<{group}>{'|'.join(words)})" for group, words in chosen.items()) + r")(?!\w)"
+            "(?:"
+            + "|".join(f"(?P<{group}>{'|'.join(words)})" for group, words in chosen.items())
+            + r")(?!\w)"
         )
         for letter, chosen in by_letter.items()
     }

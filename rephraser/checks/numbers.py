@@ -69,14 +69,18 @@ _CONVERSIONS: dict[str, tuple[int, str]] = {
     "century": (100, "year"), "quarter": (3, "month"),
 }  # fmt: skip
 _MEASURED = re.compile(
-    r"(?:(?P<half>\bhalf[ -](?:an? )?)|(?P<n>\d[\d,]*(?:\.\d+)?|[a-z]+)[ -])(?P<unit>weeks?|fortnights?|years?|hours?|minutes?|"
+    r"(?:(?P<half>\bhalf[ -](?:an? )?)|(?P<n>(?<![\d,.])\d[\d,]{0,12}(?:\.\d{1,12})?|(?<![a-z])[a-z]{1,12})[ -])(?P<unit>weeks?|fortnights?|years?|hours?|minutes?|"
     r"seconds?|days?|months?|feet|foot|inch(?:es)?|yards?|decades?|dozens?|dollars?|cents?|met(?:er|re)s?|cms?|"
     r"centimet(?:er|re)s?|kilomet(?:er|re)s?|centur(?:y|ies)|quarters?)\b"
 )
 _SINGULAR = {"feet": "foot", "inches": "inch", "centuries": "century", "metre": "meter", "kilometre": "kilometer",
              "centimetre": "centimeter", "cm": "centimeter"}  # fmt: skip
-_SQUARE_UNIT = re.compile(r"\b(?:square|cubic)\s+(?=unit|met|feet|foot|inch|cent|mile|yard|kilo|cm|km|ft|mm|m\b)", re.IGNORECASE)
-_OUT_OF = re.compile(r"\b(\d+|[a-z]+) (?:out of|in|of) (?:every |each )(\d+|[a-z]+)\b|\b(\d+|[a-z]+) out of (?:the )?(\d+|[a-z]+)\b")
+_SQUARE_UNIT = re.compile(
+    r"\b(?:square|cubic)\s+(?=unit|met|feet|foot|inch|cent|mile|yard|kilo|cm|km|ft|mm|m\b)", re.IGNORECASE
+)
+_OUT_OF = re.compile(
+    r"\b(\d+|[a-z]+) (?:out of|in|of) (?:every |each )(\d+|[a-z]+)\b|\b(\d+|[a-z]+) out of (?:the )?(\d+|[a-z]+)\b"
+)
 _DERIVABLE = 40
 _OFFERED_WORDS |= {w.replace("y", "ies"): (n,) for w, n in _TENS.items()} | {"tens": (10,), "fives": (5,), "twos": (2,),
     "ones": (1,), "hundreds": (100,), "fifths": (5,), "thirds": (3,)}  # fmt: skip
@@ -253,7 +257,11 @@ class _Collector:
         while i < len(scan):
             if words[i]:
                 i = self._word(words, scan, i, text)
-            elif "".join(words[i + 1 : i + 2]) in _PARTS and scan[i].group("num") and "." not in scan[i].group():
+            elif (
+                "".join(words[i + 1 : i + 2]) in _PARTS
+                and scan[i].group("num")
+                and "." not in scan[i].group()
+            ):
                 self.ratio(_int(scan[i].group("num").replace(",", "")), _PARTS[words[i + 1]])
                 i += 2
             elif words[i + 1 : i + 2] == ["dozen"] and scan[i].group("num"):
@@ -447,7 +455,9 @@ def check_numbers(original: NumberFacts, candidate: NumberFacts, *, verbatim: bo
     for n in sorted(original.negative ^ candidate.negative):
         here, there = (original, candidate) if n in original.negative else (candidate, original)
         if n in there.stated and not there.has_sign_words and here.counts[n] <= there.counts[n]:
-            findings.append(fatal("number_sign_changed", f"the sign of the number {show(n)} is not the original's"))
+            findings.append(
+                fatal("number_sign_changed", f"the sign of the number {show(n)} is not the original's")
+            )
     return findings
 
 
@@ -458,9 +468,7 @@ def _in_times(number: Fraction, facts: NumberFacts) -> bool:
 
 def _derived(number: Fraction, facts: NumberFacts) -> bool:
     known = sorted(facts.stated)[:_DERIVABLE]
-    return any(
-        number in {a + b, a - b, a * b} for i, a in enumerate(known) for b in known[: i + 1]
-    )
+    return any(number in {a + b, a - b, a * b} for i, a in enumerate(known) for b in known[: i + 1])
 
 
 def show(number: Fraction) -> str:

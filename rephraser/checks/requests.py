@@ -16,7 +16,7 @@ _IMPERATIVE = (
     r"when|where|whose|why|is|are|does|do|can|will|must"
 )
 _REQUEST = re.compile(
-    rf"(?:^|[.!?;:,§\n]\s*|\bplease\s+|\bthen\s+|\band\s+|\bto\s+|\btask\s+\w*\s*)(?:{_IMPERATIVE})\b",
+    rf"(?:^|[.!?;:,§] ?|\bplease\s+|\bthen\s+|\band\s+|\bto\s+|\btask\s+\w*\s*)(?:{_IMPERATIVE})\b",
     re.IGNORECASE,
 )
 _ASKING_WORD = re.compile(

@@ -7,7 +7,7 @@ import unicodedata
 
 from rephraser.checks.finding import CheckOptions, Finding, fatal
 
-LONGEST_TEXT = 100_000
+LONGEST_TEXT = 20_000
 """Texts with more characters are not compared; they are far beyond any prompt."""
 
 _PIECE = re.compile(r"[A-Za-z]+|\d|[^\sA-Za-z\d]|\n")
