@@ -1,13 +1,18 @@
 """Reading files: formats, places, and every way a file can be broken."""
 
+import csv
 import json
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyarrow import parquet
 
 from evaluator.errors import InputError
+from evaluator.hashing import canonical_text
 from evaluator.questions import Columns, ReadRows, RowLimits, read_source
 
 TWO = [{"question": "What is 1+1?", "answer": "2"}, {"question": "What is 2+3?", "answer": 5}]
@@ -63,6 +68,35 @@ def test_parquet_with_numbers_and_missing_values(tmp_path: Path) -> None:
     rows = read(tmp_path / "a.parquet")
     assert [answer for _, _, answer in answers(rows)] == ["3", "0.5", "", ""]
     assert [member.question.level for member in rows.members] == ["1", "2", None, "4"]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.text(st.characters(exclude_categories=("Cc", "Cs"), include_characters="\n\t\r")), max_size=6)
+)
+def test_any_text_survives_every_format(texts: list[str]) -> None:
+    texts = [f"{number}: {text}" for number, text in enumerate(texts)]
+    rows = [{"question": text, "answer": str(number)} for number, text in enumerate(texts)]
+    expected = [(number, canonical_text(text), str(number)) for number, text in enumerate(texts)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "a.json").write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
+        (folder / "a.jsonl").write_text(
+            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+        )
+        with (folder / "a.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, ["question", "answer"])
+            writer.writeheader()
+            writer.writerows(rows)
+        parquet.write_table(pa.table({"question": texts, "answer": texts}), folder / "a.parquet")
+        for path in sorted(folder.iterdir()):
+            if not rows:
+                with pytest.raises(InputError, match=r"there are no rows|is empty|looks like the"):
+                    read(path)
+            elif path.suffix == ".parquet":
+                assert [text for _, text, _ in answers(read(path))] == [text for _, text, _ in expected]
+            else:
+                assert answers(read(path)) == expected
 
 
 def test_json_numbers_keep_their_spelling_however_absurd(tmp_path: Path) -> None:
