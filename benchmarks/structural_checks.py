@@ -2,9 +2,9 @@
 
     python benchmarks/structural_checks.py [--data DIR] [--show FILE [--passed]] [--half even|odd]
 
-A file of pairs is a `*.jsonl` file whose rows have `original_question` and `question`. `flagged` is the share of
-its rows with at least one fatal finding; rows whose `same_answer` differs are counted apart as well, and so are
-the even and the odd rows. The last line is one JSON object.
+A file of pairs is a `*.jsonl` file whose rows have `original_question` and `question`. `flagged` is the
+share of its rows with at least one fatal finding; rows whose `same_answer` differs are counted apart as
+well, and so are the even and the odd rows. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def share(flags: list[bool]) -> float:
 
 
 def measure(rows: list[dict[str, Any]]) -> tuple[list[bool], Counter[str], list[list[str]]]:
-    """For every row whether it is flagged; how many rows each fatal finding names; the findings of each row."""
+    """For every row whether it is flagged; how many rows each fatal finding names; each row's findings."""
     flags, names, details = [], Counter[str](), []
     for row in rows:
         findings = check_candidate(row["original_question"], row["question"])

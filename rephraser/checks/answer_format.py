@@ -7,41 +7,54 @@ import re
 from rephraser.checks.finding import Finding, fatal, warning
 from rephraser.checks.text import Question
 
-_PLACES = {"one": "tenth", "1": "tenth", "two": "hundredth", "2": "hundredth", "three": "thousandth", "3": "thousandth",
+_PLACES = {"one": "tenth", "1": "tenth", "two": "hundredth", "2": "hundredth", "three": "thousandth",
+"3": "thousandth",
            "four": "ten-thousandth", "4": "ten-thousandth"}  # fmt: skip
 _NEAREST = re.compile(
     r"nearest ((?:ten|hundred)[- ]?thousandths?|whole|[a-z]+|\d[\d,]*)|"
     r"(one|two|three|four|\d)[- ](?:decimal (?:places?|digits?)|digits? after|places? after)|"
     r"\b(\w{1,20}) significant (?:figures?|digits?)"
 )
-_NEAREST_NAMES = {"10": "ten", "100": "hundred", "1000": "thousand", "whole": "integer", "whole number": "integer", "unit": "integer", "one": "integer", "ones": "integer",
+_NEAREST_NAMES = {"10": "ten", "100": "hundred", "1000": "thousand", "whole": "integer",
+"whole number": "integer", "unit": "integer", "one": "integer", "ones": "integer",
                   "full": "integer"}  # fmt: skip
 _BASE = re.compile(r"\bbase[- ](\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z]\b)")
-_BASE_WORDS = {"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
+_BASE_WORDS = {"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8",
+"nine": "9",
                "ten": "10", "twelve": "12", "sixteen": "16"}  # fmt: skip
 _IN_TERMS = re.compile(
-    r"\bin terms of|as (?:a|an) (?:function|expression|polynomial|multiple)\w* (?:of|in|involving)|(?:using|involving|leav\w+|"
-    r"contain\w+|keep\w*) (?:only )?(?:the )?(?:variables? |constants? |symbol )?(?:\\?pi\b|[b-hj-z]\b)|multiple of \\?pi|with respect to"
+    r"\bin terms of|as (?:a|an) (?:function|expression|polynomial|multiple)\w* (?:of|in|involving)|"
+    r"(?:using|involving|leav\w+|"
+    r"contain\w+|keep\w*) (?:only )?(?:the )?(?:variables? |constants? |symbol )?(?:\\?pi\b|[b-hj-z]\b)|"
+    r"multiple of \\?pi|with respect to"
 )
-_ASKS = r"(?:\bas an?\b|\bas the\b|\bin\b|\binto an?\b|\bto an?\b|\bform of an?\b|\bfor an?\b|\bis an?\b|\ban?\b|\busing\b)"
+_ASKS = (
+    r"(?:\bas an?\b|\bas the\b|\bin\b|\binto an?\b|\bto an?\b|\bform of an?\b|\bfor an?\b|\bis an?\b|"
+    r"\ban?\b|\busing\b)"
+)
 _FORMS: dict[str, str] = {
-    "fraction": rf"{_ASKS} (?:\w+ )?(?:(?:common|simplified|reduced|proper|improper|irreducible|single|exact|simple|vulgar|"
-    r"lowest[- ]terms|fully reduced) )+fractions?|\bas a fraction|(?:common|simplified|irreducible|reduced|improper) fractions?|"
+    "fraction": rf"{_ASKS} (?:\w+ )?(?:(?:common|simplified|reduced|proper|improper|irreducible|single|"
+                rf"exact|simple|vulgar|"
+    r"lowest[- ]terms|fully reduced) )+fractions?|\bas a fraction|(?:common|simplified|irreducible|"
+    r"reduced|improper) fractions?|"
     r"fraction(?:al)? form|fractions? in (?:its |the )?(?:simplest|lowest|reduced)",
     "mixed number": r"mixed (?:number|fraction|numeral)s?",
-    "decimal": r"\bas (?:a|an) (?:\w+ )?(?:\w+ )?decimal|in decimal (?:form|notation)|\bdecimal (?:form|number|answer|"
+    "decimal": r"\bas (?:a|an) (?:\w+ )?(?:\w+ )?decimal|in decimal (?:form|notation)|\bdecimal (?:form|"
+               r"number|answer|"
     r"equivalent|representation|value)|(?:into|to) (?:a )?decimal|decimal expansion|expressed? as decimals?",
     "percent": r"\b(?:as|in) (?:a |an )?(?:\w+ )?(?:percent|percentage)\b|percentage form",
     "scientific notation": r"scientific notation|standard form notation",
     "interval notation": r"interval notation|\b(?:as|using) (?:an |a )?(?:union of )?intervals?",
     "radical": r"radical form|simplest radical|simplified radical",
     "mixed radical": r"\bmixed radical",
-    "degrees form": r"\b(?:answer|result|expressed|express|measured?) (?:\w+ )?(?:\w+ )?in (?:degrees|radians)",
+    "degrees form": r"\b(?:answer|result|expressed|express|measured?) (?:\w+ )?(?:\w+ )?in (?:degrees|"
+                    r"radians)",
     "factored": r"factored form|as a product of|factori[sz]ed form|in factored",
 }  # fmt: skip
 _PATTERNS = {name: re.compile(words) for name, words in _FORMS.items()}
 _LIGHT = re.compile(
-    r"simplest form|simplified|lowest terms|reduced|simplify|ordered (?:pair|triple)|separated by|list (?:all|your|the)|"
+    r"simplest form|simplified|lowest terms|reduced|simplify|ordered (?:pair|triple)|separated by|"
+    r"list (?:all|your|the)|"
     r"exact (?:value|form|answer)"
 )
 _EXCLUSIVE = {"fraction", "mixed number", "decimal", "percent", "scientific notation"}
@@ -58,7 +71,7 @@ _MENTIONED = {
 
 
 def answer_formats(question: Question) -> dict[str, str]:
-    """The forms a question asks its answer in: form -> detail (the place rounded to, the base; else empty)."""
+    """The forms a question asks its answer in, each with its detail (place rounded to, base) or nothing."""
     text = _spoken(question)
     found: dict[str, str] = {}
     nearest = sorted({_place(m) for m in _NEAREST.finditer(text)} - {""})
@@ -76,7 +89,10 @@ def answer_formats(question: Question) -> dict[str, str]:
 
 
 def check_answer_format(original: Question, candidate: Question) -> list[Finding]:
-    """Findings answer_format_missing, answer_format_changed (fatal) and answer_format_added (warning, or fatal for rounding)."""
+    """Findings answer_format_missing, answer_format_changed (fatal) and answer_format_added.
+
+    The last is a warning, but fatal for a rounding that the original does not ask for.
+    """
     before, after = answer_formats(original), answer_formats(candidate)
     text_before, text_after = _spoken(original), _spoken(candidate)
     lost = [f for f in before if f not in after and not _mentioned(f, text_after)]

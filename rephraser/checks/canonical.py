@@ -1,7 +1,8 @@
 """One string for formulas that differ only in ways that cannot matter.
 
 Terms of a sum are sorted with their signs and factors joined by an explicit multiplication sign are sorted;
-`a > b` is written `b < a`, and the sides of an equation are sorted. Everything else keeps its order: `a - b` and
+`a > b` is written `b < a`, and the sides of an equation are sorted. Everything else keeps its order: `a - b`
+and
 `b - a`, `f(g(x))` and `g(f(x))`, `(3, -4)` and `(-4, 3)` stay different.
 """
 
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 
 from rephraser.checks.latex import SEPARATOR, Token
 
-RELATIONS = {"=", "<", ">", "≤", "≥", "≠", "\\equiv", "\\in", "\\sim", "\\approx", "\\cong", "\\subset", "\\subseteq",
+RELATIONS = {"=", "<", ">", "≤", "≥", "≠", "\\equiv", "\\in", "\\sim", "\\approx", "\\cong", "\\subset",
+"\\subseteq",
              "\\parallel", "\\perp", "→", "⇒", "⇔", "\\propto", "\\notin", "\\not"}  # fmt: skip
 _TURNED = {">": "<", "≥": "≤"}
 _OPENING = {"(", "[", "\\{", "⟨", "⌊", "⌈"}
@@ -21,7 +23,7 @@ _DEEPEST = 60
 
 @dataclass(frozen=True)
 class Piece:
-    """An atomic statement or expression of a formula: its tokens, its canonical key and the keys of its sides."""
+    """An atomic statement or expression: its tokens, its canonical key and the keys of its sides."""
 
     tokens: tuple[Token, ...]
     key: str

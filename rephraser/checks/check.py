@@ -44,9 +44,9 @@ def check_candidate(
         options: limits and permissions, see `CheckOptions`.
 
     Returns:
-        Findings in a fixed order, each once; empty when nothing was noticed. A candidate with a fatal finding is
-        to be rejected. Never raises on any text; texts of more than `LONGEST_TEXT` characters are `too_long` and
-        compared no further.
+        Findings in a fixed order, each once; empty when nothing was noticed. A candidate with a fatal
+        finding is to be rejected. Never raises on any text; texts of more than `LONGEST_TEXT` characters are
+        `too_long` and compared no further.
     """
     findings = check_shape(question, candidate, options)
     if any(f.name == "empty" for f in findings):

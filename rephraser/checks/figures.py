@@ -7,7 +7,7 @@ from rephraser.checks.text import Question
 
 
 def check_figures(original: Question, candidate: Question) -> list[Finding]:
-    """Findings figure_missing, figure_added and figure_changed, all fatal. The order of figures may change."""
+    """Findings figure_missing, figure_added and figure_changed, all fatal; figures may change places."""
     before = sorted("".join(f.split()) for f in original.figures)
     after = sorted("".join(f.split()) for f in candidate.figures)
     if before == after:

@@ -1,8 +1,8 @@
 """Formulas of the original must be in the candidate: as formulas, in other spellings, or in words.
 
-Formulas are split into pieces (`canonical.pieces`) and matched as sets, so that repeating, joining and splitting
-formulas is free. What stays unmatched on both sides and looks alike is a change; what stays unmatched on one side
-is missing or added, unless words say the same.
+Formulas are split into pieces (`canonical.pieces`) and matched as sets, so that repeating, joining and
+splitting formulas is free. What stays unmatched on both sides and looks alike is a change; what stays
+unmatched on one side is missing or added, unless words say the same.
 """
 
 from __future__ import annotations
@@ -19,19 +19,27 @@ from rephraser.checks.text import Question
 
 _MOST_PIECES = 300
 _WORDS_FOR: dict[Token, str] = {
-    "+": r"plus|sums?|add(?:s|ed|ing|ition)?|total|more|increased?|exceeds?|combined|together|greater|older|longer",
-    "-": r"minus|differences?|subtract\w*|less|fewer|decreased?|reduced|negative|below|opposite|from|remain\w*|left",
+    "+": r"plus|sums?|add(?:s|ed|ing|ition)?|total|more|increased?|exceeds?|combined|together|greater|"
+         r"older|longer",
+    "-": r"minus|differences?|subtract\w*|less|fewer|decreased?|reduced|negative|below|opposite|from|"
+         r"remain\w*|left",
     "*": r"times|products?|multipl\w*|twice|double\w*|triple\w*|thrice|each|by|factorial|dozen",
-    "/": r"divid\w*|over|quotients?|ratios?|per|fractions?|half|halves|thirds?|quarters?|fourths?|fifths?|sixths?|"
+    "/": r"divid\w*|over|quotients?|ratios?|per|fractions?|half|halves|thirds?|quarters?|fourths?|fifths?|"
+         r"sixths?|"
     r"sevenths?|eighths?|ninths?|tenths?|reciprocals?|out of|to|mixed",
     "^": r"squared?s?|cubed?s?|powers?|exponents?|raised|degree|superscript|inverse",
-    "<": r"less|smaller|below|under|between|fewer|greater|larger|more|above|exceed\w*|positive|negative|beyond|over|"
+    "<": r"less|smaller|below|under|between|fewer|greater|larger|more|above|exceed\w*|positive|negative|"
+         r"beyond|over|"
     r"before|after|increasing|decreasing|order|inside|within|outside",
-    ">": r"less|smaller|below|under|between|fewer|greater|larger|more|above|exceed\w*|positive|negative|beyond|over|"
+    ">": r"less|smaller|below|under|between|fewer|greater|larger|more|above|exceed\w*|positive|negative|"
+         r"beyond|over|"
     r"increasing|decreasing|order|inside|within|outside",
-    "≤": r"at most|no more|no greater|between|inclusive|not exceed\w*|up to|from|through|maximum|nonpositive|or less|"
-    r"or equal|at least|no less|no fewer|non-?negative|interval|or more|or fewer|non-?decreasing|not greater|not more",
-    "≥": r"at least|no less|no fewer|between|inclusive|or more|minimum|non-?negative|from|or greater|or equal|"
+    "≤": r"at most|no more|no greater|between|inclusive|not exceed\w*|up to|from|through|maximum|"
+         r"nonpositive|or less|"
+    r"or equal|at least|no less|no fewer|non-?negative|interval|or more|or fewer|non-?decreasing|"
+    r"not greater|not more",
+    "≥": r"at least|no less|no fewer|between|inclusive|or more|minimum|non-?negative|from|or greater|"
+         r"or equal|"
     r"at most|no more|interval|through|not less|not below",
     "≠": r"not|non-?zero|distinct|different|unequal|none|except|other than|never|undefined",
     "\\sqrt": r"roots?|radicals?",
@@ -43,14 +51,17 @@ _WORDS_FOR: dict[Token, str] = {
     "\\choose": r"choose|choos\w*|combinations?|binomial|select\w*", "\\sum": r"sums?|add\w*|summation",
     "\\parallel": r"parallel", "\\perp": r"perpendicular|right angles?|orthogonal|altitude|normal",
     "\\pm": r"plus or minus|both", "\\cap": r"intersection|and|both|common", "\\cup": r"union|or",
-    "\\cong": r"congruent", "\\sim": r"similar", "⌊": r"floor|greatest integer|rounded", "⌈": r"ceiling|least integer|rounded",
+    "\\cong": r"congruent", "\\sim": r"similar", "⌊": r"floor|greatest integer|rounded",
+    "⌈": r"ceiling|least integer|rounded",
     "→": r"rounded|from|to|maps?|mapping|becomes|approaches", "\\approx": r"approximately|about|roughly",
-    "\\overline": r"repeating|bar|segment|line|conjugate|digits?|arc", "\\infty": r"infinite\w*|infinity|forever|endless",
+    "\\overline": r"repeating|bar|segment|line|conjugate|digits?|arc", "\\infty": r"infinite\w*|infinity|"
+        r"forever|endless",
     "\\propto": r"proportional", "\\notin": r"not", "\\not": r"not|non-?zero", "\\emptyset": r"empty",
     "\\neg": r"not", "\\subset": r"subset|contained", "\\subseteq": r"subset|contained", "\\to": r"to|maps?",
 }  # fmt: skip
 _SUPPORT = {token: re.compile(rf"\b(?:{words})(?!\w)") for token, words in _WORDS_FOR.items()}
-_FREE = {"=", "(", ")", "[", "]", "_", ",", ":", "°", "\\angle", "\\triangle", "'", "...", "¤", ".", "?", "&", "\\\\",
+_FREE = {"=", "(", ")", "[", "]", "_", ",", ":", "°", "\\angle", "\\triangle", "'", "...", "¤", ".", "?",
+"&", "\\\\",
          "\\{", "\\}", "\\circ", "\\pi", "\\square", "\\odot", ";", "\\therefore"}  # fmt: skip
 _PLAIN_FORMULA = re.compile(
     r"(?:(?<![A-Za-z\\'])[A-Za-z]{1,2}(?![A-Za-z'])|\\[a-zA-Z]+|\d[\d,]*(?:\.\d+)?|[()+*/^=<>|_!%\[\]:-]|,(?=\s?-?\d)|\s)+"
@@ -149,17 +160,20 @@ def check_formulas(
 ) -> list[Finding]:
     """Findings formula_changed, formula_missing, formula_added (fatal or warning) and formula_in_words.
 
-    `numbers` are those of the candidate, `original_numbers` those of the original (a formula may be told in words).
+    `numbers` are those of the candidate, `original_numbers` those of the original (a formula may be told in
+    words).
     """
     known, available = original.keys, candidate.keys
     few = len(original.firm) + len(candidate.firm) <= _MOST_PIECES
     lost = [
         p for k, p in original.firm.items()
-        if not (_occurs(k, p, available, candidate.flat if few else "") or _told(p, candidate, available, numbers))
+        if not (_occurs(k, p, available, candidate.flat if few else "") or _told(p, candidate, available,
+        numbers))
     ]  # fmt: skip
     gained = [
         p for k, p in candidate.firm.items()
-        if not (_occurs(k, p, known, original.flat if few else "") or _told(p, original, known, original_numbers))
+        if not (_occurs(k, p, known, original.flat if few else "") or _told(p, original, known,
+        original_numbers))
     ]  # fmt: skip
     findings: list[Finding] = []
     if not few:
@@ -185,7 +199,7 @@ def _occurs(key: str, piece: Piece, keys: set[str], flat: str) -> bool:
 
 
 def _told(piece: Piece, other: FormulaFacts, keys: set[str], numbers: NumberFacts) -> bool:
-    """Both sides of an equation may stand apart ('the value of x^2 + 1 is 5'), unless one equals something else."""
+    """Both sides of an equation may stand apart ('x^2 + 1 is 5'), unless one equals something else."""
     if not piece.is_relation or "=" not in piece.tokens or set(piece.sides) & other.equated:
         return False
     return all(

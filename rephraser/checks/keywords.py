@@ -1,4 +1,4 @@
-"""Words that turn a problem into another one: sum and product, largest and smallest, with and without replacement."""
+"""Words that turn a problem into another one: sum and product, largest and smallest, even and odd."""
 
 from __future__ import annotations
 
@@ -11,18 +11,24 @@ from rephraser.checks.lexicon import BY_NAME, named
 from rephraser.checks.text import Question
 
 _CONTRARY_ANYWHERE = {
-    "extremum", "operation", "parity", "sign", "gcd", "bound", "replacement", "monotone", "statistic", "measure",
-    "circle part", "angle pair", "scribed", "orientation", "turn", "angle kind", "arc", "fraction part", "place",
-    "progression", "shape", "solid", "conic", "axis", "triangle kind", "prime", "number", "power", "function part",
+    "extremum", "operation", "parity", "sign", "gcd", "bound", "replacement", "monotone", "statistic",
+    "measure",
+    "circle part", "angle pair", "scribed", "orientation", "turn", "angle kind", "arc", "fraction part",
+    "place",
+    "progression", "shape", "solid", "conic", "axis", "triangle kind", "prime", "number", "power",
+    "function part",
     "conic part", "half of day", "distinct", "proportion", "order", "line part", "direction", "compass",
 }  # fmt: skip
 _NEGATED = re.compile(r"n't\b")
 _POSITIVE_BY_SYMBOL = re.compile(r">\s*0|0\s*<|\bgreater than (?:0|zero)\b|\babove zero\b")
 _SIGN_IRRELEVANT = re.compile(
-    r"digits?\b|\bdivisors?\b|\bfactors?\b|\bdifference\b|\bmultiples?\b|\bprimes?\b|\bpositive\b|\bhow much\b"
+    r"digits?\b|\bdivisors?\b|\bfactors?\b|\bdifference\b|\bmultiples?\b|\bprimes?\b|\bpositive\b|"
+    r"\bhow much\b"
 )
-_WHOLE_BY_CONTEXT = re.compile(r"digits?\b|\bprimes?\b|\bdivisors?\b|\bfactors?\b|\bmultiples?\b|\bconsecutive\b|\bremainders?\b|"
-                               r"\beven\b|\bodd\b|\bperfect\b|\bdivisible\b|\binteger|\bwhole\b|\bnatural\b|\bfrom \d+ to\b")  # fmt: skip
+_WHOLE_BY_CONTEXT = re.compile(r"digits?\b|\bprimes?\b|\bdivisors?\b|\bfactors?\b|\bmultiples?\b|"
+                               r"\bconsecutive\b|\bremainders?\b|"
+                               r"\beven\b|\bodd\b|\bperfect\b|\bdivisible\b|\binteger|\bwhole\b|"
+                               r"\bnatural\b|\bfrom \d+ to\b")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,8 @@ def keyword_facts(question: Question) -> KeywordFacts:
 def check_keywords(original: KeywordFacts, candidate: KeywordFacts, *, verbatim: bool) -> list[Finding]:
     """Findings keyword_changed, keyword_missing and keyword_added.
 
-    `verbatim` says that the candidate repeats the original nearly word for word; then even a loose word that was
-    exchanged for its contrary, a condition that vanished or a negation that came in is fatal.
+    `verbatim` says that the candidate repeats the original nearly word for word; then even a loose word that
+    was exchanged for its contrary, a condition that vanished or a negation that came in is fatal.
     """
     lost = [n for n in original.counts if not candidate.counts[n]]
     gained = [n for n in candidate.counts if not original.counts[n]]
@@ -74,8 +80,10 @@ def check_keywords(original: KeywordFacts, candidate: KeywordFacts, *, verbatim:
 
 
 _CONDITIONS = {"distinct", "positive", "negative", "integer", "consecutive", "inclusive", "probability"}
-_HARMLESS = {"some", "exactly", "only", "and", "all", "first", "last", "before", "after", "left", "right", "increase", "decrease",
-             "permutation", "combination", "red", "blue", "real", "at least", "square shape", "quotient", "vertex", "interior",
+_HARMLESS = {"some", "exactly", "only", "and", "all", "first", "last", "before", "after", "left", "right",
+"increase", "decrease",
+             "permutation", "combination", "red", "blue", "real", "at least", "square shape", "quotient",
+             "vertex", "interior",
              "exterior", "squares", "row", "column", "intercept", "median line"}  # fmt: skip
 _LOOSELY_STRICT = {"extremum", "statistic", "monotone"}
 

@@ -9,10 +9,11 @@ from rephraser.checks.formulas import FormulaFacts
 
 
 def check_labels(original: FormulaFacts, candidate: FormulaFacts, *, verbatim: bool) -> list[Finding]:
-    """Finding formula_changed (fatal) for an exchanged label or variable, formula_missing (warning) for a lost one.
+    """Finding formula_changed (fatal) for an exchanged label or variable, formula_missing (warning) for a
+    lost one.
 
-    A label is a row of capital letters; it may be read backwards (angle CAD is angle DAC). Single variables are
-    only compared where the candidate repeats the original nearly word for word.
+    A label is a row of capital letters; it may be read backwards (angle CAD is angle DAC). Single variables
+    are only compared where the candidate repeats the original nearly word for word.
     """
     findings: list[Finding] = []
     lost = sorted(

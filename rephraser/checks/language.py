@@ -10,20 +10,37 @@ from rephraser.checks.finding import Finding, fatal
 from rephraser.checks.text import Question
 
 _COMMON: dict[str, frozenset[str]] = {
-    "en": frozenset(["the", "of", "and", "to", "is", "in", "that", "for", "it", "with", "as", "be", "on", "by", "are", "what", "how", "many", "if", "find", "this", "from", "at", "an", "each", "which", "have", "has", "was", "when", "does", "number", "value", "determine", "there", "they", "given", "where", "can"]),
-    "es": frozenset(["el", "la", "los", "las", "de", "que", "y", "en", "un", "una", "por", "con", "para", "es", "cuántos", "cuántas", "cuál", "son", "se", "del", "al", "como", "si", "qué", "tiene", "cada", "encuentra", "calcula", "valor", "número", "más"]),
-    "fr": frozenset(["le", "la", "les", "de", "des", "du", "et", "est", "un", "une", "que", "qui", "dans", "pour", "par", "combien", "quel", "quelle", "sont", "au", "aux", "si", "il", "elle", "avec", "sur", "chaque", "trouvez", "calculer", "nombre", "valeur"]),
-    "de": frozenset(["der", "die", "das", "und", "ist", "ein", "eine", "den", "dem", "von", "zu", "mit", "wie", "viele", "was", "für", "auf", "wenn", "sind", "nicht", "hat", "jede", "jeder", "wert", "zahl", "bestimme", "berechne"]),
-    "pt": frozenset(["o", "a", "os", "as", "de", "que", "e", "em", "um", "uma", "por", "com", "para", "é", "quantos", "quantas", "qual", "são", "se", "do", "da", "no", "na", "como", "cada", "encontre", "calcule", "valor", "número"]),
-    "it": frozenset(["il", "lo", "la", "i", "gli", "le", "di", "che", "e", "in", "un", "una", "per", "con", "è", "quanti", "quante", "quale", "sono", "se", "del", "della", "come", "ogni", "trova", "calcola", "valore", "numero"]),
-    "nl": frozenset(["de", "het", "een", "en", "van", "is", "in", "dat", "op", "te", "met", "voor", "hoeveel", "wat", "als", "zijn", "niet", "aan", "er"]),
-    "pl": frozenset(["i", "w", "na", "z", "jest", "że", "do", "się", "nie", "ile", "jaka", "jaki", "jeśli", "dla", "od", "po", "oraz"]),
-    "tr": frozenset(["ve", "bir", "bu", "için", "ile", "kaç", "ne", "kadar", "ise", "olan", "değeri", "sayı"]),
+    "en": frozenset(["the", "of", "and", "to", "is", "in", "that", "for", "it", "with", "as", "be", "on",
+    "by", "are", "what", "how", "many", "if", "find", "this", "from", "at", "an", "each", "which", "have",
+    "has", "was", "when", "does", "number", "value", "determine", "there", "they", "given", "where", "can"]),
+    "es": frozenset(["el", "la", "los", "las", "de", "que", "y", "en", "un", "una", "por", "con", "para",
+    "es", "cuántos", "cuántas", "cuál", "son", "se", "del", "al", "como", "si", "qué", "tiene", "cada",
+    "encuentra", "calcula", "valor", "número", "más"]),
+    "fr": frozenset(["le", "la", "les", "de", "des", "du", "et", "est", "un", "une", "que", "qui", "dans",
+    "pour", "par", "combien", "quel", "quelle", "sont", "au", "aux", "si", "il", "elle", "avec", "sur",
+    "chaque", "trouvez", "calculer", "nombre", "valeur"]),
+    "de": frozenset(["der", "die", "das", "und", "ist", "ein", "eine", "den", "dem", "von", "zu", "mit",
+    "wie", "viele", "was", "für", "auf", "wenn", "sind", "nicht", "hat", "jede", "jeder", "wert", "zahl",
+    "bestimme", "berechne"]),
+    "pt": frozenset(["o", "a", "os", "as", "de", "que", "e", "em", "um", "uma", "por", "com", "para", "é",
+    "quantos", "quantas", "qual", "são", "se", "do", "da", "no", "na", "como", "cada", "encontre",
+    "calcule", "valor", "número"]),
+    "it": frozenset(["il", "lo", "la", "i", "gli", "le", "di", "che", "e", "in", "un", "una", "per", "con",
+    "è", "quanti", "quante", "quale", "sono", "se", "del", "della", "come", "ogni", "trova", "calcola",
+    "valore", "numero"]),
+    "nl": frozenset(["de", "het", "een", "en", "van", "is", "in", "dat", "op", "te", "met", "voor",
+    "hoeveel", "wat", "als", "zijn", "niet", "aan", "er"]),
+    "pl": frozenset(["i", "w", "na", "z", "jest", "że", "do", "się", "nie", "ile", "jaka", "jaki", "jeśli",
+    "dla", "od", "po", "oraz"]),
+    "tr": frozenset(["ve", "bir", "bu", "için", "ile", "kaç", "ne", "kadar", "ise", "olan", "değeri",
+    "sayı"]),
     "vi": frozenset(["và", "của", "là", "có", "một", "các", "cho", "bao", "nhiêu", "được", "trong", "với"]),
-    "id": frozenset(["dan", "yang", "di", "ke", "dari", "adalah", "berapa", "jika", "dengan", "untuk", "pada", "nilai"]),
+    "id": frozenset(["dan", "yang", "di", "ke", "dari", "adalah", "berapa", "jika", "dengan", "untuk",
+    "pada", "nilai"]),
 }  # fmt: skip
 _SCRIPT_OF = {"en": "LATIN"} | dict.fromkeys(_COMMON, "LATIN")
-_LANGUAGE_SCRIPTS = {"zh": "CJK", "ja": "CJK", "ko": "HANGUL", "ru": "CYRILLIC", "uk": "CYRILLIC", "ar": "ARABIC",
+_LANGUAGE_SCRIPTS = {"zh": "CJK", "ja": "CJK", "ko": "HANGUL", "ru": "CYRILLIC", "uk": "CYRILLIC",
+"ar": "ARABIC",
                      "he": "HEBREW", "hi": "DEVANAGARI", "el": "GREEK", "th": "THAI"}  # fmt: skip
 _WORD = re.compile(r"[^\W\d_]+")
 _SAMPLE = 20_000

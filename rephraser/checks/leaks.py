@@ -10,16 +10,20 @@ from rephraser.checks.latex import is_number, tokenize
 from rephraser.checks.numbers import NumberFacts
 
 _TELLS = re.compile(
-    r"\b(?:the|its|our|final|correct)\s+(?:final\s+|correct\s+|numerical\s+)?(?:answer|solution|result)\s*(?:is|=|:|equals|would be|"
-    r"must be|turns out to be)\s*(?!what\b|asked\b|to be\b|requested\b|required\b|expressed\b|in\b|an?\b|given\b|not\b|unique\b|of\b|"
-    r"the\b|written\b|desired\b|needed\b|represented\b|of the form\b|rounded\b)\S|^[ \t]*(?:final\s+)?answer\s*:|\banswer\s*:\s*\S",
+    r"\b(?:the|its|our|final|correct)\s+(?:final\s+|correct\s+|numerical\s+)?(?:answer|solution|"
+    r"result)\s*(?:is|=|:|equals|would be|"
+    r"must be|turns out to be)\s*(?!what\b|asked\b|to be\b|requested\b|required\b|expressed\b|in\b|an?\b|"
+    r"given\b|not\b|unique\b|of\b|"
+    r"the\b|written\b|desired\b|needed\b|represented\b|of the form\b|rounded\b)\S|"
+    r"^[ \t]*(?:final\s+)?answer\s*:|\banswer\s*:\s*\S",
     re.IGNORECASE | re.MULTILINE,
 )
 _SOLVES: dict[str, re.Pattern[str]] = {
     "a boxed result": re.compile(r"\\boxed\s*\{|\\fbox\s*\{"),
     "numbered steps": re.compile(r"\bstep\s*(?:1|one)\s*[:.)]|\bstep[- ]by[- ]step\b", re.IGNORECASE),
     "the word solution": re.compile(
-        r"^[ \t]*(?:\*\*)?(?:solution|explanation|proof|hint|reasoning)(?:\*\*)?\s*[:.]", re.IGNORECASE | re.MULTILINE
+        r"^[ \t]*(?:\*\*)?(?:solution|explanation|proof|hint|reasoning)(?:\*\*)?\s*[:.]",
+        re.IGNORECASE | re.MULTILINE
     ),
     "a conclusion": re.compile(
         r"\b(?:therefore|thus|hence|so|consequently),?\s+(?:the\s+(?:final\s+)?(?:answer|result|solution)\b|we\s+(?:get|have|find|"
@@ -27,8 +31,10 @@ _SOLVES: dict[str, re.Pattern[str]] = {
         re.IGNORECASE | re.MULTILINE,
     ),
     "a step of a solution": re.compile(
-        r"\b(?:we (?:get|obtain|find that|can solve|first note|know that the answer|compute|simplify|calculate|substitute)|"
-        r"which (?:gives us|gives|yields|simplifies to)\s*[§$\d]|let(?:'s| us) (?:solve|start|first|calculate|compute|find|begin)|"
+        r"\b(?:we (?:get|obtain|find that|can solve|first note|know that the answer|compute|simplify|"
+        r"calculate|substitute)|"
+        r"which (?:gives us|gives|yields|simplifies to)\s*[§$\d]|let(?:'s| us) (?:solve|start|first|"
+        r"calculate|compute|find|begin)|"
         r"(?:subtracting|adding|dividing|multiplying|simplifying|factoring|substituting|solving|plugging)\b[^.?!]{0,80}\b(?:gives|yields|"
         r"we get|we obtain|leads to|results in|we find)|to solve this|by the quadratic formula)",
         re.IGNORECASE,

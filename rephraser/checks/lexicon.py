@@ -1,9 +1,10 @@
 """The words that decide a mathematics problem, by concept.
 
-A concept is what synonyms share: 'largest', 'greatest' and 'maximum' are one. Concepts of one group exclude each
-other: where the original has one and the candidate another of its group instead, the problem was changed. `strict`
-concepts may neither vanish nor appear; the others are so often reworded that their loss alone is a warning, and
-fatal only where the candidate otherwise repeats the original word for word.
+A concept is what synonyms share: 'largest', 'greatest' and 'maximum' are one. Concepts of one group exclude
+each
+other: where the original has one and the candidate another of its group instead, the problem was changed.
+`strict` concepts may neither vanish nor appear; the others are so often reworded that their loss alone is a
+warning, and fatal only where the candidate otherwise repeats the original word for word.
 """
 
 from __future__ import annotations
@@ -25,34 +26,50 @@ class Concept:
 
 # Phrases first: what they contain must not be read as words of their own.
 NEUTRAL = (
-    r"(?:different|distinct) (?:\w+ )?(?:ways?|arrangements?|values?|outcomes?|combinations?|types?|kinds?|sets?)|"
-    r"even (?:if|though|when|after|before|more|less|fewer|the|with|as|by|then)|on average|by means of|means that|"
-    r"this means|which means|at the same (?:time|rate|speed)|same|more or less|for the first time|square (?:\w+ )?"
+    r"(?:different|distinct) (?:\w+ )?(?:ways?|arrangements?|values?|outcomes?|combinations?|types?|"
+    r"kinds?|sets?)|"
+    r"even (?:if|though|when|after|before|more|less|fewer|the|with|as|by|then)|on average|by means of|"
+    r"means that|"
+    r"this means|which means|at the same (?:time|rate|speed)|same|more or less|for the first time|"
+    r"square (?:\w+ )?"
     r"(?:units?|feet|foot|inch(?:es)?|meters?|metres?|centimeters?|centimetres?|miles?|yards?|kilometers?|cm|ft)|"
-    r"square footage|perfectly|in (?:its |the )?(?:simplest|lowest|reduced)(?: possible)? (?:form|terms?)|lowest terms|"
-    r"(?:simplest|lowest) form|in simplified form|positively|as well as|as much as|as many as|not only|whether or not|"
+    r"square footage|perfectly|in (?:its |the )?(?:simplest|lowest|reduced)(?: possible)? (?:form|terms?)|"
+    r"lowest terms|"
+    r"(?:simplest|lowest) form|in simplified form|positively|as well as|as much as|as many as|not only|"
+    r"whether or not|"
     r"no matter|without loss of generality|greatest integer|more than one|or more generally|"
-    r"(?:in|with) terms of|left (?:over|with)|is left|are left|left behind|left in|right away|right now|all right|"
-    r"number line|in the long run|at least once per|in total|a total of|the total|best|how long|as long as|no longer|"
+    r"(?:in|with) terms of|left (?:over|with)|is left|are left|left behind|left in|right away|right now|"
+    r"all right|"
+    r"number line|in the long run|at least once per|in total|a total of|the total|best|how long|"
+    r"as long as|no longer|"
     r"long after|for long|after all|square (?:roots?|numbers?)|cube roots?|turns? out"
 )
 
 CONCEPTS: tuple[Concept, ...] = (
     # Bounds and comparisons
-    Concept("at least", r"at (?:the )?least|at (?:a|the) minimum|no (?:fewer|less) than|not (?:less|fewer) than|"
-            r"(?:or|and) (?:more|greater|above|higher|larger)|minimum of \d+|greater than or equal to", "bound"),
-    Concept("at most", r"at (?:the )?most|no (?:more|greater|larger) than|not (?:more|greater) than|(?:or|and) (?:fewer|less|below|"
+    Concept("at least", r"at (?:the )?least|at (?:a|the) minimum|no (?:fewer|less) than|not (?:less|"
+                        r"fewer) than|"
+            r"(?:or|and) (?:more|greater|above|higher|larger)|minimum of \d+|"
+            r"greater than or equal to", "bound"),
+    Concept("at most", r"at (?:the )?most|no (?:more|greater|larger) than|not (?:more|greater) than|(?:or|"
+                       r"and) (?:fewer|less|below|"
             r"under)|less than or equal to|(?:not|never|without) exceed\w*|up to|maximum of \d+", "bound"),
     Concept("exactly", r"exactly|precisely", "bound"),
-    Concept("gcd", r"gc[df]\b|hcf\b|(?:greatest|highest|largest) common (?:positive )?(?:divisors?|factors?)", "gcd", True),
-    Concept("lcm", r"lcm\b|(?:least|lowest|smallest) common (?:positive )?multiples?|lcd\b|least common denominators?", "gcd", True),
-    Concept("maximum", r"maxim\w+|greatest|largest|biggest|highest|most|longest|latest|as (?:large|great|big|high) as possible|"
+    Concept("gcd", r"gc[df]\b|hcf\b|(?:greatest|highest|largest) common (?:positive )?(?:divisors?|"
+                   r"factors?)", "gcd", True),
+    Concept("lcm", r"lcm\b|(?:least|lowest|smallest) common (?:positive )?multiples?|lcd\b|"
+                   r"least common denominators?", "gcd", True),
+    Concept("maximum", r"maxim\w+|greatest|largest|biggest|highest|most|longest|latest|as (?:large|great|"
+                       r"big|high) as possible|"
             r"upper bound|max\b", "extremum", True),
-    Concept("minimum", r"minim\w+|smallest|least|lowest|fewest|shortest|earliest|tiniest|cheapest|lower bound|min\b|"
+    Concept("minimum", r"minim\w+|smallest|least|lowest|fewest|shortest|earliest|tiniest|cheapest|"
+                       r"lower bound|min\b|"
             r"as (?:small|low|few) as possible", "extremum", True),
-    Concept("more", r"more|greater|larger|bigger|higher|exceed\w*|additional|additionally|extra|over|above|longer|taller|"
+    Concept("more", r"more|greater|larger|bigger|higher|exceed\w*|additional|additionally|extra|over|"
+                    r"above|longer|taller|"
             r"older|heavier|further|farther|surpass\w*|beyond|faster|another", "comparison"),
-    Concept("less", r"less|fewer|smaller|lower|below|under|shorter|younger|lighter|beneath|cheaper|short of|slower|lesser",
+    Concept("less", r"less|fewer|smaller|lower|below|under|shorter|younger|lighter|beneath|cheaper|"
+                    r"short of|slower|lesser",
             "comparison"),
     # Operations
     Concept("sum", r"sums?|adding|added (?:up|together)|adds? up|add together", "operation"),
@@ -69,7 +86,8 @@ CONCEPTS: tuple[Concept, ...] = (
     Concept("nonpositive", r"non-?positive", "sign", True),
     Concept("positive", r"positive|natural numbers?|counting numbers?|naturals", "sign"),
     Concept("negative", r"negative", "sign"),
-    Concept("integer", r"integers?|whole[ -]numbers?|natural numbers?|counting numbers?|integral|naturals|lattice|integer-valued",
+    Concept("integer", r"integers?|whole[ -]numbers?|natural numbers?|counting numbers?|integral|naturals|"
+                       r"lattice|integer-valued",
             "number"),
     Concept("rational", r"rational", "number"),
     Concept("irrational", r"irrational", "number", True),
@@ -79,12 +97,15 @@ CONCEPTS: tuple[Concept, ...] = (
     Concept("composite", r"composites?", "prime"),
     Concept("coprime", r"relatively prime|co-?prime|mutually prime", "prime"),
     Concept("consecutive", r"consecutive\w*|in a row|successive\w*"),
-    Concept("distinct", r"distinct|different|unequal|unique|no (?:two|2)|no repeated|not repeated|no repetition|without repetition|"
+    Concept("distinct", r"distinct|different|unequal|unique|no (?:two|2)|no repeated|not repeated|"
+                        r"no repetition|without repetition|"
             r"no repeats|pairwise|differ\w*|separate|various", "distinct"),
     # Counting
-    Concept("with replacement", r"with (?:replacement|repetition)|(?:puts?|placed?|put|returned) (?:it )?back|replaced|"
+    Concept("with replacement", r"with (?:replacement|repetition)|(?:puts?|placed?|put|"
+                                r"returned) (?:it )?back|replaced|"
             r"repetition is allowed|repetitions? allowed", "replacement", True),
-    Concept("without replacement", r"without (?:replacement|replacing|being replaced|repetition)|not (?:replaced|put back)|no replacement|"
+    Concept("without replacement", r"without (?:replacement|replacing|being replaced|repetition)|"
+                                   r"not (?:replaced|put back)|no replacement|"
             r"repetition is not allowed", "replacement", True),
     Concept("inclusive", r"inclusive|including|endpoints?|through|included", "inclusive"),
     Concept("exclusive", r"exclusive|excluding", "inclusive"),
@@ -97,11 +118,14 @@ CONCEPTS: tuple[Concept, ...] = (
     Concept("tails", r"tails?", "coin"),
     Concept("increasing", r"increasing|ascending|non-?decreasing", "monotone", True),
     Concept("decreasing", r"decreasing|descending order|non-?increasing", "monotone", True),
-    Concept("increase", r"increases?|increased|raises?|raised|gains?|gained|grows?|grew|rises?|rose|risen|marked up", "change"),
-    Concept("decrease", r"decreases?|decreased|reduces?|reduced|lowers?|lowered|loses?|lost|shrinks?|shrank|falls?|fell|drops?|"
+    Concept("increase", r"increases?|increased|raises?|raised|gains?|gained|grows?|grew|rises?|rose|risen|"
+                        r"marked up", "change"),
+    Concept("decrease", r"decreases?|decreased|reduces?|reduced|lowers?|lowered|loses?|lost|shrinks?|"
+                        r"shrank|falls?|fell|drops?|"
             r"dropped|discount\w*|marked down|reduction", "change"),
     # Statistics
-    Concept("mean", r"(?:arithmetic )?means? of|the (?:arithmetic )?mean|arithmetic mean|mean value|mean score|averages?|averaged",
+    Concept("mean", r"(?:arithmetic )?means? of|the (?:arithmetic )?mean|arithmetic mean|mean value|"
+                    r"mean score|averages?|averaged",
             "statistic", True),
     Concept("median", r"medians?", "statistic"),
     Concept("mode", r"modes?", "statistic", True),
@@ -167,7 +191,8 @@ CONCEPTS: tuple[Concept, ...] = (
     Concept("intercept", r"intercepts?", "line part"),
     Concept("numerator", r"numerators?", "fraction part", True),
     Concept("denominator", r"denominators?", "fraction part", True),
-    Concept("units digit", r"(?:units?|ones|unit's|one's)[ -]digits?|last digits?|(?:units?|ones) places?", "place"),
+    Concept("units digit", r"(?:units?|ones|unit's|one's)[ -]digits?|last digits?|(?:units?|"
+                           r"ones) places?", "place"),
     Concept("tens digit", r"tens[ -]digits?|tens places?|ten's digits?", "place"),
     Concept("hundreds digit", r"hundreds[ -]digits?|hundreds places?", "place"),
     Concept("leading digit", r"(?:leading|leftmost|first) digits?|leading coefficients?", "place"),
@@ -204,10 +229,13 @@ CONCEPTS: tuple[Concept, ...] = (
     Concept("p.m.", r"p\.?m\.?(?!\w)|afternoons?|evenings?|nights?", "half of day"),
     Concept("boys", r"boys?|men|man|males?|sons?|brothers?|husbands?", "people"),
     Concept("girls", r"girls?|women|woman|females?|daughters?|sisters?|wife|wives", "people"),
-    Concept("red", r"red", "colour"), Concept("blue", r"blue", "colour"), Concept("green", r"green", "colour"),
-    Concept("white", r"white", "colour"), Concept("black", r"black", "colour"), Concept("yellow", r"yellow", "colour"),
+    Concept("red", r"red", "colour"), Concept("blue", r"blue", "colour"), Concept("green", r"green",
+    "colour"),
+    Concept("white", r"white", "colour"), Concept("black", r"black", "colour"), Concept("yellow", r"yellow",
+    "colour"),
     # Logic
-    Concept("not", r"not|n't|cannot|never|no|none|neither|nor|without|except|unless|other than|fails?|nothing"),
+    Concept("not", r"not|n't|cannot|never|no|none|neither|nor|without|except|unless|other than|fails?|"
+                   r"nothing"),
     Concept("and", r"and|both", "junction"),
     Concept("or", r"or|either", "junction"),
     Concept("all", r"all|every|each|any", "bound"),
@@ -219,7 +247,7 @@ BY_NAME = {concept.name: concept for concept in CONCEPTS}
 
 
 def named(text: str) -> Iterator[str]:
-    """The names of the concepts a lower-case text names, in order; of several at one place the first listed wins."""
+    """The concepts a lower-case text names, in order; of several at one place the first listed wins."""
     position = 0
     while (start := _WORD_START.search(text, position)) is not None:
         position = start.end()
@@ -246,13 +274,12 @@ def _first_letters(words: str) -> set[str]:
     """The letters a match of one alternative can begin with."""
     if not words.startswith("(?:"):
         return {words[0]}
-    level, end = 0, 0
-    for end, character in enumerate(words):
-        level += {"(": 1, ")": -1}.get(character, 0)
-        if level == 0:
-            break
-    letters = set().union(*(_first_letters(inner) for inner in _alternatives(words[3:end])))
-    rest = words[end + 1 :]
+    level = end = 0
+    while end == 0 or level:
+        level += {"(": 1, ")": -1}.get(words[end], 0)
+        end += 1
+    letters = set().union(*(_first_letters(inner) for inner in _alternatives(words[3 : end - 1])))
+    rest = words[end:]
     return letters | _first_letters(rest[1:]) if rest.startswith("?") else letters
 
 

@@ -1,4 +1,4 @@
-"""Renamed variables: a one-to-one renaming that turns the formulas of the original into those of the candidate."""
+"""Renamed variables: a one-to-one renaming that turns the original's formulas into the candidate's."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MOST_PIECES = 60
 class Renaming:
     """What is known of a renaming: the mapping original -> candidate, and whether it is one to one.
 
-    `mapping` holds renamed variables only; it is empty when nothing was renamed. `consistent` is false when the
-    shapes of all formulas agree but no one-to-one renaming explains them.
+    `mapping` holds renamed variables only; it is empty when nothing was renamed. `consistent` is false when
+    the shapes of all formulas agree but no one-to-one renaming explains them.
     """
 
     mapping: dict[Token, Token]
@@ -25,7 +25,7 @@ class Renaming:
 
 
 def find_renaming(original: Formulas, candidate: Formulas) -> Renaming:
-    """The renaming between two questions' formulas, if their shapes agree; variables keep their name where they can."""
+    """The renaming between two questions' formulas, if their shapes agree; variables keep names they can."""
     before = _pieces(original)
     after = _pieces(candidate)
     if not before or not after or len(before) > _MOST_PIECES or len(after) > _MOST_PIECES:

@@ -9,10 +9,12 @@ from rephraser.checks.text import Question
 
 _IMPERATIVE = (
     r"find|determine|compute|calculate|evaluate|simplify|solve|express|write|give|state|identify|factor|expand|convert|"
-    r"round|prove|show|list|name|graph|sketch|estimate|choose|select|decide|figure out|work out|rationali[sz]e|add|"
+    r"round|prove|show|list|name|graph|sketch|estimate|choose|select|decide|figure out|work out|"
+    r"rationali[sz]e|add|"
     r"subtract|multiply|divide|count|describe|explain|rewrite|represent|complete|report|enter|specify|tell|order|"
     r"arrange|obtain|derive|verify|reduce|perform|provide|construct|translate|answer|deduce|ascertain|establish|"
-    r"combine|approximate|match|fill in|pick|use|suppose you|let us know|enumerate|factori[sz]e|what|how|which|who|"
+    r"combine|approximate|match|fill in|pick|use|suppose you|let us know|enumerate|factori[sz]e|what|how|"
+    r"which|who|"
     r"when|where|whose|why|is|are|does|do|can|will|must"
 )
 _REQUEST = re.compile(
@@ -45,7 +47,7 @@ def asks(question: Question) -> bool:
 
 
 def check_requests(original: Question, candidate: Question) -> list[Finding]:
-    """Findings question_missing and question_added: fatal where the original asks (one thing), warnings otherwise."""
+    """Findings question_missing and question_added, fatal; warnings if the original asks several things."""
     if not asks(candidate):
         if asks(original) or _ASKING_WORD.search(original.reading):
             return [fatal("question_missing", "the candidate asks nothing")]

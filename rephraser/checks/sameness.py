@@ -1,4 +1,4 @@
-"""A candidate that repeats the original or a sibling adds nothing; one that nearly does is checked more strictly."""
+"""A candidate that repeats the original or a sibling; one that nearly does is checked more strictly."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from rephraser.checks.finding import Finding, fatal
 
@@ -38,7 +39,7 @@ def check_sameness(question: str, candidate: str, siblings: Sequence[str]) -> li
 
 
 def likeness(first: str, second: str) -> float:
-    """Share of word pairs two texts have in common (Dice, 0 to 1); 1 for two empty texts. Linear in their length."""
+    """Share of word pairs two texts have in common (Dice, 0 to 1); 1 for two empty texts."""
     a, b = _pairs(first), _pairs(second)
     size = sum(a.values()) + sum(b.values())
     return 2 * sum((a & b).values()) / size if size else 1.0
@@ -46,4 +47,4 @@ def likeness(first: str, second: str) -> float:
 
 def _pairs(text: str) -> Counter[tuple[str, str]]:
     words = ["", *_WORD.findall(text.lower()), ""]
-    return Counter(zip(words, words[1:], strict=False))
+    return Counter(pairwise(words))

@@ -12,23 +12,28 @@ LONGEST_TEXT = 20_000
 
 _PIECE = re.compile(r"[A-Za-z]+|\d|[^\sA-Za-z\d]|\n")
 _DANGLING = re.compile(
-    r"(?:\b(?:the|a|an|of|and|or|to|in|with|is|are|by|for|that|from|if|than|as|at|on|its|their|which|where|when|and the|"
+    r"(?:\b(?:the|a|an|of|and|or|to|in|with|is|are|by|for|that|from|if|than|as|at|on|its|their|which|"
+    r"where|when|and the|"
     r"let|such|be|equal|between|into|per)|[,:;(=+*<]|-)\s*$",
     re.IGNORECASE,
 )
 _CHATTER = re.compile(
     r"^\W{0,4}(?:rephras\w*|re-?worded|rewritten|re-?stated|paraphras\w*|new|modified|alternative|variant|version|candidate|"
     r"output|response|reformulat\w*|transformed|perturbed|assistant|user)\b[^.?!\n]{0,60}?(?::|\n)"
-    r"|^\W{0,4}(?:sure|certainly|of course|absolutely|okay|ok|great|here(?:'s| is| are|’s))\b[^.?!\n]{0,80}[:!.,]"
+    r"|^\W{0,4}(?:sure|certainly|of course|absolutely|okay|ok|great|here(?:'s| is| are|"
+    r"’s))\b[^.?!\n]{0,80}[:!.,]"
     r"|^\W{0,4}(?:here(?:'s| is| are|’s))\b[^.?!\n]{0,60}\b(?:rephras\w*|version|question|problem)\b"
     r"|\brephras(?:ed|ing|e)\b[^.?!\n]{0,40}\b(?:question|problem|version|above|original)\b"
-    r"|\b(?:original|above) (?:question|problem)\b|\bas an ai\b|\blanguage model\b|\bi (?:cannot|can't|am unable|won't)\b|"
-    r"\bi'm (?:sorry|unable|happy)\b|\blet me know\b|\bi hope this\b|\bnote:|<\/?(?:question|answer|think|rephrased?)>|```|"
+    r"|\b(?:original|above) (?:question|problem)\b|\bas an ai\b|\blanguage model\b|\bi (?:cannot|can't|"
+    r"am unable|won't)\b|"
+    r"\bi'm (?:sorry|unable|happy)\b|\blet me know\b|\bi hope this\b|\bnote:|<\/?(?:question|answer|think|"
+    r"rephrased?)>|```|"
     r"\bstrategy \d|\bthis (?:version|rephrasing)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _LABELLED = re.compile(r"^\W{0,4}(?:question|problem|q)\s*\d*\s*[:.]\s", re.IGNORECASE)
-_BIDIRECTIONAL = {"\u200e", "\u200f", "\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068",
+_BIDIRECTIONAL = {"\u200e", "\u200f", "\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067",
+"\u2068",
                   "\u2069", "\u200b", "\ufeff", "\ufffd"}  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """A question taken apart: figure code, formulas, and the prose between them.
 
-The dollar sign is the difficulty. In `$x+1$` it delimits a formula, in `costs $5 and $7` it is money; both kinds
-occur in one text. A pair of dollars is taken as money when it starts like a price and what stands between reads
-like prose.
+The dollar sign is the difficulty. In `$x+1$` it delimits a formula, in `costs $5 and $7` it is money; both
+kinds occur in one text. A pair of dollars is taken as money when it starts like a price and what stands
+between reads like prose.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Question:
 
     @cached_property
     def reading(self) -> str:
-        """The prose with short formulas such as `$x$`, `$12$` and `$40\\%$` written out, for word patterns."""
+        """The prose with short formulas such as `$x$` and `$40\\%$` written out, for word patterns."""
         parts = [_read(segment.text) if segment.is_formula else segment.text for segment in self.segments]
         return " ".join(_strip_markup("".join(parts)).lower().split())
 

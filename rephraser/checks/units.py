@@ -20,7 +20,8 @@ _UNITS: dict[str, dict[str, str]] = {
     },
     "volume": {
         "liter": r"lit(?:er|re)s?", "milliliter": r"millilit(?:er|re)s?|ml", "gallon": r"gallons?|gal",
-        "quart": r"quarts?", "pint": r"pints?", "tablespoon": r"tablespoons?|tbsp", "teaspoon": r"teaspoons?|tsp",
+        "quart": r"quarts?", "pint": r"pints?", "tablespoon": r"tablespoons?|tbsp",
+        "teaspoon": r"teaspoons?|tsp",
     },
     "time": {
         "second": r"seconds|secs?", "minute": r"minutes?|mins?", "hour": r"hours?|hrs?|hourly|mph|kph|kmph",
@@ -42,7 +43,8 @@ _COMPOUND = {"mph": ("mile", "hour"), "kph": ("kilometer", "hour"), "kmph": ("ki
              "km/h": ("kilometer", "hour"), "kmh": ("kilometer", "hour"), "m/s": ("meter", "second"),
              "¢": ("cent",), "pennies": ("cent",)}  # fmt: skip
 _BESIDE_NUMBER = {
-    "meter": r"m", "gram": r"g", "second": r"s", "inch": r"in\.", "liter": r"l", "hour": r"h", "minute": r"min",
+    "meter": r"m", "gram": r"g", "second": r"s", "inch": r"in\.", "liter": r"l", "hour": r"h",
+    "minute": r"min",
 }  # fmt: skip
 _BESIDE = re.compile(
     r"\d[ -]?(?:" + "|".join(f"(?P<b{i}>{p})" for i, p in enumerate(_BESIDE_NUMBER.values())) + r")(?![a-z])"
