@@ -1,5 +1,6 @@
 """The one path of every paid or remote model call. Importing it imports no litellm."""
 
+from evaluator.remote.batch import BatchClient, BatchStatus
 from evaluator.remote.budget import Budget, Reservation
 from evaluator.remote.client import RemoteClient
 from evaluator.remote.limit import AdaptiveLimit, LimitSettings
@@ -19,6 +20,8 @@ from evaluator.remote.types import (
 
 __all__ = [
     "AdaptiveLimit",
+    "BatchClient",
+    "BatchStatus",
     "Budget",
     "ChatRequest",
     "ChatResponse",

@@ -1,6 +1,5 @@
 """What litellm says a model supports, without asking the model."""
 
-from evaluator.errors import PrerequisiteError
 from evaluator.remote.types import Endpoint
 
 
@@ -10,12 +9,6 @@ def supports_structured_output(endpoint: Endpoint) -> bool:
     Raises:
         PrerequisiteError: litellm does not understand the model's spelling.
     """
-    from evaluator.remote import backend
+    from evaluator.remote.backend import open_backend
 
-    try:
-        return backend.Backend(endpoint).structured
-    except Exception as error:
-        raise PrerequisiteError(
-            f"model {endpoint.model!r} has no provider that litellm knows: spell it as in gpt-4-turbo, "
-            "openai/NAME (any server that speaks OpenAI's protocol) or hosted_vllm/NAME."
-        ) from error
+    return open_backend(endpoint).structured

@@ -32,7 +32,8 @@ def read_answer(response: Any) -> Answer:
     Raises:
         InvalidAnswerError: it holds no choice.
     """
-    return read_body(response.model_dump(), raw=response.model_dump_json())
+    raw = response.model_dump_json()
+    return read_body(json.loads(raw), raw)
 
 
 def read_body(body: Mapping[str, Any], raw: str | None = None) -> Answer:

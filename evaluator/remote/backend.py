@@ -1,11 +1,13 @@
 """The only file that imports litellm: chat calls, prices and abilities of models, without its own retries."""
 
+import contextlib
 import logging
 import os
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from evaluator.errors import PrerequisiteError
 from evaluator.remote.prices import PER_MILLION, Price
 from evaluator.remote.types import ChatRequest, Endpoint
 
@@ -15,6 +17,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 
 NO_KEY = "no-key-needed"  # servers of one's own ask for none, the OpenAI client insists on one
+_BY_ADDRESS = ("openai", "hosted_vllm", "anthropic")  # asked at api_base and nowhere else
 LATER_S = 5.0  # litellm's own time-outs only stand behind ours
 
 litellm.suppress_debug_info = True
@@ -29,16 +32,9 @@ for _name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "httpx", "openai"):
 class Backend:
     """litellm for one endpoint. Fields a server refuses are remembered and left out afterwards."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        """Look up what litellm knows of the model.
-
-        Raises:
-            litellm.BadRequestError: litellm knows no provider for the spelling.
-        """
-        self.endpoint = endpoint
-        self.model, self.provider, _, _ = litellm.get_llm_provider(
-            model=endpoint.model, api_base=endpoint.api_base
-        )
+    def __init__(self, endpoint: Endpoint, model: str, provider: str) -> None:
+        """Look up what litellm knows of `model`, named as the provider names it."""
+        self.endpoint, self.model, self.provider = endpoint, model, provider
         self.supported = frozenset(
             litellm.get_supported_openai_params(model=self.model, custom_llm_provider=self.provider) or ()
         )
@@ -85,20 +81,32 @@ class Backend:
 
     def arguments(self, request: ChatRequest) -> dict[str, Any]:
         """Return the arguments of `litellm.acompletion`."""
-        arguments = dict(self._fixed)
-        arguments["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
-        arguments["max_tokens"] = request.max_tokens
+        return {**self._fixed, "messages": _messages(request), **self._settings(request)}
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the body of the HTTP request, as a line of a batch job holds it."""
+        settings = litellm.utils.get_optional_params(
+            model=self.model, custom_llm_provider=self.provider, drop_params=True, **self._settings(request)
+        )
+        settings.pop("stream", None)
+        extra = settings.pop("extra_body", None) or {}
+        return {"model": self.model, "messages": _messages(request), **settings, **extra}
+
+    def _settings(self, request: ChatRequest) -> dict[str, Any]:
         optional = {
+            "max_tokens": request.max_tokens,
             "n": request.n if request.n != 1 else None,
             "temperature": request.temperature,
             "top_p": request.top_p,
             "seed": request.seed,
             "response_format": response_format(request.response_schema),
         }
-        for field, value in optional.items():
-            if value is not None and self.sends(field):
-                arguments[field] = value
-        return arguments
+        always = ("max_tokens",)  # litellm spells it as the provider wants it
+        return {
+            field: value
+            for field, value in optional.items()
+            if value is not None and (field in always or self.sends(field))
+        }
 
     def forget_refused(self, request: ChatRequest, complaint: str) -> bool:
         """Leave a field out from now on that the server complains about; return whether to try again.
@@ -119,9 +127,78 @@ class Backend:
         self.refused.update(found)
         return bool(found)
 
+    async def warm_up(self) -> None:
+        """Load what litellm loads at the first call (a second or more), so that no time-out counts it.
+
+        The address is none, so the call fails before anything is sent.
+        """
+        if self.provider not in _BY_ADDRESS and self.provider not in litellm.openai_compatible_providers:
+            return
+        nowhere = {**self._fixed, "api_base": "none://none", "api_key": NO_KEY, "max_tokens": 1}
+        with contextlib.suppress(Exception):
+            await litellm.acompletion(**nowhere, messages=[{"role": "user", "content": ""}])
+
     async def complete(self, request: ChatRequest) -> Any:
         """Ask once; return litellm's `ModelResponse` or let its exception through."""
         return await litellm.acompletion(**self.arguments(request))
+
+    async def upload(self, name: str, content: bytes) -> str:
+        """Store the file of a batch job; return its id."""
+        stored = await litellm.acreate_file(file=(name, content), purpose="batch", **self._batch)
+        return str(stored.id)
+
+    async def create_batch(self, file_id: str, metadata: dict[str, str]) -> Any:
+        """Start a batch job of chat completions; return OpenAI's batch object."""
+        return await litellm.acreate_batch(
+            completion_window="24h",
+            endpoint="/v1/chat/completions",
+            input_file_id=file_id,
+            metadata=metadata,
+            **self._batch,
+        )
+
+    async def read_batch(self, batch_id: str) -> Any:
+        """Return OpenAI's batch object."""
+        # Without this word litellm downloads the results of a finished job to price it.
+        quiet = {"batch_ignore_default_logging": True}
+        return await litellm.aretrieve_batch(batch_id, litellm_metadata=quiet, **self._batch)
+
+    async def list_batches(self, after: str | None) -> Any:
+        """Return a page of batch objects, newest first, after the one with this id."""
+        return await litellm.alist_batches(after=after, limit=100, **self._batch)
+
+    async def download(self, file_id: str) -> bytes:
+        """Return the content of a file of a batch job."""
+        found = await litellm.afile_content(file_id, **self._batch)
+        return bytes(found.content)
+
+    @property
+    def _batch(self) -> dict[str, Any]:
+        names = ("api_base", "api_key", "timeout", "max_retries")
+        fixed = {name: self._fixed[name] for name in names if name in self._fixed}
+        if "api_key" not in fixed:
+            fixed["api_key"] = self.key() or NO_KEY
+        return {"custom_llm_provider": "openai", **fixed}
+
+
+def open_backend(endpoint: Endpoint) -> Backend:
+    """Return litellm for the endpoint.
+
+    Raises:
+        PrerequisiteError: litellm knows no provider for the model's spelling.
+    """
+    try:
+        model, provider, _, _ = litellm.get_llm_provider(model=endpoint.model, api_base=endpoint.api_base)
+    except litellm.exceptions.BadRequestError as error:
+        raise PrerequisiteError(
+            f"model {endpoint.model!r} has no provider that litellm knows: spell it as in gpt-4-turbo, "
+            "openai/NAME (any server that speaks OpenAI's protocol) or hosted_vllm/NAME."
+        ) from error
+    return Backend(endpoint, str(model), str(provider))
+
+
+def _messages(request: ChatRequest) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in request.messages]
 
 
 def response_format(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:

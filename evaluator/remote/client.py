@@ -7,7 +7,6 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from evaluator.errors import PrerequisiteError
 from evaluator.remote.answers import InvalidAnswerError, read_answer
 from evaluator.remote.billing import Bill, worst_case_usd
 from evaluator.remote.budget import Budget, Reservation
@@ -93,13 +92,8 @@ class RemoteClient:
             self._price = self._prices.require(model)
         else:
             self._price = self._prices.price(model)
-        try:
-            self._backend = backend.Backend(self.endpoint)
-        except Exception as error:
-            raise PrerequisiteError(
-                f"model {model!r} has no provider that litellm knows: spell it as in gpt-4-turbo, "
-                "openai/NAME (any server that speaks OpenAI's protocol) or hosted_vllm/NAME."
-            ) from error
+        self._backend = backend.open_backend(self.endpoint)
+        await self._backend.warm_up()
         self._secrets = secret_values()
         return self
 
@@ -135,7 +129,7 @@ class RemoteClient:
         constant memory. `on_result` gets each answer as soon as it is there and may be asynchronous; its
         request counts as under way until it returns. No further request is taken when the budget is spent,
         when every other would fail too, after too many failures in a row, or after `interrupt()`; those in
-        flight are finished. On cancellation requests in flight are dropped, while calls of `on_result` end normally.
+        flight are finished. On cancellation those are dropped, while calls of `on_result` end normally.
 
         Raises:
             Exception: the first exception of `on_result` or of the source, once all in flight has ended.

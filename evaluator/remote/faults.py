@@ -1,7 +1,8 @@
 """What an exception of a remote call means: its kind, whether it may have been billed, when to come back."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from evaluator.remote.redaction import redact
@@ -86,7 +87,7 @@ def classify(error: BaseException) -> Fault:
     text = str(error)
     status = _status(error, names)
     kind = _kind(names, status, text)
-    text = _WRAPPING.sub("", text)
+    text = _words(_WRAPPING.sub("", text))
     if kind == TIME_OUT and not text.strip():
         text = "no complete answer within the time-out"
     if kind == CONNECTION:
@@ -108,7 +109,7 @@ def _kind(names: set[str], status: int | None, text: str) -> str:
     if _NO_PROVIDER.search(text) or names & _BAD_ADDRESS:
         return UNKNOWN_MODEL
     if status is not None:
-        return _kind_of_status(names, status, text)
+        return kind_of_status(status, text, names)
     if names & _NEVER_SENT or names & _CUT:
         return CONNECTION
     if names & _TIMED_OUT:
@@ -118,7 +119,8 @@ def _kind(names: set[str], status: int | None, text: str) -> str:
     return SERVER_ERROR if "APIError" in names or "InternalServerError" in names else BAD_REQUEST
 
 
-def _kind_of_status(names: set[str], status: int, text: str) -> str:
+def kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
+    """Return the kind of failure that a server's status and words stand for."""
     if status == 429:
         return QUOTA if _EMPTY_ACCOUNT.search(text) else RATE_LIMITED
     if status == 402:
@@ -144,6 +146,14 @@ def _status(error: BaseException, names: set[str]) -> int | None:
     status = next((status for status in statuses if isinstance(status, int)), None)
     made_up = not names & _ANSWERED and (status == 408 or status == 200 or (status or 0) >= 500)
     return None if made_up else status
+
+
+def _words(text: str) -> str:
+    """Return the message of an OpenAI-style error body, other texts as they are."""
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return text
 
 
 def _connection_text(error: BaseException, text: str) -> str:
