@@ -14,7 +14,13 @@ DISPUTED_SHOWN = 10
 
 
 def audit_json(audit: "Audit", rates: "ErrorRates", *, new: bool) -> dict[str, Any]:
-    """Return an audit and its rates as one JSON object; members stand in the order of review."""
+    """Return an audit and its rates as one JSON object; members stand in the order of review.
+
+    Their verdicts are left out until the audit is complete: whoever prints it may still have to review.
+    """
+    members = [asdict(member) for member in audit.members]
+    if not rates.complete:
+        members = [{"candidate_id": member["candidate_id"]} for member in members]
     return {
         "audit": audit.id,
         "run": audit.run_name,
@@ -26,7 +32,7 @@ def audit_json(audit: "Audit", rates: "ErrorRates", *, new: bool) -> dict[str, A
         "complete": rates.complete,
         "open": rates.open,
         **asdict(rates),
-        "members": [asdict(member) for member in audit.members],
+        "members": members,
     }
 
 

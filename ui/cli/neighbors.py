@@ -8,8 +8,6 @@ from ui.cli import neighbor_reports, neighbor_reviews, output
 from ui.cli.output import DbOption, JsonOption
 
 app = typer.Typer(no_args_is_help=True, help="Propose, check, look at, review and audit neighbors.")
-app.command("review")(neighbor_reviews.review)
-app.command("audit")(neighbor_reviews.audit)
 
 
 @app.command("list")
@@ -95,3 +93,7 @@ def show(
         output.print_json(neighbor_reports.detail_json(detail, exchanges))
     else:
         neighbor_reports.print_detail(detail, exchanges)
+
+
+app.command("review")(neighbor_reviews.review)
+app.command("audit")(neighbor_reviews.audit)

@@ -44,10 +44,12 @@ def review_interactively(
             audit = get_audit(session, audit_id)
             queue, chosen = audit_queue(session, audit, reviewer), None
             what = f"audit {audit.id} of run {audit.run_name}"
+            report = f"tagrpo neighbors audit {audit.run_name} --sample {audit.size} --seed {audit.seed}"
         else:
             chosen = choose_run(session, run)
             queue = run_queue(session, chosen, reviewer, status)
             what = f"{status} candidates of run {chosen.name}"
+            report = ""
     speak = _Speaker(as_json)
     speak.say(f"{what}: {len(queue):,} to review as {reviewer}")
     counts = {"accepted": 0, "rejected": 0, "skipped": 0}
@@ -80,6 +82,8 @@ def review_interactively(
         f"{counts['accepted']:,} accepted, {counts['rejected']:,} rejected, {counts['skipped']:,} skipped, "
         f"{left:,} left to review"
     )
+    if report and not left:
+        speak.say(f"what the audit shows: {report}")
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 

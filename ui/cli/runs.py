@@ -1,11 +1,11 @@
-"""`tagrpo runs`: list, show. `print_summary` and `attention` also serve the commands that fill runs."""
+"""`tagrpo runs`: list, show."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli import output
+from ui.cli import output, propose
 from ui.cli.output import DbOption, JsonOption
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rephraser.pipeline.summary import RunSummary
 
 app = typer.Typer(no_args_is_help=True, help="Look at runs: what they did, what is open, what they cost.")
-
-UNFINISHED_SHOWN = 20
 
 
 @app.command("list")
@@ -87,7 +85,7 @@ def show(
         )
     else:
         _print_header(chosen)
-        print_summary(summary)
+        propose.print_summary(summary)
     needed = attention(summary)
     if needed:
         raise output.needs_attention(needed)
@@ -112,56 +110,11 @@ def proposed_by(spec: Mapping[str, Any]) -> str:
 
 def _print_header(run: "Run") -> None:
     spec = run.spec
-    output.say(f"run {run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
+    output.say(f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
     strategies = ", ".join(f"{s['name']} v{s['version']}" for s in spec["strategies"])
     output.say(f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})")
     solvers = ", ".join(solver["model"] for solver in spec["solvers"])
     output.say(
         f"{spec['n']} neighbors wanted, at most {spec['rounds']} rounds, "
-        + (f"answers by {solvers}, rule {spec['rule']['name']}" if solvers else "no solver")
+        + (f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver")
     )
-
-
-def print_summary(summary: "RunSummary") -> None:
-    """Print a run's numbers: counts first, then what is missing and why, then the cost."""
-    output.say(
-        f"{summary.complete:,} of {summary.questions:,} questions have {summary.wanted} "
-        f"{'accepted' if summary.compared_answers else 'unverified or accepted'} neighbors"
-    )
-    if not summary.compared_answers:
-        output.say("no solver: answers were not compared, so what passed the checks is unverified")
-    _print_counts("questions by number of neighbors", summary.questions_by_neighbors)
-    _print_counts("candidates", summary.candidates)
-    _print_counts("findings of the structural checks", summary.findings)
-    _print_counts("answers of the proposer that could not be used as they were", summary.unreadable)
-    if summary.open_requests or summary.failed_requests:
-        output.say(f"requests: {summary.open_requests:,} open, {summary.failed_requests:,} failed")
-    for error, count in summary.errors.items():
-        output.say(f"  {count:,}x {error}")
-    if summary.unfinished:
-        output.say(f"{len(summary.unfinished):,} questions lack neighbors:")
-        for question in summary.unfinished[:UNFINISHED_SHOWN]:
-            output.say(f"  {question.question_id}  has {question.neighbors}: {question.reason}")
-        if len(summary.unfinished) > UNFINISHED_SHOWN:
-            output.say(f"  and {len(summary.unfinished) - UNFINISHED_SHOWN:,} more (--json lists all)")
-    if summary.ledger:
-        output.table(
-            ["request", "model", "requests", "prompt tokens", "completion tokens", "USD", "without price"],
-            [
-                [
-                    line.kind,
-                    line.model,
-                    line.requests,
-                    line.prompt_tokens,
-                    line.completion_tokens,
-                    line.usd,
-                    line.unpriced,
-                ]
-                for line in summary.ledger
-            ],
-        )
-
-
-def _print_counts(title: str, counts: Mapping[Any, int]) -> None:
-    if counts:
-        output.say(f"{title}: " + ", ".join(f"{name}: {count:,}" for name, count in counts.items()))

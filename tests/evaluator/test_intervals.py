@@ -1,0 +1,81 @@
+import random
+from math import comb
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.intervals import exact_interval
+
+
+# 0 of n and n of n follow from tail = (1 - p)^n; the others stand in printed tables of the binomial.
+@pytest.mark.parametrize(
+    ("successes", "trials", "confidence", "low", "high"),
+    [
+        (0, 10, 0.95, 0.0, 1 - 0.025**0.1),
+        (10, 10, 0.95, 0.025**0.1, 1.0),
+        (5, 10, 0.95, 0.187086, 0.812914),
+        (1, 20, 0.95, 0.001265, 0.248733),
+        (0, 1, 0.95, 0.0, 0.975),
+        (1, 1, 0.9, 0.05, 1.0),
+        (0, 20, 0.99, 0.0, 1 - 0.005**0.05),
+    ],
+)
+def test_known_intervals(successes: int, trials: int, confidence: float, low: float, high: float) -> None:
+    assert exact_interval(successes, trials, confidence) == pytest.approx((low, high), abs=1e-6)
+
+
+def test_at_its_ends_the_interval_is_closed_exactly() -> None:
+    assert exact_interval(0, 7)[0] == 0.0
+    assert exact_interval(7, 7)[1] == 1.0
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (3, 2), (-1, 2)])
+def test_no_interval_where_there_is_no_share(successes: int, trials: int) -> None:
+    with pytest.raises(ValueError, match="no interval"):
+        exact_interval(successes, trials)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -0.5, 95.0])
+def test_a_confidence_that_is_none_is_refused(confidence: float) -> None:
+    with pytest.raises(ValueError, match="confidence"):
+        exact_interval(1, 2, confidence)
+
+
+@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_holds_the_share_is_symmetric_and_grows_with_confidence(case: tuple[int, int]) -> None:
+    successes, trials = case
+    low, high = exact_interval(successes, trials)
+    mirrored_low, mirrored_high = exact_interval(trials - successes, trials)
+    wider_low, wider_high = exact_interval(successes, trials, 0.99)
+
+    assert 0 <= low <= successes / trials <= high <= 1
+    assert (1 - mirrored_high, 1 - mirrored_low) == pytest.approx((low, high), abs=1e-9)
+    assert wider_low <= low
+    assert high <= wider_high
+
+
+@pytest.mark.parametrize("trials", [1, 5, 20, 50])
+def test_the_interval_covers_every_share_often_enough(trials: int) -> None:
+    intervals = [exact_interval(successes, trials) for successes in range(trials + 1)]
+    for step in range(1, 100):
+        share = step / 100
+        covered = sum(
+            comb(trials, k) * share**k * (1 - share) ** (trials - k)
+            for k, (low, high) in enumerate(intervals)
+            if low <= share <= high
+        )
+        assert covered >= 0.95, f"share {share}: {covered}"
+
+
+def test_the_interval_covers_in_simulated_samples() -> None:
+    chance = random.Random(3)
+    share, trials, repeats = 0.08, 40, 2000
+    covered = 0
+    for _ in range(repeats):
+        low, high = exact_interval(sum(chance.random() < share for _ in range(trials)), trials)
+        covered += low <= share <= high
+
+    # The coverage by the binomial is 0.9873 here, four standard errors of 2,000 repeats are 0.010. The usual
+    # share +- 1.96 standard errors covers 0.837.
+    assert covered / repeats == pytest.approx(0.9873, abs=0.010)

@@ -1,0 +1,131 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runs import Proposed, add_run, open_empty
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from evaluator.database import Database
+from evaluator.errors import InputError, NotFoundError
+from evaluator.questions import make_question
+from rephraser.pipeline.collecting import candidate_id
+from rephraser.reviews.audit import open_audit
+from rephraser.reviews.store import Decision, DecisionWord, find_candidate, record_reviews, reviews_of
+from rephraser.status import current_statuses
+
+TEXTS = ("Add 2 and 3.", "Add 2 and 4.", "2 and 3 make?")
+QUESTION = make_question("What is 2+3?", "5")
+GOOD, BAD, UNCLEAR = (candidate_id(QUESTION.id, text) for text in TEXTS)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as database:
+        verdicts = ("accepted", "rejected", "undecided")
+        proposed = [Proposed(text, (verdict,)) for text, verdict in zip(TEXTS, verdicts, strict=True)]
+        add_run(database, "run", [(QUESTION.text, "5", proposed)])
+        yield database
+
+
+def record(db: Database, *decisions: Decision) -> int:
+    with db.write() as session:
+        return record_reviews(session, decisions)
+
+
+def statuses(db: Database) -> dict[str, tuple[str | None, str, bool]]:
+    with db.read() as session:
+        (run_id,) = session.execute(text("SELECT id FROM runs")).scalars()
+        return {
+            status.candidate_id: (status.status, status.reason, status.reviewed)
+            for status in current_statuses(session, run_id)
+        }
+
+
+def test_a_review_overrides_the_verdict_and_a_newer_one_overrides_it(db: Database) -> None:
+    record(db, Decision(UNCLEAR, "accepted", "", "ada"))
+    assert statuses(db)[UNCLEAR] == ("accepted", "", True)
+
+    record(db, Decision(UNCLEAR, "rejected", "asks twice", "ada"))
+    assert statuses(db)[UNCLEAR] == ("rejected", "asks twice", True)
+    assert statuses(db)[GOOD] == ("accepted", "accepted by the test", False)
+
+    with db.read() as session:
+        kept = reviews_of(session, UNCLEAR)
+    assert [(review.decision, review.reviewer, review.audit_id) for review in kept] == [
+        ("accepted", "ada", None),
+        ("rejected", "ada", None),
+    ]
+
+
+def test_the_decision_that_stands_is_not_stored_twice_but_one_in_between_is_answered(db: Database) -> None:
+    yes, no = Decision(GOOD, "accepted", "same", "ada"), Decision(GOOD, "rejected", "other", "bob")
+    assert record(db, yes) == 1
+    assert record(db, yes) == 0
+    assert record(db, no) == 1
+    assert record(db, yes) == 1
+    assert record(db, yes, no, no) == 1
+    with db.read() as session:
+        assert [review.reviewer for review in reviews_of(session, GOOD)] == ["ada", "bob", "ada", "bob"]
+
+
+def test_reviews_cannot_be_changed_or_deleted(db: Database) -> None:
+    record(db, Decision(GOOD, "accepted", "", "ada"))
+    for statement in ("UPDATE reviews SET decision = 'rejected'", "DELETE FROM reviews"):
+        with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
+            session.execute(text(statement))
+    assert statuses(db)[GOOD][0] == "accepted"
+
+
+def test_all_or_nothing(db: Database) -> None:
+    with pytest.raises(NotFoundError, match="c_nowhere"):
+        record(db, Decision(GOOD, "rejected", "no", "ada"), Decision("c_nowhere", "accepted", "", "ada"))
+    assert statuses(db)[GOOD][2] is False
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason", "reviewer", "said"),
+    [("rejected", " ", "ada", "needs a reason"), ("accepted", "", " ", "needs a reviewer")],
+)
+def test_decisions_that_are_none(decision: DecisionWord, reason: str, reviewer: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Decision(GOOD, decision, reason, reviewer)
+
+
+def test_a_beginning_of_an_id_is_not_enough_to_store(db: Database) -> None:
+    with pytest.raises(NotFoundError, match="only the beginning"):
+        record(db, Decision(GOOD[:10], "accepted", "", "ada"))
+
+
+def test_candidates_are_found_by_id_and_by_a_beginning_that_fits_one(db: Database) -> None:
+    with db.read() as session:
+        for reference in (GOOD, GOOD[:14], GOOD[2:14], GOOD[2:]):
+            found = find_candidate(session, reference)
+            assert (found.id, found.question_id, found.text) == (GOOD, QUESTION.id, "Add 2 and 3.")
+        with pytest.raises(InputError, match="several candidates have ids") as several:
+            find_candidate(session, "c_")
+        assert all(identity in str(several.value) for identity in (GOOD, BAD, UNCLEAR))
+
+
+def test_an_unknown_id_names_those_near_it(db: Database) -> None:
+    ids = sorted([GOOD, BAD, UNCLEAR])
+    with db.read() as session:
+        with pytest.raises(NotFoundError, match=f"near it: {ids[0]}, {ids[1]}, {ids[2]}"):
+            find_candidate(session, ids[1] + "0")
+        with pytest.raises(NotFoundError, match=f"near it: {ids[1]}, {ids[2]}"):
+            find_candidate(session, "c_zzz")
+        with pytest.raises(NotFoundError):
+            find_candidate(session, "c_%")
+
+
+def test_without_candidates_there_is_nothing_near(tmp_path: Path) -> None:
+    nothing = pytest.raises(NotFoundError, match="there are no candidates yet")
+    with open_empty(tmp_path / "e.db") as empty, empty.read() as session, nothing:
+        find_candidate(session, "c_1")
+
+
+def test_a_review_for_an_audit_must_be_of_its_candidates(db: Database) -> None:
+    other = add_run(db, "other", [("Halve 8.", "4", [Proposed("What is half of 8?")])])
+    audit, _ = open_audit(db, other, size=4, seed=0)
+    with pytest.raises(NotFoundError, match=f"{GOOD} is not in audit {audit.id}"):
+        record(db, Decision(GOOD, "accepted", "", "ada", audit.id))
