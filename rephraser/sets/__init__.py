@@ -1,7 +1,7 @@
 """Neighbor sets: immutable versions of a run's neighbors; find, compare, verify, export, read back."""
 
 from rephraser.sets.canonical import entry_hash, set_hash
-from rephraser.sets.counts import AcceptRate, accept_rates, clopper_pearson
+from rephraser.sets.counts import AcceptRate, accept_rates
 from rephraser.sets.diff import Change, Place, SetDiff, diff
 from rephraser.sets.export import ExportReport, export_hf, export_jsonl, export_parquet
 from rephraser.sets.publish import publish
@@ -23,7 +23,6 @@ __all__ = [
     "SetHeader",
     "VerifyReport",
     "accept_rates",
-    "clopper_pearson",
     "diff",
     "entry_hash",
     "export_hf",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluator.intervals import exact_interval
 from rephraser.sets.types import SetEntry
 from rephraser.status import STATUSES, CandidateStatus
 
@@ -101,22 +102,6 @@ def accept_rates(proposals: Sequence[Mapping[str, Any]]) -> list[AcceptRate]:
     return rates
 
 
-def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact interval of a binomial share (Clopper and Pearson, 1934).
-
-    Raises:
-        ValueError: no trials, or successes outside 0..trials.
-    """
-    if not 0 <= successes <= trials or trials == 0:
-        raise ValueError(f"{successes} successes in {trials} trials have no interval")
-    from scipy.stats import beta
-
-    tail = (1 - level) / 2
-    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, trials - successes + 1))
-    high = 1.0 if successes == trials else float(beta.ppf(1 - tail, successes + 1, trials - successes))
-    return low, high
-
-
 def _rate(strategy: str, found: Counter[str]) -> AcceptRate:
     accepted = found["accepted"]
     judged = accepted + found["rejected"] + found["undecided"]
@@ -125,5 +110,5 @@ def _rate(strategy: str, found: Counter[str]) -> AcceptRate:
     measured = judged > 0 and (accepted + found["undecided"] > 0 or unverified == 0)
     if not measured:
         return AcceptRate(strategy, accepted, judged, unverified, None, None, None)
-    low, high = clopper_pearson(accepted, judged)
+    low, high = exact_interval(accepted, judged)
     return AcceptRate(strategy, accepted, judged, unverified, accepted / judged, low, high)

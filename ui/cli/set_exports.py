@@ -64,8 +64,8 @@ def export(
         str | None, _verl(help='JSON for the chat template, as {"enable_thinking": false}.')
     ] = None,
     data_source: Annotated[
-        str | None, _verl(help="verl picks its reward function by this; else tagrpo/NAME.")
-    ] = None,
+        str, _verl(help="Name by which verl picks its reward function; by default the one for boxed answers.")
+    ] = "DigitalLearningGmbH/MATH-lighteval",
     validation_share: Annotated[
         float, _verl(min=0, max=0.99, help="Share of the questions for validation.parquet.")
     ] = 0.0,
@@ -74,8 +74,8 @@ def export(
 ) -> None:
     """Write a version as a Hugging Face data set, JSON Lines, parquet, or training files for verl.
 
-    What is written appears at one stroke, or not at all. Exports to hf, jsonl and parquet hold all of the
-    content: `tagrpo sets import` gives the same hash.
+    What is written appears at one stroke, or not at all.
+    Exports to hf, jsonl and parquet hold all of the content: `tagrpo sets import` gives the same hash.
 
     Exit code 1 (verl): prompts over the limit were left out.
 
@@ -160,8 +160,8 @@ def import_(
 ) -> None:
     """Read an export back as the next version of a set; its content hash is that of the export.
 
-    Questions and candidates that the database lacks are added. A version on the Hub comes down with
-    `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
+    Questions and candidates that the database lacks are added.
+    A version on the Hub comes down with `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
 
     Example: [bold]tagrpo sets import out/math --name math[/bold]
     """
@@ -179,7 +179,6 @@ def _export_verl(
     target: Path,
     *,
     template: Mapping[str, Any],
-    data_source: str | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -195,7 +194,6 @@ def _export_verl(
         found.entries,
         target,
         template=PromptTemplate(**template),
-        data_source=data_source or f"tagrpo/{header.name}",
         set_ref=header.ref,
         content_hash=header.content_hash,
         **settings,

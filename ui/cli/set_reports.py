@@ -172,7 +172,7 @@ def print_diff(found: "SetDiff", *, limit: int) -> None:
 def _print_some(title: str, lines: list[str], limit: int) -> None:
     if not lines:
         return
-    output.say(f"{len(lines):,} {title}")
+    output.say(f"{title}: {len(lines):,}")
     for line in lines[:limit]:
         output.say(f"  {line}")
     if len(lines) > limit:

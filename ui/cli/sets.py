@@ -51,9 +51,9 @@ def publish(
 ) -> None:
     """Publish a run's neighbors as the next, immutable version of a set.
 
-    Of every question the first N accepted candidates are taken, in the order in which they were proposed; a
-    review counts more than a verdict. Questions without neighbors stay and train alone. Where the newest
-    version has the same content already, none is made.
+    Of every question the first N accepted candidates are taken, in the order in which they were proposed.
+    A review counts more than a verdict. Questions without neighbors stay and train alone.
+    Where the newest version has the same content already, none is made.
 
     Exit code 1: the run is not finished, so the set may lack neighbors.
 

@@ -1,0 +1,376 @@
+"""Exports hold everything, appear at one stroke, and read back to the same hash."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
+
+from evaluator.database import Database
+from evaluator.errors import InputError, NotFoundError
+from evaluator.questions import make_question
+from rephraser import sets
+from rephraser.sets import SetHeader
+
+ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
+ASKED: list[Asked] = [
+    (
+        ODD,
+        "4",
+        [
+            Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007", posterior=1.0),
+            Proposed("f of 8?", posterior=None),
+        ],
+    ),
+    (
+        "What is 2+3?",
+        "5",
+        [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?", posterior=1 / 3)],
+    ),
+    ("Double 8.", "", []),
+]
+Export = Callable[..., sets.ExportReport]
+FORMATS: dict[str, tuple[Export, str]] = {
+    "hf": (sets.export_hf, "out"),
+    "parquet": (sets.export_parquet, "out.parquet"),
+    "jsonl": (sets.export_jsonl, "out.jsonl"),
+}
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as database:
+        add_run(database, "run", ASKED[:2])
+        add_run(database, "unlabelled", ASKED, level=None, subject=None)
+        yield database
+
+
+@pytest.fixture
+def header(db: Database) -> SetHeader:
+    add_review(db, make_question("What is 2+3?", "5"), "2 plus 3?", "accepted")
+    return sets.publish(db, "math", run="unlabelled", include=("accepted", "unverified")).header
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    if path.is_dir():
+        path = path / "data" / "train-00000-of-00001.parquet"
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+@pytest.mark.parametrize("kind", list(FORMATS))
+def test_a_row_holds_question_answer_and_neighbors(
+    db: Database, header: SetHeader, tmp_path: Path, kind: str
+) -> None:
+    export, name = FORMATS[kind]
+
+    report = export(db, "math@1", tmp_path / name)
+
+    assert (report.header, report.target) == (header, tmp_path / name)
+    assert (report.questions, report.neighbors, report.pushed_to) == (3, 4, None)
+    rows = read_rows(tmp_path / name)
+    assert [row["question"] for row in rows] == [ODD, "What is 2+3?", "Double 8."]
+    assert rows[2] == {
+        "id": make_question("Double 8.", "").id,
+        "question": "Double 8.",
+        "answer": "",
+        "level": None,
+        "subject": None,
+        "neighbors": [],
+    }
+    accepted, unverified = rows[1]["neighbors"]
+    assert accepted == {
+        "id": accepted["id"],
+        "text": "2 plus 3?",
+        "proposer": "llm",
+        "strategy": "perspectives",
+        "strategy_hash": make_spec().strategies[0].hash,
+        "model": "test/proposer",
+        "verdict": "accepted",
+        "posterior": 0.333333,
+        "reviewed": True,
+    }
+    assert (unverified["verdict"], unverified["posterior"]) == ("unverified", None)
+
+
+@pytest.mark.parametrize("kind", list(FORMATS))
+def test_an_export_reads_back_to_the_same_hash_in_another_database(
+    db: Database, header: SetHeader, tmp_path: Path, kind: str
+) -> None:
+    export, name = FORMATS[kind]
+    export(db, "math", tmp_path / name)
+
+    with open_empty(tmp_path / "other.db") as other:
+        imported = sets.import_set(other, tmp_path / name, "copy")
+        with other.read() as session:
+            assert sets.verify(session, "copy@1").ok
+            copied = sets.load_set(session, "copy").entries
+
+    with db.read() as session:
+        assert copied == sets.load_set(session, "math").entries
+    assert imported.created
+    assert imported.header.content_hash == header.content_hash
+    assert imported.header.counts == header.counts
+    assert imported.header.spec["run"] == header.spec["run"]
+    assert imported.header.spec["import"] == {
+        "file": name,
+        "edited": False,
+        "name": "math",
+        "version": 1,
+        "id": header.id,
+        "content_hash": header.content_hash,
+    }
+
+
+def test_an_import_of_an_import_is_the_same_again(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    sets.export_jsonl(db, "math", tmp_path / "a.jsonl")
+    sets.import_set(db, tmp_path / "a.jsonl", "copy")
+    sets.export_parquet(db, "copy", tmp_path / "b.parquet")
+    again = sets.import_set(db, tmp_path / "b.parquet", "copy")
+
+    assert (again.created, again.header.ref) == (False, "copy@1")
+    assert sets.import_set(db, tmp_path / "b.parquet", "math").created is False
+
+
+def test_rows_in_another_order_are_the_same_set(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    sets.export_jsonl(db, "math", path)
+    path.write_bytes(b"\n".join(reversed(path.read_bytes().split(b"\n"))))
+
+    assert sets.import_set(db, path, "copy").header.content_hash == header.content_hash
+
+
+def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    rows = read_rows(path)
+    change(rows)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    sets.export_jsonl(db, "math", path)
+    edit(path, lambda rows: rows[0]["neighbors"].pop())
+
+    with pytest.raises(InputError, match="changed after the export"):
+        sets.import_set(db, path, "copy")
+    imported = sets.import_set(db, path, "copy", accept_changes=True).header
+
+    assert imported.content_hash != header.content_hash
+    assert imported.counts["neighbors"] == 3
+    assert imported.counts["proposals"] == []
+    assert imported.spec["import"]["edited"] is True
+
+
+def test_rows_without_a_manifest_are_a_set_too(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    sets.export_jsonl(db, "math", path)
+    (tmp_path / "a.jsonl.tagrpo.json").unlink()
+
+    imported = sets.import_set(db, path, "copy").header
+
+    assert imported.content_hash == header.content_hash
+    assert imported.spec == {"import": {"file": "a.jsonl", "edited": False}}
+
+
+def repeat(rows: list[dict[str, Any]]) -> None:
+    rows.append(rows[1])
+
+
+def twin(rows: list[dict[str, Any]]) -> None:
+    rows[1]["neighbors"].append(rows[1]["neighbors"][0])
+
+
+BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
+    "no question": (lambda rows: rows[1].pop("question"), 'row 2: "question" is None'),
+    "number as answer": (lambda rows: rows[1].update(answer=5), 'row 2: "answer" is 5'),
+    "no neighbors": (lambda rows: rows[2].update(neighbors=None), 'row 3: "neighbors" is None'),
+    "text as neighbor": (lambda rows: rows[0]["neighbors"].append("x"), "row 1, neighbor 3: 'x'"),
+    "verdict": (
+        lambda rows: rows[0]["neighbors"][1].update(verdict="ok"),
+        "row 1, neighbor 2: \"verdict\" is 'ok'",
+    ),
+    "posterior": (lambda rows: rows[0]["neighbors"][0].update(posterior=2), '"posterior" is 2'),
+    "reviewed": (lambda rows: rows[0]["neighbors"][0].update(reviewed="no"), "\"reviewed\" is 'no'"),
+    "level": (lambda rows: rows[0].update(level=3), 'row 1: "level" is 3'),
+    "repeated": (repeat, "row 4: the question of row 2 again"),
+    "twins": (twin, "row 2: two neighbors have the same text"),
+    "nothing": (lambda rows: rows.clear(), "holds no rows"),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD_ROWS))
+def test_bad_rows_are_named_and_nothing_is_imported(
+    db: Database, header: SetHeader, tmp_path: Path, case: str
+) -> None:
+    change, message = BAD_ROWS[case]
+    path = tmp_path / "a.jsonl"
+    sets.export_jsonl(db, "math", path)
+    edit(path, change)  # type: ignore[arg-type]
+
+    with open_empty(tmp_path / "other.db") as other:
+        with pytest.raises(InputError, match=re.escape(message)):
+            sets.import_set(other, path, "copy", accept_changes=True)
+        with other.read() as session:
+            assert sets.list_sets(session) == []
+
+
+def test_other_labels_in_this_database_are_refused(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    sets.export_jsonl(db, "math", tmp_path / "a.jsonl")
+
+    with open_empty(tmp_path / "other.db") as other:
+        add_run(other, "run", ASKED[:2], level=None)
+        with pytest.raises(InputError, match=r"level 'Level 3' and subject .*, in this database None"):
+            sets.import_set(other, tmp_path / "a.jsonl", "copy")
+
+
+def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    sets.export_jsonl(db, "math", path)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(InputError, match=r"a\.jsonl:3: not JSON .*cut off"):
+        sets.import_set(db, path, "copy")
+
+    cut = tmp_path / "b.parquet"
+    sets.export_parquet(db, "math", cut)
+    cut.write_bytes(cut.read_bytes()[:-40])
+    with pytest.raises(InputError, match=r"b\.parquet: not a readable parquet file"):
+        sets.import_set(db, cut, "copy")
+
+    (tmp_path / "folder").mkdir()
+    for foreign, message in (("folder", "no export"), ("absent", "no such file"), ("t.db", r"\.jsonl file")):
+        with pytest.raises(InputError, match=message):
+            sets.import_set(db, tmp_path / foreign, "copy")
+
+
+def test_a_newer_format_is_refused(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    sets.export_hf(db, "math", path)
+    described = json.loads((path / "tagrpo.json").read_text(encoding="utf-8"))
+    (path / "tagrpo.json").write_text(json.dumps({**described, "format_version": 99}), encoding="utf-8")
+
+    with pytest.raises(InputError, match="format version 99"):
+        sets.import_set(db, path, "copy")
+
+
+@pytest.mark.parametrize("kind", list(FORMATS))
+def test_nothing_is_overwritten_unasked(db: Database, header: SetHeader, tmp_path: Path, kind: str) -> None:
+    export, name = FORMATS[kind]
+    export(db, "math", tmp_path / name)
+    newer = sets.publish(db, "math", run="unlabelled").header
+
+    with pytest.raises(InputError, match="--overwrite"):
+        export(db, "math", tmp_path / name)
+    assert len(read_rows(tmp_path / name)[1]["neighbors"]) == 2
+    export(db, "math", tmp_path / name, overwrite=True)
+
+    assert sets.import_set(db, tmp_path / name, "copy").header.content_hash == newer.content_hash
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_a_folder_that_is_no_export_is_never_replaced(
+    db: Database, header: SetHeader, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("years of work", encoding="utf-8")
+
+    with pytest.raises(InputError, match="is not overwritten"):
+        sets.export_hf(db, "math", mine, overwrite=True)
+    assert (mine / "thesis.tex").read_text(encoding="utf-8") == "years of work"
+
+
+@pytest.mark.parametrize("kind", list(FORMATS))
+def test_an_export_that_fails_leaves_the_old_one(
+    db: Database, header: SetHeader, tmp_path: Path, kind: str
+) -> None:
+    export, name = FORMATS[kind]
+
+    def fail(done: int, total: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(InputError, match=r"No space left on device.*nothing was left"):
+        export(db, "math", tmp_path / "new" / name, report=fail)
+    assert not (tmp_path / "new" / name).exists()
+
+    export(db, "math", tmp_path / name)
+    with pytest.raises(InputError, match="No space left"):
+        export(db, "math", tmp_path / name, overwrite=True, report=fail)
+    assert sets.import_set(db, tmp_path / name, "copy").header.content_hash == header.content_hash
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_unknown_sets_and_bad_licences(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="no version or tag '7'"):
+        sets.export_hf(db, "math@7", tmp_path / "out")
+    with pytest.raises(InputError, match="no licence identifier"):
+        sets.export_hf(db, "math", tmp_path / "out", license_name="my own\nlicence")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_data_set_loads_offline_with_typed_columns(
+    db: Database, header: SetHeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datasets import List, Value, load_dataset
+
+    sets.export_hf(db, "math", tmp_path / "out")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    loaded = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
+
+    assert loaded.num_rows == 3
+    assert loaded.features["answer"] == Value("string")
+    assert isinstance(loaded.features["neighbors"], List)
+    assert loaded.features["neighbors"].feature["posterior"] == Value("float64")
+    assert loaded.features["neighbors"].feature["reviewed"] == Value("bool")
+    assert loaded[0]["question"] == ODD
+    assert [neighbor["posterior"] for neighbor in loaded[0]["neighbors"]] == [1.0, None]
+
+
+def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    from huggingface_hub import DatasetCard
+
+    sets.export_hf(db, "math", tmp_path / "out", license_name="cc-by-4.0")
+    card = DatasetCard.load(tmp_path / "out" / "README.md")
+
+    assert card.data.license == "cc-by-4.0"
+    assert card.data.size_categories == ["n<1K"]
+    assert card.data.configs[0]["data_files"][0]["path"] == "data/train-00000-of-00001.parquet"
+    assert header.content_hash in card.text
+    assert "Not all neighbors were accepted: 3 of 4 were; 1 unverified." in card.text
+    assert "| unverified | 1 |" in card.text
+    # Of four proposals three are judged and accepted: Clopper-Pearson gives (.025^(1/3), 1).
+    assert "| all | 3 | 3 | 1 | 100.0% (95% interval 29.2% to 100.0%) |" in card.text
+    assert "test/solver" in card.text
+    assert f"| perspectives | 5 | {make_spec().strategies[0].hash} |" in card.text
+    assert json.dumps(make_spec().to_json()["rule"], indent=2) in card.text
+    assert "load_dataset(" in card.text
+
+
+def test_a_card_without_licence_or_solver_says_so(db: Database, tmp_path: Path) -> None:
+    asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", ("unverified",))])]
+    add_run(db, "rules", asked, spec=make_spec(solvers=()))
+    sets.publish(db, "rules", run="rules", include=("unverified",))
+
+    sets.export_hf(db, "rules", tmp_path / "out")
+
+    text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert text.startswith("---\nlicense: other\n")
+    assert "Not stated by the publisher." in text
+    assert "0 of 1 were; 1 unverified." in text
+    assert "| all | 0 | 0 | 1 | not measured |" in text
+    assert "| solvers | none |" in text
+
+
+def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_path: Path) -> None:
+    asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", strategy="a|b\nc")])]
+    add_run(db, "odd", asked)
+    sets.publish(db, "odd", run="odd")
+
+    sets.export_hf(db, "odd", tmp_path / "out")
+
+    assert "| a\\|b c | 1 |" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,71 @@
+"""SIGKILL in the middle of publishing or exporting leaves nothing half-done."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runs import Asked, Proposed, add_run, open_empty
+from sqlalchemy import text
+
+from evaluator.database import Database
+from rephraser import sets
+
+REPOSITORY = Path(__file__).parents[2]
+ASKED: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?")]), ("Double 8.", "16", [])]
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+from evaluator.database import Database
+from rephraser import sets
+from rephraser.sets import store, target
+
+def killed_after(module, name):
+    original = getattr(module, name)
+    def call(*arguments):
+        original(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+    setattr(module, name, call)
+
+db = Database.open(sys.argv[1])
+"""
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as database:
+        add_run(database, "run", ASKED)
+        yield database
+
+
+def run_until_killed(db: Database, code: str, *arguments: str) -> None:
+    command = [sys.executable, "-c", KILLED_AT + code, str(db.path), *arguments]
+    done = subprocess.run(command, cwd=REPOSITORY, env={**os.environ}, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def test_a_killed_publication_leaves_no_member(db: Database) -> None:
+    run_until_killed(db, "killed_after(store, '_insert_members'); sets.publish(db, 'math', run='run')")
+
+    with db.read() as session:
+        assert sets.list_sets(session) == []
+        for table in ("neighbor_set_questions", "neighbor_set_members"):
+            assert session.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
+    assert db.integrity_report() == []
+    assert sets.publish(db, "math", run="run").header.ref == "math@1"
+
+
+@pytest.mark.parametrize(("function", "name"), [("export_hf", "out"), ("export_parquet", "out.parquet")])
+def test_a_killed_export_is_not_there(db: Database, tmp_path: Path, function: str, name: str) -> None:
+    header = sets.publish(db, "math", run="run").header
+    target = tmp_path / name
+    code = f"killed_after(target, '_sync'); sets.{function}(db, 'math', Path(sys.argv[2]))"
+
+    run_until_killed(db, code, str(target))
+
+    assert not target.exists()
+    getattr(sets, function)(db, "math", target)
+    assert sets.import_set(db, target, "copy").header.content_hash == header.content_hash

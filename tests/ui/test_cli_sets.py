@@ -1,0 +1,290 @@
+"""`tagrpo sets`: what it prints, its exit codes, its JSON."""
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import Asked, Proposed, add_run, make_spec, open_empty
+from typer.testing import CliRunner, Result
+
+from evaluator.errors import InputError, NotFoundError, PrerequisiteError
+from ui.cli.app import app
+
+ASKED: list[Asked] = [
+    ("What is 2+3?", "5", [Proposed("Add 2 and 3."), Proposed("2 plus 3?", ("rejected",), 0.01)]),
+    ("Halve 8.", "4", [Proposed("What is half of 8?"), Proposed("Half of [bold]8[/bold]?", posterior=0.8)]),
+    ("Is 7 prime?", "yes", [Proposed("Is 7 a prime number?", ("unverified",))]),
+]
+COMMANDS = ("publish", "list", "show", "diff", "verify", "tag", "export", "import")
+
+
+@dataclass(frozen=True)
+class Cli:
+    """Runs `tagrpo sets ...` on one database."""
+
+    db: Path
+
+    def __call__(self, *arguments: str, code: int = 0) -> Result:
+        command = ["sets", *arguments, "--db", str(self.db)]
+        result = CliRunner().invoke(app, command, env={"COLUMNS": "160"})
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    def json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self(*arguments, "--json", code=code).stdout)
+        return value
+
+    def error(self, *arguments: str) -> BaseException:
+        result = CliRunner().invoke(app, ["sets", *arguments, "--db", str(self.db)])
+        assert result.exception is not None
+        return result.exception
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    with open_empty(tmp_path / "t.db") as database:
+        add_run(database, "run", ASKED)
+        add_run(database, "open", ASKED[:1], finished=False)
+        add_run(database, "rules", ASKED[2:], spec=make_spec(solvers=()))
+    return Cli(tmp_path / "t.db")
+
+
+def test_publish_says_what_it_took(cli: Cli) -> None:
+    text = cli("publish", "math", "--run", "run", "--n", "1").stdout
+
+    assert "published math@1" in text
+    assert "questions     3: 1 with 0, 2 with 1 neighbors" in text
+    assert "neighbors     2: 2 accepted; 0 reviewed" in text
+    # 3 of 4 judged proposals are accepted: Clopper-Pearson.
+    assert "all: 75.0% (95% interval 19.4% to 99.4%); 3 accepted of 4 judged, 1 unverified" in text
+
+
+def test_publishing_the_same_again_says_so(cli: Cli) -> None:
+    first = cli.json("publish", "math", "--run", "run")
+    assert (first["created"], first["set"]) == (True, "math@1")
+
+    assert "nothing new: math@1 has this very content" in cli("publish", "math", "--run", "run").stdout
+    again = cli.json("publish", "math", "--run", "run")
+    assert (again["created"], again["id"]) == (False, first["id"])
+
+
+def test_publishing_unverified_ones_is_explicit(cli: Cli) -> None:
+    error = cli.error("publish", "rules", "--run", "rules")
+    assert isinstance(error, InputError)
+    assert "--include unverified" in str(error)
+
+    result = cli.json("publish", "rules", "--run", "rules", "--include", "unverified")
+    assert result["counts"]["neighbors_by_verdict"]["unverified"] == 1
+    assert result["accept_rates"][0]["rate"] is None
+    assert "accept rate   all: not measured" in cli("show", "rules").stdout
+
+
+def test_an_unfinished_run_needs_attention(cli: Cli) -> None:
+    result = cli("publish", "early", "--run", "open", code=1)
+
+    assert "published early@1" in result.stdout
+    assert "run open is not finished" in result.stderr
+    assert cli.json("publish", "early", "--run", "open", code=1)["created"] is False
+
+
+def test_filters_reach_the_selection(cli: Cli) -> None:
+    options = ("--strategy", "perspectives", "--model", "test/proposer", "--min-posterior", "0.9")
+    cli("publish", "math", "--run", "run", *options, "--only-with-neighbors", "--include", "undecided")
+
+    shown = cli.json("show", "math")
+    assert shown["spec"]["publish"] == {
+        "n": None,
+        "include": ["accepted", "undecided"],
+        "strategies": ["perspectives"],
+        "models": ["test/proposer"],
+        "min_posterior": 0.9,
+        "only_with_neighbors": True,
+    }
+    assert (shown["counts"]["questions"], shown["counts"]["questions_left_out"]) == (2, 1)
+
+
+def test_list(cli: Cli) -> None:
+    assert "no neighbor sets yet" in cli("list").stdout
+    cli("publish", "math", "--run", "run")
+    cli("publish", "other", "--run", "run", "--n", "1")
+    cli("tag", "math", "paper")
+
+    assert [item["set"] for item in cli.json("list")["sets"]] == ["math@1", "other@1"]
+    assert [item["tags"] for item in cli.json("list", "math")["sets"]] == [["paper"]]
+    assert "math@1" in cli("list").stdout
+    assert isinstance(cli.error("list", "absent"), NotFoundError)
+
+
+def test_show(cli: Cli) -> None:
+    cli("publish", "math", "--run", "run")
+
+    text = cli("show", "math@1", "--limit", "1", "--first", "1").stdout
+    assert "solvers       test/solver" in text
+    assert "selection     all that fit, accepted" in text
+    assert "Half of [bold]8[/bold]?" in text
+    assert "[accepted 0.8]" in text
+    assert "2+3" not in text
+    assert "entries" not in cli.json("show", "math@1")
+    entries = cli.json("show", "math@1", "--limit", "5")["entries"]
+    assert [entry["question"]["answer"] for entry in entries] == ["5", "4", "yes"]
+
+
+def test_diff(cli: Cli) -> None:
+    cli("publish", "math", "--run", "run", "--n", "1")
+    cli("publish", "math", "--run", "run", "--include", "rejected", "--only-with-neighbors")
+
+    text = cli("diff", "math@1", "math@2").stdout
+    assert "questions removed: 1" in text
+    assert "neighbors added: 2" in text
+    assert "[rejected 0.01] 2 plus 3?" in text
+    found = cli.json("diff", "math@1", "math@2")
+    assert (found["same"], len(found["neighbors_added"]), found["neighbors_changed"]) == (False, 2, [])
+    assert "and 2 more" in cli("diff", "math@1", "math@2", "--limit", "0").stdout
+    assert "the same content" in cli("diff", "math@1", "math@1").stdout
+
+
+def test_verify(cli: Cli) -> None:
+    assert "no neighbor sets to verify" in cli("verify").stdout
+    cli("publish", "math", "--run", "run")
+    cli("publish", "other", "--run", "run", "--n", "1")
+    assert cli("verify").stdout.count("as published") == 2
+
+    with closing(sqlite3.connect(cli.db)) as raw:
+        raw.execute("DROP TRIGGER neighbor_set_members_no_update")
+        raw.execute("UPDATE neighbor_set_members SET posterior = 0.1 WHERE posterior = 0.8")
+        raw.commit()
+
+    result = cli("verify", code=1)
+    assert "math@1: CHANGED" in result.stdout
+    assert "math@1: not what was published" in result.stderr
+    report = cli.json("verify", "math", "other@1", code=1)
+    assert [item["ok"] for item in report["sets"]] == [False, True]
+    assert report["sets"][0]["derived_hash"] != report["sets"][0]["content_hash"]
+
+
+def test_tag(cli: Cli) -> None:
+    cli("publish", "math", "--run", "run")
+
+    assert "math@paper is math@1" in cli("tag", "math@1", "paper").stdout
+    assert cli.json("show", "math@paper")["version"] == 1
+    assert cli.json("tag", "math", "paper", "--remove")["tags"] == []
+    assert isinstance(cli.error("show", "math@paper"), NotFoundError)
+    assert isinstance(cli.error("tag", "math", "7"), InputError)
+
+
+@pytest.mark.parametrize(("to", "name"), [("hf", "out"), ("jsonl", "a.jsonl"), ("parquet", "a.parquet")])
+def test_export_and_import(cli: Cli, tmp_path: Path, to: str, name: str) -> None:
+    cli("publish", "math", "--run", "run")
+    target = tmp_path / name
+
+    exported = cli.json("export", "math@1", str(target), "--to", to, "--license", "mit")
+    assert exported["neighbors_by_verdict"]["accepted"] == 3
+    assert (exported["license"], exported["pushed_to"]) == ("mit", None)
+    imported = cli.json("import", str(target), "--name", "copy")
+
+    assert (imported["set"], imported["content_hash"]) == ("copy@1", exported["content_hash"])
+    assert "imported      " + name in cli("show", "copy").stdout
+    assert isinstance(cli.error("export", "math@1", str(target), "--to", to), InputError)
+    assert "math@1 written to" in cli("export", "math", str(target), "--to", to, "--overwrite").stdout
+
+
+def test_import_makes_the_database(cli: Cli, tmp_path: Path) -> None:
+    cli("publish", "math", "--run", "run")
+    cli("export", "math", str(tmp_path / "a.jsonl"), "--to", "jsonl")
+
+    other = Cli(tmp_path / "other.db")
+    assert "imported math@1" in other("import", str(tmp_path / "a.jsonl"), "--name", "math").stdout
+    assert other.json("verify")["ok"] is True
+
+
+@pytest.mark.parametrize(
+    ("to", "option", "value"),
+    [
+        ("jsonl", "--push", "me/math"),
+        ("parquet", "--layout", "flat"),
+        ("hf", "--max-prompt-tokens", "512"),
+        ("verl", "--license", "mit"),
+        ("verl", "--push", "me/math"),
+    ],
+)
+def test_options_of_another_format_are_refused(
+    cli: Cli, tmp_path: Path, to: str, option: str, value: str
+) -> None:
+    cli("publish", "math", "--run", "run")
+
+    result = cli("export", "math", str(tmp_path / "out"), "--to", to, option, value, code=2)
+
+    assert f"does not go with --to {to}" in " ".join(result.stderr.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_push_without_token(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    cli("publish", "math", "--run", "run")
+
+    error = cli.error("export", "math", str(tmp_path / "out"), "--to", "hf", "--push", "me/math")
+
+    assert isinstance(error, PrerequisiteError)
+    assert "HF_TOKEN" in str(error)
+
+
+def test_export_for_verl(cli: Cli, tmp_path: Path) -> None:
+    cli("publish", "math", "--run", "run", "--include", "unverified")
+
+    grouped = cli.json("export", "math", str(tmp_path / "verl"), "--to", "verl")
+    assert (grouped["layout"], grouped["rows"], grouped["neighbors"]) == ("grouped", 3, 4)
+    assert grouped["neighbors_by_verdict"] == {"accepted": 3, "unverified": 1}
+    manifest = json.loads((tmp_path / "verl" / "manifest.json").read_text(encoding="utf-8"))
+    # The name under which stock verl compares boxed answers.
+    assert manifest["data_source"] == "DigitalLearningGmbH/MATH-lighteval"
+    options = (
+        "--to",
+        "verl",
+        "--layout",
+        "flat",
+        "--overwrite",
+        "--instruction",
+        "",
+        "--system",
+        "Be brief.",
+    )
+    more = ("--chat-template-kwargs", '{"enable_thinking": false}', "--data-source", "toy")
+    text = cli("export", "math", str(tmp_path / "verl"), *options, *more).stdout
+    assert "(flat, 7 rows)" in text
+    manifest = json.loads((tmp_path / "verl" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["set"] == "math@1"
+    assert manifest["data_source"] == "toy"
+    assert manifest["prompt"]["instruction"] == ""
+    assert manifest["prompt"]["system"] == "Be brief."
+    assert manifest["prompt"]["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_long_prompts_for_verl_need_attention(cli: Cli, tmp_path: Path) -> None:
+    with open_empty(tmp_path / "long.db") as database:
+        add_run(database, "run", [("Halve 8.", "4", [Proposed("Half of 8? " * 400), Proposed("Half of 8?")])])
+    long = Cli(tmp_path / "long.db")
+    long("publish", "math", "--run", "run")
+
+    result = long("export", "math", str(tmp_path / "verl"), "--to", "verl", code=1)
+
+    assert "neighbors     1: 1 accepted" in result.stdout
+    assert "1 neighbors and 0 questions" in result.stderr
+
+
+def test_chat_template_kwargs_must_be_json(cli: Cli, tmp_path: Path) -> None:
+    cli("publish", "math", "--run", "run")
+    result = cli("export", "math", str(tmp_path / "v"), "--to", "verl", "--chat-template-kwargs", "x", code=2)
+
+    assert "not a JSON object" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    result = CliRunner().invoke(app, ["sets", command, "--help"])
+
+    assert result.exit_code == 0
+    assert f"Example: tagrpo sets {command}" in result.stdout
