@@ -22,7 +22,9 @@ PHRASINGS = (
     "{name} gets ${b}$ more {things} and already had ${a}$ {things}. How many {things} does {name} have?",
 )
 # The same numbers and words, another problem: only comparing answers can show it.
-BROKEN = "{name} had ${a}$ {things} and gives away ${b}$ more {things} than {name} kept; how many {things} stay?"
+BROKEN = (
+    "{name} had ${a}$ {things} and gives away ${b}$ more {things} than {name} kept; how many {things} stay?"
+)
 
 _NUMBERS = re.compile(r"\$(\d+)\$")
 _PROBLEM = re.compile(r"<problem>\n(.*?)\n</problem>", re.S)

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from evaluator.errors import TagrpoError
-from ui.cli import doctor, neighbors, output, propose, questions, runs, sets
+from ui.cli import demo, doctor, neighbors, output, propose, questions, runs, sets
 
 app = typer.Typer(
     name="tagrpo",
@@ -25,6 +25,7 @@ neighbors.app.add_typer(propose.app)  # without a name: its commands stand among
 app.add_typer(neighbors.app, name="neighbors")
 app.add_typer(runs.app, name="runs")
 app.add_typer(sets.app, name="sets")
+app.command()(demo.demo)
 app.command()(doctor.doctor)
 
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 DbOption = Annotated[
     Path | None,
@@ -20,16 +21,22 @@ DbOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 PLAIN_PROGRESS_EVERY_S = 5.0
+PIPED_WIDTH = 200
 
 
 def console() -> Console:
     """Return a console on today's stdout (tests replace it), wide enough for tables when piped."""
-    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
 def say(text: str = "") -> None:
     """Print text as it is: no markup is read from it, no line is cut."""
     console().print(text, markup=False, soft_wrap=True)
+
+
+def heading(text: str) -> None:
+    """Print a heading."""
+    console().print(text, markup=False, style="bold")
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -39,7 +46,7 @@ def print_json(result: Mapping[str, Any]) -> None:
 
 def print_error(message: str) -> None:
     """Print `error: message` on stderr."""
-    Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
+    _complain("error: ", "bold red", message)
 
 
 def note(message: str) -> None:
@@ -49,10 +56,12 @@ def note(message: str) -> None:
 
 def needs_attention(message: str) -> typer.Exit:
     """Say on stderr what needs attention and return the exit (code 1) to raise."""
-    Console(stderr=True, highlight=False).print(
-        f"[bold yellow]attention:[/] {escape(message)}", soft_wrap=True
-    )
+    _complain("attention: ", "bold yellow", message)
     return typer.Exit(1)
+
+
+def _complain(label: str, style: str, message: str) -> None:
+    Console(stderr=True, highlight=False).print(Text.assemble((label, style), message), soft_wrap=True)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
@@ -68,14 +77,15 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: st
     console().print(drawn)
 
 
-def _cell(value: object) -> str:
+def _cell(value: object) -> Text:
+    """Return a cell as plain text: markup read into LaTeX would garble it."""
     if value is None:
-        return "-"
+        return Text("-")
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return Text(f"{value:.4g}")
     if isinstance(value, int):
-        return f"{value:,}"
-    return escape(str(value))
+        return Text(f"{value:,}")
+    return Text(str(value))
 
 
 class Progress(Protocol):
