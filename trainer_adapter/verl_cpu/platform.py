@@ -46,7 +46,8 @@ class CpuDeviceModule(ModuleType):
 
     def max_memory_allocated(self, device: Any = None) -> int:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
+        # The kernel brings the peak up to date now and then, so that it can lag behind what is allocated.
+        return max(peak if sys.platform == "darwin" else peak * 1024, self.memory_allocated())
 
     max_memory_reserved = max_memory_allocated
 
