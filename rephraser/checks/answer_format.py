@@ -11,7 +11,7 @@ _PLACES = {"one": "tenth", "1": "tenth", "two": "hundredth", "2": "hundredth", "
 "3": "thousandth",
            "four": "ten-thousandth", "4": "ten-thousandth"}  # fmt: skip
 _NEAREST = re.compile(
-    r"nearest ((?:ten|hundred)[- ]?thousandths?|whole|[a-z]+|\d[\d,]*)|"
+    r"(?:nearest|closest) ((?:ten|hundred)[- ]?thousandths?|whole|[a-z]+|\d[\d,]*)|"
     r"(one|two|three|four|\d)[- ](?:decimal (?:places?|digits?)|digits? after|places? after)|"
     r"\b(\w{1,20}) significant (?:figures?|digits?)"
 )
@@ -58,7 +58,10 @@ _LIGHT = re.compile(
     r"exact (?:value|form|answer)"
 )
 _EXCLUSIVE = {"fraction", "mixed number", "decimal", "percent", "scientific notation"}
-_ROUNDING = re.compile(r"\bround|\bapproximat|\bcorrect to\b|\bestimat|\bnearest\b|decimal places?|\btruncat")
+_ROUNDING = re.compile(
+    r"\bround|\bapproximat|\bcorrect to\b|\bestimat|\bnearest\b|\bclosest\b|"
+    r"decimal places?|\btruncat"
+)
 _MENTIONED = {
     "fraction": re.compile(r"fraction|lowest terms|numerator|reduced|\bratio"),
     "decimal": re.compile(r"decimal"),

@@ -19,7 +19,7 @@ from rephraser.checks.options import check_options
 from rephraser.checks.renaming import Renaming, find_renaming, rename
 from rephraser.checks.requests import check_requests
 from rephraser.checks.sameness import VERBATIM, check_sameness, likeness
-from rephraser.checks.shape import LONGEST_TEXT, check_shape
+from rephraser.checks.shape import LONGEST_TEXT, check_length, check_shape
 from rephraser.checks.text import Question, take_apart
 from rephraser.checks.units import check_units, unit_names
 
@@ -62,6 +62,7 @@ def check_candidate(
     facts = formula_facts(original)
     proposed_facts = _renamed_back(proposed, renaming)
     numbers, proposed_numbers = number_facts(original), number_facts(proposed)
+    findings += check_length(original, proposed)
     findings += check_language(original, proposed, options.language)
     findings += check_figures(original, proposed)
     findings += check_options(_without_figures(original), _without_figures(proposed))

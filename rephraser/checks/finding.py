@@ -76,6 +76,7 @@ FINDINGS: dict[str, str] = {
     "question_added": "the candidate asks more than one question, the original asks one",
     "too_long": "the candidate has more tokens than allowed",
     "empty": "the candidate has no words",
+    "text_missing": "the candidate is so much shorter than the original that conditions must be missing",
     "truncated": "the candidate stops in the middle or leaves a bracket or formula open",
     "control_characters": "the candidate has control characters that the original does not have",
     "prompt_chatter": "the candidate contains words addressed to the reader of the chat, not the problem",

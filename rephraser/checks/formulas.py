@@ -112,7 +112,7 @@ def facts_of(question: Question, formulas: tuple[tuple[Token, ...], ...]) -> For
         variables.update(t for t in tokens if is_variable(t))
         for piece in pieces(tokens):
             if _is_label(piece.tokens):
-                name = "".join(piece.tokens)
+                name = "".join(t for t in piece.tokens if t.isupper())
                 labels.add(min(name, name[::-1]))
             elif not _is_trivial(piece.tokens):
                 firm.setdefault(piece.key, piece)

@@ -19,6 +19,9 @@ _CONTRARY_ANYWHERE = {
     "function part",
     "conic part", "half of day", "distinct", "proportion", "order", "line part", "direction", "compass",
 }  # fmt: skip
+_NUMBERS_NAMED = re.compile(r"\b(?:integers?|numbers?|digits?|divisors?|factors?|multiples?|functions?|"
+                            r"primes?|rolls?|dice|die|sums?|"
+                            r"products?|pages?|terms?|divisible|whole|naturals?)\b")  # fmt: skip
 _NEGATED = re.compile(r"n't\b")
 _POSITIVE_BY_SYMBOL = re.compile(r">\s*0|0\s*<|\bgreater than (?:0|zero)\b|\babove zero\b")
 _SIGN_IRRELEVANT = re.compile(
@@ -111,6 +114,10 @@ def _told_otherwise(name: str, has: KeywordFacts, lacks: KeywordFacts) -> bool:
         return bool(_POSITIVE_BY_SYMBOL.search(text) or _SIGN_IRRELEVANT.search(text))
     if name == "negative":
         return "-" in text or "minus" in text or "below" in text
+    if name in {"even", "odd"}:
+        return not _NUMBERS_NAMED.search(text + has.text)
+    if name in {"minor", "major"}:
+        return "arc" not in has.text and "ax" not in has.text
     if name == "integer":
         return bool(_WHOLE_BY_CONTEXT.search(text))
     if name in {"maximum", "minimum"}:

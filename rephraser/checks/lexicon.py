@@ -96,7 +96,7 @@ CONCEPTS: tuple[Concept, ...] = (
     Concept("prime", r"primes?", "prime"),
     Concept("composite", r"composites?", "prime"),
     Concept("coprime", r"relatively prime|co-?prime|mutually prime", "prime"),
-    Concept("consecutive", r"consecutive\w*|in a row|successive\w*"),
+    Concept("consecutive", r"consecutive\w*|successive\w*"),
     Concept("distinct", r"distinct|different|unequal|unique|no (?:two|2)|no repeated|not repeated|"
                         r"no repetition|without repetition|"
             r"no repeats|pairwise|differ\w*|separate|various", "distinct"),

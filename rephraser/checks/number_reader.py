@@ -37,7 +37,7 @@ _OUT_OF = re.compile(
 )
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+"
 _SCAN = re.compile(
-    rf"(?P<mixed>\b\d+)[\s-]+(?P<mn>\d+)\s*/\s*(?P<md>\d+)(?![\d.])"
+    rf"(?P<name>(?-i:\b(?!Base)[A-Z][A-Za-z]+-\d+\b))|(?P<mixed>\b\d+)[\s-]+(?P<mn>\d+)\s*/\s*(?P<md>\d+)(?![\d.])"
     rf"|(?P<fn>\d+)\s*/\s*(?P<fd>\d+)(?![\d.])"
     rf"|(?P<ord>\d+)(?:st|nd|rd|th)\b"
     rf"|(?P<clock>\d{{1,2}}):(?P<min>\d{{2}})(?!\d)(?=\s*(?:[ap]\.?\s?m\b|o'clock))"
@@ -49,6 +49,8 @@ _MIXED_LATEX = re.compile(
     r"(?<![\d.])(\d+)\s*\\[dtc]?frac\s*(?:\{\s*(\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))"
 )
 _SIMPLE_LATEX = re.compile(r"\\[dtc]?frac\s*(?:\{\s*(\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))")
+_PLURAL_PARTS = {word for word in PARTS if word.endswith("s")}
+_FOLD = re.compile(r"(.+?)-?fold")
 _DETERMINERS = {
     "the",
     "these",
@@ -164,7 +166,9 @@ class Collector:
             if words[i]:
                 i = self._word(words, scan, i, text)
             elif (
-                "".join(words[i + 1 : i + 2]) in PARTS and scan[i].group("num") and "." not in scan[i].group()
+                "".join(words[i + 1 : i + 2]) in _PLURAL_PARTS
+                and scan[i].group("num")
+                and "." not in scan[i].group()
             ):
                 self.ratio(_int(scan[i].group("num").replace(",", "")), PARTS[words[i + 1]])
                 i += 2
@@ -177,6 +181,9 @@ class Collector:
 
     def _digits(self, match: re.Match[str]) -> None:
         group = match.group
+        if group("name"):
+            # The 19 of COVID-19 and the 11 of Apollo-11 count nothing.
+            return
         if group("mixed"):
             self.ratio(_int(group("mn")), _int(group("md")), _int(group("mixed")))
         elif group("fn"):
@@ -211,6 +218,9 @@ class Collector:
         previous = words[i - 1] if i else ""
         if word in UNITS or word in TENS or (word in SCALES and previous in {"a", "one", "several", ""}):
             return self._cardinal(words, scan, i, text)
+        fold = _FOLD.fullmatch(word)
+        if fold and word not in STATED_WORDS and _small(fold[1]) is not None:
+            self.state(_small(fold[1]) or Fraction(0))
         if word in STATED_WORDS:
             self.state(Fraction(STATED_WORDS[word]))
         if word in {"half", "halves", "halved", "halve", "halving"}:
