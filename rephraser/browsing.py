@@ -112,7 +112,7 @@ def choose_run(session: Session, reference: str | None) -> Run:
         return find_run(session, reference)
     runs = list_runs(session)
     if len(runs) != 1:
-        names = ", ".join(run.name for run in runs)
+        names = ", ".join(sorted(run.name for run in runs))
         raise InputError(
             f"there are several runs, name one: {names}."
             if runs
@@ -152,15 +152,10 @@ def page(session: Session, run: Run, filters: Filters, *, limit: int, after: str
         )
     rows = session.execute(query.order_by(columns.question_id, columns.ordinal).limit(limit + 1)).all()
     found = [CandidateStatus(*row) for row in rows[:limit]]
-    texts = dict(
-        session.execute(
-            select(CandidateRow.id, CandidateRow.text).where(
-                CandidateRow.id.in_([candidate.candidate_id for candidate in found])
-            )
-        )
-        .tuples()
-        .all()
-    )
+    of_page = CandidateRow.id.in_([candidate.candidate_id for candidate in found])
+    texts = {
+        row.id: row.text for row in session.execute(select(CandidateRow.id, CandidateRow.text).where(of_page))
+    }
     listed = tuple(Listed(candidate, texts[candidate.candidate_id]) for candidate in found)
     return Page(listed, total, found[-1].candidate_id if len(rows) > limit else None)
 

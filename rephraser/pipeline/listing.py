@@ -40,12 +40,14 @@ class RunHeader:
 
 def list_headers(session: Session) -> list[RunHeader]:
     """Return all runs that propose candidates, oldest first."""
-    by_run = select(RunQuestionRow.run_id, func.count()).group_by(RunQuestionRow.run_id)
-    questions = dict(session.execute(by_run).tuples().all())
-    by_run = select(ProposalRow.run_id, func.count()).group_by(ProposalRow.run_id)
-    candidates = dict(session.execute(by_run).tuples().all())
+    questions, candidates = _count_by_run(session, RunQuestionRow), _count_by_run(session, ProposalRow)
     return [
         RunHeader(run, questions.get(run.id, 0), candidates.get(run.id, 0), spent_usd(session, run.id))
         for run in list_runs(session)
         if run.kind == "propose"
     ]
+
+
+def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalRow]) -> dict[str, int]:
+    counted = select(table.run_id, func.count().label("number")).group_by(table.run_id)
+    return {row.run_id: row.number for row in session.execute(counted)}

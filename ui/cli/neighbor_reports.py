@@ -106,9 +106,8 @@ def print_detail(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> No
     _print_text("candidate", detail.candidate.text)
     for index, proposal in enumerate(detail.proposals):
         _print_proposal(proposal)
-        exchange = exchanges[index] if exchanges else None
-        if exchange is not None:
-            _print_exchange(exchange)
+        if exchanges:
+            _print_exchange(exchanges[index])
     if detail.answering.requests:
         output.say()
         output.say(f"answers drawn to the candidate, in all runs: {_cost(detail.answering)}")
@@ -200,7 +199,11 @@ def _print_answers(counts: dict[str, Any]) -> None:
         output.say(f"  {counts['unknown_pairs']} pairs of answers could not be compared")
 
 
-def _print_exchange(exchange: "Exchange") -> None:
+def _print_exchange(exchange: "Exchange | None") -> None:
+    if exchange is None:
+        output.say()
+        output.say("no request to a model stands behind it")
+        return
     for role, text in exchange.prompt:
         _print_text(f"prompt, {role}", text)
     _print_text("answer", "(none yet)" if exchange.text is None else exchange.text)

@@ -1,6 +1,7 @@
 """`tagrpo runs`: list, show."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,8 @@ from ui.cli.output import DbOption, JsonOption
 if TYPE_CHECKING:
     from evaluator.runs.store import Run
     from rephraser.pipeline.summary import RunSummary
+
+UNFINISHED_SHOWN = 20
 
 app = typer.Typer(no_args_is_help=True, help="Look at runs: what they did, what is open, what they cost.")
 
@@ -85,7 +88,8 @@ def show(
         )
     else:
         _print_header(chosen)
-        propose.print_summary(summary)
+        propose.print_summary(replace(summary, unfinished=()))
+        _print_unfinished(summary)
     needed = attention(summary)
     if needed:
         raise output.needs_attention(needed)
@@ -117,4 +121,19 @@ def _print_header(run: "Run") -> None:
     output.say(
         f"{spec['n']} neighbors wanted, at most {spec['rounds']} rounds, "
         + (f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver")
+    )
+
+
+def _print_unfinished(summary: "RunSummary") -> None:
+    missing = summary.unfinished
+    if not missing:
+        return
+    output.say()
+    cut = (
+        f"; the first {UNFINISHED_SHOWN} of them (--json has all)" if len(missing) > UNFINISHED_SHOWN else ""
+    )
+    output.say(f"{len(missing):,} questions have fewer than {summary.wanted} neighbors{cut}:")
+    output.table(
+        ["question", "neighbors", "candidates so far"],
+        [[q.question_id, q.neighbors, q.reason] for q in missing[:UNFINISHED_SHOWN]],
     )

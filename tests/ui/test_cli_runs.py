@@ -1,0 +1,152 @@
+"""`tagrpo runs list` and `show` as a user meets them."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import Asked, Proposed, add_run, make_spec, open_empty
+from sqlalchemy import select
+
+from evaluator.database import Database
+from evaluator.questions import make_question
+from evaluator.runs.cells import CellPlan, Receipt, add_cells, fail_cell, fill_cell
+from evaluator.runs.store import Run
+from evaluator.runs.tables import CellRow
+from ui.cli.app import main
+
+Cli = Callable[..., tuple[int, str, str]]
+THREE = [Proposed(f"Sum up 2 and 3, way {number}.") for number in range(3)]
+ASKED: list[Asked] = [
+    ("What is 2+3?", "5", THREE),
+    ("Halve 8.", "4", [Proposed("What is half of 8?"), Proposed("8 halves?", ("rejected",))]),
+    ("Double 8.", "16", []),
+]
+
+
+@pytest.fixture
+def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "t.db"
+    monkeypatch.setenv("TAGRPO_DB", str(path))
+    monkeypatch.setenv("COLUMNS", "200")
+    open_empty(path).close()
+    return path
+
+
+@pytest.fixture
+def run(db: Path) -> Run:
+    with Database.open(db) as database:
+        return add_run(database, "math-run", ASKED)
+
+
+@pytest.fixture
+def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run `tagrpo runs ...`; return exit code, stdout and stderr."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tagrpo", "runs", *arguments])
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as leaving:
+            code = leaving.code or 0
+        out, err = capsys.readouterr()
+        return int(code), out, err
+
+    return call
+
+
+def words(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("command", ["list", "show"])
+def test_help_has_an_example(cli: Cli, command: str) -> None:
+    code, out, _ = cli(command, "--help")
+    assert code == 0
+    assert f"Example: tagrpo runs {command}" in out
+
+
+def test_without_runs(cli: Cli) -> None:
+    assert cli("list") == (0, "no runs yet; start one with `tagrpo neighbors propose`\n", "")
+    assert json.loads(cli("list", "--json")[1]) == {"runs": []}
+    code, _, err = cli("show")
+    assert (code, "there is no run yet" in err) == (2, True)
+
+
+def test_the_list_names_sizes_models_and_state(cli: Cli, run: Run, db: Path) -> None:
+    with Database.open(db) as database:
+        rules = make_spec(proposer="rules", model="rules", solvers=())
+        add_run(database, "by-rules", ASKED[1:], spec=rules, finished=False)
+    code, out, _ = cli("list")
+    assert code == 0
+    assert f"math-run 3 test/proposer test/solver 5 0 {run_finished(db, 'math-run')}" in words(out)
+    assert "by-rules 2 rules - 2 0 no" in words(out)
+    runs = {entry["run"]: entry for entry in json.loads(cli("list", "--json")[1])["runs"]}
+    assert runs["math-run"]["run_id"] == run.id
+    assert (runs["by-rules"]["proposer"], runs["by-rules"]["candidates"]) == ("rules", 2)
+
+
+def run_finished(db: Path, name: str) -> str | None:
+    from evaluator.runs.store import find_run
+
+    with Database.open(db) as database, database.read() as session:
+        return find_run(session, name).finished_at
+
+
+def test_show_counts_and_names_what_is_missing(cli: Cli, run: Run) -> None:
+    code, out, err = cli("show", "math-run")
+    assert (code, err) == (0, "")
+    assert "1 of 3 questions have all 3 accepted neighbors" in out
+    lines = words(out)
+    assert "accepted 4" in lines
+    assert "rejected 1" in lines
+    half, double = make_question("Halve 8.", "4").id, make_question("Double 8.", "16").id
+    assert f"{half} 1 1 accepted, 1 rejected" in lines
+    assert f"{double} 0 no candidate" in lines
+    assert "answers by test/solver, rule overlap" in out
+
+
+def test_show_in_json_is_whole(cli: Cli, db: Path) -> None:
+    with Database.open(db) as database:
+        add_run(database, "bare", [(f"What is {number}+1?", str(number + 1), []) for number in range(25)])
+    found = json.loads(cli("show", "bare", "--json")[1])
+    assert len(found["unfinished"]) == 25
+    assert found["spec"]["proposer"] == "llm"
+    assert found["versions"] == {"tagrpo": "0.0.test"}
+    shown = cli("show", "bare")[1]
+    assert shown.count("no candidate") == 20
+    assert "25 questions" in shown
+
+
+def test_open_and_failed_requests_need_attention(cli: Cli, run: Run, db: Path) -> None:
+    question = make_question("Double 8.", "16").id
+    plans = [CellPlan(run.id, "propose", question, 0, ordinal, 0, {"count": 1}) for ordinal in range(4)]
+    with Database.open(db) as database, database.write() as session:
+        add_cells(session, run.id, plans)
+        first, second, third, _ = session.scalars(select(CellRow).order_by(CellRow.id)).all()
+        for row in (first, second, third):
+            row.paid_by = run.id
+        session.flush()
+        fill_cell(session, first.id, "{}", Receipt("test/proposer", 1200, 34, 0.5, 1, 0.1))
+        fail_cell(session, second.id, "429: too many requests", attempts=6, cost_usd=0.0)
+        fail_cell(session, third.id, "429: too many requests", attempts=6, cost_usd=0.0)
+
+    code, out, err = cli("show")
+
+    assert code == 1
+    assert "1 requests are open and 2 requests failed" in err
+    assert "tagrpo neighbors resume math-run" in err
+    assert "429: too many requests 2" in words(out)
+    assert any("1,200" in line for line in words(out))
+    found = json.loads(cli("show", "--json")[1])
+    assert (found["open_requests"], found["failed_requests"]) == (1, 2)
+    assert sum(line["usd"] for line in found["ledger"]) == 0.5
+    assert "0.5" in cli("list")[1]
+
+
+def test_an_unknown_run_names_those_there_are(cli: Cli, run: Run) -> None:
+    code, _, err = cli("show", "nope")
+    assert (code, "only: math-run" in err) == (2, True)
