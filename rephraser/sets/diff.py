@@ -1,19 +1,26 @@
 """What changed from one version to another: questions, neighbors and their verdicts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
 from rephraser.sets.store import load_set
 from rephraser.sets.types import Neighbor, SetEntry, SetHeader
+from rephraser.status import current_statuses
 
 
 @dataclass(frozen=True)
 class Place:
-    """A neighbor and the question it belongs to."""
+    """A neighbor and the question it belongs to.
+
+    Attributes:
+        now: for a removed neighbor, where its candidate stands now in the run behind the newer version
+            (rejected, say); None where that run did not propose it, and for added neighbors.
+    """
 
     question_id: str
     neighbor: Neighbor
+    now: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,7 @@ def diff(session: Session, a: str, b: str) -> SetDiff:
     before, after = load_set(session, a), load_set(session, b)
     old = {entry.question.id: entry for entry in before.entries}
     new = {entry.question.id: entry for entry in after.entries}
+    statuses = _statuses(session, after.header)
     shared = [(old[key], entry) for key, entry in new.items() if key in old]
     return SetDiff(
         a=before.header,
@@ -84,10 +92,19 @@ def diff(session: Session, a: str, b: str) -> SetDiff:
         questions_removed=tuple(key for key in old if key not in new),
         questions_relabelled=tuple(x.question.id for x, y in shared if x.question != y.question),
         added=tuple(place for entry in after.entries for place in _only_in(entry, old)),
-        removed=tuple(place for entry in before.entries for place in _only_in(entry, new)),
+        removed=tuple(
+            replace(place, now=statuses.get(place.neighbor.candidate_id))
+            for entry in before.entries
+            for place in _only_in(entry, new)
+        ),
         changed=tuple(change for x, y in shared for change in _changes(x, y)),
         reordered=tuple(x.question.id for x, y in shared if _reordered(x, y)),
     )
+
+
+def _statuses(session: Session, header: SetHeader) -> dict[str, str | None]:
+    run = header.spec.get("run", {}).get("id")
+    return {} if run is None else {item.candidate_id: item.status for item in current_statuses(session, run)}
 
 
 def _only_in(entry: SetEntry, other: dict[str, SetEntry]) -> list[Place]:

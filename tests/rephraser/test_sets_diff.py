@@ -66,6 +66,19 @@ def test_verdicts_and_other_fields(db: Database) -> None:
     assert (found.added, found.removed) == ((), ())
 
 
+def test_a_removed_neighbor_says_where_it_stands_now(db: Database) -> None:
+    before: list[Asked] = [("What is 2+3?", "5", [ADD, SUM])]
+    after: list[Asked] = [("What is 2+3?", "5", [Proposed(ADD.text, ("rejected",)), Proposed("3 plus 2?")])]
+
+    found = diff_of(db, before, after)
+
+    assert [(place.neighbor.text, place.now) for place in found.removed] == [
+        ("Add 2 and 3.", "rejected"),
+        ("Sum up 2 and 3.", None),
+    ]
+    assert [place.now for place in found.added] == [None]
+
+
 def test_a_review_shows_as_a_change(db: Database) -> None:
     add_run(db, "one", [("What is 2+3?", "5", [ADD])])
     sets.publish(db, "math", run="one")

@@ -1,6 +1,7 @@
 """`tagrpo sets`: what it prints, its exit codes, its JSON."""
 
 import json
+import shlex
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import pytest
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from typer.testing import CliRunner, Result
 
+from evaluator.database import Database
 from evaluator.errors import InputError, NotFoundError, PrerequisiteError
 from ui.cli.app import app
 
@@ -19,6 +21,7 @@ ASKED: list[Asked] = [
     ("Halve 8.", "4", [Proposed("What is half of 8?"), Proposed("Half of [bold]8[/bold]?", posterior=0.8)]),
     ("Is 7 prime?", "yes", [Proposed("Is 7 a prime number?", ("unverified",))]),
 ]
+REPOSITORY = Path(__file__).parents[2]
 COMMANDS = ("publish", "list", "show", "diff", "verify", "tag", "export", "import")
 
 
@@ -288,3 +291,22 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
 
     assert result.exit_code == 0
     assert f"Example: tagrpo sets {command}" in result.stdout
+
+
+def test_the_commands_of_the_docs(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Database.open(cli.db) as database:
+        add_run(
+            database, "math-gpt4", [*ASKED, ("Double 8.", "16", [Proposed("8+8?"), Proposed("2 times 8?")])]
+        )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    lines = (REPOSITORY / "docs" / "sets.md").read_text(encoding="utf-8").splitlines()
+    commands = [shlex.split(line)[3:] for line in lines if line.startswith("$ tagrpo sets ")]
+
+    assert {command[0] for command in commands} == set(COMMANDS)
+    for command in commands:
+        if "--push" in command:
+            assert isinstance(cli.error(*command), PrerequisiteError)
+        else:
+            cli(*command)
+    assert [item["set"] for item in cli.json("list", "copy")["sets"]] == ["copy@1"]

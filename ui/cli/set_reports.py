@@ -154,7 +154,10 @@ def print_diff(found: "SetDiff", *, limit: int) -> None:
     _print_some("questions removed", [f"- {key}" for key in found.questions_removed], limit)
     _print_some("questions with another level or subject", list(found.questions_relabelled), limit)
     _print_some("neighbors added", [f"+ {_line(p.question_id, p.neighbor)}" for p in found.added], limit)
-    _print_some("neighbors removed", [f"- {_line(p.question_id, p.neighbor)}" for p in found.removed], limit)
+    gone = [
+        f"- {_line(p.question_id, p.neighbor)}{f'  (now {p.now})' if p.now else ''}" for p in found.removed
+    ]
+    _print_some("neighbors removed", gone, limit)
     verdicts = [
         f"{change.question_id}  {change.before.verdict} -> {_line('', change.after)}"
         for change in found.verdicts_changed
