@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from sqlalchemy import Select, String, Table, bindparam, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Select, String, Table, bindparam, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session
 
@@ -159,11 +159,13 @@ def release_dead_leases(session: Session, run_id: str) -> int:
 
 
 def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> None:
-    """Store a raw answer with its receipt. The caller commits before anything is parsed."""
-    session.execute(insert(CellBodyRow).values(cell_id=cell_id, body=body))
-    session.execute(
+    """Store a raw answer with its receipt. The caller commits before anything is parsed.
+
+    A cell that is filled already keeps its answer: two processes may collect the same batch job.
+    """
+    filled = session.execute(
         update(CellRow)
-        .where(CellRow.id == cell_id)
+        .where(CellRow.id == cell_id, CellRow.state != FILLED)
         .values(
             state=FILLED,
             error=None,
@@ -173,14 +175,17 @@ def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> No
             filled_at=utc_now(),
             **vars(receipt),
         )
+        .returning(CellRow.id)
     )
+    if filled.scalar() is not None:
+        session.execute(insert(CellBodyRow).values(cell_id=cell_id, body=body))
 
 
 def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost_usd: float | None) -> None:
     """Note that a request got no answer after all its attempts; a later invocation asks again."""
     session.execute(
         update(CellRow)
-        .where(CellRow.id == cell_id)
+        .where(CellRow.id == cell_id, CellRow.state != FILLED)
         .values(
             state=FAILED,
             error=error,
@@ -188,6 +193,7 @@ def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost
             cost_usd=cost_usd,
             lease_owner=None,
             lease_until=None,
+            batch_id=None,
             reserved_usd=None,
             filled_at=utc_now(),
         )
@@ -225,17 +231,19 @@ def reopen_failed_cells(session: Session, run_id: str) -> int:
 
 def unparsed_cells(session: Session, run_id: str, kind: str) -> list[Cell]:
     """Return the filled cells of the run whose content has not been looked at, in order of id."""
-    rows = session.execute(
-        select(*_CELL_COLUMNS)
-        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
-        .where(
-            RunCellRow.run_id == run_id,
-            CellRow.kind == kind,
-            CellRow.state == FILLED,
-            CellRow.outcome.is_(None),
-        )
-        .order_by(CellRow.id)
-    ).all()
+    needed = select(RunCellRow.cell_id).where(RunCellRow.run_id == run_id)
+    return read_cells(
+        session,
+        CellRow.id.in_(needed),
+        CellRow.kind == kind,
+        CellRow.state == FILLED,
+        CellRow.outcome.is_(None),
+    )
+
+
+def read_cells(session: Session, *conditions: ColumnElement[bool]) -> list[Cell]:
+    """Return the cells that meet the conditions, in order of id."""
+    rows = session.execute(select(*_CELL_COLUMNS).where(*conditions).order_by(CellRow.id)).all()
     return [Cell(*row) for row in rows]
 
 

@@ -37,6 +37,14 @@ class Filled:
     message: str | None = None
     failures: dict[str, int] = field(default_factory=dict)
 
+    def count(self, answer: ChatResponse | Failure) -> None:
+        """Count one answer or failure."""
+        if isinstance(answer, Failure):
+            self.failed += 1
+            self.failures[answer.kind] = self.failures.get(answer.kind, 0) + 1
+        else:
+            self.answered += 1
+
 
 class CellWriter:
     """Commits answers of many requests in one transaction each time the database is free.
@@ -82,20 +90,28 @@ class CellWriter:
                         done.set_result(None)
 
     def _commit(self, batch: Sequence[tuple[int, ChatResponse | Failure]]) -> None:
-        with self._db.write() as session:
-            for cell_id, answer in batch:
-                if isinstance(answer, Failure) and answer.kind == CONTENT_FILTER:
-                    # A refusal is an answer: it is read as one, and asked again with another seed.
-                    fill_cell(session, cell_id, REFUSED_BODY, _refusal_receipt(answer))
-                elif isinstance(answer, Failure):
-                    message = f"{answer.kind}: {answer.message}"
-                    fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
-                else:
-                    fill_cell(session, cell_id, answer.raw, _receipt(answer))
-            self._spending.stored_usd += sum(answer.cost_usd or 0.0 for _, answer in batch)
-            if time.monotonic() - self._renewed > LEASE_S / 10:
+        store_answers(self._db, batch, self._spending)
+        if time.monotonic() - self._renewed > LEASE_S / 10:
+            with self._db.write() as session:
                 renew_leases(session, self._owner)
-                self._renewed = time.monotonic()
+            self._renewed = time.monotonic()
+
+
+def store_answers(
+    db: Database, answers: Sequence[tuple[int, ChatResponse | Failure]], spending: Spending
+) -> None:
+    """Commit answers by cell id in one transaction."""
+    with db.write() as session:
+        for cell_id, answer in answers:
+            if isinstance(answer, Failure) and answer.kind == CONTENT_FILTER:
+                # A refusal is an answer: it is read as one, and asked again with another seed.
+                fill_cell(session, cell_id, REFUSED_BODY, _refusal_receipt(answer))
+            elif isinstance(answer, Failure):
+                message = f"{answer.kind}: {answer.message}"
+                fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
+            else:
+                fill_cell(session, cell_id, answer.raw, _receipt(answer))
+    spending.stored_usd += sum(answer.cost_usd or 0.0 for _, answer in answers)
 
 
 async def fill_cells(
@@ -136,11 +152,7 @@ async def fill_cells(
 
     async def store(request: ChatRequest, answer: ChatResponse | Failure) -> None:
         await writer.store(int(request.key), answer)
-        if isinstance(answer, Failure):
-            result.failed += 1
-            result.failures[answer.kind] = result.failures.get(answer.kind, 0) + 1
-        else:
-            result.answered += 1
+        result.count(answer)
         on_answer(answer)
 
     try:

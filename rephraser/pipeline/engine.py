@@ -9,7 +9,8 @@ from typing import Protocol
 
 from evaluator.database import Database
 from evaluator.grading import Grader
-from evaluator.remote import ChatResponse, Failure, RemoteClient
+from evaluator.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
+from evaluator.runs.batching import fill_by_batch
 from evaluator.runs.cells import leased_elsewhere, release_dead_leases, reopen_failed_cells
 from evaluator.runs.filling import BuildRequests, Filled, fill_cells
 from evaluator.runs.leases import this_owner
@@ -23,8 +24,9 @@ from rephraser.pipeline.requests import proposing_requests, solving_requests
 from rephraser.pipeline.spec import RunSpec
 
 OTHERS_POLL_S = 1.0
-OpenClient = Callable[[str], RemoteClient]
-"""Returns the client for a model, given its name."""
+Client = RemoteClient | BatchClient
+OpenClient = Callable[[str], Client]
+"""Returns the client for a model, given its name: one for single requests, or one for batch jobs."""
 
 
 class Report(Protocol):
@@ -65,7 +67,7 @@ class Engine:
     source: Source | None = None
     count_tokens: Callable[[str], int] | None = None
     grader_workers: int | None = None
-    batch: bool = False
+    batch_poll_s: float = 60.0
 
     async def drive(self) -> Outcome:
         """Work until the run is done, the budget is spent, or only failed requests are left."""
@@ -75,7 +77,7 @@ class Engine:
             finish_run(session, self.run.id, finished=False)
         async with AsyncExitStack() as stack:
             grader = stack.enter_context(Grader(workers=self.grader_workers))
-            clients: dict[str, RemoteClient] = {}
+            clients: dict[str, Client] = {}
             while True:
                 await asyncio.to_thread(self._work_locally, grader)
                 fillers = self._fillers()
@@ -150,26 +152,43 @@ class Engine:
         return fillers
 
     async def _fill(
-        self, fillers: list[tuple[str, str, BuildRequests]], clients: Mapping[str, RemoteClient]
+        self, fillers: list[tuple[str, str, BuildRequests]], clients: Mapping[str, Client]
     ) -> list[Filled]:
         tally = Tally(self.report)
         return list(
             await asyncio.gather(
-                *(
-                    fill_cells(
-                        self.db,
-                        self.run.id,
-                        scope,
-                        clients[model],
-                        build,
-                        owner=this_owner(scope),
-                        spending=self.spending,
-                        on_answer=tally.count,
-                    )
-                    for model, scope, build in fillers
-                )
+                *(self._fill_scope(clients[model], scope, build, tally) for model, scope, build in fillers)
             )
         )
+
+    async def _fill_scope(self, client: Client, scope: str, build: BuildRequests, tally: "Tally") -> Filled:
+        owner = this_owner(scope)
+        if isinstance(client, RemoteClient):
+            return await fill_cells(
+                self.db,
+                self.run.id,
+                scope,
+                client,
+                build,
+                owner=owner,
+                spending=self.spending,
+                on_answer=tally.count,
+            )
+        return await fill_by_batch(
+            self.db,
+            self.run.id,
+            scope,
+            client,
+            build,
+            owner=owner,
+            spending=self.spending,
+            on_answer=tally.count,
+            report=self._job,
+            poll_s=self.batch_poll_s,
+        )
+
+    def _job(self, status: BatchStatus) -> None:
+        self.report("waiting for a batch job", status.completed + status.failed, status.total or None)
 
 
 class Tally:

@@ -8,11 +8,11 @@ from pathlib import Path
 from evaluator.database import Database
 from evaluator.errors import InputError, PrerequisiteError
 from evaluator.questions import Question, load_question_set
-from evaluator.remote import Budget, Endpoint, PriceTable, RemoteClient
+from evaluator.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient
 from evaluator.runs.ledger import spent_usd
 from evaluator.runs.spending import Spending
 from evaluator.runs.store import Run, run_question_ids
-from rephraser.pipeline.engine import Engine, Outcome, Report
+from rephraser.pipeline.engine import Client, Engine, Outcome, Report
 from rephraser.pipeline.local_proposals import Source, rules_source
 from rephraser.pipeline.spec import RunSpec
 from rephraser.pipeline.summary import RunSummary, summarize
@@ -59,6 +59,7 @@ class Execution:
     max_concurrency: int = 64
     timeout_s: float = 120.0
     batch: bool = False
+    batch_poll_s: float = 60.0
     candidates: CandidateFile | None = None
     grader_workers: int | None = None
 
@@ -77,12 +78,15 @@ def carry_out(db: Database, run: Run, execution: Execution, report: Report) -> t
         begun = spent_usd(session, run.id)
     budget = Budget(max_usd=execution.max_usd, max_requests=execution.max_requests, spent_usd=begun)
 
-    def open_client(model: str) -> RemoteClient:
-        endpoint = Endpoint(model, addresses[model], execution.timeout_s)
-        concurrency = execution.max_concurrency
-        return RemoteClient(endpoint, budget=budget, prices=prices, max_concurrency=concurrency)
+    endpoints = {model: Endpoint(model, base, execution.timeout_s) for model, base in addresses.items()}
 
-    asyncio.run(_check([open_client(model) for model in addresses]))
+    def open_client(model: str) -> Client:
+        if execution.batch:
+            return BatchClient(endpoints[model], budget=budget, prices=prices)
+        concurrency = execution.max_concurrency
+        return RemoteClient(endpoints[model], budget=budget, prices=prices, max_concurrency=concurrency)
+
+    asyncio.run(_check([RemoteClient(endpoint, prices=prices) for endpoint in endpoints.values()]))
     engine = Engine(
         db=db,
         run=run,
@@ -93,7 +97,7 @@ def carry_out(db: Database, run: Run, execution: Execution, report: Report) -> t
         source=_source(db, run, spec, execution),
         count_tokens=load_token_counter(spec.tokenizer) if spec.tokenizer else None,
         grader_workers=execution.grader_workers,
-        batch=execution.batch,
+        batch_poll_s=execution.batch_poll_s,
     )
     outcome = asyncio.run(engine.drive())
     with db.read() as session:

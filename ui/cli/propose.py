@@ -61,6 +61,9 @@ Batch = Annotated[
     bool,
     typer.Option("--batch", help="Use OpenAI-style batch jobs: half the price, hours instead of minutes."),
 ]
+BatchPoll = Annotated[
+    float, typer.Option("--batch-poll", min=0.01, help="Seconds between two looks at a batch job.")
+]
 
 
 @app.command()
@@ -126,6 +129,7 @@ def propose(
     max_concurrency: Concurrency = 64,
     timeout: Timeout = 120.0,
     batch: Batch = False,
+    batch_poll: BatchPoll = 60.0,
     db: DbOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -158,7 +162,7 @@ def propose(
         prices,
         max_concurrency,
         timeout,
-        batch,
+        (batch, batch_poll),
         (candidates, question_column, candidate_column),
     )
     with Database.open(locate_database(db), create=False) as database:
@@ -211,6 +215,7 @@ def resume(
     max_concurrency: Concurrency = 64,
     timeout: Timeout = 120.0,
     batch: Batch = False,
+    batch_poll: BatchPoll = 60.0,
     db: DbOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -230,7 +235,7 @@ def resume(
         prices,
         max_concurrency,
         timeout,
-        batch,
+        (batch, batch_poll),
         (candidates, question_column, candidate_column),
     )
     with Database.open(locate_database(db), create=False) as database:
@@ -248,7 +253,7 @@ def _execution(
     prices: Path | None,
     max_concurrency: int,
     timeout: float,
-    batch: bool,
+    batch: tuple[bool, float],
     candidates: tuple[str | None, str | None, str | None],
 ) -> "Execution":
     from rephraser.pipeline.execution import CandidateFile, Execution
@@ -263,7 +268,8 @@ def _execution(
         prices_file=prices,
         max_concurrency=max_concurrency,
         timeout_s=timeout,
-        batch=batch,
+        batch=batch[0],
+        batch_poll_s=batch[1],
         candidates=CandidateFile(source, question_column, candidate_column) if source else None,
     )
 
