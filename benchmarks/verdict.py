@@ -11,7 +11,7 @@ import argparse
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -26,20 +26,27 @@ from evaluator.grading import ClusterJob, Grader
 from evaluator.grading.normal import tidy
 from rephraser.verdict import BayesRule, OverlapRule, Rule, Verdict, count_answers, judge
 
-RULES: dict[str, Rule] = {"overlap": OverlapRule(), "bayes": BayesRule()}
+RULES: dict[str, Rule] = {"overlap": OverlapRule(), "plain": OverlapRule.plain(), "bayes": BayesRule()}
+DETAILED = ("overlap", "bayes")  # the rules whose shares are printed per pair of success rates
 VARIANTS: dict[str, Rule] = {
-    "default (accept 10, new 3, looks 12, 16)": OverlapRule(),
-    "accept 9": OverlapRule(accept_overlap=9),
-    "accept 11": OverlapRule(accept_overlap=11),
-    "accept 12": OverlapRule(accept_overlap=12),
-    "new 6": OverlapRule(reject_new=6),
-    "new 10": OverlapRule(reject_new=10),
+    "default": OverlapRule(),
+    "O >= 8": OverlapRule(accept_overlap=8),
+    "O >= 10": OverlapRule(accept_overlap=10),
+    "O > M": OverlapRule(accept_over_new=1),
+    "O > 3 M": OverlapRule(accept_over_new=3),
+    "no correct answer asked for": OverlapRule(accept_gold_from=None),
+    "M >= 3": OverlapRule(reject_new=3),
+    "M >= 8": OverlapRule(reject_new=8),
+    "M >= 14": OverlapRule(reject_new=14),
     "one look at 16": OverlapRule(looks=(16,)),
     "looks 12, 16, 20": OverlapRule(looks=(12, 16, 20)),
-    "accept 10, new 10, looks 12, 16, 18": OverlapRule(10, 10, looks=(12, 16, 18)),
-    "accept 11, new 11, looks 12, 16, 20": OverlapRule(11, 11, looks=(12, 16, 20)),
     "scaled to 16 against 8": OverlapRule.scaled(16, (8,)),
     "scaled to 16 against 16": OverlapRule.scaled(16, (12, 16)),
+    "plain": OverlapRule.plain(),
+    "plain, O >= 9": replace(OverlapRule.plain(), accept_overlap=9),
+    "plain, O >= 11, M >= 11, looks 12, 16, 20": replace(
+        OverlapRule.plain(), accept_overlap=11, reject_new=11, looks=(12, 16, 20)
+    ),
 }
 BROKEN_SHARES = (0.05, 0.1, 0.2)
 FROM_RATE = 0.35
@@ -63,19 +70,30 @@ class Tally:
         return 1 - self.accepted - self.rejected
 
 
-def tally(results: Sequence[tuple[Verdict, int]]) -> Tally:
-    verdicts = Counter(verdict for verdict, _ in results)
-    total = len(results)
+@dataclass(frozen=True)
+class Outcome:
+    """What a rule made of a case."""
+
+    rates: tuple[float, float]
+    verdict: Verdict
+    drawn: int
+
+
+def judged(cases: Iterable[Case], rule: Rule) -> list[Outcome]:
+    return [
+        Outcome((case.question_rate, case.candidate_rate), *simulation.decide(case, rule)) for case in cases
+    ]
+
+
+def tally(outcomes: Sequence[Outcome]) -> Tally:
+    verdicts = Counter(outcome.verdict for outcome in outcomes)
+    total = len(outcomes)
     return Tally(
         total,
         verdicts[Verdict.ACCEPTED] / total,
         verdicts[Verdict.REJECTED] / total,
-        sum(drawn for _, drawn in results) / total,
+        sum(outcome.drawn for outcome in outcomes) / total,
     )
-
-
-def judged(cases: Iterable[Case], rule: Rule) -> Tally:
-    return tally([simulation.decide(case, rule) for case in cases])
 
 
 def share_broken(broken_share: float, broken_accepted: float, good_accepted: float) -> float:
@@ -104,18 +122,20 @@ def percent(share: float) -> str:
     return f"{100 * share:6.2f}"
 
 
-def good_by_rate(arms: dict[str, list[Case]], rule: Rule) -> None:
-    """Print the shares per success rate of the question, and accepted per pair of independent rates."""
+def print_by_rate(outcomes: dict[str, list[Outcome]], *, pairs: bool) -> None:
+    """Print the shares per success rate of the question, and with `pairs` per pair of independent rates."""
     print("  good candidates, success shifted by a logit of sd .5 to 1:")
     print("    question's success   accepted%  rejected%  undecided%  mean samples")
     for rate in RATES:
-        t = judged([case for case in arms["shifted"] if case.question_rate == rate], rule)
+        t = tally([outcome for outcome in outcomes["shifted"] if outcome.rates[0] == rate])
         shares = "     ".join(map(percent, (t.accepted, t.rejected, t.undecided)))
         print(f"    {rate:18.2f}   {shares}  {t.samples:10.1f}")
-    cells: dict[tuple[float, float], list[Case]] = defaultdict(list)
-    for case in arms["independent"]:
-        cells[case.question_rate, case.candidate_rate].append(case)
-    tallies = {cell: judged(cases, rule) for cell, cases in cells.items()}
+    if not pairs:
+        return
+    cells: dict[tuple[float, float], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes["independent"]:
+        cells[outcome.rates].append(outcome)
+    tallies = {cell: tally(found) for cell, found in cells.items()}
     for title, field in (("accepted%", "accepted"), ("rejected%", "rejected"), ("mean samples", "samples")):
         print(f"  good candidates, success drawn independently: {title} (question down, neighbor across)")
         print("         " + "".join(f"{rate:8.2f}" for rate in RATES))
@@ -129,14 +149,10 @@ def good_by_rate(arms: dict[str, list[Case]], rule: Rule) -> None:
             )
 
 
-def rates(case: Case) -> tuple[float, float]:
-    return case.question_rate, case.candidate_rate
-
-
-def arm_numbers(cases: list[Case], rule: Rule, broken: Tally) -> dict[str, float]:
-    whole = judged(cases, rule)
-    able = judged([case for case in cases if min(rates(case)) >= FROM_RATE], rule)
-    middle = judged([case for case in cases if min(rates(case)) >= 0.2 and max(rates(case)) <= 0.8], rule)
+def arm_numbers(outcomes: Sequence[Outcome], broken: Tally) -> dict[str, float]:
+    whole = tally(outcomes)
+    able = tally([outcome for outcome in outcomes if min(outcome.rates) >= FROM_RATE])
+    middle = tally([o for o in outcomes if min(o.rates) >= 0.2 and max(o.rates) <= 0.8])
     return {
         "good_accepted": whole.accepted,
         "good_accepted_from_35": able.accepted,
@@ -157,8 +173,9 @@ def report_rule(
     name: str, rule: Rule, arms: dict[str, list[Case]], broken: dict[str, list[Case]]
 ) -> dict[str, Any]:
     print(f"\n== {name}: {rule}")
-    good_by_rate(arms, rule)
-    kinds = {kind: judged(cases, rule) for kind, cases in broken.items()}
+    outcomes = {arm: judged(cases, rule) for arm, cases in arms.items()}
+    print_by_rate(outcomes, pairs=name in DETAILED)
+    kinds = {kind: tally(judged(cases, rule)) for kind, cases in broken.items()}
     harmful = {kind: weight for kind, weight in WEIGHTS.items() if kind != "same answer by chance"}
     mixtures = {
         "all, weighted": weighted(kinds, WEIGHTS),
@@ -170,7 +187,7 @@ def report_rule(
         weight = f"{WEIGHTS[kind]:.2f}" if kind in WEIGHTS else ""
         shares = "     ".join(map(percent, (t.accepted, t.rejected, t.undecided)))
         print(f"    {kind:33s} {weight:>5s}   {shares}  {t.samples:10.1f}")
-    numbers = {arm: arm_numbers(cases, rule, mixtures["all, weighted"]) for arm, cases in arms.items()}
+    numbers = {arm: arm_numbers(found, mixtures["all, weighted"]) for arm, found in outcomes.items()}
     for arm, values in numbers.items():
         print(f"  {arm}: " + ", ".join(f"{key} {value:.4f}" for key, value in values.items()))
     equal = share_broken(
@@ -199,10 +216,12 @@ def report_variants(arms: dict[str, list[Case]], broken: dict[str, list[Case]]) 
     )
     found = {}
     for name, rule in VARIANTS.items():
-        part = {arm: cases[: len(cases) // 2] for arm, cases in arms.items()}
-        kinds = {kind: judged(cases[: len(cases) // 2], rule) for kind, cases in broken.items()}
+        kinds = {kind: tally(judged(cases[: len(cases) // 2], rule)) for kind, cases in broken.items()}
         whole = weighted(kinds, WEIGHTS)
-        s, i = (arm_numbers(part[arm], rule, whole) for arm in ("shifted", "independent"))
+        s, i = (
+            arm_numbers(judged(arms[arm][: len(arms[arm]) // 2], rule), whole)
+            for arm in ("shifted", "independent")
+        )
         pairs = [(s[key], i[key]) for key in ("good_accepted", "good_accepted_from_35", "good_rejected")]
         cells = "  ".join(percent(a) + " " + percent(b) for a, b in pairs)
         last = i["broken_among_accepted_at_10pct"]
@@ -222,7 +241,7 @@ def report_stress(rng: Generator, cases: int) -> dict[str, Any]:
         for _ in range(cases):
             question = simulation.draw_question(rng, simulation.draw_rate(rng))
             drawn.append(simulation.draw_case(rng, question, simulation.from_memory(rng, question, share)))
-        accepted = {name: judged(drawn, rule).accepted for name, rule in RULES.items()}
+        accepted = {name: tally(judged(drawn, rule)).accepted for name, rule in RULES.items()}
         print(
             f"    share from memory {share:.1f}: "
             + ", ".join(f"{n} {percent(v)}" for n, v in accepted.items())
@@ -237,7 +256,7 @@ def report_stress(rng: Generator, cases: int) -> dict[str, Any]:
         for _ in range(cases):
             question = simulation.draw_question(rng, float(rng.choice(COLLAPSE_FROM)))
             drawn.append(simulation.draw_case(rng, question, simulation.collapsed(rng, question, rate)))
-        rejected = {name: judged(drawn, rule).rejected for name, rule in RULES.items()}
+        rejected = {name: tally(judged(drawn, rule)).rejected for name, rule in RULES.items()}
         print(
             f"    success falls to {rate:.2f}: " + ", ".join(f"{n} {percent(v)}" for n, v in rejected.items())
         )
@@ -279,25 +298,28 @@ def report_real(path: Path, rng: Generator) -> dict[str, Any]:
         + "\n  the simulation's mixes: "
         + ", ".join(f"{1 / (1 + c):.2f}" for c in (simulation.SCATTERED, simulation.CONCENTRATED))
     )
-    rows: dict[str, list[tuple[Verdict, int]]] = defaultdict(list)
+    rows: dict[str, list[Outcome]] = defaultdict(list)
     for answers, gold in zip(labels, golds, strict=True):
         hits = answers.count(gold)
         stratum = "always solved" if hits == 8 else "never solved" if hits == 0 else "sometimes solved"
         for half in combinations(range(8), 4):
             others = [answers[i] for i in range(8) if i not in half]
             verdict = judge(count_answers([answers[i] for i in half], others, gold), rule).verdict
-            rows["same problem"].append((verdict, 4))
-            rows[f"same problem, {stratum}"].append((verdict, 4))
+            outcome = Outcome((hits / 8, hits / 8), verdict, 4)
+            rows["same problem"].append(outcome)
+            rows[f"same problem, {stratum}"].append(outcome)
     for first, second in ((i, j) for i in range(len(labels)) for j in range(len(labels)) if i != j):
         mine, theirs = ([labels[which][i] for i in rng.permutation(8)[:4]] for which in (first, second))
         verdict = judge(count_answers(mine, theirs, golds[first]), rule).verdict
-        rows["different problems"].append((verdict, 4))
+        success = labels[first].count(golds[first]) / 8, labels[second].count(golds[second]) / 8
+        outcome = Outcome(success, verdict, 4)
+        rows["different problems"].append(outcome)
         same = golds[first] == golds[second]
-        rows[f"different problems, {'the same' if same else 'another'} gold"].append((verdict, 4))
+        rows[f"different problems, {'the same' if same else 'another'} gold"].append(outcome)
     found = {}
     print(f"    {'':34s} pairs   accepted%  rejected%  undecided%")
-    for name, results in rows.items():
-        t = tally(results)
+    for name, outcomes in rows.items():
+        t = tally(outcomes)
         shares = "     ".join(map(percent, (t.accepted, t.rejected, t.undecided)))
         print(f"    {name:34s} {t.cases:5d}   {shares}")
         found[name.replace(",", "").replace(" ", "_")] = {

@@ -48,7 +48,8 @@ class Judgement:
 def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE) -> Judgement:
     """Judge from answers whether a candidate asks the same problem as its question.
 
-    OVERLAP accepts where O >= accept_overlap and O > M; it rejects where O = 0, no candidate answer is
+    OVERLAP accepts where O >= accept_overlap, O > accept_over_new M and, if accept_gold_from answers to the
+    original are correct, an answer to the candidate is; it rejects where O = 0, no candidate answer is
     correct, M >= reject_new and T >= reject_original_top. The Bayes rule accepts and rejects by posterior.
 
     Undecided is what is left: before the last look it means that more answers are to be drawn, after it that
@@ -113,21 +114,22 @@ def _by_overlap(
     counts: AnswerCounts, rule: OverlapRule, shared: int, new: int, top: int
 ) -> tuple[Verdict, str]:
     size = counts.candidate_total
-    if shared >= rule.accept_overlap and shared > new:
-        return Verdict.ACCEPTED, (
-            f"{shared} of {size} candidate answers are shared with the original "
-            f"({rule.accept_overlap} needed), more than the {new} of the largest new answer."
-        )
+    said = f"{shared} of {size} candidate answers are shared with the original"
     if shared >= rule.accept_overlap:
-        return Verdict.UNDECIDED, (
-            f"{shared} of {size} candidate answers are shared with the original, "
-            f"but a new answer was given {new} times."
+        if shared <= rule.accept_over_new * new:
+            return Verdict.UNDECIDED, (
+                f"{said}, but a new answer was given {new} times: accepting needs more than "
+                f"{rule.accept_over_new * new} shared ones."
+            )
+        if _lost_the_gold(counts, rule):
+            return Verdict.UNDECIDED, (
+                f"{said}, but none is correct, while {counts.original_gold} answers to the original are."
+            )
+        return Verdict.ACCEPTED, (
+            f"{said} ({rule.accept_overlap} needed); the largest new answer was given {new} times."
         )
     if shared > 0:
-        return Verdict.UNDECIDED, (
-            f"{shared} of {size} candidate answers are shared with the original: accepting needs "
-            f"{rule.accept_overlap}, rejecting none."
-        )
+        return Verdict.UNDECIDED, f"{said}: accepting needs {rule.accept_overlap}, rejecting none."
     if counts.gold is None:
         return Verdict.UNDECIDED, (
             f"No answer is shared, but the gold answer's class is not known: the new answer given "
@@ -152,6 +154,12 @@ def _by_overlap(
         f"None of {size} candidate answers is shared with the original or correct, and a new answer was "
         f"given {new} times; the original's most frequent answer was given {top} times."
     )
+
+
+def _lost_the_gold(counts: AnswerCounts, rule: OverlapRule) -> bool:
+    """Whether the candidate's right answer may be one of the original's mistakes."""
+    expected = rule.accept_gold_from is not None and counts.original_gold >= rule.accept_gold_from
+    return expected and counts.candidate_gold == 0
 
 
 def _by_posterior(counts: AnswerCounts, rule: BayesRule, probability: float) -> tuple[Verdict, str]:

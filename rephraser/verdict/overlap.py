@@ -9,14 +9,22 @@ from evaluator.errors import InputError
 from rephraser.verdict.counts import AnswerCounts
 
 FEWEST_SHARED = 2  # one answer in common, or one new answer, is an accident and no evidence
+THRESHOLDS = ("accept_overlap", "accept_over_new", "accept_gold_from", "reject_new", "reject_original_top")
 
 
 @dataclass(frozen=True)
 class OverlapRule:
     """Thresholds of the OVERLAP rule and the sample sizes they were measured for.
 
+    The defaults meet three error rates at once where a candidate's success is a shift of its question's and
+    where it has nothing to do with it; see docs/verdicts.md and `plain`.
+
     Attributes:
-        accept_overlap: accept from this many shared answers on (and more shared than the largest new class).
+        accept_overlap: accept from this many shared answers on.
+        accept_over_new: accept only with more than this many times as many shared answers as the candidate's
+            largest new class has.
+        accept_gold_from: where this many answers to the original are correct, accept only with a correct
+            answer to the candidate; None asks for none.
         reject_new: reject needs a new class with this many hits on the candidate.
         reject_original_top: reject needs a class with this many hits on the original.
         original_samples: answers drawn once for the original.
@@ -28,8 +36,10 @@ class OverlapRule:
         InputError: for thresholds that cannot be met or looks that do not increase.
     """
 
-    accept_overlap: int = 10
-    reject_new: int = 3
+    accept_overlap: int = 9
+    accept_over_new: int = 2
+    accept_gold_from: int | None = 5
+    reject_new: int = 11
     reject_original_top: int = 5
     original_samples: int = 32
     looks: tuple[int, ...] = (12, 16)
@@ -37,9 +47,10 @@ class OverlapRule:
 
     def __post_init__(self) -> None:
         check_sampling(self.original_samples, self.looks, self.max_unparsed_share)
-        for name in ("accept_overlap", "reject_new", "reject_original_top"):
-            if getattr(self, name) < 1:
-                raise InputError(f"overlap rule: {name} is {getattr(self, name)}; give at least 1")
+        for name in THRESHOLDS:
+            value: int | None = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"overlap rule: {name} is {value}; give at least 1")
         most = min(self.original_samples, self.looks[-1])
         if self.accept_overlap > most:
             raise InputError(
@@ -49,11 +60,21 @@ class OverlapRule:
             )
 
     @classmethod
+    def plain(cls) -> Self:
+        """Return the rule with the fewest conditions: accept O >= 10 and O > M, reject from M >= 3 on.
+
+        It rejects twice as many broken candidates as the default, and good ones too where a question that is
+        nearly always solved meets a candidate that hardly ever is; it accepts fewer good candidates.
+        """
+        return cls(accept_overlap=10, accept_over_new=1, accept_gold_from=None, reject_new=3)
+
+    @classmethod
     def scaled(cls, original_samples: int, looks: tuple[int, ...]) -> Self:
         """Return the rule for other sample sizes, each threshold in proportion to the samples it counts.
 
         Rounded up, and never under 2. The overlap is bounded by the smaller of the two samples and scales
-        with it. The error rates measured for the default sizes do not carry over to small ones.
+        with it; `accept_over_new` is a ratio and stays. The error rates measured for the default sizes do
+        not carry over to small ones.
         """
         base = cls()
         check_sampling(original_samples, looks, base.max_unparsed_share)
@@ -64,6 +85,8 @@ class OverlapRule:
         last, base_last = looks[-1], base.looks[-1]
         return cls(
             accept_overlap=scale(base.accept_overlap, min(original_samples, last), base_last),
+            accept_gold_from=base.accept_gold_from
+            and scale(base.accept_gold_from, original_samples, base.original_samples),
             reject_new=scale(base.reject_new, last, base_last),
             reject_original_top=scale(base.reject_original_top, original_samples, base.original_samples),
             original_samples=original_samples,

@@ -94,15 +94,42 @@ def test_gold_is_never_a_new_answer() -> None:
 
 BRANCHES = [
     # (original, candidate, gold, verdict, part of the reason)
-    ("g" * 32, "g" * 12, "g", "accepted", "12 of 12 candidate answers are shared with the original"),
+    (
+        "g" * 32,
+        "g" * 12,
+        "g",
+        "accepted",
+        "12 of 12 candidate answers are shared with the original (9 needed)",
+    ),
     ("a" * 31 + "b", "a" * 11 + "b", "g", "accepted", "12 of 12"),  # never solved, the same mistakes
-    ("g" * 16 + "a" * 16, "g" * 6 + "a" * 4 + "n" * 6, "g", "accepted", "10 of 16"),
-    ("g" * 32, "g" * 10 + "n" * 10, "g", "undecided", "but a new answer was given 10 times"),
-    ("g" * 32, "g" * 10 + "n" * 9, "g", "accepted", "more than the 9 of the largest new answer"),
-    ("g" * 32, "g" * 9 + "n" * 3, "g", "undecided", "9 of 12 candidate answers are shared"),
-    ("g" * 9 + "a" * 23, "g" * 16, "g", "undecided", "9 of 16"),  # overlap is capped by both sides
+    ("g" * 16 + "a" * 16, "g" * 5 + "a" * 4 + "n" * 3 + "mmkk", "g", "accepted", "9 of 16"),
+    ("g" * 32, "g" * 9 + "n" * 4 + "mmm", "g", "accepted", "the largest new answer was given 4 times"),
+    (
+        "g" * 32,
+        "g" * 9 + "n" * 5 + "mm",
+        "g",
+        "undecided",
+        "given 5 times: accepting needs more than 10 shared",
+    ),
+    (
+        "g" * 32,
+        "g" * 10 + "n" * 5,
+        "g",
+        "undecided",
+        "a new answer was given 5 times",
+    ),  # 10 is not over 2 * 5
+    ("g" * 32, "g" * 11 + "n" * 5, "g", "accepted", "11 of 16"),
+    ("g" * 32, "g" * 8 + "nnmm", "g", "undecided", "8 of 12 candidate answers are shared"),
+    ("g" * 8 + "a" * 24, "g" * 16, "g", "undecided", "8 of 16"),  # overlap is capped by both sides
+    # The candidate's right answer may be the original's usual mistake.
+    ("g" * 5 + "a" * 27, "a" * 16, "g", "undecided", "but none is correct, while 5 answers to the original"),
+    ("g" * 5 + "a" * 27, "a" * 15 + "g", "g", "accepted", "16 of 16"),
+    ("g" * 4 + "a" * 28, "a" * 16, "g", "accepted", "16 of 16"),
+    ("g" * 5 + "a" * 27, "a" * 16, None, "accepted", "16 of 16"),
     ("g" * 32, "n" * 12, "g", "rejected", "a new answer was given 12 times"),
-    ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "n" * 3 + "123456789", "g", "rejected", "was given 5 times"),
+    ("g" * 32, "n" * 11 + "m" * 5, "g", "rejected", "a new answer was given 11 times"),
+    ("g" * 32, "n" * 10 + "m" * 6, "g", "undecided", "given 10 times, rejecting needs 11"),
+    ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "N" * 12, "g", "rejected", "was given 5 times"),
     (
         "g" * 4 + "abcdefhijklmopqrstuvwxyzABCD",
         "n" * 12,
@@ -110,7 +137,6 @@ BRANCHES = [
         "undecided",
         "most frequent one was given 4 times",
     ),
-    ("g" * 32, "nn" + "1234567890", "g", "undecided", "most frequent one was given 2 times"),
     ("g" * 32, "n" * 11 + "g", "g", "undecided", "1 of 12 candidate answers are shared"),
     ("a" * 32, "n" * 11 + "g", "g", "undecided", "1 candidate answers are correct"),
     ("a" * 32, "n" * 11 + "a", "g", "undecided", "1 of 12"),
@@ -123,6 +149,23 @@ BRANCHES = [
 @pytest.mark.parametrize(("original", "candidate", "gold", "verdict", "reason"), BRANCHES)
 def test_overlap_rule_branches(original: str, candidate: str, gold: str, verdict: str, reason: str) -> None:
     judgement = judge(counts_for(original, candidate, gold))
+    assert judgement.verdict == verdict
+    assert reason in judgement.reason
+
+
+PLAIN_BRANCHES = [
+    ("g" * 32, "g" * 9 + "nnn", "undecided", "accepting needs 10, rejecting none"),
+    ("g" * 32, "g" * 10 + "n" * 6, "accepted", "10 of 16"),
+    ("g" * 32, "g" * 10 + "n" * 10, "undecided", "given 10 times: accepting needs more than 10 shared"),
+    ("g" * 16 + "a" * 16, "a" * 12, "accepted", "12 of 12"),
+    ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "n" * 3 + "123456789", "rejected", "was given 5 times"),
+    ("g" * 32, "nn" + "1234567890", "undecided", "most frequent one was given 2 times, rejecting needs 3"),
+]
+
+
+@pytest.mark.parametrize(("original", "candidate", "verdict", "reason"), PLAIN_BRANCHES)
+def test_plain_rule_branches(original: str, candidate: str, verdict: str, reason: str) -> None:
+    judgement = judge(counts_for(original, candidate), OverlapRule.plain())
     assert judgement.verdict == verdict
     assert reason in judgement.reason
 
@@ -151,9 +194,9 @@ def test_nothing_is_decided_before_the_first_look(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", [OverlapRule(), BayesRule()])
 def test_many_unparsed_answers_decide_nothing(rule: Rule) -> None:
-    half = judge(counts_for("g" * 32, "n" * 8 + "?" * 8), rule)
-    assert half.verdict is Verdict.REJECTED
-    more = judge(counts_for("g" * 32, "n" * 7 + "?" * 9), rule)
+    half = judge(counts_for("g" * 32, "g" * 8 + "?" * 8), rule)
+    assert "parsed" not in half.reason
+    more = judge(counts_for("g" * 32, "g" * 7 + "?" * 9), rule)
     assert more.verdict is Verdict.UNDECIDED
     assert more.reason == "9 of 16 answers to the candidate could not be parsed; at most 50% may fail."
     for candidate in ("g" * 16, "n" * 16, "?" * 16):
@@ -240,7 +283,9 @@ def test_next_look() -> None:
     assert [next_look(RULE, drawn) for drawn in (0, 11, 12, 13, 16, 20)] == [12, 12, 16, 16, None, None]
 
 
-@pytest.mark.parametrize("rule", [OverlapRule(accept_overlap=11), OverlapRule(), BayesRule(accept=0.999)])
+@pytest.mark.parametrize(
+    "rule", [OverlapRule(accept_overlap=11), OverlapRule(), OverlapRule.plain(), BayesRule(accept=0.999)]
+)
 def test_a_rule_survives_its_spec_and_json(rule: Rule) -> None:
     spec = rule_spec(rule)
     assert RULES[str(spec["rule"])] is type(rule)
@@ -252,7 +297,7 @@ def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
     for spec, message in (
         ({"rule": "coin"}, "'coin' is not a rule; give one of overlap, bayes"),
         ({}, "None is not a rule"),
-        ({"rule": "overlap", "prior": 0.5}, "overlap has no prior; it has accept_overlap"),
+        ({"rule": "overlap", "prior": 0.5}, "overlap has no prior; it has accept_gold_from"),
         ({"rule": "overlap", "accept_overlap": "ten"}, "overlap cannot use"),
         ({"rule": "bayes", "reject": 1.0}, "reject 1.0 and accept 0.99"),
     ):
@@ -262,16 +307,26 @@ def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
 
 def test_scaled_keeps_the_default_and_shrinks_with_the_samples() -> None:
     assert OverlapRule.scaled(32, (12, 16)) == RULE
-    assert OverlapRule.scaled(4, (4,)) == OverlapRule(3, 2, 2, original_samples=4, looks=(4,))
-    assert OverlapRule.scaled(64, (24, 32)) == OverlapRule(20, 6, 10, original_samples=64, looks=(24, 32))
+    assert OverlapRule.scaled(4, (4,)) == replace(
+        RULE, accept_overlap=3, accept_gold_from=2, reject_new=3, reject_original_top=2,
+        original_samples=4, looks=(4,),
+    )  # fmt: skip
+    assert OverlapRule.scaled(64, (24, 32)) == replace(
+        RULE, accept_overlap=18, accept_gold_from=10, reject_new=22, reject_original_top=10,
+        original_samples=64, looks=(24, 32),
+    )  # fmt: skip
     # the overlap cannot exceed the smaller sample
-    assert OverlapRule.scaled(8, (16,)) == OverlapRule(5, 3, 2, original_samples=8, looks=(16,))
+    assert OverlapRule.scaled(8, (16,)) == replace(
+        RULE, accept_overlap=5, accept_gold_from=2, reject_original_top=2, original_samples=8, looks=(16,)
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"accept_overlap": 0}, "accept_overlap is 0"),
+        ({"accept_over_new": 0}, "accept_over_new is 0"),
+        ({"accept_gold_from": 0}, "accept_gold_from is 0"),
         ({"reject_new": 0}, "reject_new is 0"),
         ({"reject_original_top": -1}, "reject_original_top is -1"),
         ({"accept_overlap": 17}, "17 can never be reached with 32 answers to the original and 16"),

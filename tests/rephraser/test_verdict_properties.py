@@ -31,7 +31,7 @@ def answer_counts(draw: st.DrawFn) -> AnswerCounts:
     return AnswerCounts(tuple(o for o, _ in pairs), tuple(c for _, c in pairs), gold, *unparsed)
 
 
-RULE_CASES = st.sampled_from([OverlapRule(), OverlapRule.scaled(4, (4,)), BayesRule()])
+RULE_CASES = st.sampled_from([OverlapRule(), OverlapRule.plain(), OverlapRule.scaled(4, (4,)), BayesRule()])
 
 
 @given(answer_counts(), RULE_CASES, st.randoms(use_true_random=False))
@@ -81,13 +81,21 @@ def test_verdicts_keep_their_promises(counted: AnswerCounts, rule: Rule) -> None
         assert counted.candidate_unparsed <= rule.max_unparsed_share * counted.candidate_drawn
     if isinstance(rule, OverlapRule) and judgement.verdict is Verdict.ACCEPTED:
         assert judgement.overlap >= rule.accept_overlap > 0
-        assert judgement.overlap > judgement.new_top
+        assert judgement.overlap > rule.accept_over_new * judgement.new_top
+        if rule.accept_gold_from is not None and counted.original_gold >= rule.accept_gold_from:
+            assert counted.candidate_gold > 0
     if isinstance(rule, OverlapRule) and judgement.verdict is Verdict.REJECTED:
         assert judgement.overlap == counted.candidate_gold == 0
         assert judgement.new_top >= rule.reject_new
         assert judgement.original_top >= rule.reject_original_top
     if judgement.verdict is Verdict.UNVERIFIED:
         assert 0 in (counted.original_drawn, counted.candidate_drawn)
+
+
+@given(answer_counts())
+def test_what_the_default_rejects_the_plain_rule_rejects(counted: AnswerCounts) -> None:
+    rejected = judge(counted).verdict is Verdict.REJECTED
+    assert not rejected or judge(counted, OverlapRule.plain()).verdict is Verdict.REJECTED
 
 
 @given(

@@ -37,20 +37,20 @@ def broken(kind: str) -> list[simulation.Case]:
 
 def test_most_good_candidates_are_accepted_and_hardly_any_rejected(good: list[simulation.Case]) -> None:
     accepted, rejected = shares(good, OverlapRule())
-    assert accepted > 0.65
+    assert accepted > 0.7
     assert rejected <= 1 / CASES
     able = [case for case in good if min(case.question_rate, case.candidate_rate) >= 0.35]
-    assert shares(able, OverlapRule())[0] > 0.8
+    assert shares(able, OverlapRule())[0] > 0.87
 
 
 @pytest.mark.parametrize(
     ("kind", "most_accepted", "least_rejected"),
     [
-        ("changed answer", 0.02, 0.4),
-        ("leaked original", 0.06, 0.02),
-        ("unanswerable", 0.02, 0.15),
-        ("gold is a frequent wrong answer", 0.13, 0.03),
-        ("swapped", 0.02, 0.8),
+        ("changed answer", 0.02, 0.14),
+        ("leaked original", 0.07, 0.0),
+        ("unanswerable", 0.02, 0.0),
+        ("gold is a frequent wrong answer", 0.08, 0.02),
+        ("swapped", 0.02, 0.3),
     ],
 )
 def test_broken_candidates_are_seldom_accepted(
@@ -62,6 +62,21 @@ def test_broken_candidates_are_seldom_accepted(
     assert shares(broken(kind), BayesRule())[0] < 0.1
 
 
+def test_a_usual_mistake_that_became_the_answer_is_accepted_less_often_than_by_the_plain_rule() -> None:
+    cases = broken("gold is a frequent wrong answer")
+    assert shares(cases, OverlapRule())[0] < shares(cases, OverlapRule.plain())[0]
+
+
+def test_a_question_always_solved_with_a_candidate_hardly_ever_solved_is_seldom_rejected() -> None:
+    rng = default_rng(13)
+    cases = []
+    for _ in range(CASES):
+        question = simulation.draw_question(rng, 0.95)
+        cases.append(simulation.draw_case(rng, question, simulation.good_candidate(rng, question, 0.05)))
+    assert shares(cases, OverlapRule.plain())[1] > 0.12
+    assert shares(cases, OverlapRule())[1] < 0.06
+
+
 def test_a_changed_problem_with_the_same_answer_is_the_known_hole() -> None:
     accepted, _ = shares(broken("same answer by chance"), OverlapRule())
     assert accepted > 0.25
@@ -70,7 +85,7 @@ def test_a_changed_problem_with_the_same_answer_is_the_known_hole() -> None:
 def test_deciding_stops_at_the_first_look_that_decides() -> None:
     always = simulation.Case([0] * 32, [0] * 20, 1.0, 1.0)
     assert simulation.decide(always, OverlapRule()) == (Verdict.ACCEPTED, 12)
-    late = simulation.Case([0] * 32, [1, 2, 3] + [0] * 9 + [0] * 8, 1.0, 0.9)
+    late = simulation.Case([0] * 32, [1, 2, 3, 4] + [0] * 8 + [0] * 8, 1.0, 0.9)
     assert simulation.decide(late, OverlapRule()) == (Verdict.ACCEPTED, 16)
     never = simulation.Case([0] * 32, [0] * 5 + list(range(1, 16)), 1.0, 0.3)
     assert simulation.decide(never, OverlapRule()) == (Verdict.UNDECIDED, 16)
