@@ -99,7 +99,7 @@ def print_origin(header: "SetHeader") -> None:
             f"{item['name']} {item['version']} ({item['hash']})" for item in settings.get("strategies", ())
         ),
         "solvers": ", ".join(solver["model"] for solver in settings.get("solvers", ())) or "none",
-        "rule": settings.get("rule", {}).get("name"),
+        "rule": _rule(settings),
         "selection": _selection(spec.get("publish", {})),
     }
     if "import" in spec:
@@ -194,6 +194,15 @@ def _judged(neighbor: "Neighbor") -> str:
 def _short(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= TEXT_SHOWN else f"{flat[:TEXT_SHOWN]}..."
+
+
+def _rule(settings: dict[str, Any]) -> str:
+    """Without a solver no answers are compared, so that the rule has judged nothing."""
+    if not settings.get("solvers"):
+        return ""
+    return ", ".join(
+        str(value) if key == "rule" else f"{key} {value}" for key, value in settings["rule"].items()
+    )
 
 
 def _selection(publish: dict[str, Any]) -> str:
