@@ -63,8 +63,9 @@ class OverlapRule:
     def plain(cls) -> Self:
         """Return the rule with the fewest conditions: accept O >= 10 and O > M, reject from M >= 3 on.
 
-        It rejects more than twice as many broken candidates as the default, and good ones too where a question that is
-        nearly always solved meets a candidate that hardly ever is; it accepts fewer good candidates.
+        It rejects more than twice as many broken candidates as the default, and good ones too where a
+        question that is nearly always solved meets a candidate that hardly ever is. It accepts fewer good
+        candidates.
         """
         return cls(accept_overlap=10, accept_over_new=1, accept_gold_from=None, reject_new=3)
 
