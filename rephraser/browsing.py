@@ -150,14 +150,12 @@ def page(session: Session, run: Run, filters: Filters, *, limit: int, after: str
                 (columns.question_id == question_id) & (columns.ordinal > ordinal),
             )
         )
-    rows = session.execute(query.order_by(columns.question_id, columns.ordinal).limit(limit + 1)).all()
-    found = [CandidateStatus(*row) for row in rows[:limit]]
-    of_page = CandidateRow.id.in_([candidate.candidate_id for candidate in found])
-    texts = {
-        row.id: row.text for row in session.execute(select(CandidateRow.id, CandidateRow.text).where(of_page))
-    }
-    listed = tuple(Listed(candidate, texts[candidate.candidate_id]) for candidate in found)
-    return Page(listed, total, found[-1].candidate_id if len(rows) > limit else None)
+    with_text = query.add_columns(CandidateRow.text).join(
+        CandidateRow, CandidateRow.id == columns.candidate_id
+    )
+    rows = session.execute(with_text.order_by(columns.question_id, columns.ordinal).limit(limit + 1)).all()
+    listed = tuple(Listed(CandidateStatus(*row[:-1]), row[-1]) for row in rows[:limit])
+    return Page(listed, total, listed[-1].standing.candidate_id if len(rows) > limit else None)
 
 
 def read_detail(session: Session, candidate: Candidate, question: Question) -> Detail:

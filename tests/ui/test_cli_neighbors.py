@@ -4,6 +4,7 @@ import builtins
 import io
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,7 @@ EVIDENCE = {
     "solvers": ["solver_1"],
     "versions": {"grader": "1", "checks": "1"},
 }
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reviews.md"
 Cli = Callable[..., tuple[int, str, str]]
 
 
@@ -409,3 +411,29 @@ def test_an_audit_needs_final_verdicts(cli: Cli, db: Path) -> None:
         add_run(database, "empty", [("Halve 8.", "4", [])])
     code, _, err = cli("audit")
     assert (code, "nothing to audit" in err) == (2, True)
+
+
+def test_the_docs_hold(cli: Cli, db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Database.open(db) as database:
+        add_run(database, "math-gpt4", ASKED)
+    monkeypatch.chdir(tmp_path)
+    decision = {"candidate": WRONG, "decision": "reject", "reason": "asks for the area"}
+    (tmp_path / "decisions.jsonl").write_text(json.dumps(decision))
+    page = PAGE.read_text(encoding="utf-8")
+    commands = [
+        shlex.split(line, comments=True)
+        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+        for line in block.splitlines()
+    ]
+    assert len(commands) == 11
+    for program, noun, *arguments in commands:
+        words = [ADD if word == "c_3fa1" else word for word in arguments]
+        assert program == "tagrpo"
+        if noun == "runs":
+            continue  # the fixture runs `tagrpo neighbors`; test_cli_runs has this one
+        code, _, err = cli(*words, typed="a\n\n" * 9)
+        open_audit = words[0] == "audit" and "without a decision" in err
+        assert code == int(open_audit), (words, err)
+    assert not open_audit
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block, {})
