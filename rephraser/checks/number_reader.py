@@ -49,6 +49,12 @@ _MIXED_LATEX = re.compile(
     r"(?<![\d.])(\d+)\s*\\[dtc]?frac\s*(?:\{\s*(\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))"
 )
 _SIMPLE_LATEX = re.compile(r"\\[dtc]?frac\s*(?:\{\s*(\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))")
+# 'Two chords AB and CD' says how many there are and names them; either may be left out.
+_KNOWN_OBJECTS = re.compile(
+    r"chords|lines|circles|legs|roots|points|sides|foci|triangles|vectors|functions|equations|parabolas|solutions|"
+    r"angles|bases|altitudes|medians|diagonals|vertices|tangents?|segments|planes|spheres|polynomials|graphs|sets|"
+    r"sequences|parallel|congruent|similar|concentric|intersecting|equal|complementary|supplementary"
+)
 _PLURAL_PARTS = {word for word in PARTS if word.endswith("s")}
 _FOLD = re.compile(r"(.+?)-?fold")
 _DETERMINERS = {
@@ -317,7 +323,8 @@ class Collector:
         if value <= 1:
             self.offer(value)
         else:
-            self.state(Fraction(value), loose=value <= 5 and before in _DETERMINERS and "-" not in gap)
+            counts_known = before in _DETERMINERS or bool(tail and _KNOWN_OBJECTS.fullmatch(tail[0]))
+            self.state(Fraction(value), loose=value <= 5 and counts_known and "-" not in gap)
         if tail[:1] == ["percent"]:
             self.percent(Fraction(value))
         return i

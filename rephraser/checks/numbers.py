@@ -81,6 +81,10 @@ def check_numbers(original: NumberFacts, candidate: NumberFacts, *, verbatim: bo
     for n in added:
         severity = warning if not missing and _derived(n, original) else fatal
         findings.append(severity("number_added", f"the number {show(n)} is not in the original"))
+    lost_loosely, gained_loosely = original.loose - candidate.offered, candidate.loose - original.offered
+    if lost_loosely and gained_loosely:
+        old, new = show(min(lost_loosely)), show(min(gained_loosely))
+        findings.append(fatal("number_missing", f"the number {old} of the original became {new}"))
     if verbatim and not findings:
         fewer, more = sorted(original.counts - candidate.counts), sorted(candidate.counts - original.counts)
         if fewer and more:

@@ -150,8 +150,9 @@ def test_a_hidden_story_is_missing_text() -> None:
 
 PIECES = st.sampled_from(
     ["$", "$$", "\\$", "\\(", "\\)", "\\[", "\\frac", "\\sqrt{", "{", "}", "^", "_", "[asy]", "[/asy]", "1/0",
-     "(A) ", "twenty ", "one hundred and ", "half ", "\\begin{cases}", "\\end{cases}", "\x00", "\u202e", "²", "٣",
-     "①", "1,000", "\\left", "percent ", "out of every ", "nearest ", "base ", "-", "x", "? ", "find "]
+     "(A) ", "twenty ", "one hundred and ", "half ", "\\begin{cases}", "\\end{cases}", "\x00", "\u202e",
+     "²", "٣", "①", "1,000", "\\left",
+     "percent ", "out of every ", "nearest ", "base ", "-", "x", "? ", "find "]
 )  # fmt: skip
 
 

@@ -67,6 +67,7 @@ def test_stated_numbers(text: str, numbers: set[Fraction]) -> None:
         ),
         ("the 5th term", "the fifth term"),
         ("ten twenties", "ten $20 bills"),
+        ("Two chords AB and CD meet.", "Chords AB and CD meet."),
     ],
 )
 def test_the_same_numbers_told_otherwise(original: str, candidate: str) -> None:
@@ -82,6 +83,7 @@ def test_the_same_numbers_told_otherwise(original: str, candidate: str) -> None:
         ("It takes 3 weeks.", "It takes 3 weeks and 40 days.", "number_added"),
         ("the fifth term", "the sixth term", "number_missing"),
         ("The lower one is $-4$.", "The upper one is $4$.", "number_sign_changed"),
+        ("Two circles touch.", "Three circles touch.", "number_missing"),
         ("three-digit numbers", "two-digit numbers", "number_missing"),
     ],
 )
