@@ -157,7 +157,7 @@ def _provenance(header: SetHeader) -> str:
     if strategies:
         parts.append(_table(("strategy", "version", "hash"), strategies))
     for title, value in (
-        ("Rule of the verdicts", spec.get("rule")),
+        ("Rule of the verdicts", spec.get("rule") if spec.get("solvers") else None),
         ("Selection", header.spec.get("publish")),
     ):
         if value:

@@ -364,6 +364,7 @@ def test_a_card_without_licence_or_solver_says_so(db: Database, tmp_path: Path) 
     assert "0 of 1 were; 1 unverified." in text
     assert "| all | 0 | 0 | 1 | not measured |" in text
     assert "| solvers | none |" in text
+    assert "Rule of the verdicts" not in text
 
 
 def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ def test_show(cli: Cli) -> None:
 
     text = cli("show", "math@1", "--limit", "1", "--first", "1").stdout
     assert "solvers       test/solver" in text
+    assert "rule          overlap, accept_overlap " in text
     assert "selection     all that fit, accepted" in text
     assert "Half of [bold]8[/bold]?" in text
     assert "[accepted 0.8]" in text
