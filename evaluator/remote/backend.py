@@ -142,44 +142,6 @@ class Backend:
         """Ask once; return litellm's `ModelResponse` or let its exception through."""
         return await litellm.acompletion(**self.arguments(request))
 
-    async def upload(self, name: str, content: bytes) -> str:
-        """Store the file of a batch job; return its id."""
-        stored = await litellm.acreate_file(file=(name, content), purpose="batch", **self._batch)
-        return str(stored.id)
-
-    async def create_batch(self, file_id: str, metadata: dict[str, str]) -> Any:
-        """Start a batch job of chat completions; return OpenAI's batch object."""
-        return await litellm.acreate_batch(
-            completion_window="24h",
-            endpoint="/v1/chat/completions",
-            input_file_id=file_id,
-            metadata=metadata,
-            **self._batch,
-        )
-
-    async def read_batch(self, batch_id: str) -> Any:
-        """Return OpenAI's batch object."""
-        # Without this word litellm downloads the results of a finished job to price it.
-        quiet = {"batch_ignore_default_logging": True}
-        return await litellm.aretrieve_batch(batch_id, litellm_metadata=quiet, **self._batch)
-
-    async def list_batches(self, after: str | None) -> Any:
-        """Return a page of batch objects, newest first, after the one with this id."""
-        return await litellm.alist_batches(after=after, limit=100, **self._batch)
-
-    async def download(self, file_id: str) -> bytes:
-        """Return the content of a file of a batch job."""
-        found = await litellm.afile_content(file_id, **self._batch)
-        return bytes(found.content)
-
-    @property
-    def _batch(self) -> dict[str, Any]:
-        names = ("api_base", "api_key", "timeout", "max_retries")
-        fixed = {name: self._fixed[name] for name in names if name in self._fixed}
-        if "api_key" not in fixed:
-            fixed["api_key"] = self.key() or NO_KEY
-        return {"custom_llm_provider": "openai", **fixed}
-
 
 def open_backend(endpoint: Endpoint) -> Backend:
     """Return litellm for the endpoint.

@@ -35,6 +35,7 @@ from evaluator.remote.types import (
 
 if TYPE_CHECKING:
     from evaluator.remote.backend import Backend
+    from evaluator.remote.batch_api import BatchApi
 
 BATCH_PRICE = 0.5  # of the price of single requests
 TAG = "tagrpo"  # name of the metadata entry that holds a job's tag
@@ -79,6 +80,7 @@ class BatchClient:
         self._rng = random.Random(seed)
         self._price: Price | None = None
         self._backend: Backend | None = None
+        self._api: BatchApi | None = None
         self._reserved: dict[str, Reservation] = {}
 
     async def __aenter__(self) -> Self:
@@ -86,20 +88,26 @@ class BatchClient:
 
         Raises:
             BudgetError: the price is not known although the budget has a cap on money.
-            PrerequisiteError: litellm does not understand the model's spelling.
+            PrerequisiteError: litellm does not understand the model's spelling, or its provider has no batch
+                jobs of this kind.
         """
         backend = await asyncio.to_thread(importlib.import_module, "evaluator.remote.backend")
+        batch_api = await asyncio.to_thread(importlib.import_module, "evaluator.remote.batch_api")
         self._backend = backend.open_backend(self.endpoint)
         model = self.endpoint.model
         capped = self.budget.max_usd is not None
         price = self._prices.require(model) if capped else self._prices.price(model)
         self._price = None if price is None else price.scaled(BATCH_PRICE)
+        key = self._backend.key() or backend.NO_KEY
+        self._api = batch_api.BatchApi(self.endpoint, self._backend.provider, key)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._backend = None
+        api, self._api = self._api, None
+        if api is not None:
+            await api.close()
 
     def worst_case_usd(self, requests: Sequence[ChatRequest]) -> float | None:
         """Return the most that a job of these requests can cost; None where the price is not known."""
@@ -146,7 +154,7 @@ class BatchClient:
         """Return the job with this tag, or None."""
         after: str | None = None
         while True:
-            page = await self._call(partial(self._ready().list_batches, after))
+            page = await self._call(partial(self._ready().page, after))
             for job in page.data:
                 if (job.metadata or {}).get(TAG) == tag:
                     return _status(job)
@@ -156,7 +164,7 @@ class BatchClient:
 
     async def poll(self, job_id: str) -> BatchStatus:
         """Return the state of a job."""
-        return _status(await self._call(partial(self._ready().read_batch, job_id)))
+        return _status(await self._call(partial(self._ready().read, job_id)))
 
     async def wait(
         self, job_id: str, *, every_s: float = 30.0, report: Callable[[BatchStatus], None] | None = None
@@ -197,13 +205,14 @@ class BatchClient:
         self.budget.settle(reservation, total)
 
     async def _send(self, tag: str, lines: dict[str, ChatRequest]) -> BatchStatus:
-        backend = self._ready()
+        api, backend = self._ready(), self._backend
+        assert backend is not None
         content = b"".join(_line(key, backend.body(request)) for key, request in lines.items())
-        file_id = await self._call(partial(backend.upload, f"{tag}.jsonl", content))
+        file_id = await self._call(partial(api.upload, f"{tag}.jsonl", content))
         attempt = 0
         while True:
             attempt += 1
-            tried = await self._try(partial(backend.create_batch, file_id, {TAG: tag}))
+            tried = await self._try(partial(api.create, file_id, {TAG: tag}))
             if not isinstance(tried, Fault):
                 return _status(tried)
             if (job := await self._find_after_fault(tag, tried)) is not None:
@@ -271,17 +280,19 @@ class BatchClient:
         )
 
     def _refused(self, request: ChatRequest, status: int, error: dict[str, Any]) -> Failure:
-        message = shorten(redact(json.dumps(error.get("error", error))))
+        words = error.get("error", error)
+        text = words.get("message") if isinstance(words, dict) else None
+        message = shorten(redact(str(text or words)))
         kind = kind_of_status(status, message) if status else SERVER_ERROR
         again = kind in RETRYABLE_KINDS
         if kind == BAD_REQUEST:
-            again = self._ready().forget_refused(request, message)
+            again = self._backend is not None and self._backend.forget_refused(request, message)
         return Failure(kind, message, 1, retryable=again)
 
-    def _ready(self) -> "Backend":
-        if self._backend is None:
+    def _ready(self) -> "BatchApi":
+        if self._api is None:
             raise RuntimeError("BatchClient is used outside of its context: async with BatchClient(...)")
-        return self._backend
+        return self._api
 
 
 def _line(key: str, body: dict[str, Any]) -> bytes:

@@ -9,7 +9,8 @@ BLOT = "[key removed]"
 _SECRET_NAME = re.compile(r"(_KEY|APIKEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _SHORTEST = 6  # shorter values, as in TOKEN=1, would blot out ordinary text
 _PATTERNS = (
-    re.compile(r"(?i)\b((?:bearer|basic)\s+)[\w.~+/=-]{4,}"),
+    re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{4,}"),
+    re.compile(r"(?i)\b(basic\s+)[\w+/=-]{16,}"),
     re.compile(r"(?i)(api[-_ ]?key(?: provided)?['\"]?\s*[:=]\s*['\"]?)(?!bearer\b|basic\b)[\w*.~+/=-]{4,}"),
     re.compile(r"()\b(?:sk|pk|rk|gsk|xai|hf|ghp)[-_][\w*-]{8,}"),
     re.compile(r"()\bAIza[\w-]{20,}"),

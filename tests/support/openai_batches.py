@@ -18,7 +18,7 @@ class BatchStore:
         self.files: dict[str, bytes] = {}
         self.jobs: dict[str, dict[str, Any]] = {}
         self.asked: dict[str, int] = {}
-        self.created = self.lines = 0
+        self.created = self.lines = self.downloads = 0
         self.fail_create: list[int] = []  # statuses of the next creations; 0: create, then cut
 
     def add_routes(self, app: web.Application, refuse: Refuse) -> None:
@@ -51,6 +51,7 @@ class BatchStore:
         return name
 
     async def _content(self, request: web.Request) -> web.Response:
+        self.downloads += 1
         content = self.files.get(request.match_info["id"])
         if content is None:
             return web.json_response({"error": {"message": "no such file"}}, status=404)

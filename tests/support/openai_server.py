@@ -292,8 +292,9 @@ class OpenAIServer:
         key = request_key(body)
         fault = self.faults(Seen(sum(self.asked.values()), key, self.asked[key], body, None))
         self.asked[key] += 1
-        if self._refused_field(body) or (fault is not None and not fault.paid):
-            return 400, {"error": {"message": "refused", "type": "invalid_request_error", "code": None}}
+        if (field := self._refused_field(body)) or (fault is not None and not fault.paid):
+            message = f"'{field}' is not supported by this model" if field else "refused"
+            return 400, {"error": {"message": message, "type": "invalid_request_error", "code": None}}
         self.paid[key] += 1
         completion = self._completion(body)
         return 200, completion if fault is None else _spoiled(completion, fault.name)
