@@ -33,8 +33,8 @@ def demo_steps(folder: Path) -> list[Step]:
         ),
         Step(
             "Candidates and structural checks",
-            "Propose rephrasings by rules, which need no model, and check their structure: numbers, formulas, "
-            "units, the question asked, the form of the answer.",
+            "Propose rephrasings by rules, which need no model, and check their structure: numbers, "
+            "formulas, units, the question asked, the form of the answer.",
             ("neighbors", "propose", "demo", "--name", "rules", "--proposer", "rules", "--n", "3", *db),
         ),
         Step(

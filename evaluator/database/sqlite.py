@@ -33,6 +33,8 @@ def create_sqlite_engine(path: Path, *, read_only: bool) -> Engine:
             check_same_thread=False,
         )
         connection.execute("PRAGMA foreign_keys = ON")
+        # Without it REPLACE deletes rows behind the back of the append-only triggers.
+        connection.execute("PRAGMA recursive_triggers = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA cache_size = -65536")
         if not read_only:

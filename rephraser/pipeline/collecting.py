@@ -11,10 +11,11 @@ from sqlalchemy.orm import Session
 
 from evaluator.database import utc_now
 from evaluator.grading import extract_answer
-from evaluator.hashing import canonical_text, content_id
+from evaluator.hashing import canonical_text
 from evaluator.questions.tables import QuestionRow
 from evaluator.runs.cells import EMPTY, Cell, CellPlan, add_cells, read_bodies, set_outcome, unparsed_cells
 from evaluator.runs.tables import AnswerRow, CellRow
+from rephraser.candidates import candidate_id
 from rephraser.pipeline.planning import ANSWER, PROPOSE
 from rephraser.pipeline.spec import RunSpec, cell_seed
 from rephraser.proposers.parsing import Outcome, parse_candidates
@@ -22,11 +23,6 @@ from rephraser.tables import CandidateRow, ProposalRow
 
 _CELLS_PER_READ = 500
 ROUND_STRIDE, STRATEGY_STRIDE, ATTEMPT_STRIDE = 1_000_000, 10_000, 100
-
-
-def candidate_id(question_id: str, text: str) -> str:
-    """Return the content id of a candidate: the hash of its question's id and its canonical text."""
-    return content_id("c", {"question": question_id, "text": canonical_text(text)})
 
 
 def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:
@@ -180,9 +176,9 @@ def _groups_with_empty_cells(session: Session, run_id: str) -> set[tuple[str, in
 
 def _question_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
     query = select(QuestionRow.id, QuestionRow.text).where(QuestionRow.id.in_(set(ids)))
-    return dict(session.execute(query).tuples().all())
+    return dict(session.execute(query).all())
 
 
 def _models(session: Session, cell_ids: Sequence[int]) -> dict[int, str | None]:
     query = select(CellRow.id, CellRow.model).where(CellRow.id.in_(cell_ids))
-    return dict(session.execute(query).tuples().all())
+    return dict(session.execute(query).all())

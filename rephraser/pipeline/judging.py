@@ -279,7 +279,7 @@ def _store_look(db: Database, run_id: str, cases: Sequence[Case], rows: Sequence
             )
             .group_by(VerdictRow.candidate_id)
         )
-        taken = dict(session.execute(counted).tuples().all())
+        taken = dict(session.execute(counted).all())
         fresh = [row for case, row in zip(cases, rows, strict=True) if taken[case.candidate_id] == case.look]
         if fresh:
             session.execute(insert(VerdictRow), fresh)

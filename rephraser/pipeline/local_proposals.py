@@ -73,12 +73,12 @@ def _next(source: Source, slot: OpenSlots, text: str, seen: set[str]) -> list[st
 
 def _known(session: Session, run_id: str, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, set[str]]]:
     query = select(QuestionRow.id, QuestionRow.text).where(QuestionRow.id.in_(ids))
-    texts = dict(session.execute(query).tuples().all())
+    texts = dict(session.execute(query).all())
     earlier = session.execute(
         select(ProposalRow.question_id, CandidateRow.text)
         .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
         .where(ProposalRow.run_id == run_id, ProposalRow.question_id.in_(ids))
-    ).tuples()
+    )
     seen: dict[str, set[str]] = defaultdict(set)
     for question_id, text in earlier:
         seen[question_id].add(text)

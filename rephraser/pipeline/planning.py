@@ -93,7 +93,7 @@ def looks_taken(session: Session, run_id: str) -> dict[str, int]:
         .where(VerdictRow.run_id == run_id)
         .group_by(VerdictRow.candidate_id)
     )
-    return dict(session.execute(query).tuples().all())
+    return dict(session.execute(query).all())
 
 
 def awaiting_answers(session: Session, run_id: str) -> list[CandidateStatus]:

@@ -91,7 +91,7 @@ def _texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for row in (QuestionRow, CandidateRow):
         query = select(row.id, row.text).where(row.id.in_(set(ids)))
-        found.update(session.execute(query).tuples().all())
+        found.update(session.execute(query).all())
     return found
 
 
@@ -101,7 +101,7 @@ def _earlier(session: Session, run_id: str, question_ids: Sequence[str]) -> dict
         .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
         .where(ProposalRow.run_id == run_id, ProposalRow.question_id.in_(set(question_ids)))
         .order_by(ProposalRow.question_id, ProposalRow.ordinal)
-    ).tuples()
+    )
     grouped: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for question_id, ordinal, text in rows:
         grouped[question_id].append((ordinal, text))

@@ -118,7 +118,7 @@ def _unreadable(session: Session, run_id: str) -> dict[str, int]:
             CellRow.outcome != "ok",
         )
         .group_by(CellRow.outcome)
-    ).tuples()
+    )
     return {str(outcome): count for outcome, count in rows}
 
 
@@ -130,5 +130,5 @@ def _errors(session: Session, run_id: str) -> dict[str, int]:
         .group_by(CellRow.error)
         .order_by(func.count().desc())
         .limit(UNFINISHED_SHOWN)
-    ).tuples()
+    )
     return {str(error): count for error, count in rows}

@@ -23,7 +23,7 @@ _ESCAPE = re.compile(r"\\(\\|u[0-9a-fA-F]{4}|[A-Za-z]+|.|$)", re.S)
 
 
 def double_latex_backslashes(text: str) -> str:
-    """Return `text`, a JSON document, with the backslashes of LaTeX commands doubled where they are single."""
+    """Return `text`, a JSON document, with single backslashes of LaTeX commands doubled."""
 
     def mend(match: re.Match[str]) -> str:
         rest = match.group(1)

@@ -20,8 +20,8 @@ _MANY = (
     "information."
 )
 _JSON = (
-    'Answer with a JSON object {{"rephrasings": [...]}} that holds {strings} and nothing else. Inside JSON every '
-    'backslash of LaTeX is written twice, as in "\\\\frac".'
+    'Answer with a JSON object {{"rephrasings": [...]}} that holds {strings} and nothing else. Inside JSON '
+    'every backslash of LaTeX is written twice, as in "\\\\frac".'
 )
 _TAGS = "Put each rewrite between the tags <rephrasing> and </rephrasing> and write nothing outside the tags."
 

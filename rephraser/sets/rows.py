@@ -7,7 +7,7 @@ from evaluator.errors import InputError
 from evaluator.hashing import canonical_text
 from evaluator.questions import make_question
 from evaluator.runs.store import package_versions
-from rephraser.pipeline.collecting import candidate_id
+from rephraser.candidates import candidate_id
 from rephraser.sets.types import Neighbor, SetEntry, SetHeader, canonical_posterior
 from rephraser.status import STATUSES
 

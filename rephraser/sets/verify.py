@@ -6,7 +6,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.questions import question_id
-from rephraser.pipeline.collecting import candidate_id
+from rephraser.candidates import candidate_id
 from rephraser.sets.canonical import set_hash, set_id
 from rephraser.sets.counts import count_members
 from rephraser.sets.store import find_set, load_entries

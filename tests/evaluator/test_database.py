@@ -226,3 +226,12 @@ def test_questions_cannot_be_changed(path: Path) -> None:
         for statement in ("UPDATE questions SET answer = '2'", "DELETE FROM questions"):
             with pytest.raises(Exception, match="append-only"), db.write() as session:
                 session.execute(text(statement))
+
+
+def test_replacing_a_row_is_deleting_it(path: Path) -> None:
+    insert = "INTO questions (id, text, answer, created_at) VALUES ('q', 't', '1', 'now')"
+    with Database.open(path) as db:
+        with db.write() as session:
+            session.execute(text(f"INSERT {insert}"))
+        with pytest.raises(Exception, match="append-only"), db.write() as session:
+            session.execute(text(f"REPLACE {insert}"))

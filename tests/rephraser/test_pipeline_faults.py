@@ -48,7 +48,7 @@ def test_an_undisturbed_run_accepts_good_and_never_broken_candidates(
 
 
 def candidate_id_of(row: tuple[object, ...]) -> str:
-    from rephraser.pipeline.collecting import candidate_id
+    from rephraser.candidates import candidate_id
 
     return candidate_id(str(row[0]), str(row[4]))
 

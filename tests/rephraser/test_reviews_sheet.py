@@ -9,7 +9,7 @@ from runs import Proposed, add_run, open_empty
 from evaluator.database import Database
 from evaluator.errors import InputError, TagrpoError
 from evaluator.questions import make_question
-from rephraser.pipeline.collecting import candidate_id
+from rephraser.candidates import candidate_id
 from rephraser.reviews.audit import Audit, open_audit
 from rephraser.reviews.sheet import Sheet, read_sheet, write_sheet
 from rephraser.reviews.store import Decision

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from evaluator.database import Database
 from evaluator.errors import InputError, NotFoundError
 from evaluator.questions import make_question
-from rephraser.pipeline.collecting import candidate_id
+from rephraser.candidates import candidate_id
 from rephraser.reviews.audit import open_audit
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate, record_reviews, reviews_of
 from rephraser.status import current_statuses

@@ -18,7 +18,7 @@ from evaluator.database import Database, utc_now
 from evaluator.questions import Question, make_question
 from evaluator.questions.tables import QuestionRow
 from evaluator.runs.store import Run, finish_run, open_run
-from rephraser.pipeline.collecting import candidate_id
+from rephraser.candidates import candidate_id
 from rephraser.pipeline.spec import RunSpec, SolverSpec
 from rephraser.strategies import Strategy
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow

@@ -19,7 +19,7 @@ from evaluator.questions import make_question
 from evaluator.runs.cells import CellPlan, Receipt, add_cells, fill_cell
 from evaluator.runs.store import Run
 from evaluator.runs.tables import CellRow
-from rephraser.pipeline.collecting import candidate_id
+from rephraser.candidates import candidate_id
 from rephraser.pipeline.spec import Sampling
 from rephraser.tables import ProposalRow, VerdictRow
 from ui.cli.app import main

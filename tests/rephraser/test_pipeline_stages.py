@@ -1,0 +1,332 @@
+"""The stages of a run on their own: the spec, the plan, reading, judging. No server, no model."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from evaluator.database import Database
+from evaluator.errors import InputError
+from evaluator.grading import Grader
+from evaluator.questions import Question, make_question, store_questions
+from evaluator.runs.cells import Cell, Receipt, claim_cells, count_states, fill_cell
+from evaluator.runs.store import Run, open_run
+from rephraser.pipeline.collecting import collect_answers, collect_proposals, read_choices
+from rephraser.pipeline.judging import check_structure, judge_answers
+from rephraser.pipeline.planning import ANSWER, PROPOSE, open_slots, plan_answers, plan_proposals
+from rephraser.pipeline.requests import proposing_requests, solving_requests
+from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec, cell_seed
+from rephraser.pipeline.summary import summarize
+from rephraser.strategies import load_strategy
+from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
+from rephraser.verdict import BayesRule, OverlapRule
+
+QUESTION = make_question("If $x + 7 = 19$, what is the value of $x$?", "12")
+OTHER = make_question(
+    "A pen costs $12$ dollars and a pad costs $5$ dollars. How many dollars do they cost together?", "17"
+)
+# The same numbers, units and words: only answers show that it is another problem.
+CHANGED = (
+    "They cost $12$ dollars together, a pen and a pad, and one pad costs $5$ dollars. How many dollars does "
+    "the pen cost?"
+)
+GOOD = ("What is the value of $x$ if $x + 7 = 19$?", "Given that $x + 7 = 19$, find the value of $x$.")
+BAD_NUMBER = "If $x + 8 = 19$, what is the value of $x$?"
+RECEIPT = Receipt("test-model", 10, 20, 0.01, 1, 0.1)
+
+
+def make_spec(**changes: Any) -> RunSpec:
+    spec = RunSpec(
+        questions="q",
+        proposer="llm",
+        model="m",
+        strategies=(load_strategy("perspectives"),),
+        n=2,
+        rounds=2,
+        content_attempts=2,
+        sampling=Sampling(1.0, 1.0, 100),
+        solvers=(SolverSpec("s"),),
+    )
+    return replace(spec, **changes)
+
+
+class World:
+    """A database with one run, and hands to fill its cells."""
+
+    def __init__(self, path: Path, spec: RunSpec, questions: tuple[Question, ...] = (QUESTION,)) -> None:
+        self.db, self.spec = Database.open(path / "t.db"), spec
+        with self.db.write() as session:
+            store_questions(session, questions)
+            self.run: Run
+            self.run, _ = open_run(
+                session,
+                name="run",
+                kind="propose",
+                spec=spec.to_json(),
+                question_ids=[question.id for question in questions],
+                versions={},
+            )
+
+    def plan(self) -> int:
+        with self.db.write() as session:
+            return plan_proposals(session, self.run.id, self.spec) + plan_answers(
+                session, self.run.id, self.spec
+            )
+
+    def claim(self, scope: str | None = None) -> list[Cell]:
+        with self.db.write() as session:
+            return claim_cells(session, self.run.id, scope or self.run.id, owner="a|1|1|t", limit=999)
+
+    def fill(self, cell: Cell, *texts: str, finish: str = "stop") -> None:
+        choices = [{"message": {"content": text}, "finish_reason": finish} for text in texts]
+        with self.db.write() as session:
+            fill_cell(session, cell.id, json.dumps({"choices": choices}), RECEIPT)
+
+    def read(self) -> None:
+        with self.db.write() as session:
+            collect_proposals(session, self.run.id, self.spec)
+        with self.db.write() as session:
+            collect_answers(session, self.run.id)
+        check_structure(self.db, self.run.id, self.spec, count_tokens=None, report=lambda *_: None)
+
+    def solve(self, answers: dict[str, str]) -> None:
+        """Answer every open solver cell; `answers` maps a part of the text to the answer."""
+        cells = self.claim(self.spec.solvers[0].id)
+        for cell, request in zip(cells, solving_requests(self.db, self.spec.solvers[0], cells), strict=True):
+            text = request.messages[0].content
+            given = next(value for part, value in answers.items() if part in text)
+            self.fill(cell, *[f"So it is $\\boxed{{{given}}}$."] * request.n)
+        self.read()
+
+    def statuses(self) -> list[tuple[str, str, bool]]:
+        with self.db.read() as session:
+            rows = session.execute(
+                select(CandidateRow.text, VerdictRow.status, VerdictRow.final)
+                .join(VerdictRow, VerdictRow.candidate_id == CandidateRow.id)
+                .order_by(VerdictRow.id)
+            )
+            return [(text, status, final) for text, status, final in rows]
+
+
+def proposals(texts: tuple[str, ...]) -> str:
+    return json.dumps({"rephrasings": list(texts)})
+
+
+@pytest.mark.parametrize("rule", [OverlapRule(), OverlapRule.plain(), BayesRule()])
+def test_a_spec_survives_the_database(rule: OverlapRule | BayesRule) -> None:
+    spec = make_spec(rule=rule, tokenizer="t.json", solvers=(SolverSpec("a"), SolverSpec("b")))
+    assert RunSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n": 0}, "n is 0"),
+        ({"rounds": 99}, "rounds is 99"),
+        ({"content_attempts": 0}, "content-attempts is 0"),
+        ({"strategies": ()}, "at least one strategy"),
+        ({"n": 1, "strategies": (load_strategy("rename"), load_strategy("format"))}, "2 strategies for 1"),
+        ({"strategies": (load_strategy("rename"),) * 2}, "named twice"),
+        ({"solvers": (SolverSpec("a"), SolverSpec("a"))}, "named twice"),
+    ],
+)
+def test_specs_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_spec(**changes)
+
+
+@pytest.mark.parametrize("values", [(-1, 1, 9), (1, 0, 9), (1, 1.1, 9), (1, 1, 0)])
+def test_sampling_out_of_range_is_refused(values: tuple[float, float, int]) -> None:
+    with pytest.raises(InputError):
+        Sampling(*values)
+
+
+@given(st.integers(1, 64), st.integers(1, 4))
+def test_slots_and_shares_are_even_and_complete(n: int, parts: int) -> None:
+    names = ("perspectives", "paraphrase", "rename", "format")[: min(parts, n)]
+    spec = make_spec(
+        n=n,
+        strategies=tuple(load_strategy(name) for name in names),
+        solvers=tuple(SolverSpec(f"s{i}") for i in range(parts)),
+    )
+    for split in (spec.slots, spec.shares(n)):
+        assert sum(split) == n
+        assert max(split) - min(split) <= 1
+
+
+def test_seeds_depend_on_every_part() -> None:
+    seeds = {cell_seed(0, "q", 0, 0, 0), cell_seed(1, "q", 0, 0, 0), cell_seed(0, "q", 1, 0, 0)}
+    assert len(seeds) == 3
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_good_candidates_are_accepted_and_end_the_run(tmp_path: Path) -> None:
+    world = World(tmp_path, make_spec())
+    assert world.plan() == 1
+    assert world.plan() == 0  # planning again changes nothing
+    (cell,) = world.claim()
+    world.fill(cell, proposals(GOOD))
+    world.read()
+    assert world.statuses() == [(text, "unverified", False) for text in GOOD]
+    assert world.plan() == 8 + 2 * 3  # 32 answers to the question, 12 to each candidate, 4 a request
+    world.solve({"x": "12"})
+    with Grader(workers=1) as grader:
+        assert judge_answers(world.db, world.run.id, world.spec, grader, report=lambda *_: None) == 2
+        assert judge_answers(world.db, world.run.id, world.spec, grader, report=lambda *_: None) == 0
+    assert world.statuses()[2:] == [(text, "accepted", True) for text in GOOD]
+    assert world.plan() == 0
+    with world.db.read() as session:
+        summary = summarize(session, world.run)
+    assert (summary.complete, summary.candidates, summary.open_requests) == (1, {"accepted": 2}, 0)
+
+
+def test_a_rejected_slot_is_proposed_again_and_told_what_to_avoid(tmp_path: Path) -> None:
+    world = World(tmp_path, make_spec(solvers=()))
+    world.plan()
+    (cell,) = world.claim()
+    world.fill(cell, proposals((GOOD[0], BAD_NUMBER)))
+    world.read()
+    assert [status for _, status, _ in world.statuses()] == ["unverified", "rejected"]
+    assert world.plan() == 1
+    (again,) = world.claim()
+    assert (again.round, again.payload["count"]) == (1, 1)
+    (request,) = proposing_requests(world.db, world.run.id, world.spec, [again])
+    asked = request.messages[1].content
+    assert GOOD[0] in asked
+    assert BAD_NUMBER in asked
+    assert asked.endswith(f"<problem>\n{QUESTION.text}\n</problem>")
+    world.fill(again, proposals((GOOD[1],)))
+    world.read()
+    with world.db.read() as session:
+        assert open_slots(session, world.run.id, world.spec) == []
+
+
+def test_rounds_end(tmp_path: Path) -> None:
+    world = World(tmp_path, make_spec(solvers=(), rounds=2, n=1))
+    for changed in ("If $x + 8 = 19$, what is $x$?", "If $x + 9 = 19$, what is $x$?"):
+        assert world.plan() == 1
+        (cell,) = world.claim()
+        world.fill(cell, proposals((changed,)))
+        world.read()
+    assert world.plan() == 0
+    with world.db.read() as session:
+        (unfinished,) = summarize(session, world.run).unfinished
+    assert unfinished.reason == "2 rejected"
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "outcome"),
+    [
+        ("I'm sorry, but I can't help with that.", "stop", "refused"),
+        (QUESTION.text, "stop", "echoed the question or the prompt"),
+        ("", "stop", "empty answer"),
+        ("", "content_filter", "refused"),
+        ("What is the val", "length", "truncated"),
+        (proposals((GOOD[0], GOOD[0])), "stop", "fewer candidates than asked"),
+    ],
+)
+def test_unusable_answers_are_asked_again_with_another_seed(
+    tmp_path: Path, text: str, finish: str, outcome: str
+) -> None:
+    world = World(tmp_path, make_spec(solvers=()))
+    world.plan()
+    (cell,) = world.claim()
+    world.fill(cell, text, finish=finish)
+    world.read()
+    (again,) = world.claim()
+    assert again.attempt == 1
+    assert again.payload["seed"] != cell.payload["seed"]
+    world.fill(again, text, finish=finish)
+    world.read()
+    with world.db.read() as session:
+        assert summarize(session, world.run).unreadable == {outcome: 2}
+    assert world.plan() == 1  # attempts are used up, the next round asks anew
+    assert world.claim()[0].round == 1
+
+
+def test_the_order_of_answers_does_not_decide_which_duplicate_counts(tmp_path: Path) -> None:
+    strategies = (load_strategy("perspectives"), load_strategy("paraphrase"))
+    kept = []
+    for name, order in (("forward", 1), ("backward", -1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        world = World(folder, make_spec(solvers=(), strategies=strategies))
+        world.plan()
+        first, second = world.claim()
+        for cell in (first, second)[::order]:
+            world.fill(cell, GOOD[0])
+            world.read()
+        with world.db.read() as session:
+            kept.append(session.execute(select(ProposalRow.strategy, ProposalRow.ordinal)).all())
+    assert kept[0] == kept[1] == [("perspectives", 0)]
+
+
+def test_a_server_that_returns_fewer_answers_is_asked_for_the_rest(tmp_path: Path) -> None:
+    world = World(tmp_path, make_spec(n=1))
+    world.plan()
+    world.fill(world.claim()[0], proposals((GOOD[0],)))
+    world.read()
+    world.plan()
+    cells = world.claim(world.spec.solvers[0].id)
+    world.fill(cells[0], "$\\boxed{12}$", "$\\boxed{13}$")
+    world.read()
+    (rest,) = world.claim(world.spec.solvers[0].id)
+    assert rest.payload["start"] == cells[0].payload["start"] + 2
+    assert rest.payload["count"] == 2
+
+
+def test_another_run_reuses_a_solver_s_answers(tmp_path: Path) -> None:
+    world = World(tmp_path, make_spec(n=1))
+    world.plan()
+    world.fill(world.claim()[0], proposals((GOOD[0],)))
+    world.read()
+    world.plan()
+    world.solve({"x": "12"})
+    with world.db.write() as session:
+        other, _ = open_run(
+            session,
+            name="other",
+            kind="propose",
+            spec=replace(world.spec, seed=5).to_json(),
+            question_ids=[QUESTION.id],
+            versions={},
+        )
+    world.run, world.spec = other, replace(world.spec, seed=5)
+    world.plan()
+    world.fill(world.claim()[0], proposals((GOOD[0],)))
+    world.read()
+    world.plan()
+    with world.db.read() as session:
+        assert count_states(session, other.id)[ANSWER, "filled"] == 11
+        assert count_states(session, other.id)[PROPOSE, "filled"] == 1
+    assert world.claim(world.spec.solvers[0].id) == []
+
+
+def test_a_changed_problem_is_rejected_by_its_answers(tmp_path: Path) -> None:
+    world = World(tmp_path, make_spec(n=1, rounds=1), (OTHER,))
+    world.plan()
+    world.fill(world.claim()[0], proposals((CHANGED,)))
+    world.read()
+    world.plan()
+    world.solve({"They cost": "7", "together": "17"})
+    with Grader(workers=1) as grader:
+        judge_answers(world.db, world.run.id, world.spec, grader, report=lambda *_: None)
+    (first, last) = world.statuses()
+    assert first[1:] == ("unverified", False)
+    assert last[1:] == ("rejected", True)
+    with world.db.read() as session:
+        evidence = session.scalars(select(VerdictRow.evidence).order_by(VerdictRow.id.desc())).first()
+    assert evidence is not None
+    assert evidence["counts"]["classes"] == ["17", "7"]
+    assert evidence["counts"]["original"] == [32, 0]
+    assert evidence["counts"]["candidate"] == [0, 12]
+
+
+@pytest.mark.parametrize("body", ["", "not json", "[]", "{}", '{"choices": null}', "null", "3"])
+def test_bodies_that_are_no_completion_have_no_choices(body: str) -> None:
+    assert read_choices(body) == []
