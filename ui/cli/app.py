@@ -1,6 +1,7 @@
 """Entry point of the `tagrpo` command: the sub-commands, and what an error looks like."""
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -29,15 +30,27 @@ app.command()(demo.demo)
 app.command()(doctor.doctor)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tagrpo {version('tagrpo')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,  # before the missing command is complained about
+            help="Print the version and exit.",
+        ),
+    ] = False,
 ) -> None:
-    if version:
-        from importlib.metadata import version as installed
-
-        typer.echo(f"tagrpo {installed('tagrpo')}")
-        raise typer.Exit
+    pass
 
 
 def main() -> None:
