@@ -10,6 +10,7 @@ from rephraser.checks.latex import canonical_number
 from rephraser.checks.text import Question
 
 _COUNTED = re.compile(r"(?<![\w.,/^§-])(\d[\d,]*(?:\.\d+)?)[ -]([a-z]{3,})\b(?: ([a-z]{3,})\b)?")
+_AFTER = re.compile(r"\b([a-z]{2,}) (\d[\d,]*(?:\.\d+)?)(?![\w^/])")
 _FILLER = frozenset(
     [
         "and",
@@ -106,9 +107,15 @@ _NO_NAME = frozenset(
 )
 
 
-def check_bindings(original: Question, candidate: Question) -> list[Finding]:
-    """Finding numbers_swapped, fatal: two or more numbers changed places among the same counted things."""
+def check_bindings(original: Question, candidate: Question, *, verbatim: bool = False) -> list[Finding]:
+    """Finding numbers_swapped, fatal: two or more numbers changed places among the same counted things.
+
+    In a candidate that repeats the original nearly word for word the words before the numbers count too.
+    """
     before, after = _bound(original.reading), _bound(candidate.reading)
+    if verbatim:
+        before |= _bound_before(original.reading)
+        after |= _bound_before(candidate.reading)
     changed = {w: (before[w], after[w]) for w in before if w in after and before[w] != after[w]}
     old = Counter(pair[0] for pair in changed.values())
     new = Counter(pair[1] for pair in changed.values())
@@ -125,6 +132,14 @@ def _bound(text: str) -> dict[str, str]:
     for digits, first, _ in _COUNTED.findall(text):
         if first not in _FILLER:
             found.setdefault(_stem(first), set()).add(canonical_number(digits))
+    return {word: next(iter(numbers)) for word, numbers in found.items() if len(numbers) == 1}
+
+
+def _bound_before(text: str) -> dict[str, str]:
+    found: dict[str, set[str]] = {}
+    for word, digits in _AFTER.findall(text):
+        if word not in _FILLER:
+            found.setdefault(f"{word} ...", set()).add(canonical_number(digits))
     return {word: next(iter(numbers)) for word, numbers in found.items() if len(numbers) == 1}
 
 

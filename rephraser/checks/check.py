@@ -73,7 +73,7 @@ def check_candidate(
     findings += check_units(unit_names(original), unit_names(proposed))
     findings += check_answer_format(original, proposed)
     findings += check_keywords(keyword_facts(original), keyword_facts(proposed), verbatim=verbatim)
-    findings += check_bindings(original, proposed)
+    findings += check_bindings(original, proposed, verbatim=verbatim)
     findings += check_requests(original, proposed)
     findings += check_solution(question, candidate)
     if answer is not None:

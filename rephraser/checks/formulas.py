@@ -243,7 +243,9 @@ def _missing(piece: Piece, candidate: FormulaFacts, numbers: NumberFacts) -> Fin
 
 def _added(piece: Piece, original: FormulaFacts, numbers: NumberFacts) -> Finding:
     operators = [
-        t for t in _unsupported(piece, original.words) if t not in {"/", "-"} or len(piece.tokens) > 3
+        t
+        for t in _unsupported(piece, original.words)
+        if t not in {"/", "-"} or any(is_variable(other) for other in piece.tokens)
     ]
     if operators:
         return fatal("formula_added", f"the formula '{_show(piece)}' states something the original does not")

@@ -21,7 +21,7 @@ _CONTRARY_ANYWHERE = {
 }  # fmt: skip
 _NUMBERS_NAMED = re.compile(r"\b(?:integers?|numbers?|digits?|divisors?|factors?|multiples?|functions?|"
                             r"primes?|rolls?|dice|die|sums?|"
-                            r"products?|pages?|terms?|divisible|whole|naturals?)\b")  # fmt: skip
+                            r"products?|divisible|whole|naturals?)\b")  # fmt: skip
 _NEGATED = re.compile(r"n't\b")
 _POSITIVE_BY_SYMBOL = re.compile(r">\s*0|0\s*<|\bgreater than (?:0|zero)\b|\babove zero\b")
 _SIGN_IRRELEVANT = re.compile(
@@ -118,6 +118,8 @@ def _told_otherwise(name: str, has: KeywordFacts, lacks: KeywordFacts) -> bool:
         return not _NUMBERS_NAMED.search(text + has.text)
     if name in {"minor", "major"}:
         return "arc" not in has.text and "ax" not in has.text
+    if name == "consecutive":
+        return bool(re.search(r"\bin a row\b|\bone after\b|\bfollow", text))
     if name == "integer":
         return bool(_WHOLE_BY_CONTEXT.search(text))
     if name in {"maximum", "minimum"}:

@@ -79,7 +79,7 @@ def check_numbers(original: NumberFacts, candidate: NumberFacts, *, verbatim: bo
     added = sorted(n for n in candidate.stated - original.offered if not _in_times(n, original))
     findings = [fatal("number_missing", f"the number {show(n)} of the original is missing") for n in missing]
     for n in added:
-        severity = warning if not missing and _derived(n, original) else fatal
+        severity = warning if not verbatim and not missing and _derived(n, original) else fatal
         findings.append(severity("number_added", f"the number {show(n)} is not in the original"))
     lost_loosely, gained_loosely = original.loose - candidate.offered, candidate.loose - original.offered
     if lost_loosely and gained_loosely:
@@ -98,6 +98,8 @@ def check_numbers(original: NumberFacts, candidate: NumberFacts, *, verbatim: bo
         findings.append(
             fatal("number_missing", f"the ordinal number {max(lost)} of the original became {max(gained)}")
         )
+    if verbatim and not findings and (original.ordinals ^ candidate.ordinals) & {2, 3}:
+        findings.append(fatal("number_added", "an ordinal number (second, third) came in or went out"))
     for n in sorted(original.negative ^ candidate.negative):
         here, there = (original, candidate) if n in original.negative else (candidate, original)
         if n in there.stated and not there.has_sign_words and here.counts[n] <= there.counts[n]:

@@ -30,8 +30,8 @@ _PLAIN = str.maketrans(
 _DELIMITER = re.compile(
     r"\\\$|\$\$|\$|\\\(|\\\[|\\begin\{(?:align|equation|gather|eqnarray|multline|alignat)\*?\}", re.IGNORECASE
 )
-_PRICE = re.compile(r"\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?/-]|$)")
-_WORD_IN_MATH = re.compile(r"(?:^|(?<=[\s,.;?!]))[A-Za-z']{2,}(?=[\s,.;?!]|$)")
+_PRICE = re.compile(r"\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?/]|-[A-Za-z]{3}|-?$)")
+_WORD_IN_MATH = re.compile(r"(?:^|(?<=[\s,.;?!]))[A-Z]?[a-z']{2,}(?=[\s,.;?!]|$)")
 _TEXT_COMMAND = re.compile(r"\\(?:text|mbox|textbf|textit|textrm|mathrm|operatorname|hbox)\s*\{[^{}]*\}")
 _TEXT_CONTENT = re.compile(r"\\(?:text|mbox|textrm|textit|hbox)\s*\{([^{}]*)\}")
 _LONGEST_FORMULA = 4000
@@ -146,7 +146,7 @@ def _is_money(content: str, following: str) -> bool:
         return True
     without_text = _TEXT_COMMAND.sub("", content)
     words = _WORD_IN_MATH.findall(without_text)
-    price = _PRICE.match(content) is not None
+    price = _PRICE.match(content) is not None and not set(content) & set("=^_\\+<>")
     if price and (words or (following.isdigit() and not content[-1].isalnum())):
         return True
     return len(words) >= 3 and "\\" not in without_text

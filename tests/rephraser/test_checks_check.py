@@ -207,3 +207,25 @@ def test_shares_on_real_pairs(name: str, same_answer: bool | None, low: float, h
     rows = rows[::3]
     flagged = sum(bool(fatal(r["original_question"], r["question"])) for r in rows) / len(rows)
     assert low <= flagged <= high
+
+
+@pytest.mark.shared
+def test_latex_spelled_otherwise_is_the_same_question() -> None:
+    path = SHARED / "math_train.jsonl"
+    if not path.exists():
+        pytest.skip(f"{path} is not here; give the folder of the shared data with TAGRPO_DATA")
+    rows = [r["question"] for r in read(path)[::10] if "[asy]" not in r["question"]]
+    spelled = [
+        question.replace("\\frac", "\\dfrac")
+        .replace("\\le ", "\\leq ")
+        .replace("^2", "^{2}")
+        .replace("\n", " ")
+        for question in rows
+    ]
+    flagged = [
+        after
+        for before, after in zip(rows, spelled, strict=True)
+        if set(fatal(before, after)) - {"same_as_original", "too_long"}
+    ]
+    assert len(rows) > 600
+    assert len(flagged) <= 0.005 * len(rows), flagged

@@ -127,6 +127,8 @@ def test_a_formula_told_in_words_is_a_warning() -> None:
         ("$x$ costs \\$7", 1),
         ("$\\$7$ and \\(x\\) and \\[y\\] and $$z$$", 4),
         ("$10x + ax$ dollars", 1),
+        ("$1-iz = -1 + iz$ and $PA = PB = PC$", 2),
+        ("$5-$10 each", 0),
         ("an open $x + 1", 0),
     ],
 )
