@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -248,10 +249,11 @@ BY_NAME = {concept.name: concept for concept in CONCEPTS}
 
 def named(text: str) -> Iterator[str]:
     """The concepts a lower-case text names, in order; of several at one place the first listed wins."""
+    by_letter = _patterns_by_letter()
     position = 0
     while (start := _WORD_START.search(text, position)) is not None:
         position = start.end()
-        pattern = _BY_LETTER.get(start.group())
+        pattern = by_letter.get(start.group())
         match = pattern.match(text, start.start()) if pattern else None
         if match:
             position = max(position, match.end())
@@ -283,6 +285,7 @@ def _first_letters(words: str) -> set[str]:
     return letters | _first_letters(rest[1:]) if rest.startswith("?") else letters
 
 
+@cache
 def _patterns_by_letter() -> dict[str, re.Pattern[str]]:
     # One alternation of all words is tried in full at every word; by first letter it is a tenth of the work.
     groups = [("neutral", NEUTRAL), *((f"c{i}", concept.words) for i, concept in enumerate(CONCEPTS))]
@@ -302,4 +305,3 @@ def _patterns_by_letter() -> dict[str, re.Pattern[str]]:
 
 
 _WORD_START = re.compile(r"(?<![a-z])[a-z]")
-_BY_LETTER = _patterns_by_letter()
