@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -30,8 +29,8 @@ class VerlRun:
 def run_main_ppo(overrides: Sequence[str], *, folder: Path, limit_s: float) -> VerlRun:
     """Run `python -m verl.trainer.main_ppo` on the CPU with `overrides` after those every user gives.
 
-    Afterwards every process that was started under it is ended, found by a mark in its environment: Ray's
-    daemons are in sessions of their own and would outlive a killed driver.
+    Afterwards every process started under it is ended: Ray's daemons are in sessions of their own and would
+    outlive a killed driver.
     """
     mark = uuid.uuid4().hex
     ray_folder = tempfile.mkdtemp(prefix="ray-")  # short: paths of Ray's sockets must fit into 107 bytes
@@ -65,7 +64,7 @@ def run_main_ppo(overrides: Sequence[str], *, folder: Path, limit_s: float) -> V
             except subprocess.TimeoutExpired:
                 pass
     finally:
-        end_marked(mark)
+        end_processes_of(mark, ray_folder)
         shutil.rmtree(ray_folder, ignore_errors=True)
     output = log.read_text(errors="replace")
     return VerlRun(output, returncode, tuple(metrics_of_steps(output)))
@@ -80,23 +79,31 @@ def metrics_of_steps(output: str) -> list[dict[str, float]]:
     ]
 
 
-def end_marked(mark: str) -> None:
-    """Kill what was started with the mark in its environment, until nothing of it is left."""
+def end_processes_of(mark: str, ray_folder: str) -> None:
+    """Kill what has the mark in its environment or a file in Ray's folder open, until nothing is left.
+
+    The folder is needed too, because some of Ray's processes write their title over their environment.
+    """
+    found: list[psutil.Process] = []
     for _ in range(20):
-        found = [process for process in psutil.process_iter() if _environment(process).get(_RUN) == mark]
+        found = [process for process in psutil.process_iter() if _belongs(process, mark, ray_folder)]
         if not found:
             return
         for process in found:
             try:
-                process.send_signal(signal.SIGKILL)
+                process.kill()
             except psutil.NoSuchProcess:
                 continue
         psutil.wait_procs(found, timeout=5)
     raise RuntimeError(f"processes of the run are left: {[process.pid for process in found]}")
 
 
-def _environment(process: psutil.Process) -> dict[str, str]:
+def _belongs(process: psutil.Process, mark: str, ray_folder: str) -> bool:
     try:
-        return {} if process.status() == psutil.STATUS_ZOMBIE else process.environ()
+        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        if process.environ().get(_RUN) == mark:
+            return True
+        return any(file.path.startswith(f"{ray_folder}/") for file in process.open_files())
     except psutil.Error:
-        return {}
+        return False
