@@ -1,12 +1,17 @@
 """Entry point of the `tagrpo` command: the sub-commands, and what an error looks like."""
 
+import errno
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from evaluator.errors import TagrpoError
+from evaluator.errors import InputError, TagrpoError
 from ui.cli import demo, doctor, neighbors, output, propose, questions, runs, sets
+
+STOPPED = "interrupted; run the same command again to go on where it stopped"
+INTERRUPTED = 130  # as shells say it: 128 + SIGINT
 
 app = typer.Typer(
     name="tagrpo",
@@ -54,15 +59,46 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; a `TagrpoError` becomes one message on stderr and exit code 2."""
+    """Run the command line; a `TagrpoError` becomes one message on stderr and exit code 2.
+
+    A full disk is no bug either and reads the same. A reader that has gone away (`| head`) ends the command
+    with exit code 1, Ctrl-C with 130, both without a traceback.
+    """
+    output.prepare_streams()
     try:
-        app()
+        _check_arguments(sys.argv[1:])
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except SystemExit as leaving:
+        if leaving.code == INTERRUPTED:  # typer has swallowed the KeyboardInterrupt
+            output.print_error(STOPPED)
+        raise
     except TagrpoError as error:
         output.print_error(str(error))
         sys.exit(2)
     except BrokenPipeError:
-        sys.stderr.close()
+        output.forget_stdout()
         sys.exit(1)
-    except KeyboardInterrupt:
-        output.print_error("interrupted; run the same command again to go on where it stopped")
-        sys.exit(130)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        output.forget_stdout()
+        output.print_error(f"{error.filename or 'what is written here'}: {error.strerror}; free some space.")
+        sys.exit(2)
+    except KeyboardInterrupt:  # before or after typer's turn
+        output.print_error(STOPPED)
+        sys.exit(INTERRUPTED)
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Refuse bytes that are not UTF-8 (Python hands them over as lone surrogates): no database takes them."""
+    for argument in arguments:
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError as error:
+            shown = argument.encode("utf-8", "backslashreplace").decode("utf-8")
+            raise InputError(
+                f'"{shown}" on the command line is not UTF-8; rename it, or set LANG to a UTF-8 locale.'
+            ) from error

@@ -20,7 +20,6 @@ def demo(
 
     Example: tagrpo demo
     """
-    import click
     from typer.main import get_command
 
     from evaluator.errors import InputError
@@ -42,7 +41,7 @@ def demo(
         output.say()
         code = command.main(list(step.arguments), prog_name="tagrpo", standalone_mode=False)
         if code:
-            raise click.exceptions.Exit(int(code))
+            raise typer.Exit(int(code))
     _show_example(folder / "tagrpo.db")
     output.say()
     output.heading("What you have now")

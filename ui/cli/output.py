@@ -1,12 +1,14 @@
 """How commands speak: tables or JSON on stdout, progress and errors on stderr, exit codes."""
 
+import io
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TextIO
 
 import typer
 from rich.console import Console
@@ -22,6 +24,24 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 
 PLAIN_PROGRESS_EVERY_S = 5.0
 PIPED_WIDTH = 200
+
+
+def prepare_streams() -> None:
+    """Make stdout and stderr take any text: nowhere if they are closed, escaped where they are not UTF-8."""
+    sys.stdout, sys.stderr = (_usable(stream) for stream in (sys.stdout, sys.stderr))
+
+
+def _usable(stream: TextIO | None) -> TextIO:
+    if stream is None:  # closed by the caller, as in `tagrpo ... >&-`
+        return open(os.devnull, "w", encoding="utf-8")
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    return stream
+
+
+def forget_stdout() -> None:
+    """Let what is still to be written vanish, so that the interpreter does not complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def console() -> Console:
@@ -40,8 +60,9 @@ def heading(text: str) -> None:
 
 
 def print_json(result: Mapping[str, Any]) -> None:
-    """Print the machine-readable result: one JSON object on stdout."""
-    sys.stdout.write(json.dumps(result, ensure_ascii=False, indent=2) + "\n")
+    """Print the machine-readable result: one JSON object on stdout, all ASCII where stdout is not UTF-8."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    sys.stdout.write(json.dumps(result, ensure_ascii=not unicode, indent=2) + "\n")
 
 
 def print_error(message: str) -> None:
