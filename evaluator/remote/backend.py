@@ -16,6 +16,13 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
 
+try:
+    # litellm's mark for calls that are not to be logged. Without it each answer is prepared for loggers that
+    # do not exist; where another version of litellm lacks the mark, only the time for that is lost.
+    from litellm._internal_context import is_internal_call as _unlogged
+except ImportError:
+    _unlogged = None
+
 NO_KEY = "no-key-needed"  # servers of one's own ask for none, the OpenAI client insists on one
 _BY_ADDRESS = ("openai", "hosted_vllm", "anthropic")  # asked at api_base and nowhere else
 LATER_S = 5.0  # litellm's own time-outs only stand behind ours
@@ -140,7 +147,13 @@ class Backend:
 
     async def complete(self, request: ChatRequest) -> Any:
         """Ask once; return litellm's `ModelResponse` or let its exception through."""
-        return await litellm.acompletion(**self.arguments(request))
+        if _unlogged is None:
+            return await litellm.acompletion(**self.arguments(request))
+        token = _unlogged.set(True)
+        try:
+            return await litellm.acompletion(**self.arguments(request))
+        finally:
+            _unlogged.reset(token)
 
 
 def open_backend(endpoint: Endpoint) -> Backend:
@@ -156,7 +169,19 @@ def open_backend(endpoint: Endpoint) -> Backend:
             f"model {endpoint.model!r} has no provider that litellm knows: spell it as in gpt-4-turbo, "
             "openai/NAME (any server that speaks OpenAI's protocol) or hosted_vllm/NAME."
         ) from error
+    _register(endpoint.model, str(provider))
     return Backend(endpoint, str(model), str(provider))
+
+
+def _register(model: str, provider: str) -> None:
+    """Enter a model in litellm's map, without a price, where it has no entry.
+
+    litellm looks a model up many times in each call, and searching in vain is a good part of the call's time.
+    """
+    try:
+        litellm.get_model_info(model)
+    except Exception:  # litellm raises a bare Exception for models that it does not know
+        litellm.register_model({model: {"litellm_provider": provider, "mode": "chat"}})
 
 
 def _messages(request: ChatRequest) -> list[dict[str, str]]:
@@ -177,8 +202,8 @@ def response_format(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def known_price(model: str) -> Price | None:
     """Return litellm's price of a model from its local map, or None.
 
-    A model of one's own server has no entry. Entries that stand at 0 for both are taken as not known: litellm
-    also writes 0 where it does not know (its issue 20412).
+    A model of one's own server has no entry, or one of `_register`. Entries that stand at 0 for both are
+    taken as not known: litellm also writes 0 where it does not know (its issue 20412).
     """
     try:
         info = litellm.get_model_info(model)
