@@ -1,7 +1,8 @@
 """verl 0.9.1 on a machine without a GPU: a platform, a rollout, and workarounds for the rest.
 
     VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl_cpu python -m verl.trainer.main_ppo \\
-        'hydra.searchpath=[pkg://trainer_adapter.configs]' +tagrpo=cpu data.train_files=...
+        'hydra.searchpath=[pkg://trainer_adapter.configs]' +tagrpo=cpu algorithm.adv_estimator=grpo \\
+        data.train_files=... data.val_files=... actor_rollout_ref.model.path=... actor_rollout_ref.rollout.n=4
 
 verl imports this package in every process (`verl/__init__.py:49`); importing it registers all of it, since
 verl has no other way in. It chooses the CPU for the whole run, also where there is a GPU. Meant for tests,
