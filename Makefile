@@ -56,10 +56,10 @@ contracts: $(READY)
 
 pytest: $(READY)
 ifdef FULL
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) -m "not e2e"
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m e2e
 else
-	$(BIN)/pytest -n $(JOBS) -m "not e2e"
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e"
 endif
 
 clean:

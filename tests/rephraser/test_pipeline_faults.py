@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from world_runs import command, final_state, import_world, propose_arguments, stats, tagrpo, world_server
@@ -53,7 +54,7 @@ def candidate_id_of(row: tuple[object, ...]) -> str:
     return candidate_id(str(row[0]), str(row[4]))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_run_killed_twenty_times_ends_as_if_undisturbed(
     calm: tuple[dict[str, object], int], tmp_path: Path
 ) -> None:
@@ -153,13 +154,43 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(
     assert final_state(db) == undisturbed
 
 
+@pytest.mark.timeout(300)
+def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_killed(
+    calm: tuple[dict[str, object], int], tmp_path: Path
+) -> None:
+    undisturbed, paid = calm
+    db = tmp_path / "batch.db"
+    import_world(db, QUESTIONS)
+    prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=0,0"]
+    with world_server("--model", "test-model", "--batch-polls", "3") as url:
+        arguments = propose_arguments(db, url, *prices, "--batch", "--batch-poll", "0.3")
+        process = subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while stats(url)["batches"] == 0 and process.poll() is None:
+            time.sleep(0.02)
+        process.kill()
+        process.wait(10)
+        done = tagrpo(*arguments)
+        assert done.returncode == 0, done.stderr
+        seen = stats(url)
+    assert final_state(db) == undisturbed
+    assert seen["paid"] == seen["batch_lines"] == paid
+    (line,) = [line for line in ledger(db) if line["kind"] == "propose"]
+    full = (line["prompt_tokens"] * 10 + line["completion_tokens"] * 30) / 1e6
+    assert line["usd"] == pytest.approx(full / 2)
+
+
 def both(url: str) -> list[str]:
     return ["--api-base", url, "--solver-api-base", url]
 
 
-def spent_usd(db: Path) -> float:
+def ledger(db: Path) -> list[dict[str, Any]]:
     shown = tagrpo("runs", "show", "run", "--db", str(db), "--json")
-    return float(sum(line["usd"] for line in json.loads(shown.stdout)["ledger"]))
+    lines: list[dict[str, Any]] = json.loads(shown.stdout)["ledger"]
+    return lines
+
+
+def spent_usd(db: Path) -> float:
+    return float(sum(line["usd"] for line in ledger(db)))
 
 
 def test_an_unknown_price_with_a_cap_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
