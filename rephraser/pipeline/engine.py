@@ -79,7 +79,7 @@ class Engine:
             grader = stack.enter_context(Grader(workers=self.grader_workers))
             clients: dict[str, Client] = {}
             while True:
-                await asyncio.to_thread(self._work_locally, grader)
+                planned = await asyncio.to_thread(self._work_locally, grader)
                 fillers = self._fillers()
                 for model, _, _ in fillers:
                     if model not in clients:
@@ -89,7 +89,8 @@ class Engine:
                     outcome.add(filled)
                 if outcome.stopped:
                     return outcome
-                if outcome.answered + outcome.failed > asked:
+                # Planned cells that nobody was asked for were answered for another run: they are read next.
+                if planned or outcome.answered + outcome.failed > asked:
                     continue
                 with self.db.read() as session:
                     elsewhere = leased_elsewhere(session, self.run.id)
@@ -102,8 +103,8 @@ class Engine:
                 finish_run(session, self.run.id, finished=True)
         return outcome
 
-    def _work_locally(self, grader: Grader) -> None:
-        """Do all that needs no request: afterwards every cell that can be planned is planned."""
+    def _work_locally(self, grader: Grader) -> int:
+        """Do all that needs no request and plan every cell that can be; return how many cells are new."""
         with self.db.write() as session:
             release_dead_leases(session, self.run.id)
         while True:
@@ -126,9 +127,8 @@ class Engine:
             if not proposed:
                 break
         with self.db.write() as session:
-            if self.source is None:
-                plan_proposals(session, self.run.id, self.spec)
-            plan_answers(session, self.run.id, self.spec)
+            proposals = plan_proposals(session, self.run.id, self.spec) if self.source is None else 0
+            return proposals + plan_answers(session, self.run.id, self.spec)
 
     def _read(self) -> None:
         with self.db.write() as session:
