@@ -1,8 +1,8 @@
 """What rephrasing MATH train will cost, before anything is asked: tokens of the real prompts, known prices.
 
-Prompts are counted with the model's tokenizer as litellm ships it. Answers are estimated: a rewrite is as long
-as its question times the ratio measured on real rephrasings, a solver's answer as long as the mean of real
-ones. Nothing is sent.
+Prompts are counted with the model's tokenizer as litellm ships it. Answers are estimated: a rewrite is as
+long as its question times the ratio measured on real rephrasings, a solver's answer as long as the mean of
+real ones. Nothing is sent.
 """
 
 from __future__ import annotations
@@ -66,9 +66,8 @@ def main() -> None:
     print(f"answer tokens, estimated: {completion:,} ({completion / each:.0f} a question; ratio {ratio:.2f})")
     print(f"one request a question: ${usd:.2f}, as batch jobs ${usd * BATCH:.2f}")
     print(f"answers of the solver: {fewest:,} to {most:,}, about {answer_tokens:.0f} tokens each")
-    print(
-        f"tokens of the solver: {fewest * answer_tokens / 1e6:.0f} to {most * answer_tokens / 1e6:.0f} million"
-    )
+    millions = [total * answer_tokens / 1e6 for total in (fewest, most)]
+    print(f"tokens of the solver: {millions[0]:.0f} to {millions[1]:.0f} million")
     by_proposer = [price.cost(0, round(total * answer_tokens)) for total in (fewest, most)]
     print(f"the same answers drawn from {args.model}: ${by_proposer[0]:,.0f} to ${by_proposer[1]:,.0f}")
     print(
