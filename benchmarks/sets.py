@@ -1,19 +1,28 @@
 """Times publishing, verifying, comparing, exporting and importing on a run of the size of MATH train.
 
-`python tests/support/measure_sets.py --questions 7500`; the last line is one JSON object of seconds.
+    python benchmarks/sets.py [--questions 7500]
+
+The last line is one JSON object: seconds by step, and whether every import gave the same hash.
 """
 
 import argparse
 import json
+import resource
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+
 from runs import add_large_run, open_empty
 
 from rephraser import sets
+from trainer_adapter.prompts import PromptTemplate
+from trainer_adapter.verl_export import export_verl
 
 Result = TypeVar("Result")
 
@@ -22,6 +31,7 @@ def main() -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--questions", type=int, default=7500)
+    parser.add_argument("--data", help="taken for uniformity with the other benchmarks; nothing is read")
     questions = parser.parse_args().questions
     seconds: dict[str, float] = {}
 
@@ -49,6 +59,20 @@ def main() -> None:
             with open_empty(folder / f"{kind}.db") as other:
                 imported = timed(f"import {kind}", lambda: sets.import_set(other, target, "copy"))  # noqa: B023
             hashes.add(imported.header.content_hash)
+        with db.read() as session:
+            entries = sets.load_set(session, "large@1").entries
+        template = PromptTemplate("Give the answer in a box.")
+        timed(
+            "export verl",
+            lambda: export_verl(
+                entries,
+                folder / "verl",
+                template=template,
+                data_source="math",
+                set_ref="large@1",
+                content_hash=first.content_hash,
+            ),
+        )
         result = {
             "questions": first.counts["questions"],
             "neighbors": first.counts["neighbors"],
@@ -56,6 +80,7 @@ def main() -> None:
             "neighbors_removed": len(found.removed),
             "same_hash_after_import": hashes == {first.content_hash},
             "seconds": seconds,
+            "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         }
     print(json.dumps(result))
 
