@@ -2,7 +2,7 @@
 
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -17,6 +17,8 @@ from evaluator.runs.tables import RunQuestionRow, RunRow
 
 _PACKAGES = ("tagrpo", "litellm", "math-verify", "latex2sympy2_extended", "sympy", "datasets", "sqlalchemy")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_LONGEST_SHOWN = 60
+_ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,23 @@ def package_versions() -> dict[str, str]:
     return versions
 
 
+def find_same_run(
+    session: Session, *, name: str, kind: str, spec: Mapping[str, Any], question_ids: Sequence[str]
+) -> Run | None:
+    """Return the run with this name, None where there is none.
+
+    Raises:
+        InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
+    """
+    check_name(name)
+    row = session.scalar(select(RunRow).where(RunRow.name == name))
+    if row is None:
+        return None
+    if row.id != _run_id(name, kind, spec, question_ids):
+        raise InputError(_difference(session, row, spec, question_ids))
+    return _run(row)
+
+
 def open_run(
     session: Session,
     *,
@@ -65,16 +84,12 @@ def open_run(
     """Return the run with this name, made if there is none, and whether it is new.
 
     Raises:
-        InputError: a run of this name has other settings; they are listed.
+        InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
     """
-    check_name(name)
-    questions_hash = content_hash("questions", list(question_ids))
-    run_id = content_id("run", {"name": name, "kind": kind, "spec": dict(spec), "questions": questions_hash})
-    row = session.scalar(select(RunRow).where(RunRow.name == name))
-    if row is not None:
-        if row.id != run_id:
-            raise InputError(_difference(name, row.spec, spec))
-        return _run(row), False
+    known = find_same_run(session, name=name, kind=kind, spec=spec, question_ids=question_ids)
+    if known is not None:
+        return known, False
+    run_id = _run_id(name, kind, spec, question_ids)
     session.execute(
         insert(RunRow).values(
             id=run_id,
@@ -135,14 +150,42 @@ def _run(row: RunRow) -> Run:
     return Run(row.id, row.name, row.kind, row.spec, row.versions, row.created_at, row.finished_at)
 
 
-def _difference(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def _run_id(name: str, kind: str, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:
+    questions_hash = content_hash("questions", list(question_ids))
+    return content_id("run", {"name": name, "kind": kind, "spec": dict(spec), "questions": questions_hash})
+
+
+def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:
+    old, new = dict(_settings(row.spec)), dict(_settings(spec))
     changed = [
-        f"{key} ({old.get(key)!r} there, {new.get(key)!r} now)"
+        f"{key} ({_brief(old, key)} there, {_brief(new, key)} now)"
         for key in sorted(set(old) | set(new))
-        if old.get(key) != new.get(key)
+        if old.get(key, _ABSENT) != new.get(key, _ABSENT)
     ]
-    what = "; ".join(changed) or "its questions"
+    if not changed:
+        there, now = len(run_question_ids(session, row.id)), len(question_ids)
+        changed = [f"its questions ({there:,} there, {now:,} now)" if there != now else "its questions"]
     return (
-        f"run {name!r} exists with other settings: {what}. Give this one another --name, or repeat the "
-        "settings of the first to continue it."
+        f"run {row.name!r} exists with other settings: {'; '.join(changed)}. Give this one another --name, "
+        "or repeat the settings of the first to continue it."
     )
+
+
+def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the single settings of a spec by path; ids and hashes, which only follow from them, are left."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key not in {"id", "hash"}:
+                yield from _settings(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list | tuple) and any(isinstance(inner, Mapping) for inner in value):
+        for number, inner in enumerate(value, start=1):
+            yield from _settings(inner, f"{path}.{number}")
+    else:
+        yield path, list(value) if isinstance(value, tuple) else value
+
+
+def _brief(settings: Mapping[str, Any], key: str) -> str:
+    if key not in settings:
+        return "not set"
+    shown = repr(settings[key])
+    return shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "..."
