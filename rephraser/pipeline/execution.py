@@ -1,7 +1,7 @@
 """Carrying a run out: how requests are made and capped. None of this shapes the result."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,29 +64,56 @@ class Execution:
     grader_workers: int | None = None
 
 
-def carry_out(db: Database, run: Run, execution: Execution, report: Report) -> tuple[Outcome, RunSummary]:
-    """Work on a run until it is done, stopped by a cap, or only failures are left; return where it stands.
+@dataclass(frozen=True)
+class Prepared:
+    """What a run needs from outside, found to be there: its models, their prices, its tokenizer."""
+
+    endpoints: Mapping[str, Endpoint]
+    prices: PriceTable
+    count_tokens: Callable[[str], int] | None
+
+
+def prepare(spec: RunSpec, execution: Execution) -> Prepared:
+    """See whether all that a run needs is there, before it is stored or anything is asked and paid.
 
     Raises:
         BudgetError: a cap on money for a model whose price is not known.
+        InputError: prices, addresses or a tokenizer's file that cannot be used.
+        PrerequisiteError: a server that cannot be reached or lacks the model, a key that is not set.
+    """
+    if execution.candidates is not None and spec.proposer != "file":
+        raise InputError(f"--candidates belongs to runs that propose from a file; this one has {spec.model}.")
+    prices = PriceTable.read(execution.prices_file, execution.prices)
+    count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
+    addresses = _addresses(spec, execution)
+    endpoints = {model: Endpoint(model, base, execution.timeout_s) for model, base in addresses.items()}
+    if execution.max_usd is not None:
+        for model in endpoints:
+            prices.require(model)
+    asyncio.run(_check([RemoteClient(endpoint, prices=prices) for endpoint in endpoints.values()]))
+    return Prepared(endpoints, prices, count_tokens)
+
+
+def carry_out(
+    db: Database, run: Run, prepared: Prepared, execution: Execution, report: Report
+) -> tuple[Outcome, RunSummary]:
+    """Work on a run until it is done, stopped by a cap, or only failures are left; return where it stands.
+
+    Raises:
         InputError: the file of candidates is missing or is another one than the run was made with.
     """
     spec = RunSpec.from_json(run.spec)
-    addresses = _addresses(spec, execution)
-    prices = PriceTable.read(execution.prices_file, execution.prices)
     with db.read() as session:
         begun = spent_usd(session, run.id)
     budget = Budget(max_usd=execution.max_usd, max_requests=execution.max_requests, spent_usd=begun)
 
-    endpoints = {model: Endpoint(model, base, execution.timeout_s) for model, base in addresses.items()}
-
     def open_client(model: str) -> Client:
+        endpoint, prices = prepared.endpoints[model], prepared.prices
         if execution.batch:
-            return BatchClient(endpoints[model], budget=budget, prices=prices)
+            return BatchClient(endpoint, budget=budget, prices=prices)
         concurrency = execution.max_concurrency
-        return RemoteClient(endpoints[model], budget=budget, prices=prices, max_concurrency=concurrency)
+        return RemoteClient(endpoint, budget=budget, prices=prices, max_concurrency=concurrency)
 
-    asyncio.run(_check([RemoteClient(endpoint, prices=prices) for endpoint in endpoints.values()]))
     engine = Engine(
         db=db,
         run=run,
@@ -95,7 +122,7 @@ def carry_out(db: Database, run: Run, execution: Execution, report: Report) -> t
         spending=Spending(budget, begun),
         open_client=open_client,
         source=_source(db, run, spec, execution),
-        count_tokens=load_token_counter(spec.tokenizer) if spec.tokenizer else None,
+        count_tokens=prepared.count_tokens,
         grader_workers=execution.grader_workers,
         batch_poll_s=execution.batch_poll_s,
     )

@@ -2,16 +2,20 @@
 
 from typing import Literal
 
+from sqlalchemy.orm import Session
+
 from evaluator.database import Database
 from evaluator.errors import InputError
 from evaluator.questions import load_question_set
 from evaluator.remote import Endpoint
 from evaluator.remote.abilities import supports_structured_output
-from evaluator.runs.store import Run, open_run, package_versions
+from evaluator.runs.store import Run, find_same_run, open_run, package_versions
 from rephraser.pipeline.execution import CandidateFile
 from rephraser.pipeline.spec import RunSpec
 from rephraser.proposers.rules import RULES_VERSION
 from rephraser.strategies import Strategy
+
+KIND = "propose"
 
 
 def local_strategies(proposer: str) -> tuple[Strategy, ...]:
@@ -46,6 +50,13 @@ def source_hash(
         return candidates.read(load_question_set(session, questions)[:limit]).content
 
 
+def check_start(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> None:
+    """Raise what `start_run` would raise; nothing is stored. Cheap, where reaching a model may take long."""
+    with db.read() as session:
+        questions = _questions(session, spec, limit)
+        find_same_run(session, name=name, kind=KIND, spec=spec.to_json(), question_ids=questions)
+
+
 def start_run(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> tuple[Run, bool]:
     """Return the run of this name and whether it is new; it holds the usable questions of its set.
 
@@ -54,14 +65,21 @@ def start_run(db: Database, name: str, spec: RunSpec, *, limit: int | None = Non
         InputError: the set has no usable question, or a run of this name has other settings.
     """
     with db.write() as session:
-        questions = load_question_set(session, spec.questions)[:limit]
-        if not questions:
-            raise InputError(f"question set {spec.questions!r} has no usable question.")
         return open_run(
             session,
             name=name,
-            kind="propose",
+            kind=KIND,
             spec=spec.to_json(),
-            question_ids=[question.id for question in questions],
+            question_ids=_questions(session, spec, limit),
             versions=package_versions(),
         )
+
+
+def _questions(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
+    questions = load_question_set(session, spec.questions)[:limit]
+    if not questions:
+        raise InputError(
+            f"question set {spec.questions!r} has no usable question; `tagrpo questions list "
+            f"{spec.questions} --held` says why."
+        )
+    return [question.id for question in questions]

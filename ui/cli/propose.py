@@ -7,12 +7,13 @@ import typer
 
 from ui.cli import output
 from ui.cli.output import DbOption, JsonOption
+from ui.cli.question_reports import plural
 
 if TYPE_CHECKING:
     from evaluator.database import Database
     from evaluator.runs.store import Run
     from rephraser.pipeline.engine import Outcome
-    from rephraser.pipeline.execution import Execution
+    from rephraser.pipeline.execution import Execution, Prepared
     from rephraser.pipeline.summary import RunSummary
 
 app = typer.Typer(no_args_is_help=True, help="Propose neighbors, judge them, review them.")
@@ -142,8 +143,15 @@ def propose(
     --solver hosted_vllm/Qwen/Qwen3-4B --solver-api-base http://localhost:8000/v1 --max-usd 50
     """
     from evaluator.database import Database, locate_database
+    from rephraser.pipeline.execution import prepare
     from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
-    from rephraser.pipeline.start import choose_output, local_strategies, source_hash, start_run
+    from rephraser.pipeline.start import (
+        check_start,
+        choose_output,
+        local_strategies,
+        source_hash,
+        start_run,
+    )
     from rephraser.strategies import load_strategy
     from rephraser.verdict import RULES
 
@@ -194,10 +202,12 @@ def propose(
             tokenizer=tokenizer,
             source=source_hash(database, questions, execution.candidates, limit=limit),
         )
+        check_start(database, name, spec, limit=limit)
+        prepared = prepare(spec, execution)  # before the name is taken by a run that cannot begin
         run, new = start_run(database, name, spec, limit=limit)
         if not new:
             output.note(f"continuing run {name}")
-        _carry_out(database, run, execution, as_json=as_json)
+        _carry_out(database, run, prepared, execution, as_json=as_json)
 
 
 @app.command()
@@ -225,6 +235,8 @@ def resume(
     """
     from evaluator.database import Database, locate_database
     from evaluator.runs.store import find_run
+    from rephraser.pipeline.execution import prepare
+    from rephraser.pipeline.spec import RunSpec
 
     execution = _execution(
         api_base,
@@ -241,7 +253,8 @@ def resume(
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
             stored = find_run(session, run)
-        _carry_out(database, stored, execution, as_json=as_json)
+        prepared = prepare(RunSpec.from_json(stored.spec), execution)
+        _carry_out(database, stored, prepared, execution, as_json=as_json)
 
 
 def _execution(
@@ -274,7 +287,9 @@ def _execution(
     )
 
 
-def _carry_out(database: "Database", run: "Run", execution: "Execution", *, as_json: bool) -> None:
+def _carry_out(
+    database: "Database", run: "Run", prepared: "Prepared", execution: "Execution", *, as_json: bool
+) -> None:
     from rephraser.pipeline.execution import carry_out
 
     with output.progress(run.name, quiet=as_json) as bar:
@@ -282,7 +297,7 @@ def _carry_out(database: "Database", run: "Run", execution: "Execution", *, as_j
         def report(stage: str, done: int, total: int | None, detail: str = "") -> None:
             bar.update(done, total, " ".join(filter(None, (stage, detail))))
 
-        outcome, summary = carry_out(database, run, execution, report)
+        outcome, summary = carry_out(database, run, prepared, execution, report)
     if as_json:
         output.print_json({**summary.to_json(), "stopped": outcome.stopped, "message": outcome.message})
     else:
@@ -304,9 +319,8 @@ def print_summary(summary: "RunSummary") -> None:
     output.say()
     spread = [[count, questions] for count, questions in summary.questions_by_neighbors.items()]
     output.table(["neighbors", "questions"], spread)
-    output.say()
-    output.table(["candidates", "count"], [[status, count] for status, count in summary.candidates.items()])
     for title, counts in (
+        ("candidates", summary.candidates),
         ("structural finding", summary.findings),
         ("unusable answer of the proposer", summary.unreadable),
         ("failed request", summary.errors),
@@ -340,10 +354,11 @@ def print_summary(summary: "RunSummary") -> None:
         )
     if summary.unfinished:
         output.say()
-        output.say(
-            f"{len(summary.unfinished):,} questions have fewer than {summary.wanted}; the first are below, "
-            f"all with `tagrpo runs show {summary.run} --json`."
-        )
+        missing = len(summary.unfinished)
+        cut = ""
+        if missing > UNFINISHED_SHOWN:
+            cut = f"; the first {UNFINISHED_SHOWN} (`tagrpo runs show {summary.run} --json` has all)"
+        output.say(f"{plural(missing, 'question')} with fewer than {summary.wanted} neighbors{cut}:")
         output.table(
             ["question", "neighbors", "candidates so far"],
             [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:UNFINISHED_SHOWN]],
@@ -359,7 +374,7 @@ def _problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
         )
     if summary.failed_requests:
         problems.append(
-            f"{summary.failed_requests:,} requests got no answer; `tagrpo neighbors resume {summary.run}` "
-            "asks them again"
+            f"{plural(summary.failed_requests, 'request')} got no answer; `tagrpo neighbors resume "
+            f"{summary.run}` asks again"
         )
     return problems
