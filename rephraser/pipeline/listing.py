@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.runs.ledger import spent_usd
+from evaluator.runs.ledger import read_ledger
 from evaluator.runs.store import Run, list_runs
 from evaluator.runs.tables import RunQuestionRow
 from rephraser.tables import ProposalRow
@@ -14,12 +14,12 @@ from rephraser.tables import ProposalRow
 
 @dataclass(frozen=True)
 class RunHeader:
-    """A run with its numbers of questions and candidates, and the USD spent where prices are known."""
+    """A run with its numbers of questions and candidates, and its cost; None where a price is not known."""
 
     run: Run
     questions: int
     candidates: int
-    usd: float
+    usd: float | None
 
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form; the spec is in `runs show`."""
@@ -42,10 +42,15 @@ def list_headers(session: Session) -> list[RunHeader]:
     """Return all runs that propose candidates, oldest first."""
     questions, candidates = _count_by_run(session, RunQuestionRow), _count_by_run(session, ProposalRow)
     return [
-        RunHeader(run, questions.get(run.id, 0), candidates.get(run.id, 0), spent_usd(session, run.id))
+        RunHeader(run, questions.get(run.id, 0), candidates.get(run.id, 0), _usd(session, run))
         for run in list_runs(session)
         if run.kind == "propose"
     ]
+
+
+def _usd(session: Session, run: Run) -> float | None:
+    ledger = read_ledger(session, run.id)
+    return None if any(line.unpriced for line in ledger) else sum((line.usd for line in ledger), 0.0)
 
 
 def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalRow]) -> dict[str, int]:
