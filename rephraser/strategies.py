@@ -1,5 +1,6 @@
 """Strategies: the versioned, hashed instructions that make a candidate out of a question."""
 
+import re
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -8,6 +9,7 @@ from evaluator.errors import InputError
 from evaluator.hashing import content_hash
 
 SHIPPED = ("perspectives", "paraphrase", "rename", "format")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _HEADER_KEYS = {"version", "summary", "renames_variables"}
 
 
@@ -34,7 +36,7 @@ def load_strategy(reference: str) -> Strategy:
     `renames_variables: yes`) that ends with a line `---`.
 
     Raises:
-        InputError: no such strategy or file, an empty file, broken UTF-8.
+        InputError: no such strategy or file, an empty file, broken UTF-8, control characters.
     """
     if reference in SHIPPED:
         shipped = resources.files("rephraser").joinpath("prompts", f"{reference}.md")
@@ -45,11 +47,17 @@ def load_strategy(reference: str) -> Strategy:
             f"{reference!r} is neither a shipped strategy ({', '.join(SHIPPED)}) nor a file that holds one."
         )
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: not UTF-8 at byte {error.start}; save the instruction as UTF-8."
         ) from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    control = _CONTROL.search(text)
+    if control:
+        line = text.count("\n", 0, control.start()) + 1
+        raise InputError(f"{path}:{line}: holds the control character {control.group()!r}; remove it.")
     return _parse(path.stem, text, place=str(path))
 
 
