@@ -137,3 +137,28 @@ def parse_shares(spellings: Sequence[str]) -> dict[str, float]:
         Fault(name)
         shares[name] = float(share)
     return shares
+
+
+def spoil(completion: dict[str, Any], name: str) -> dict[str, Any]:
+    """Change a completion in place as the fault says; return it."""
+    choices = completion["choices"]
+    if name == "empty_choices":
+        completion["choices"] = []
+    elif name == "fewer_choices":
+        completion["choices"] = choices[:-1]
+    elif name == "missing_usage":
+        del completion["usage"]
+    for choice in choices:
+        message = choice["message"]
+        if name == "null_content":
+            message["content"] = None
+        elif name == "empty_content":
+            message["content"] = ""
+        elif name == "wrong_content":
+            message["content"] = "I'm sorry, but I can't help with that."
+        elif name == "filtered":
+            message["content"], choice["finish_reason"] = "", "content_filter"
+        elif name == "truncated":
+            message["content"] = message["content"][: len(message["content"]) // 2]
+            choice["finish_reason"] = "length"
+    return completion

@@ -25,7 +25,7 @@ from typing import Any
 
 from aiohttp import web
 from openai_batches import BatchStore
-from openai_faults import Fault, FaultPlan, Seen, no_faults, parse_shares, random_faults
+from openai_faults import Fault, FaultPlan, Seen, no_faults, parse_shares, random_faults, spoil
 
 Answer = Callable[[list[dict[str, Any]], int, int | None], Sequence[str]]
 
@@ -257,7 +257,7 @@ class OpenAIServer:
             return web.Response(text="<html><body>Please log in</body></html>", content_type="text/html")
         if fault.name == "wrong_shape":
             return web.json_response({"object": "list", "data": []})
-        return web.json_response(_spoiled(completion, fault.name))
+        return web.json_response(spoil(completion, fault.name))
 
     def _completion(self, body: Mapping[str, Any]) -> dict[str, Any]:
         n = body.get("n") or 1
@@ -297,31 +297,7 @@ class OpenAIServer:
             return 400, {"error": {"message": message, "type": "invalid_request_error", "code": None}}
         self.paid[key] += 1
         completion = self._completion(body)
-        return 200, completion if fault is None else _spoiled(completion, fault.name)
-
-
-def _spoiled(completion: dict[str, Any], name: str) -> dict[str, Any]:
-    choices = completion["choices"]
-    if name == "empty_choices":
-        completion["choices"] = []
-    elif name == "fewer_choices":
-        completion["choices"] = choices[:-1]
-    elif name == "missing_usage":
-        del completion["usage"]
-    for choice in choices:
-        message = choice["message"]
-        if name == "null_content":
-            message["content"] = None
-        elif name == "empty_content":
-            message["content"] = ""
-        elif name == "wrong_content":
-            message["content"] = "I'm sorry, but I can't help with that."
-        elif name == "filtered":
-            message["content"], choice["finish_reason"] = "", "content_filter"
-        elif name == "truncated":
-            message["content"] = message["content"][: len(message["content"]) // 2]
-            choice["finish_reason"] = "length"
-    return completion
+        return 200, completion if fault is None else spoil(completion, fault.name)
 
 
 def _error(status: int, code: str, message: str, retry_after: str | None = None) -> web.Response:
