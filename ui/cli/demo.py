@@ -59,7 +59,7 @@ def _show_example(db: Path) -> None:
 
     with Database.open(db, read_only=True) as database, database.read() as session:
         entries = load_entries(session, find_set(session, "demo").id)
-    fullest = max(entries, key=lambda entry: len(entry.neighbors))
+    fullest = max(entries, key=lambda entry: (len(entry.neighbors), len(entry.question.text)))
     output.say()
     output.heading("A question and its neighbors")
     output.say(f"original:   {fullest.question.text}    (answer: {fullest.question.answer})")
