@@ -17,6 +17,7 @@ from evaluator.runs.tables import RunQuestionRow, RunRow
 
 _PACKAGES = ("tagrpo", "litellm", "math-verify", "latex2sympy2_extended", "sympy", "datasets", "sqlalchemy")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_HASH = re.compile(r"[0-9a-f]{64}")
 _LONGEST_SHOWN = 60
 _ABSENT = object()
 
@@ -187,5 +188,8 @@ def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _brief(settings: Mapping[str, Any], key: str) -> str:
     if key not in settings:
         return "not set"
-    shown = repr(settings[key])
+    value = settings[key]
+    if isinstance(value, str) and _HASH.fullmatch(value):
+        return f"{value[:12]}..."
+    shown = repr(value)
     return shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "..."

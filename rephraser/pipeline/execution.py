@@ -7,11 +7,11 @@ from pathlib import Path
 
 from evaluator.database import Database
 from evaluator.errors import InputError, PrerequisiteError
-from evaluator.questions import Question, load_question_set
+from evaluator.questions import Question
 from evaluator.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient
 from evaluator.runs.ledger import spent_usd
 from evaluator.runs.spending import Spending
-from evaluator.runs.store import Run, run_question_ids
+from evaluator.runs.store import Run
 from rephraser.pipeline.engine import Client, Engine, Outcome, Report
 from rephraser.pipeline.local_proposals import Source, rules_source
 from rephraser.pipeline.spec import RunSpec
@@ -66,23 +66,26 @@ class Execution:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run needs from outside, found to be there: its models, their prices, its tokenizer."""
+    """What a run needs from outside, found to be there: models, prices, its tokenizer, its candidates."""
 
     endpoints: Mapping[str, Endpoint]
     prices: PriceTable
     count_tokens: Callable[[str], int] | None
+    source: Source | None
 
 
-def prepare(spec: RunSpec, execution: Execution) -> Prepared:
+def prepare(spec: RunSpec, execution: Execution, candidates: FileCandidates | None = None) -> Prepared:
     """See whether all that a run needs is there, before it is stored or anything is asked and paid.
+
+    `candidates` are those of the file, for a run that proposes from one.
 
     Raises:
         BudgetError: a cap on money for a model whose price is not known.
-        InputError: prices, addresses or a tokenizer's file that cannot be used.
+        InputError: prices, addresses or a tokenizer's file that cannot be used; a file of candidates that is
+            missing or is another one than the run was made with.
         PrerequisiteError: a server that cannot be reached or lacks the model, a key that is not set.
     """
-    if execution.candidates is not None and spec.proposer != "file":
-        raise InputError(f"--candidates belongs to runs that propose from a file; this one has {spec.model}.")
+    source = _source(spec, candidates)
     prices = PriceTable.read(execution.prices_file, execution.prices)
     count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
     addresses = _addresses(spec, execution)
@@ -91,17 +94,13 @@ def prepare(spec: RunSpec, execution: Execution) -> Prepared:
         for model in endpoints:
             prices.require(model)
     asyncio.run(_check([RemoteClient(endpoint, prices=prices) for endpoint in endpoints.values()]))
-    return Prepared(endpoints, prices, count_tokens)
+    return Prepared(endpoints, prices, count_tokens, source)
 
 
 def carry_out(
     db: Database, run: Run, prepared: Prepared, execution: Execution, report: Report
 ) -> tuple[Outcome, RunSummary]:
-    """Work on a run until it is done, stopped by a cap, or only failures are left; return where it stands.
-
-    Raises:
-        InputError: the file of candidates is missing or is another one than the run was made with.
-    """
+    """Work on a run until it is done, stopped by a cap, or only failures are left; return where it stands."""
     spec = RunSpec.from_json(run.spec)
     with db.read() as session:
         begun = spent_usd(session, run.id)
@@ -121,7 +120,7 @@ def carry_out(
         report=report,
         spending=Spending(budget, begun),
         open_client=open_client,
-        source=_source(db, run, spec, execution),
+        source=prepared.source,
         count_tokens=prepared.count_tokens,
         grader_workers=execution.grader_workers,
         batch_poll_s=execution.batch_poll_s,
@@ -163,24 +162,23 @@ def _addresses(spec: RunSpec, execution: Execution) -> dict[str, str | None]:
     return addresses
 
 
-def _source(db: Database, run: Run, spec: RunSpec, execution: Execution) -> Source | None:
-    if spec.proposer == "llm":
-        return None
-    if spec.proposer == "rules":
-        return rules_source(spec)
-    if execution.candidates is None:
-        raise InputError(f"run {run.name} proposes candidates from a file: name it with --candidates FILE.")
-    with db.read() as session:
-        wanted = set(run_question_ids(session, run.id))
-        questions = [q for q in load_question_set(session, spec.questions) if q.id in wanted]
-    found = execution.candidates.read(questions)
-    if found.content != spec.source:
+def _source(spec: RunSpec, candidates: FileCandidates | None) -> Source | None:
+    if spec.proposer != "file":
+        if candidates is not None:
+            raise InputError(
+                f"--candidates belongs to runs that propose from a file; here it is {spec.model}."
+            )
+        return rules_source(spec) if spec.proposer == "rules" else None
+    if candidates is None:
+        raise InputError("this run proposes candidates from a file: name it with --candidates FILE.")
+    if candidates.content != spec.source:
         raise InputError(
-            f"{execution.candidates.source}: its candidates are not those that run {run.name} was made with; "
-            "restore the file, or start a run of another name."
+            f"{candidates.source}: its candidates are not those that the run was made with; restore the "
+            "file, or start a run of another name."
         )
+    by_question = candidates.by_question
 
     def propose(question_id: str, _text: str, count: int) -> tuple[str, ...]:
-        return found.by_question.get(question_id, ())[:count]
+        return by_question.get(question_id, ())[:count]
 
     return propose

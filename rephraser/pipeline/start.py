@@ -12,6 +12,7 @@ from evaluator.remote.abilities import supports_structured_output
 from evaluator.runs.store import Run, find_same_run, open_run, package_versions
 from rephraser.pipeline.execution import CandidateFile
 from rephraser.pipeline.spec import RunSpec
+from rephraser.proposers.file import FileCandidates
 from rephraser.proposers.rules import RULES_VERSION
 from rephraser.strategies import Strategy
 
@@ -40,14 +41,15 @@ def choose_output(
     return "json" if supports_structured_output(Endpoint(model, api_base)) else "tags"
 
 
-def source_hash(
-    db: Database, questions: str, candidates: CandidateFile | None, *, limit: int | None
-) -> str | None:
-    """Return the content hash of a file's candidates for these questions, None without a file."""
+def read_candidate_file(
+    db: Database, candidates: CandidateFile | None, questions: str, *, limit: int | None = None
+) -> FileCandidates | None:
+    """Return a file's candidates for the first `limit` usable questions of a set, None without a file."""
     if candidates is None:
         return None
     with db.read() as session:
-        return candidates.read(load_question_set(session, questions)[:limit]).content
+        members = load_question_set(session, questions)[:limit]
+    return candidates.read(members)
 
 
 def check_start(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> None:

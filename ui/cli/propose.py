@@ -8,6 +8,21 @@ import typer
 from ui.cli import output
 from ui.cli.output import DbOption, JsonOption
 from ui.cli.question_reports import plural
+from ui.cli.run_options import (
+    ApiBase,
+    Batch,
+    BatchPoll,
+    CandidateColumn,
+    Candidates,
+    Concurrency,
+    MaxRequests,
+    MaxUsd,
+    Price,
+    Prices,
+    QuestionColumn,
+    SolverApiBase,
+    Timeout,
+)
 
 if TYPE_CHECKING:
     from evaluator.database import Database
@@ -15,56 +30,11 @@ if TYPE_CHECKING:
     from rephraser.pipeline.engine import Outcome
     from rephraser.pipeline.execution import Execution, Prepared
     from rephraser.pipeline.summary import RunSummary
+    from rephraser.proposers.file import FileCandidates
 
 app = typer.Typer(no_args_is_help=True, help="Propose neighbors, judge them, review them.")
 
 UNFINISHED_SHOWN = 5
-
-ApiBase = Annotated[
-    str | None,
-    typer.Option("--api-base", help="Address of the proposer's server (vLLM: http://HOST:8000/v1)."),
-]
-SolverApiBase = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--solver-api-base", help="Address of a solver's server, once for all or once for each --solver."
-    ),
-]
-MaxUsd = Annotated[
-    float | None,
-    typer.Option(
-        "--max-usd", min=0, help="Hard cap on what the whole run may cost; counts requests in flight."
-    ),
-]
-MaxRequests = Annotated[
-    int | None, typer.Option("--max-requests", min=1, help="Most HTTP requests of this invocation.")
-]
-Price = Annotated[
-    list[str] | None,
-    typer.Option("--price", help="MODEL=IN,OUT in USD per million tokens, for models litellm cannot price."),
-]
-Prices = Annotated[Path | None, typer.Option("--prices", help="TOML or JSON file of prices, same units.")]
-Concurrency = Annotated[
-    int, typer.Option("--max-concurrency", min=1, max=4096, help="Most requests in flight at one model.")
-]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds one attempt may take.")]
-Candidates = Annotated[
-    str | None,
-    typer.Option("--candidates", help="File or Hub data set of candidates, for --proposer file."),
-]
-QuestionColumn = Annotated[
-    str | None, typer.Option("--question-column", help="Its column with the question's id or exact text.")
-]
-CandidateColumn = Annotated[
-    str | None, typer.Option("--candidate-column", help="Its column with the candidate, or a list of them.")
-]
-Batch = Annotated[
-    bool,
-    typer.Option("--batch", help="Use OpenAI-style batch jobs: half the price, hours instead of minutes."),
-]
-BatchPoll = Annotated[
-    float, typer.Option("--batch-poll", min=0.01, help="Seconds between two looks at a batch job.")
-]
 
 
 @app.command()
@@ -149,7 +119,7 @@ def propose(
         check_start,
         choose_output,
         local_strategies,
-        source_hash,
+        read_candidate_file,
         start_run,
     )
     from rephraser.strategies import load_strategy
@@ -178,6 +148,7 @@ def propose(
             strategies = tuple(load_strategy(reference) for reference in strategy or ["perspectives"])
         else:
             strategies = local_strategies(proposer)
+        found = read_candidate_file(database, execution.candidates, questions, limit=limit)
         spec = RunSpec(
             questions=questions,
             proposer=proposer,
@@ -200,13 +171,14 @@ def propose(
             rule=RULES[rule](),
             token_limit=token_limit,
             tokenizer=tokenizer,
-            source=source_hash(database, questions, execution.candidates, limit=limit),
+            source=None if found is None else found.content,
         )
         check_start(database, name, spec, limit=limit)
-        prepared = prepare(spec, execution)  # before the name is taken by a run that cannot begin
+        prepared = prepare(spec, execution, found)  # before the name is taken by a run that cannot begin
         run, new = start_run(database, name, spec, limit=limit)
         if not new:
             output.note(f"continuing run {name}")
+        _note_unmatched(found)
         _carry_out(database, run, prepared, execution, as_json=as_json)
 
 
@@ -234,9 +206,10 @@ def resume(
     Example: tagrpo neighbors resume math-gpt4 --max-usd 100
     """
     from evaluator.database import Database, locate_database
-    from evaluator.runs.store import find_run
+    from evaluator.runs.store import find_run, run_question_ids
     from rephraser.pipeline.execution import prepare
     from rephraser.pipeline.spec import RunSpec
+    from rephraser.pipeline.start import read_candidate_file
 
     execution = _execution(
         api_base,
@@ -253,7 +226,11 @@ def resume(
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
             stored = find_run(session, run)
-        prepared = prepare(RunSpec.from_json(stored.spec), execution)
+            count = len(run_question_ids(session, stored.id))
+        spec = RunSpec.from_json(stored.spec)
+        found = read_candidate_file(database, execution.candidates, spec.questions, limit=count)
+        prepared = prepare(spec, execution, found)
+        _note_unmatched(found)
         _carry_out(database, stored, prepared, execution, as_json=as_json)
 
 
@@ -285,6 +262,14 @@ def _execution(
         batch_poll_s=batch[1],
         candidates=CandidateFile(source, question_column, candidate_column) if source else None,
     )
+
+
+def _note_unmatched(found: "FileCandidates | None") -> None:
+    if found is not None and found.unmatched:
+        output.note(
+            f"{found.source}: {found.unmatched:,} of {plural(found.rows, 'row')} belong to no question of "
+            "this run and are left out"
+        )
 
 
 def _carry_out(

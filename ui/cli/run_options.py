@@ -1,0 +1,52 @@
+"""Options of `propose` and `resume` alike: how a run is carried out, which never shapes its result."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ApiBase = Annotated[
+    str | None,
+    typer.Option("--api-base", help="Address of the proposer's server (vLLM: http://HOST:8000/v1)."),
+]
+SolverApiBase = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--solver-api-base", help="Address of a solver's server, once for all or once for each --solver."
+    ),
+]
+MaxUsd = Annotated[
+    float | None,
+    typer.Option(
+        "--max-usd", min=0, help="Hard cap on what the whole run may cost; counts requests in flight."
+    ),
+]
+MaxRequests = Annotated[
+    int | None, typer.Option("--max-requests", min=1, help="Most HTTP requests of this invocation.")
+]
+Price = Annotated[
+    list[str] | None,
+    typer.Option("--price", help="MODEL=IN,OUT in USD per million tokens, for models litellm cannot price."),
+]
+Prices = Annotated[Path | None, typer.Option("--prices", help="TOML or JSON file of prices, same units.")]
+Concurrency = Annotated[
+    int, typer.Option("--max-concurrency", min=1, max=4096, help="Most requests in flight at one model.")
+]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds one attempt may take.")]
+Candidates = Annotated[
+    str | None,
+    typer.Option("--candidates", help="File or Hub data set of candidates, for --proposer file."),
+]
+QuestionColumn = Annotated[
+    str | None, typer.Option("--question-column", help="Its column with the question's id or exact text.")
+]
+CandidateColumn = Annotated[
+    str | None, typer.Option("--candidate-column", help="Its column with the candidate, or a list of them.")
+]
+Batch = Annotated[
+    bool,
+    typer.Option("--batch", help="Use OpenAI-style batch jobs: half the price, hours instead of minutes."),
+]
+BatchPoll = Annotated[
+    float, typer.Option("--batch-poll", min=0.01, help="Seconds between two looks at a batch job.")
+]
