@@ -2,6 +2,7 @@
 
 from rephraser.checks.check import check_candidate
 from rephraser.checks.finding import CHECKS_VERSION, FINDINGS, CheckOptions, Finding, Severity
+from rephraser.checks.language import same_language
 from rephraser.checks.shape import estimate_tokens
 
 __all__ = [
@@ -12,4 +13,5 @@ __all__ = [
     "Severity",
     "check_candidate",
     "estimate_tokens",
+    "same_language",
 ]

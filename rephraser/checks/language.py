@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 
 from rephraser.checks.finding import Finding, fatal
-from rephraser.checks.text import Question
+from rephraser.checks.text import Question, take_apart
 
 _COMMON: dict[str, frozenset[str]] = {
     "en": frozenset(["the", "of", "and", "to", "is", "in", "that", "for", "it", "with", "as", "be", "on",
@@ -66,6 +66,13 @@ def language(text: str) -> str:
     ranked = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
     best, share = ranked[0]
     return best if share >= 0.12 and share > 1.2 * ranked[1][1] else ""
+
+
+def same_language(original: str, candidate: str) -> bool:
+    """Whether a candidate is, as far as can be told, in the language and script of its original."""
+    if max(len(original), len(candidate)) > _SAMPLE:
+        return True  # too long to be taken apart here; `check_candidate` rejects it
+    return not check_language(take_apart(original), take_apart(candidate), None)
 
 
 def check_language(original: Question, candidate: Question, wanted: str | None) -> list[Finding]:

@@ -139,6 +139,7 @@ class Case:
     original: tuple[str | None, ...]
     candidate: tuple[str | None, ...]
     by_solver: dict[str, dict[str, int]]
+    findings: list[dict[str, str]]  # of the structural checks
 
 
 def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, report: Report) -> int:
@@ -152,7 +153,7 @@ def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, r
     for start in range(0, len(waiting), CANDIDATES_PER_BATCH):
         batch = waiting[start : start + CANDIDATES_PER_BATCH]
         with db.read() as session:
-            cases = _ready_cases(session, spec, batch, taken)
+            cases = _ready_cases(session, run_id, spec, batch, taken)
         jobs = [ClusterJob(answers=(*case.original, *case.candidate), gold=case.gold) for case in cases]
         rows = [
             _answer_verdict(run_id, spec, case, clustering)
@@ -164,10 +165,11 @@ def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, r
 
 
 def _ready_cases(
-    session: Session, spec: RunSpec, batch: Sequence[CandidateStatus], taken: dict[str, int]
+    session: Session, run_id: str, spec: RunSpec, batch: Sequence[CandidateStatus], taken: dict[str, int]
 ) -> list[Case]:
     subjects = {status.candidate_id for status in batch} | {status.question_id for status in batch}
     answers = _answers(session, spec, subjects)
+    findings = _findings(session, run_id, [status.candidate_id for status in batch])
     golds = {identity: answer for identity, (_, answer) in _texts(session, [batch]).items()}
     cases = []
     for status in batch:
@@ -188,9 +190,18 @@ def _ready_cases(
                 original=tuple(answer for part in original for answer in part),
                 candidate=tuple(answer for part in candidate for answer in part),
                 by_solver=by_solver,
+                findings=findings[status.candidate_id],
             )
         )
     return cases
+
+
+def _findings(session: Session, run_id: str, candidate_ids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    """Return the structural findings that each candidate's earlier verdicts carry."""
+    query = select(VerdictRow.candidate_id, VerdictRow.evidence).where(
+        VerdictRow.run_id == run_id, VerdictRow.candidate_id.in_(candidate_ids)
+    )
+    return {identity: evidence["findings"] for identity, evidence in session.execute(query)}
 
 
 def _first(
@@ -235,6 +246,7 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
             "unknown_pairs": clustering.unknown,
         },
         "by_solver": case.by_solver,
+        "findings": case.findings,
         "overlap": judgement.overlap,
         "new_top": judgement.new_top,
         "original_top": judgement.original_top,

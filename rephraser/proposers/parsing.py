@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from rephraser.checks import same_language
 from rephraser.proposers.latex_json import double_latex_backslashes
 
 
@@ -22,6 +23,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     TRUNCATED = "truncated"
     ECHOED = "echoed the question or the prompt"
+    LANGUAGE = "written in another language"
     MALFORMED = "no candidate could be read"
     NO_ANSWER = "no answer from the server"
 
@@ -102,12 +104,14 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
             return Parsed((), Outcome.REFUSED)
         return Parsed((), Outcome.TRUNCATED if truncated else Outcome.MALFORMED)
     usable: list[str] = []
-    echoes = 0
+    echoes = foreign = 0
     for item in found:
         if not item or _REFUSAL.match(item):
             continue
         if _skeleton(item) == _skeleton(question) or any(mark in item for mark in _PROMPT_ECHO):
             echoes += 1
+        elif not same_language(question, item):
+            foreign += 1
         elif _skeleton(item) not in {_skeleton(other) for other in usable}:
             usable.append(item)
     usable = usable[:count]
@@ -115,8 +119,8 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
         return Parsed(tuple(usable), Outcome.OK)
     if truncated:
         return Parsed(tuple(usable), Outcome.TRUNCATED)
-    if echoes and not usable:
-        return Parsed((), Outcome.ECHOED)
+    if not usable and (echoes or foreign):
+        return Parsed((), Outcome.ECHOED if echoes else Outcome.LANGUAGE)
     return Parsed(tuple(usable), Outcome.PARTIAL if usable else Outcome.MALFORMED)
 
 

@@ -82,6 +82,8 @@ def test_surplus_is_cut_to_what_was_asked() -> None:
         (QUESTION, Outcome.ECHOED),
         (QUESTION.replace(" ", "  ") + "\n", Outcome.ECHOED),
         (f"Write one rewrite of the problem below.\n\n<problem>\n{QUESTION}\n</problem>", Outcome.ECHOED),
+        ("Bestimme den Wert von $x$, wenn die Summe von $x$ und $2$ den Wert $5$ hat.", Outcome.LANGUAGE),
+        ("已知 $x + 2 = 5$, 求 $x$ 的值。", Outcome.LANGUAGE),
         ("{}", Outcome.MALFORMED),
         ('{"rephrasings": []}', Outcome.MALFORMED),
     ],

@@ -322,6 +322,7 @@ def test_a_changed_problem_is_rejected_by_its_answers(tmp_path: Path) -> None:
     with world.db.read() as session:
         evidence = session.scalars(select(VerdictRow.evidence).order_by(VerdictRow.id.desc())).first()
     assert evidence is not None
+    assert "findings" in evidence
     assert evidence["counts"]["classes"] == ["17", "7"]
     assert evidence["counts"]["original"] == [32, 0]
     assert evidence["counts"]["candidate"] == [0, 12]
