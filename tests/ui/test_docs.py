@@ -1,0 +1,269 @@
+"""The pages hold: every command in them exists, is run and ends as the page says; every link leads on.
+
+What stands in fenced blocks of README.md and docs/ is run in order, page by page, in an empty folder. A fence
+
+- ```bash no-run (or console) is only checked: its commands need a network, a key or a GPU;
+- ```toml prices.toml (a second word with a dot) is a file that the page has the reader write.
+
+A command ends with exit code 0 unless its comment says `exit code 1`. Models are asked at the test server.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import world
+from runs import Proposed, add_run, make_spec
+from sqlalchemy import text
+from typer.core import TyperGroup
+from typer.main import get_command
+from typer.testing import CliRunner
+from world_runs import world_server
+
+from evaluator.database import Database
+from evaluator.errors import TagrpoError
+from ui.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+SHELLS = ("bash", "console", "sh")
+SERVER = "http://localhost:8000/v1"
+PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
+
+_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_ID = re.compile(r"([qc])_[0-9a-f]{4,24}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the words behind it, and what stands inside."""
+
+    language: str
+    words: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A `tagrpo` command of a page, without the leading word, and how it is to end."""
+
+    words: tuple[str, ...]
+    exit_code: int
+    runs: bool
+
+
+def blocks(page: str) -> list[Block]:
+    found = []
+    for info, inside in _FENCE.findall((ROOT / page).read_text(encoding="utf-8")):
+        language, *words = info.split() or [""]
+        found.append(Block(language, tuple(words), inside))
+    return found
+
+
+def lines(block: Block) -> list[str]:
+    """Return the lines of a shell block, continued ones joined, prompts taken off."""
+    joined = block.text.replace("\\\n", " ").splitlines()
+    return [line.removeprefix("$ ").strip() for line in joined]
+
+
+def command(line: str, *, runs: bool) -> Command | None:
+    words = shlex.split(line, comments=True)
+    if not words or words[0] != "tagrpo":
+        return None
+    comment = line.partition(" # ")[2]
+    return Command(tuple(words[1:]), 1 if "exit code 1" in comment else 0, runs)
+
+
+def commands(page: str) -> list[Command]:
+    return [
+        found
+        for block in blocks(page)
+        if block.language in SHELLS
+        for line in lines(block)
+        if (found := command(line, runs="no-run" not in block.words)) is not None
+    ]
+
+
+def resolve(words: tuple[str, ...]) -> str:
+    """Return the name of the command that `words` call; raise where there is none or an option is unknown."""
+    found, names = get_command(app), []
+    while isinstance(found, TyperGroup):
+        names.append(words[len(names)])
+        found = found.commands[names[-1]]
+    found.make_context(names[-1], list(words[len(names) :]))
+    return " ".join(names)
+
+
+def public_commands(group: TyperGroup, names: tuple[str, ...] = ()) -> Iterator[str]:
+    for name, found in group.commands.items():
+        if isinstance(found, TyperGroup):
+            yield from public_commands(found, (*names, name))
+        else:
+            yield " ".join((*names, name))
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_every_command_of_a_page_exists_with_its_options(page: str) -> None:
+    for found in commands(page):
+        try:
+            resolve(found.words)
+        except Exception as error:
+            pytest.fail(f"{page}: tagrpo {shlex.join(found.words)}: {error!r}")
+
+
+def test_every_command_stands_on_a_page() -> None:
+    shown = {resolve(found.words) for page in NAMES for found in commands(page)}
+    assert shown == set(public_commands(get_command(app)))
+
+
+def test_only_what_needs_the_hub_is_not_run() -> None:
+    left_out = [found.words for page in NAMES for found in commands(page) if not found.runs]
+    for words in left_out:
+        from_hub = words[:2] == ("questions", "import") and words[2].count("/") == 1 and "." not in words[2]
+        assert from_hub or "--push" in words, words
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors GitHub gives to the headings of a page."""
+    prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    titles = re.findall(r"^#+ (.*)$", prose, re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_links_lead_somewhere(page: str) -> None:
+    prose = _FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    for link in _LINK.findall(prose):
+        if link.startswith("https://"):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / file if file else ROOT / page
+        assert target.is_file(), f"{page}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page}: {link}"
+
+
+def test_every_page_is_listed() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = {link for link in _LINK.findall(index) if link.endswith(".md")}
+    assert listed == {page.name for page in PAGES[1:]} - {"index.md"}
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_targets_and_scripts_that_a_page_names_exist(page: str) -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    content = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"^(?:\$ )?make ([a-z]+)|`make ([a-z]+)", content, re.M):
+        assert "".join(target) in targets
+    for script in re.findall(r"python (\S+\.py)", content):
+        assert (ROOT / script).is_file(), f"{page}: {script}"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Run the small world's server with the models of the pages; give its URL."""
+    with world_server("--model", "gpt-4-turbo", "--model", "Qwen/Qwen3-4B") as url:
+        yield url
+
+
+def prepare(page: str, folder: Path) -> None:
+    """Put there what the page takes for granted: the reader's questions, runs of earlier pages."""
+    rows = [{**row, "level": "Level 5", "subject": "algebra"} for row in world.questions(32)]
+    for name, part in (("math_train.jsonl", rows[:4]), ("openr1.jsonl", rows[4:])):
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in part), encoding="utf-8")
+    if page == "docs/questions.md":
+        CliRunner().invoke(app, ["questions", "import", "openr1.jsonl"], catch_exceptions=False)
+    if page not in PAGES_ABOUT_A_RUN:
+        return
+    proposed = [Proposed("Add 2 to 3."), Proposed("3+2=?"), Proposed("2-3=?", verdicts=("undecided",))]
+    asked = [("2+3=?", "5", proposed), ("Double 8.", "16", [Proposed("8+8?"), Proposed("2 times 8?")])]
+    with Database.open(Path("tagrpo.db")) as database:
+        add_run(database, "math-gpt4", asked)
+        unverified = [
+            (question, gold, [Proposed(f"So: {question}", ("unverified",))]) for question, gold, _ in asked
+        ]
+        add_run(database, "rules", unverified, spec=make_spec(solvers=()))
+        with database.read() as session:
+            candidate = session.scalar(text("SELECT min(id) FROM candidates"))
+    decision = {"candidate": candidate, "decision": "reject", "reason": "asks for the area"}
+    (folder / "decisions.jsonl").write_text(json.dumps(decision) + "\n", encoding="utf-8")
+
+
+def existing(match: re.Match[str]) -> str:
+    """Return an id that the database has in place of the made-up one of a page."""
+    table = {"q": "questions", "c": "candidates"}[match[1]]
+    with Database.open(Path("tagrpo.db"), read_only=True) as database, database.read() as session:
+        found = session.scalar(text(f"SELECT id FROM {table} ORDER BY id DESC"))
+    return str(found)
+
+
+def at_the_server(words: tuple[str, ...], url: str) -> list[str]:
+    """Return the command with the test server's address, real ids, and sizes that fit a small world."""
+    sizes = {"3749": "2", SERVER: url}
+    adapted = [sizes.get(word, _ID.sub(existing, word) if _ID.fullmatch(word) else word) for word in words]
+    asks = "--model" in words and words[0] in ("neighbors", "doctor")
+    if (asks or "resume" in words) and "--api-base" not in words:
+        adapted += ["--api-base", url]
+    if "resume" in words and "--solver-api-base" not in words:
+        adapted += ["--solver-api-base", url]
+    if "--batch" in words:
+        adapted += ["--batch-poll", "0.05"]
+    return adapted
+
+
+def run(words: list[str]) -> tuple[int, str]:
+    """Run a command in this process as `main` would; return exit code and what it printed."""
+    done = CliRunner().invoke(app, words, input="a\n\n" * 50)
+    if isinstance(done.exception, TagrpoError):
+        return 2, f"{done.output}\n{done.exception}"
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("page", [name for name in NAMES if any(found.runs for found in commands(name))])
+def test_the_commands_of_a_page_run(
+    page: str, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("TAGRPO_DB", "HF_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TAGRPO_REVIEWER", "ada")
+    prepare(page, tmp_path)
+    for block in blocks(page):
+        if any("." in word for word in block.words):
+            (tmp_path / block.words[0]).write_text(block.text, encoding="utf-8")
+        if block.language not in SHELLS or "no-run" in block.words:
+            continue
+        for line in lines(block):
+            if line.startswith("export "):
+                name, _, value = line.removeprefix("export ").partition("=")
+                monkeypatch.setenv(name, value)
+            found = command(line, runs=True)
+            if found is not None:
+                code, printed = run(at_the_server(found.words, server))
+                assert code == found.exit_code, f"{page}: {line}\n{printed}"
+
+
+@pytest.mark.parametrize("page", [name for name in NAMES if "```python" in (ROOT / name).read_text("utf-8")])
+def test_the_python_of_a_page_runs_and_prints_what_it_says(page: str, tmp_path: Path) -> None:
+    content = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"^```python\n(.*?)^```\n(?:\nprints\n\n```\n(.*?)^```\n)?", content, re.M | re.S)
+    for number, (code, printed) in enumerate(found):
+        script = tmp_path / f"block{number}.py"
+        script.write_text(code, encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        if printed:
+            assert done.stdout == printed
