@@ -5,7 +5,6 @@ import platform
 import shutil
 import sys
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -77,6 +76,8 @@ def _python() -> Check:
 
 
 def _version(package: str) -> str | None:
+    from importlib import metadata  # brings in the email package: a tenth of the time of --help
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -1,0 +1,433 @@
+"""The command line as a whole: help, exit codes, JSON, streams that misbehave."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import CommandLine, words
+from typer.main import get_command
+from world_runs import command, tagrpo
+
+from evaluator.database import Database
+from ui.cli.app import app
+
+HEAVY = ("litellm", "torch", "datasets", "sympy", "math_verify", "pandas", "scipy", "pyarrow", "sqlalchemy")
+ODD = [
+    {"question": "Où est [bold]la[/bold] café 你好 [/] if $x+1=2$? 🙂", "answer": "1"},
+    {"question": "What is $2+2$ [/foo] in שלום?", "answer": "4"},
+]
+
+
+def walk(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, inner in group.commands.items():
+        if hasattr(inner, "commands"):
+            yield from walk(inner, (*path, name))
+        else:
+            yield (*path, name), inner
+
+
+COMMANDS = dict(walk(get_command(app)))
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TAGRPO_DB", raising=False)
+    return CommandLine(monkeypatch, capsys)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a finished demo: questions, a run, a set, exports."""
+    folder = tmp_path_factory.mktemp("demo")
+    done = tagrpo("demo", "--folder", str(folder))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def odd_questions(folder: Path) -> Path:
+    path = folder / "odd.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in ODD))
+    return path
+
+
+def with_two_questions(folder: Path) -> str:
+    db = str(folder / "odd.db")
+    done = tagrpo("questions", "import", str(odd_questions(folder)), "--name", "odd", "--db", db)
+    assert done.returncode == 0, done.stderr
+    return db
+
+
+# Help
+
+
+def test_the_tree_has_the_commands_of_the_readme() -> None:
+    assert {" ".join(path) for path in COMMANDS} >= {
+        "demo",
+        "doctor",
+        "questions import",
+        "questions mix",
+        "neighbors propose",
+        "neighbors resume",
+        "neighbors review",
+        "neighbors audit",
+        "runs show",
+        "sets publish",
+        "sets export",
+        "sets import",
+    }
+
+
+@pytest.mark.parametrize("path", [(), *COMMANDS], ids=lambda path: " ".join(path) or "tagrpo")
+def test_every_help_has_an_example_that_names_its_command(cli: CommandLine, path: tuple[str, ...]) -> None:
+    done = cli(*path, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert f"Example: tagrpo {' '.join(path)}".rstrip() in words(done.out)
+    assert cli(*path, "-h").out == done.out
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_option_is_explained(path: tuple[str, ...]) -> None:
+    unexplained = [
+        parameter.name for parameter in COMMANDS[path].params if not getattr(parameter, "help", None)
+    ]
+    assert unexplained == []
+
+
+@pytest.mark.parametrize("group", ["questions", "neighbors", "runs", "sets"])
+def test_a_group_without_a_command_shows_what_there_is(cli: CommandLine, group: str) -> None:
+    done = cli(group)
+    for path in COMMANDS:
+        if path[0] == group:
+            assert path[1] in done.out
+
+
+def test_no_help_imports_a_heavy_module() -> None:
+    """Importing them takes seconds; help answers in under half a second (benchmarks/cli_help.py)."""
+    script = f"""
+import sys
+from ui.cli.app import main
+for path in {[[], *map(list, COMMANDS)]!r}:
+    sys.argv = ["tagrpo", *path, "--help"]
+    try:
+        main()
+    except SystemExit as leaving:
+        assert not leaving.code, path
+print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.strip()) == (0, "[]")
+
+
+# Exit codes
+
+
+def test_the_version_needs_no_command(cli: CommandLine) -> None:
+    done = cli("--version")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("tagrpo 0.")
+
+
+BAD = {
+    "no command": ([], "Usage: tagrpo"),
+    "unknown option": (["--nope"], "No such option: --nope"),
+    "unknown command": (["frobnicate"], "No such command 'frobnicate'"),
+    "unknown sub-command": (["sets", "frobnicate"], "No such command 'frobnicate'"),
+    "missing argument": (["questions", "import"], "Missing argument"),
+    "missing option": (["neighbors", "propose", "demo"], "Missing option '--name'"),
+    "no number": (["questions", "list", "--limit", "many"], "--limit"),
+    "number out of range": (["questions", "list", "--limit", "0"], "--limit"),
+    "no such choice": (
+        ["neighbors", "propose", "demo", "--name", "r", "--proposer", "magic"],
+        "'llm', 'rules', 'file'",
+    ),
+    "missing file": (["questions", "import", "absent.jsonl", "--name", "x"], "absent.jsonl: no such file"),
+    "bad name of a set": (["questions", "import", "{odd}", "--name", "a b"], '"a b" cannot name'),
+    "bad name of a run": (
+        ["neighbors", "propose", "demo", "--name", "a/b", "--proposer", "rules", "--db", "{db}"],
+        "'a/b' cannot be a name",
+    ),
+    "missing set": (["questions", "list", "nope", "--db", "{db}"], "there are: demo"),
+    "missing set to propose for": (
+        ["neighbors", "propose", "nope", "--name", "r", "--proposer", "rules", "--db", "{db}"],
+        "there are: demo",
+    ),
+    "missing run": (["runs", "show", "nope", "--db", "{db}"], "only: rules"),
+    "missing run to resume": (["neighbors", "resume", "nope", "--db", "{db}"], "only: rules"),
+    "missing neighbor set": (["sets", "show", "nope", "--db", "{db}"], "only: demo"),
+    "missing version": (["sets", "show", "demo@7", "--db", "{db}"], "demo"),
+    "missing question": (["questions", "show", "q_zz", "--db", "{db}"], "q_zz"),
+    "missing candidate": (["neighbors", "show", "c_zz", "--db", "{db}"], "tagrpo neighbors list"),
+    "missing database": (["runs", "list", "--db", "absent.db"], "absent.db: there is no database here"),
+    "missing folder of the database": (
+        ["questions", "import", "{odd}", "--name", "x", "--db", "absent/t.db"],
+        "the folder absent does not exist",
+    ),
+    "database is a folder": (["runs", "list", "--db", "."], "is a folder"),
+    "database is text": (["runs", "list", "--db", "{odd}"], "not an SQLite database"),
+    "database of others": (["runs", "list", "--db", "{other}"], "not one of tagrpo"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_usage_and_input_end_with_2_and_a_way_out(
+    cli: CommandLine, demo: Path, tmp_path: Path, case: str
+) -> None:
+    import sqlite3
+
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE something (else_ TEXT)")
+    connection.close()
+    arguments, message = BAD[case]
+    places = {"db": demo / "tagrpo.db", "odd": odd_questions(tmp_path), "other": other}
+    done = cli(*(argument.format(**places) for argument in arguments))
+    assert done.code == 2
+    assert "Traceback" not in done.out + done.err
+    if case == "no command":
+        assert message in words(done.out)
+    else:
+        assert done.out == ""
+        assert message in words(done.err)
+    assert not (tmp_path / "absent.db").exists()
+
+
+def test_the_database_can_be_named_by_the_environment(
+    cli: CommandLine, demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAGRPO_DB", str(demo / "tagrpo.db"))
+    assert "rules" in cli("runs", "list").out
+    assert cli("runs", "list", "--db", "absent.db").code == 2  # the option wins
+    monkeypatch.setenv("TAGRPO_DB", str(demo))
+    assert "is a folder; name a file" in cli("runs", "list").err
+
+
+# JSON
+
+
+def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, ...], list[object]]:
+    """Return for each command with --json the arguments of a call that does its work."""
+    db = demo / "tagrpo.db"
+    return {
+        ("doctor",): ["--db", db],
+        ("questions", "import"): [odd_questions(folder), "--name", "odd", "--db", db],
+        ("questions", "list"): ["demo", "--db", db],
+        ("questions", "show"): ["q_1ff", "--db", db],
+        ("questions", "mix"): [
+            *("mixed", "--base", "demo", "--extra", "odd", "--chunks", "1", "--chunk", "1", "--db", db),
+        ],
+        ("neighbors", "propose"): ["demo", "--name", "rules", "--proposer", "rules", "--db", db],
+        ("neighbors", "resume"): ["rules", "--db", db],
+        ("neighbors", "list"): ["--db", db],
+        ("neighbors", "show"): [candidate, "--raw", "--db", db],
+        ("neighbors", "review"): [candidate, "--accept", "--reviewer", "tester", "--db", db],
+        ("neighbors", "audit"): ["rules", "--sample", "4", "--db", db],
+        ("runs", "list"): ["--db", db],
+        ("runs", "show"): ["rules", "--db", db],
+        ("sets", "publish"): ["demo", "--run", "rules", "--include", "unverified", "--db", db],
+        ("sets", "list"): ["--db", db],
+        ("sets", "show"): ["demo@1", "--db", db],
+        ("sets", "diff"): ["demo@1", "demo@1", "--db", db],
+        ("sets", "verify"): ["demo@1", "--db", db],
+        ("sets", "tag"): ["demo@1", "best", "--db", db],
+        ("sets", "export"): ["demo@1", "--to", "jsonl", folder / "out.jsonl", "--db", db],
+        ("sets", "import"): [demo / "hf", "--name", "back", "--db", folder / "back.db"],
+    }
+
+
+def test_json_is_one_object_and_all_that_stands_on_stdout(
+    cli: CommandLine, demo: Path, tmp_path: Path
+) -> None:
+    own = Path(shutil.copytree(demo, tmp_path / "demo"))
+    listed = json.loads(cli("neighbors", "list", "--db", own / "tagrpo.db", "--json").out)
+    calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"])
+    assert set(calls) == set(COMMANDS) - {("demo",)}  # the demo shows commands, it reports nothing itself
+    for path, arguments in calls.items():
+        done = cli(*path, *arguments, "--json")
+        assert done.code in (0, 1), (path, done.err)
+        assert isinstance(json.loads(done.out), dict), path
+        assert (done.code == 1) == ("attention:" in done.err), path
+
+
+# Streams and signals
+
+
+def test_markup_in_a_question_is_printed_as_it_is(cli: CommandLine, tmp_path: Path) -> None:
+    db = tmp_path / "t.db"
+    assert cli("questions", "import", odd_questions(tmp_path), "--name", "odd", "--db", db).code == 0
+    listed = cli("questions", "list", "odd", "--db", db).out
+    identity = json.loads(cli("questions", "list", "odd", "--db", db, "--json").out)["questions"][0]["id"]
+    shown = cli("questions", "show", identity, "--db", db).out
+    assert ODD[0]["question"] in listed
+    assert ODD[1]["question"] in listed
+    assert ODD[0]["question"] in shown
+
+
+def in_ascii() -> dict[str, str]:
+    return {
+        **os.environ,
+        "LC_ALL": "C",
+        "LANG": "C",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONUTF8": "0",
+        "PYTHONIOENCODING": "ascii",
+    }
+
+
+def test_a_terminal_that_is_not_utf8_gets_escapes_and_json_stays_json(tmp_path: Path) -> None:
+    db = with_two_questions(tmp_path)
+    call = command("questions", "list", "odd", "--db", db)
+    text = subprocess.run(call, capture_output=True, env=in_ascii(), timeout=60)
+    assert text.returncode == 0, text.stderr
+    assert b"O\\xf9 est [bold]la[/bold]" in text.stdout
+    found = subprocess.run([*call, "--json"], capture_output=True, env=in_ascii(), timeout=60)
+    assert found.returncode == 0, found.stderr
+    rows = json.loads(found.stdout.decode("ascii"))["questions"]
+    assert [row["question"] for row in rows] == [row["question"] for row in ODD]
+
+
+def test_arguments_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
+    call = [*map(os.fsencode, command("questions", "list")), b"caf\xe9", b"--db", b"t.db"]
+    done = subprocess.run(call, capture_output=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 2
+    assert b"is not UTF-8" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
+def test_a_full_disk_behind_stdout_is_an_error_without_a_traceback(tmp_path: Path, more: list[str]) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    db = with_two_questions(tmp_path)
+    with full.open("w") as stdout:
+        done = subprocess.run(
+            command("questions", "list", "odd", "--db", db, *more),
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_closed_streams_do_no_harm(tmp_path: Path, closed: str) -> None:
+    db = with_two_questions(tmp_path)
+    call = f'exec "$0" "$@" {closed}'
+    done = subprocess.run(
+        ["sh", "-c", call, *command("questions", "list", "odd", "--db", db)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
+    source = tmp_path / "many.jsonl"
+    filler = "a long story that fills the pipe " * 30
+    rows = ({"question": f"Given {filler}, what is ${i}+1$?", "answer": str(i + 1)} for i in range(300))
+    source.write_text("\n".join(map(json.dumps, rows)))
+    db = str(tmp_path / "t.db")
+    assert tagrpo("questions", "import", str(source), "--name", "many", "--db", db).returncode == 0
+    process = subprocess.Popen(
+        command("questions", "list", "many", "--limit", "300", "--json", "--db", db),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Unbuffered, Python itself loses what a pipe did not take, without an error.
+        env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "{\n"
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(60), errors) == (1, "")
+
+
+@pytest.mark.parametrize("columns", ["1", "80"])
+def test_terminals_of_any_width_show_tables(tmp_path: Path, columns: str) -> None:
+    db = with_two_questions(tmp_path)
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        process = subprocess.Popen(
+            command("questions", "list", "odd", "--db", db),
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "COLUMNS": columns, "TERM": "dumb"},
+        )
+        os.close(theirs)
+        shown = read_terminal(terminal)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, b"")
+    assert shown.count(b"\n") >= 3
+    if columns == "80":
+        assert b"q_" in shown
+
+
+def read_terminal(terminal: Any) -> bytes:
+    shown = b""
+    try:
+        while part := terminal.read(4096):
+            shown += part
+    except OSError:  # the other side is closed: how Linux says end of file on a terminal
+        pass
+    return shown
+
+
+def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
+    cli: CommandLine, demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Database, "open", interrupted)
+    done = cli("runs", "list", "--db", demo / "tagrpo.db")
+    assert (done.code, done.out) == (130, "")
+    assert "run the same command again" in done.err
+
+
+def test_two_imports_at_once_make_one_set(tmp_path: Path) -> None:
+    source, db = odd_questions(tmp_path), str(tmp_path / "t.db")
+    call = command("questions", "import", str(source), "--name", "odd", "--db", db, "--json")
+    both = [subprocess.Popen(call, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    ends = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(json.loads(end)["created"] for end in ends) == [False, True]
+    listed = json.loads(tagrpo("questions", "list", "--db", db, "--json").stdout)
+    assert [(row["set"], row["questions"]) for row in listed["sets"]] == [("odd", 2)]
+
+
+def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "a b'c\" ü #%?"
+    folder.mkdir()
+    source, db = odd_questions(folder), folder / "t?#%41.db"
+    assert cli("questions", "import", source, "--name", "odd", "--db", db).code == 0
+    assert db.is_file()
+    assert "odd" in cli("questions", "list", "--db", db).out
+
+
+def test_no_home_is_needed(demo: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "HOME"}
+    done = subprocess.run(
+        command("sets", "verify", "demo", "--db", str(demo / "tagrpo.db")),
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
