@@ -1,0 +1,163 @@
+"""Rules that hold for the whole project: sizes, pins, paths, versions, and what every script offers."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rephraser.strategies import SHIPPED, load_strategy
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
+LONGEST_FILE = 400
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+UNTRACKED = {"__pycache__", "build", "dist", "outputs", "tagrpo-demo"}
+
+# Put together from words, so that this file does not hold what it forbids.
+MACHINE_PATHS = re.compile(r"(?<![\w.~*])/(?:" + "|".join(("work", "root", "home", "opt", "Users")) + r")/\w")
+REGISTRIES = re.compile(
+    r"[\w-]*(?:" + "|".join(("pypi", "pythonhosted", "artifactory", "devpi")) + r")[\w-]*\.[a-z]{2,}\b"
+)
+KEYS = re.compile(r"\b(?:" + "|".join(("sk-[A-Za-z0-9]{32,}", "hf_[A-Za-z0-9]{30,}")) + r")\b")
+
+
+def tracked_files() -> list[Path]:
+    """Return the files that git tracks, or all that would be where this is no clone."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode == 0 and listed.stdout:
+        return [
+            ROOT / name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()
+        ]
+    return [
+        path
+        for path in ROOT.rglob("*")
+        if path.is_file()
+        and not any(part.startswith(".") or part in UNTRACKED for part in path.relative_to(ROOT).parts[:-1])
+        and not path.name.endswith((".db", ".db-wal", ".db-shm"))
+    ]
+
+
+def sources() -> list[Path]:
+    return [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+
+
+def benchmarks() -> list[Path]:
+    return sorted((ROOT / "benchmarks").glob("*.py"))
+
+
+def runnable(path: Path) -> bool:
+    return '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return found
+
+
+def normal(requirement: str) -> str:
+    """Return the normalised name (PEP 503) of a requirement."""
+    match = NAME.match(requirement)
+    assert match is not None, requirement
+    return re.sub(r"[-_.]+", "-", match.group()).lower()
+
+
+def test_no_source_file_is_longer_than_the_limit() -> None:
+    long = {
+        str(path.relative_to(ROOT)): count
+        for path in sources()
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
+    }
+    assert long == {}
+
+
+def test_the_patterns_find_what_they_forbid() -> None:
+    assert MACHINE_PATHS.search("open({!r})".format("/".join(("", "home", "ada", "x"))))
+    assert not MACHINE_PATHS.search("see homework/exercise and ./home/x")
+    assert REGISTRIES.search("https://files." + ".".join(("pythonhosted", "org")))
+    assert not REGISTRIES.search("install it from PyPI, as usual.")
+    assert KEYS.search("-".join(("sk", "a1" * 20)))
+
+
+@pytest.mark.parametrize("pattern", [MACHINE_PATHS, REGISTRIES, KEYS], ids=["paths", "registries", "keys"])
+def test_no_tracked_file_names_a_machine_a_registry_or_a_key(pattern: re.Pattern[str]) -> None:
+    found = []
+    for path in tracked_files():
+        text = path.read_bytes().decode("utf-8", "replace")
+        found += [f"{path.relative_to(ROOT)}: {match.group()}" for match in pattern.finditer(text)]
+    assert found == []
+
+
+def test_no_source_file_leaves_work_for_later() -> None:
+    later = re.compile(r"\b(TODO|FIXME|XXX)\b|raise NotImplementedError")
+    assert [str(path) for path in sources() if later.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_every_dependency_is_pinned(project: dict[str, Any]) -> None:
+    pinned = {
+        normal(line)
+        for line in (ROOT / "constraints-cpu.txt").read_text(encoding="utf-8").splitlines()
+        if "==" in line and not line.startswith("#")
+    }
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(each for extra in ("ui", "train", "dev") for each in extras[extra])]
+    assert len(pinned) > 50
+    assert [requirement for requirement in wanted if normal(requirement) not in pinned] == []
+
+
+def test_the_base_install_stays_light(project: dict[str, Any]) -> None:
+    heavy = {"torch", "verl", "ray", "vllm", "transformers", "streamlit", "altair"}
+    assert not heavy & {normal(requirement) for requirement in project["dependencies"]}
+
+
+def test_the_version_is_the_same_everywhere(project: dict[str, Any]) -> None:
+    script = "from ui.cli.app import main; import sys; sys.argv = ['tagrpo', '--version']; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"tagrpo {project['version']}\n"
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {project['version']}" in changelog
+
+
+def test_every_room_is_typed_and_has_its_tests() -> None:
+    for room in ROOMS:
+        assert (ROOT / room / "py.typed").is_file()
+        assert list((ROOT / "tests" / room).glob("test_*.py"))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_prompt_loads(name: str) -> None:
+    strategy = load_strategy(name)
+    assert strategy.name == name
+    assert len(strategy.text) > 200
+    assert strategy.version
+    assert strategy.summary != "an instruction of your own"
+    assert strategy.renames_variables == (name == "rename")
+
+
+def test_no_prompt_is_left_out_of_the_shipped_ones() -> None:
+    files = {path.stem for path in (ROOT / "rephraser" / "prompts").iterdir()}
+    assert files == set(SHIPPED)
+
+
+def test_a_benchmark_is_a_script_or_used_by_one() -> None:
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in benchmarks()}
+    for path in benchmarks():
+        if not runnable(path):
+            assert any(
+                re.search(rf"\b{path.stem}\b", text) for name, text in texts.items() if name != path.stem
+            )
+
+
+@pytest.mark.parametrize(
+    "script", [path for path in benchmarks() if runnable(path)], ids=lambda path: path.stem
+)
+def test_every_benchmark_explains_itself_and_takes_data(script: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(script), "--help"], capture_output=True, text=True, cwd=ROOT, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--data" in done.stdout
