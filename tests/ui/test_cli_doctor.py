@@ -1,0 +1,109 @@
+"""`tagrpo doctor`: what is there, what is missing, and what makes the exit code 1."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import CommandLine
+from runs import open_empty
+from world_runs import world_server
+
+from ui.cli import doctor
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
+    for name in ("TAGRPO_DB", "HF_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return CommandLine(monkeypatch, capsys)
+
+
+def checks(out: str) -> dict[str, dict[str, Any]]:
+    return {check["what"]: check for check in json.loads(out)["checks"]}
+
+
+def test_a_fresh_folder_is_in_order(cli: CommandLine) -> None:
+    done = cli("doctor", "--json")
+    assert (done.code, done.err) == (0, "")
+    found = checks(done.out)
+    assert found["Python"]["state"] == "ok"
+    assert "litellm" in found["base packages"]["detail"]
+    assert found["database"]["state"] == "missing"
+    assert "tagrpo questions import" in found["database"]["way_out"]
+    assert found["Hugging Face token"]["state"] == "missing"
+    assert not list(Path().iterdir())  # looking makes no database
+
+
+def test_the_text_has_a_line_for_each_check(cli: CommandLine) -> None:
+    found = checks(cli("doctor", "--json").out)
+    out = cli("doctor").out
+    for what in found:
+        assert what in out
+
+
+def test_a_sound_database_is_named_with_its_size(cli: CommandLine, tmp_path: Path) -> None:
+    open_empty(tmp_path / "tagrpo.db").close()
+    found = checks(cli("doctor", "--json").out)
+    assert found["database"]["state"] == "ok"
+    assert "tagrpo.db" in found["database"]["detail"]
+    assert "sound" in found["database"]["detail"]
+
+
+def test_problems_need_attention(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("hello")
+    done = cli("doctor", "--db", "text.db", "--json")
+    assert (done.code, "attention: database: see above" in done.err) == (1, True)
+    assert checks(done.out)["database"]["state"] == "problem"
+    done = cli("doctor", "--db", "absent/t.db", "--json")
+    assert (done.code, checks(done.out)["disk"]["state"]) == (1, "problem")
+
+
+def test_a_damaged_database_is_a_problem(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "tagrpo.db"
+    open_empty(path).close()
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(size // 3)
+        file.write(b"\xab" * (size // 3))
+    done = cli("doctor", "--json")
+    assert (done.code, checks(done.out)["database"]["state"]) == (1, "problem")
+
+
+def test_little_disk_an_old_python_and_missing_packages_are_problems(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "LOW_DISK_GB", 1e9)
+    monkeypatch.setattr(doctor, "BASE", ("litellm", "no-such-package"))
+    monkeypatch.setattr(doctor, "EXTRAS", {"magic": (("no-such-package",), "pip install magic")})
+    done = cli("doctor", "--json")
+    found = checks(done.out)
+    assert done.code == 1
+    assert "base packages, disk" in done.err
+    assert found["base packages"]["detail"] == "missing: no-such-package"
+    assert (found["magic"]["state"], found["magic"]["way_out"]) == ("missing", "pip install magic")
+
+
+def test_keys_are_named_and_never_shown(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    out = cli("doctor", "--json").out
+    assert "OPENAI_API_KEY" in checks(out)["keys of providers"]["detail"]
+    assert checks(out)["Hugging Face token"]["state"] == "ok"
+    assert "secret" not in out
+
+
+def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
+    with world_server("--model", "test-model") as url:
+        done = cli("doctor", "--model", "openai/test-model", "--api-base", url, "--json")
+        other = cli("doctor", "--model", "openai/other", "--api-base", url, "--json")
+    assert done.code == 0
+    assert "reachable, structured output" in checks(done.out)["model openai/test-model"]["detail"]
+    assert "--price" in checks(done.out)["model openai/test-model"]["detail"]
+    assert other.code == 1
+    assert "does not list the model 'other'" in checks(other.out)["model openai/other"]["detail"]
+    gone = cli("doctor", "--model", "openai/test-model", "--api-base", url, "--json")
+    assert (gone.code, "cannot be reached" in gone.out) == (1, True)
+    unknown = cli("doctor", "--model", "frobnicate", "--json")
+    assert (unknown.code, "has no provider" in unknown.out) == (1, True)
