@@ -40,6 +40,8 @@ _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S)
 _OPEN_THINKING = re.compile(r"<think(?:ing)?>(?!.*</think)", re.S)
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n?(.*?)```", re.S)
 _TAGGED = re.compile(r"<rephras(?:ing|e)>(.*?)</rephras(?:ing|e)>", re.S | re.I)
+# The request's own words, which an echo or a model thinking aloud repeats: no candidate stands between them.
+_TAG_MENTION = re.compile(r"<rephrasing>(?:`|\*)*\s+(?:and|\.\.\.|…)\s+(?:`|\*)*</rephrasing>")
 _OPEN_TAG = re.compile(r"<rephras(?:ing|e)>(?!.*</rephras)", re.S | re.I)
 _LABEL = (
     r"(?:re-?phras(?:ing|e|ed)|re-?writ(?:e|ten|ing)|paraphras(?:e|ed|ing)|renamed|reformatted|version|variant"
@@ -102,13 +104,15 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
     if not any(found) or (len(found) == 1 and _REFUSAL.match(found[0])):
         if _REFUSAL.match(body):
             return Parsed((), Outcome.REFUSED)
+        if _repeats_prompt(body):
+            return Parsed((), Outcome.ECHOED)
         return Parsed((), Outcome.TRUNCATED if truncated else Outcome.MALFORMED)
     usable: list[str] = []
     echoes = foreign = 0
     for item in found:
         if not item or _REFUSAL.match(item):
             continue
-        if _skeleton(item) == _skeleton(question) or any(mark in item for mark in _PROMPT_ECHO):
+        if _skeleton(item) == _skeleton(question) or _repeats_prompt(item):
             echoes += 1
         elif not same_language(question, item):
             foreign += 1
@@ -124,7 +128,12 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
     return Parsed(tuple(usable), Outcome.PARTIAL if usable else Outcome.MALFORMED)
 
 
+def _repeats_prompt(text: str) -> bool:
+    return any(mark in text for mark in _PROMPT_ECHO)
+
+
 def _read(body: str, count: int, truncated: bool) -> list[str]:
+    body = _TAG_MENTION.sub("", body)
     tagged = _TAGGED.findall(body)
     if tagged or _OPEN_TAG.search(body):
         return [str(item) for item in tagged]

@@ -1,0 +1,69 @@
+"""What a model is sent to get candidates."""
+
+import json
+
+from rephraser.proposers.parsing import Outcome, parse_candidates
+from rephraser.proposers.request import RESPONSE_SCHEMA, build_messages
+from rephraser.strategies import Strategy
+
+STRATEGY = Strategy("own", "1", "mine", "Say it anew.", False)
+QUESTION = "What is $\\frac{1}{2}+1$?"
+
+
+def user(count: int = 1, *, structured: bool = False, avoid: tuple[str, ...] = ()) -> str:
+    system, asked = build_messages(STRATEGY, QUESTION, count, structured=structured, avoid=avoid)
+    assert (system["role"], system["content"]) == ("system", "Say it anew.")
+    assert asked["role"] == "user"
+    return asked["content"]
+
+
+def test_one_candidate_in_tags() -> None:
+    assert user().startswith("Write one rewrite of the problem below.\n")
+    assert "<rephrasing>" in user()
+    assert "JSON" not in user()
+    assert user().endswith(f"<problem>\n{QUESTION}\n</problem>")
+
+
+def test_several_candidates_differ_from_each_other() -> None:
+    assert user(3).startswith("Write 3 rewrites of the problem below that differ from each other")
+    assert "exactly 3 strings" in user(3, structured=True)
+    assert "exactly one string" in user(1, structured=True)
+
+
+def test_json_is_asked_for_with_doubled_backslashes() -> None:
+    asked = user(2, structured=True)
+    assert '{"rephrasings": [...]}' in asked
+    assert '"\\\\frac"' in asked
+    assert "<rephrasing>" not in asked
+
+
+def test_earlier_candidates_are_shown_whole() -> None:
+    asked = user(avoid=("First\nway.", "Second {way}."))
+    assert "<earlier>\nFirst\nway.\n</earlier>" in asked
+    assert "<earlier>\nSecond {way}.\n</earlier>" in asked
+    assert "earlier" not in user()
+
+
+def test_braces_of_latex_and_of_strategies_are_left_alone() -> None:
+    strategy = Strategy("own", "1", "mine", "Keep {braces} and {0}.", False)
+    system, asked = build_messages(strategy, "What is {x}?", 2, structured=True)
+    assert system["content"] == "Keep {braces} and {0}."
+    assert "What is {x}?" in asked["content"]
+
+
+def test_an_answer_as_the_schema_wants_it_is_read_back() -> None:
+    (field,) = RESPONSE_SCHEMA["required"]
+    answer = json.dumps({field: ["Find $\\frac{1}{2}+1$.", "Add one to $\\frac{1}{2}$."]})
+    parsed = parse_candidates(answer, question=QUESTION, count=2, truncated=False)
+    assert parsed.outcome is Outcome.OK
+    assert parsed.candidates == ("Find $\\frac{1}{2}+1$.", "Add one to $\\frac{1}{2}$.")
+
+
+def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
+    for structured in (False, True):
+        echo = user(structured=structured)
+        alone = parse_candidates(echo, question=QUESTION, count=1, truncated=False)
+        assert (alone.candidates, alone.outcome) == ((), Outcome.ECHOED)
+    answered = user() + "\n\n<rephrasing>Add one to $\\frac{1}{2}$.</rephrasing>"
+    parsed = parse_candidates(answered, question=QUESTION, count=1, truncated=False)
+    assert parsed.candidates == ("Add one to $\\frac{1}{2}$.",)
