@@ -10,6 +10,7 @@ from evaluator.hashing import content_hash
 
 SHIPPED = ("perspectives", "paraphrase", "rename", "format")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_FLAGS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 _HEADER_KEYS = {"version", "summary", "renames_variables"}
 
 
@@ -36,7 +37,8 @@ def load_strategy(reference: str) -> Strategy:
     `renames_variables: yes`) that ends with a line `---`.
 
     Raises:
-        InputError: no such strategy or file, an empty file, broken UTF-8, control characters.
+        InputError: no such strategy or file, an empty file, broken UTF-8, control characters, a
+            flag in its header that is neither yes nor no.
     """
     if reference in SHIPPED:
         shipped = resources.files("rephraser").joinpath("prompts", f"{reference}.md")
@@ -74,10 +76,13 @@ def _parse(name: str, text: str, *, place: str) -> Strategy:
         body = text
     if not body.strip():
         raise InputError(f"{place}: the instruction is empty.")
+    renames = header.get("renames_variables", "no").lower()
+    if renames not in _FLAGS:
+        raise InputError(f"{place}: renames_variables is {renames!r}; say yes or no.")
     return Strategy(
         name=name,
         version=header.get("version", "1"),
         summary=header.get("summary", "an instruction of your own"),
         text=body.strip(),
-        renames_variables=header.get("renames_variables", "no").lower() in {"yes", "true", "1"},
+        renames_variables=_FLAGS[renames],
     )
