@@ -22,6 +22,7 @@ _BASE = re.compile(r"\bbase[- ](\d+|two|three|four|five|six|seven|eight|nine|ten
 _BASE_WORDS = {"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8",
 "nine": "9",
                "ten": "10", "twelve": "12", "sixteen": "16"}  # fmt: skip
+_SUBSCRIPT = re.compile(r"_\s*(?:\{\s*(\d+)\s*\}|(\d))")
 _IN_TERMS = re.compile(
     r"\bin terms of|as (?:a|an) (?:function|expression|polynomial|multiple)\w* (?:of|in|involving)|"
     r"(?:using|involving|leav\w+|"
@@ -103,8 +104,7 @@ def check_answer_format(original: Question, candidate: Question) -> list[Finding
     findings: list[Finding] = []
     for name in before:
         if name in after and before[name] != after[name]:
-            if name == "base" and set(before[name].split(", ")) ^ set(after[name].split(", ")) == {"10"}:
-                # Numbers are written in base 10 whether or not the text says so.
+            if name == "base" and _same_bases(before[name], after[name], original, candidate):
                 continue
             findings.append(
                 fatal("answer_format_changed", f"the {name} asked for is {after[name]}, not {before[name]}")
@@ -135,6 +135,16 @@ def _mentioned(form: str, text: str) -> bool:
 def _formula_shows(form: str, original: Question, candidate: Question) -> bool:
     """A subscript ($243_5$) names the base too, and 'x = ...' the variable; the words are then not needed."""
     return form == "base" and "_" in _formula_text(candidate) and "_" not in _formula_text(original)
+
+
+def _same_bases(before: str, after: str, original: Question, candidate: Question) -> bool:
+    """Numbers are written in base 10 whether or not the text says so; a subscript ($A3_7$) tells a base too."""
+    old, new = set(before.split(", ")), set(after.split(", "))
+    return new - old <= {"10"} | _subscripts(original) and old - new <= {"10"} | _subscripts(candidate)
+
+
+def _subscripts(question: Question) -> set[str]:
+    return {a or b for a, b in _SUBSCRIPT.findall(_formula_text(question))}
 
 
 def _formula_text(question: Question) -> str:

@@ -18,7 +18,7 @@ from rephraser.checks.numbers import check_numbers, number_facts
 from rephraser.checks.options import check_options
 from rephraser.checks.renaming import Renaming, find_renaming, rename
 from rephraser.checks.requests import check_requests
-from rephraser.checks.sameness import VERBATIM, check_sameness, likeness
+from rephraser.checks.sameness import VERBATIM, VERBATIM_PROSE, check_sameness, likeness
 from rephraser.checks.shape import LONGEST_TEXT, check_length, check_shape
 from rephraser.checks.text import Question, take_apart
 from rephraser.checks.units import check_units, unit_names
@@ -57,7 +57,7 @@ def check_candidate(
         return tuple(findings)
     findings += check_sameness(question, candidate, siblings)
     original, proposed = take_apart(question), take_apart(candidate)
-    verbatim = likeness(_without_figures(original), _without_figures(proposed)) >= VERBATIM
+    verbatim = _repeats(original, proposed)
     renaming = find_renaming(original.formulas, proposed.formulas)
     facts = formula_facts(original)
     proposed_facts = _renamed_back(proposed, renaming)
@@ -80,6 +80,16 @@ def check_candidate(
         findings += check_answer(answer, facts, proposed_facts, numbers, proposed_numbers)
     findings += check_names(original, proposed)
     return tuple(dict.fromkeys(findings))
+
+
+def _repeats(original: Question, proposed: Question) -> bool:
+    """Whether the candidate repeats the original nearly word for word.
+
+    The prose must repeat too: in "Evaluate $...$" a long formula alone would make two short texts look alike.
+    """
+    if likeness(_without_figures(original), _without_figures(proposed)) < VERBATIM:
+        return False
+    return likeness(original.reading, proposed.reading) >= VERBATIM_PROSE
 
 
 def _without_figures(question: Question) -> str:

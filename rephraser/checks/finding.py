@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-CHECKS_VERSION = "1"
+CHECKS_VERSION = "2"
 """Stored with the evidence of every verdict; changed whenever a check may decide differently."""
 
 

@@ -60,6 +60,7 @@ _WORDS_FOR: dict[Token, str] = {
     "\\neg": r"not", "\\subset": r"subset|contained", "\\subseteq": r"subset|contained", "\\to": r"to|maps?",
 }  # fmt: skip
 _SUPPORT = {token: re.compile(rf"\b(?:{words})(?!\w)") for token, words in _WORDS_FOR.items()}
+_INVERSE_WORD = re.compile(r"\b(?:inverse|reciprocal)s?\b")
 _FREE = {"=", "(", ")", "[", "]", "_", ",", ":", "°", "\\angle", "\\triangle", "'", "...", "¤", ".", "?",
 "&", "\\\\",
          "\\{", "\\}", "\\circ", "\\pi", "\\square", "\\odot", ";", "\\therefore"}  # fmt: skip
@@ -222,7 +223,10 @@ def _likeness(first: Piece, second: Piece) -> float:
 
 def _unsupported(piece: Piece, words: str) -> list[Token]:
     missing = []
-    for token in dict.fromkeys(piece.tokens):
+    tokens = " ".join(piece.tokens)
+    if _INVERSE_WORD.search(words):
+        tokens = tokens.replace("^ ( - 1 )", "")
+    for token in dict.fromkeys(tokens.split()):
         if token in _FREE or is_number(token) or is_variable(token):
             continue
         pattern = _SUPPORT.get(token)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from rephraser.checks.finding import Finding, fatal, warning
+from rephraser.checks.latex import tokenize
 from rephraser.checks.lexicon import BY_NAME, named
 from rephraser.checks.text import Question
 
@@ -33,19 +35,57 @@ _WHOLE_BY_CONTEXT = re.compile(r"digits?\b|\bprimes?\b|\bdivisors?\b|\bfactors?\
                                r"\beven\b|\bodd\b|\bperfect\b|\bdivisible\b|\binteger|\bwhole\b|"
                                r"\bnatural\b|\bfrom \d+ to\b")  # fmt: skip
 
+_WHOLE_WORDS = re.compile(r"\binteg\w+|\bwhole[ -]numbers?|\bnatural numbers?|\bcounting numbers?|\blattice")
+# 'The integers 12 and 35' says nothing that '12 and 35' does not.
+_WHOLE_NUMBERS = re.compile(r"\b(?:integers?|whole numbers?|natural numbers?) (?=\d)(?!\d+ (?:to|through)\b)")
+_OPERATOR_OF = {"sum": "+", "difference": "-", "product": "*"}
+_NAMES_FORMULA = re.compile(
+    r"\b(sum|difference|product)(?: of the (?:\w+ ){0,3}series)?[\s:,]*$", re.IGNORECASE
+)
+# What else the words of a concept may be put as.
+_TOLD_BY = {
+    "lcm": re.compile(r"\b(?:smallest|least|lowest|minimum)\b.*\b(?:multiple|divisible|divided)\b"),
+    "gcd": re.compile(
+        r"\b(?:largest|greatest|highest|biggest|maximum)\b.*\b(?:divisors?|factors?|divides?)\b"
+    ),
+    "divisor": re.compile(r"\bfactor|\bdivi[ds]"),
+}
+
 
 @dataclass(frozen=True)
 class KeywordFacts:
-    """How often each concept of the lexicon is named, and the text it was read from."""
+    """How often each concept of the lexicon is named, and the text it was read from.
+
+    `bounded` says that a formula has a sign of "at most" or "at least"; `named_formulas` counts the words that
+    only name the formula they stand before, as in "the sum $a + b$".
+    """
 
     counts: Counter[str]
     text: str
+    bounded: bool = False
+    named_formulas: Counter[str] = field(default_factory=Counter)
+
+    def adds_to(self, other: KeywordFacts) -> list[str]:
+        """The concepts named here and not in `other`, without names of formulas ("the sum $a + b$")."""
+        return [
+            n for n, count in self.counts.items() if not other.counts[n] and count > self.named_formulas[n]
+        ]
 
 
 def keyword_facts(question: Question) -> KeywordFacts:
     """The concepts named in a question's prose (short formulas written out)."""
     text = question.reading
-    return KeywordFacts(Counter(named(_NEGATED.sub(" not", text))), text)
+    bounded = any(token in {"≤", "≥"} for tokens in question.formulas for token in tokens)
+    return KeywordFacts(Counter(named(_NEGATED.sub(" not", text))), text, bounded, _named_formulas(question))
+
+
+def _named_formulas(question: Question) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for before, formula in pairwise(question.segments):
+        match = None if before.is_formula or not formula.is_formula else _NAMES_FORMULA.search(before.text)
+        if match and _OPERATOR_OF[match[1].lower()] in tokenize(formula.text):
+            found[match[1].lower()] += 1
+    return found
 
 
 def check_keywords(original: KeywordFacts, candidate: KeywordFacts, *, verbatim: bool) -> list[Finding]:
@@ -54,8 +94,7 @@ def check_keywords(original: KeywordFacts, candidate: KeywordFacts, *, verbatim:
     `verbatim` says that the candidate repeats the original nearly word for word; then even a loose word that
     was exchanged for its contrary, a condition that vanished or a negation that came in is fatal.
     """
-    lost = [n for n in original.counts if not candidate.counts[n]]
-    gained = [n for n in candidate.counts if not original.counts[n]]
+    lost, gained = original.adds_to(candidate), candidate.adds_to(original)
     fewer = [n for n in original.counts if candidate.counts[n] < original.counts[n]]
     further = [n for n in candidate.counts if candidate.counts[n] > original.counts[n]]
     findings: list[Finding] = []
@@ -121,13 +160,15 @@ def _told_otherwise(name: str, has: KeywordFacts, lacks: KeywordFacts) -> bool:
     if name == "consecutive":
         return bool(re.search(r"\bin a row\b|\bone after\b|\bfollow", text))
     if name == "integer":
-        return bool(_WHOLE_BY_CONTEXT.search(text))
+        named = len(_WHOLE_WORDS.findall(has.text))
+        return bool(_WHOLE_BY_CONTEXT.search(text)) or named == len(_WHOLE_NUMBERS.findall(has.text))
     if name in {"maximum", "minimum"}:
         return bool(
             re.search(r"\bat (?:most|least)\b|\bmost\b|\bleast\b|\bfirst\b|\blast\b|\bbest\b|\bonly\b", text)
         )
     if name == "inclusive":
-        return not re.search(r"\binclusive\b", has.text) or "from" in text or "endpoint" in text
+        stated = lacks.bounded or "from" in text or "endpoint" in text
+        return stated or not re.search(r"\binclusive\b", has.text)
     if name == "distinct":
         return not re.search(r"\bdistinct\b|\bno two\b|\brepe", has.text) or bool(
             re.search(r"\bdiffer|\brepe|\bno two\b", text)
@@ -139,6 +180,8 @@ def _told_otherwise(name: str, has: KeywordFacts, lacks: KeywordFacts) -> bool:
                 text,
             )
         )
+    if name in _TOLD_BY:
+        return bool(_TOLD_BY[name].search(text))
     if name == "probability":
         return bool(re.search(r"%|percent|portion|fraction|ratio\b|rate\b|weighted", text))
     if name == "mean":

@@ -12,7 +12,9 @@ from rephraser.checks.text import Question, take_apart
 _COMMON: dict[str, frozenset[str]] = {
     "en": frozenset(["the", "of", "and", "to", "is", "in", "that", "for", "it", "with", "as", "be", "on",
     "by", "are", "what", "how", "many", "if", "find", "this", "from", "at", "an", "each", "which", "have",
-    "has", "was", "when", "does", "number", "value", "determine", "there", "they", "given", "where", "can"]),
+    "has", "was", "when", "does", "number", "value", "determine", "there", "they", "given", "where", "can", "a",
+    "no", "do", "so", "or", "let", "die", "me", "compute", "calculate", "evaluate", "express", "simplify",
+    "solve", "common", "fraction", "simplest", "form", "your", "answer", "write", "its", "all", "these"]),
     "es": frozenset(["el", "la", "los", "las", "de", "que", "y", "en", "un", "una", "por", "con", "para",
     "es", "cuántos", "cuántas", "cuál", "son", "se", "del", "al", "como", "si", "qué", "tiene", "cada",
     "encuentra", "calcula", "valor", "número", "más"]),
@@ -63,6 +65,10 @@ def language(text: str) -> str:
     if len(words) < 4:
         return ""
     shares = {code: sum(w in common for w in words) / len(words) for code, common in _COMMON.items()}
+    for code, common in _COMMON.items():
+        # Names of variables and points ("a", "o", "e") and a single short word tell no language.
+        if len({w for w in words if w in common and len(w) > 1}) < 2:
+            shares[code] = 0.0
     ranked = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
     best, share = ranked[0]
     return best if share >= 0.12 and share > 1.2 * ranked[1][1] else ""

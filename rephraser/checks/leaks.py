@@ -27,7 +27,7 @@ _SOLVES: dict[str, re.Pattern[str]] = {
     ),
     "a conclusion": re.compile(
         r"\b(?:therefore|thus|hence|so|consequently),?\s+(?:the\s+(?:final\s+)?(?:answer|result|solution)\b|we\s+(?:get|have|find|"
-        r"obtain|conclude)|[§$]|it\s+follows|\w{1,2}\s*=|\w+\s+(?:has|is|are|equals|gives)\s+[-\d§$¤]\S*\s*[.!]?\s*$)",
+        r"obtain|conclude)|\$(?P<formula>[^$]+)\$|it\s+follows|\w{1,2}\s*=|\w+\s+(?:has|is|are|equals|gives)\s+[-\d§$¤]\S*\s*[.!]?\s*$)",
         re.IGNORECASE | re.MULTILINE,
     ),
     "a step of a solution": re.compile(
@@ -51,10 +51,22 @@ def check_solution(original: str, candidate: str) -> list[Finding]:
     if _TELLS.search(candidate) and not _TELLS.search(original):
         findings.append(fatal("answer_leaked", "the candidate says what the answer is"))
     for what, pattern in _SOLVES.items():
-        if pattern.search(candidate) and not pattern.search(original):
+        if pattern.search(original):
+            continue
+        if any(not _given(match, original) for match in pattern.finditer(candidate)):
             findings.append(fatal("solution_included", f"the candidate contains {what}"))
             break
     return findings
+
+
+def _given(match: re.Match[str], original: str) -> bool:
+    """'so $AB = CD$' concludes nothing where the original states that formula."""
+    formula = match.groupdict().get("formula")
+    return formula is not None and _squeezed(formula) in _squeezed(original)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split()).rstrip(".,;")
 
 
 def check_answer(

@@ -43,6 +43,9 @@ NEUTRAL = (
     r"all right|"
     r"number line|in the long run|at least once per|in total|a total of|the total|best|how long|"
     r"as long as|no longer|"
+    r"(?:shown|given|listed|pictured|drawn|written|illustrated|stated|described|statements?|figures?|diagrams?|"
+    r"tables?|graphs?|conditions?|pictures?|expressions?|equations?|facts|grids?|see|as) (?:below|above)|"
+    r"(?:below|above)(?=\s*(?:[,.:;?!]|$))|"
     r"long after|for long|after all|square (?:roots?|numbers?)|cube roots?|turns? out"
 )
 
