@@ -110,7 +110,6 @@ print(json.dumps({{"path": sys.path, "rooms": [room.__file__ for room in ({", ".
     venv = str(installed.parent)
     assert [file for file in found["rooms"] if not file.startswith(venv)] == []
     assert str(ROOT) not in found["path"]
-    assert str(tmp_path) not in found["path"] or not list(tmp_path.iterdir())
 
     done = subprocess.run(
         [str(installed / "tagrpo"), "demo"],

@@ -1,10 +1,7 @@
-"""The command line as a whole: help, exit codes, JSON, streams that misbehave."""
+"""The command line as a whole: help, exit codes, JSON."""
 
 import json
-import os
-import pty
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,16 +11,11 @@ from typing import Any
 import pytest
 from command_line import CommandLine, words
 from typer.main import get_command
-from world_runs import command, tagrpo
+from world_runs import tagrpo
 
-from evaluator.database import Database
 from ui.cli.app import app
 
 HEAVY = ("litellm", "torch", "datasets", "sympy", "math_verify", "pandas", "scipy", "pyarrow", "sqlalchemy")
-ODD = [
-    {"question": "Où est [bold]la[/bold] café 你好 [/] if $x+1=2$? 🙂", "answer": "1"},
-    {"question": "What is $2+2$ [/foo] in שלום?", "answer": "4"},
-]
 
 
 def walk(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -53,17 +45,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def odd_questions(folder: Path) -> Path:
+def one_question(folder: Path) -> Path:
     path = folder / "odd.jsonl"
-    path.write_text("\n".join(json.dumps(row) for row in ODD))
+    path.write_text(json.dumps({"question": "What is $2+2$?", "answer": "4"}))
     return path
-
-
-def with_two_questions(folder: Path) -> str:
-    db = str(folder / "odd.db")
-    done = tagrpo("questions", "import", str(odd_questions(folder)), "--name", "odd", "--db", db)
-    assert done.returncode == 0, done.stderr
-    return db
 
 
 # Help
@@ -188,7 +173,7 @@ def test_bad_usage_and_input_end_with_2_and_a_way_out(
         connection.execute("CREATE TABLE something (else_ TEXT)")
     connection.close()
     arguments, message = BAD[case]
-    places = {"db": demo / "tagrpo.db", "odd": odd_questions(tmp_path), "other": other}
+    places = {"db": demo / "tagrpo.db", "odd": one_question(tmp_path), "other": other}
     done = cli(*(argument.format(**places) for argument in arguments))
     assert done.code == 2
     assert "Traceback" not in done.out + done.err
@@ -218,7 +203,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
     db = demo / "tagrpo.db"
     return {
         ("doctor",): ["--db", db],
-        ("questions", "import"): [odd_questions(folder), "--name", "odd", "--db", db],
+        ("questions", "import"): [one_question(folder), "--name", "odd", "--db", db],
         ("questions", "list"): ["demo", "--db", db],
         ("questions", "show"): ["q_1ff", "--db", db],
         ("questions", "mix"): [
@@ -255,179 +240,3 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
         assert done.code in (0, 1), (path, done.err)
         assert isinstance(json.loads(done.out), dict), path
         assert (done.code == 1) == ("attention:" in done.err), path
-
-
-# Streams and signals
-
-
-def test_markup_in_a_question_is_printed_as_it_is(cli: CommandLine, tmp_path: Path) -> None:
-    db = tmp_path / "t.db"
-    assert cli("questions", "import", odd_questions(tmp_path), "--name", "odd", "--db", db).code == 0
-    listed = cli("questions", "list", "odd", "--db", db).out
-    identity = json.loads(cli("questions", "list", "odd", "--db", db, "--json").out)["questions"][0]["id"]
-    shown = cli("questions", "show", identity, "--db", db).out
-    assert ODD[0]["question"] in listed
-    assert ODD[1]["question"] in listed
-    assert ODD[0]["question"] in shown
-
-
-def in_ascii() -> dict[str, str]:
-    return {
-        **os.environ,
-        "LC_ALL": "C",
-        "LANG": "C",
-        "PYTHONCOERCECLOCALE": "0",
-        "PYTHONUTF8": "0",
-        "PYTHONIOENCODING": "ascii",
-    }
-
-
-def test_a_terminal_that_is_not_utf8_gets_escapes_and_json_stays_json(tmp_path: Path) -> None:
-    db = with_two_questions(tmp_path)
-    call = command("questions", "list", "odd", "--db", db)
-    text = subprocess.run(call, capture_output=True, env=in_ascii(), timeout=60)
-    assert text.returncode == 0, text.stderr
-    assert b"O\\xf9 est [bold]la[/bold]" in text.stdout
-    found = subprocess.run([*call, "--json"], capture_output=True, env=in_ascii(), timeout=60)
-    assert found.returncode == 0, found.stderr
-    rows = json.loads(found.stdout.decode("ascii"))["questions"]
-    assert [row["question"] for row in rows] == [row["question"] for row in ODD]
-
-
-def test_arguments_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
-    call = [*map(os.fsencode, command("questions", "list")), b"caf\xe9", b"--db", b"t.db"]
-    done = subprocess.run(call, capture_output=True, cwd=tmp_path, timeout=60)
-    assert done.returncode == 2
-    assert b"is not UTF-8" in done.stderr
-    assert b"Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
-def test_a_full_disk_behind_stdout_is_an_error_without_a_traceback(tmp_path: Path, more: list[str]) -> None:
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("this system has no /dev/full")
-    db = with_two_questions(tmp_path)
-    with full.open("w") as stdout:
-        done = subprocess.run(
-            command("questions", "list", "odd", "--db", db, *more),
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
-    assert done.returncode == 2
-    assert "No space left on device" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "Exception ignored" not in done.stderr
-
-
-@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
-def test_closed_streams_do_no_harm(tmp_path: Path, closed: str) -> None:
-    db = with_two_questions(tmp_path)
-    call = f'exec "$0" "$@" {closed}'
-    done = subprocess.run(
-        ["sh", "-c", call, *command("questions", "list", "odd", "--db", db)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
-    source = tmp_path / "many.jsonl"
-    filler = "a long story that fills the pipe " * 30
-    rows = ({"question": f"Given {filler}, what is ${i}+1$?", "answer": str(i + 1)} for i in range(300))
-    source.write_text("\n".join(map(json.dumps, rows)))
-    db = str(tmp_path / "t.db")
-    assert tagrpo("questions", "import", str(source), "--name", "many", "--db", db).returncode == 0
-    process = subprocess.Popen(
-        command("questions", "list", "many", "--limit", "300", "--json", "--db", db),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Unbuffered, Python itself loses what a pipe did not take, without an error.
-        env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline() == "{\n"
-    process.stdout.close()
-    errors = process.stderr.read()
-    process.stderr.close()
-    assert (process.wait(60), errors) == (1, "")
-
-
-@pytest.mark.parametrize("columns", ["1", "80"])
-def test_terminals_of_any_width_show_tables(tmp_path: Path, columns: str) -> None:
-    db = with_two_questions(tmp_path)
-    ours, theirs = pty.openpty()
-    with os.fdopen(ours, "rb", buffering=0) as terminal:
-        process = subprocess.Popen(
-            command("questions", "list", "odd", "--db", db),
-            stdout=theirs,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "COLUMNS": columns, "TERM": "dumb"},
-        )
-        os.close(theirs)
-        shown = read_terminal(terminal)
-        _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, b"")
-    assert shown.count(b"\n") >= 3
-    if columns == "80":
-        assert b"q_" in shown
-
-
-def read_terminal(terminal: Any) -> bytes:
-    shown = b""
-    try:
-        while part := terminal.read(4096):
-            shown += part
-    except OSError:  # the other side is closed: how Linux says end of file on a terminal
-        pass
-    return shown
-
-
-def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
-    cli: CommandLine, demo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(Database, "open", interrupted)
-    done = cli("runs", "list", "--db", demo / "tagrpo.db")
-    assert (done.code, done.out) == (130, "")
-    assert "run the same command again" in done.err
-
-
-def test_two_imports_at_once_make_one_set(tmp_path: Path) -> None:
-    source, db = odd_questions(tmp_path), str(tmp_path / "t.db")
-    call = command("questions", "import", str(source), "--name", "odd", "--db", db, "--json")
-    both = [subprocess.Popen(call, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    ends = [process.communicate(timeout=120)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sorted(json.loads(end)["created"] for end in ends) == [False, True]
-    listed = json.loads(tagrpo("questions", "list", "--db", db, "--json").stdout)
-    assert [(row["set"], row["questions"]) for row in listed["sets"]] == [("odd", 2)]
-
-
-def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli: CommandLine, tmp_path: Path) -> None:
-    folder = tmp_path / "a b'c\" ü #%?"
-    folder.mkdir()
-    source, db = odd_questions(folder), folder / "t?#%41.db"
-    assert cli("questions", "import", source, "--name", "odd", "--db", db).code == 0
-    assert db.is_file()
-    assert "odd" in cli("questions", "list", "--db", db).out
-
-
-def test_no_home_is_needed(demo: Path) -> None:
-    environment = {key: value for key, value in os.environ.items() if key != "HOME"}
-    done = subprocess.run(
-        command("sets", "verify", "demo", "--db", str(demo / "tagrpo.db")),
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,59 @@
+"""What tests of `tagrpo neighbors propose` share: six questions of the small world, arguments, refusals."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import world
+from command_line import CommandLine, words
+from sqlalchemy import text
+
+from evaluator.database import Database
+
+
+def world_command_line(
+    db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> CommandLine:
+    """Return a command line in the folder of `db`, which holds six questions as the set `world`."""
+    monkeypatch.chdir(db.parent)
+    monkeypatch.setenv("TAGRPO_DB", str(db))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    run = CommandLine(monkeypatch, capsys)
+    write_rows("questions.jsonl", world.questions(6))
+    assert run("questions", "import", "questions.jsonl", "--name", "world").code == 0
+    return run
+
+
+def write_rows(name: str, rows: list[Any]) -> str:
+    Path(name).write_text("\n".join(json.dumps(row) for row in rows))
+    return name
+
+
+def propose(*more: str, name: str = "r") -> list[str]:
+    return ["neighbors", "propose", "world", "--name", name, *more]
+
+
+def llm(url: str, *more: str, name: str = "r", model: str = "openai/test-model") -> list[str]:
+    return propose("--model", model, "--api-base", url, *more, name=name)
+
+
+def from_file(source: str, *more: str, name: str = "r") -> list[str]:
+    return propose("--proposer", "file", "--candidates", source, *more, name=name)
+
+
+def runs(cli: CommandLine) -> list[str]:
+    return [run["run"] for run in json.loads(cli("runs", "list", "--json").out)["runs"]]
+
+
+def rows(db: Path, query: str) -> list[tuple[Any, ...]]:
+    with Database.open(db, read_only=True) as database, database.read() as session:
+        return [tuple(row) for row in session.execute(text(query))]
+
+
+def refused(cli: CommandLine, arguments: list[str], message: str) -> None:
+    """Assert that a command ends with 2 and this message, and that no run has taken the name."""
+    done = cli(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in words(done.err)
+    assert runs(cli) == []

@@ -1,0 +1,132 @@
+"""`tagrpo neighbors propose --proposer file`: candidates that someone already has."""
+
+import json
+from pathlib import Path
+
+import pytest
+import world
+from command_line import CommandLine
+from proposing import from_file, propose, refused, rows, world_command_line, write_rows
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """Run `tagrpo` in a folder with a database of six questions of the small world, the set `world`."""
+    return world_command_line(db, monkeypatch, capsys)
+
+
+def originals() -> list[str]:
+    return [row["question"] for row in world.questions(6)]
+
+
+def owning(question: str) -> str:
+    return question.replace(" has ", " owns ", 1)
+
+
+def test_a_file_by_text_with_rows_that_belong_to_no_question(cli: CommandLine, db: Path) -> None:
+    source = write_rows(
+        "c.jsonl",
+        [
+            *({"question": question, "rephrased": owning(question)} for question in originals()[:3]),
+            {"question": "What is somebody else's question?", "rephrased": "Whose is it?"},
+        ],
+    )
+    done = cli(*from_file(source, "--n", "1"))
+    assert done.code == 0
+    assert "1 of 4 rows belong to no question of this run" in done.err
+    assert "3 of 6 questions have all 1 neighbors" in done.out
+    stored = rows(db, "SELECT text FROM candidates ORDER BY text")
+    assert stored == [(owning(question),) for question in sorted(originals()[:3])]
+
+    # The file belongs to the run: resuming takes the same candidates, and no others.
+    assert cli("neighbors", "resume", "r", "--candidates", source).code == 0
+    without = cli("neighbors", "resume", "r")
+    assert (without.code, "name it with --candidates FILE" in without.err) == (2, True)
+    write_rows(source, [{"question": originals()[0], "rephrased": "Something else."}])
+    changed = cli("neighbors", "resume", "r", "--candidates", source)
+    assert (changed.code, "not those that the run was made with" in changed.err) == (2, True)
+    again = cli(*from_file(source, "--n", "1"))
+    assert (again.code, "source (" in again.err) == (2, True)
+
+
+def test_a_file_by_id_with_lists_and_named_columns(cli: CommandLine, db: Path) -> None:
+    ids = [question for (question,) in rows(db, "SELECT id FROM questions ORDER BY id")]
+    texts = dict(rows(db, "SELECT id, text FROM questions"))
+    lists = [
+        {"key": key, "mine": [owning(texts[key]), texts[key].replace(" has ", " holds ", 1)]} for key in ids
+    ]
+    source = write_rows("c.jsonl", lists)
+    columns = ["--question-column", "key", "--candidate-column", "mine"]
+    refused(cli, from_file(source), "name another with --question-column")
+    refused(cli, from_file(source, *columns[:2]), "name it with --candidate-column, of: key, mine")
+    refused(cli, from_file(source, "--question-column", "foo"), "no column 'foo' (--question-column)")
+    done = cli(*from_file(source, *columns, "--n", "2", "--limit", "4"))
+    assert done.code == 0
+    assert "4 of 4 questions have all 2 neighbors" in done.out
+    assert "2 of 6 rows belong to no question" in done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "c.jsonl: the file is empty"),
+        ('{"question": "a", "candidate": "b"}\n{"question": "a"', "c.jsonl:2: not valid JSON"),
+        ('{"question_id": "q_1", "candidate": "b"}', "none of its 1 rows belongs to a question of this set"),
+    ],
+)
+def test_files_that_cannot_be_used(cli: CommandLine, content: str, message: str) -> None:
+    Path("c.jsonl").write_text(content)
+    refused(cli, from_file("c.jsonl"), message)
+    refused(cli, from_file("absent.jsonl"), "absent.jsonl: no such file")
+
+
+def test_empty_candidates_are_named_by_row(cli: CommandLine) -> None:
+    write_rows("c.jsonl", [{"question": question, "candidate": " "} for question in originals()])
+    refused(cli, from_file("c.jsonl"), 'c.jsonl:1: "candidate" holds no text')
+
+
+def test_candidates_for_a_run_of_rules_are_refused_on_resume(cli: CommandLine) -> None:
+    assert cli(*propose("--proposer", "rules")).code == 0
+    source = write_rows("c.jsonl", [{"question": originals()[0], "candidate": "x"}])
+    done = cli("neighbors", "resume", "r", "--candidates", source)
+    assert (done.code, "--candidates belongs to runs that propose from a file" in done.err) == (2, True)
+
+
+def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLine) -> None:
+    first, second, third = originals()[:3]
+    write_rows(
+        "c.jsonl",
+        [
+            {"question": first, "candidate": first + " and so on" * 100_000},
+            {"question": second, "candidate": "NUL \x00 " + second},
+            {"question": third, "candidate": "[bold]Now[/] [/foo] " + owning(third)},
+        ],
+    )
+    assert cli(*from_file("c.jsonl")).code == 0
+    listed = cli("neighbors", "list", "--json").out
+    found = {item["text"][:5]: item["status"] for item in json.loads(listed)["candidates"]}
+    assert found == {first[:5]: "rejected", "NUL \x00": "rejected", "[bold": "unverified"}
+    assert "[bold]Now[/] [/foo]" in cli("neighbors", "list").out
+
+
+def test_a_named_tokenizer_enforces_the_token_limit(cli: CommandLine) -> None:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.save("words.json")
+    question = originals()[0]
+    short, long = owning(question), question.replace("apples.", "apples, as it so happens today.")
+    count = len(short.split())
+    write_rows("c.jsonl", [{"question": question, "candidates": [short, long]}])
+    done = cli(*from_file("c.jsonl", "--tokenizer", "words.json", "--token-limit", str(count)))
+    assert done.code == 0, done.err
+    listed = json.loads(cli("neighbors", "list", "--finding", "too_long", "--json").out)["candidates"]
+    assert [(item["text"], item["status"]) for item in listed] == [(long, "rejected")]
