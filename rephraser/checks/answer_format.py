@@ -18,7 +18,9 @@ _NEAREST = re.compile(
 _NEAREST_NAMES = {"10": "ten", "100": "hundred", "1000": "thousand", "whole": "integer",
 "whole number": "integer", "unit": "integer", "one": "integer", "ones": "integer",
                   "full": "integer"}  # fmt: skip
-_BASE = re.compile(r"\bbase[- ](\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z]\b)")
+_BASE = re.compile(
+    r"\bbase[- ]{1,3}(\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z]\b)"
+)
 _BASE_WORDS = {"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8",
 "nine": "9",
                "ten": "10", "twelve": "12", "sixteen": "16"}  # fmt: skip
@@ -138,7 +140,7 @@ def _formula_shows(form: str, original: Question, candidate: Question) -> bool:
 
 
 def _same_bases(before: str, after: str, original: Question, candidate: Question) -> bool:
-    """Numbers are written in base 10 whether or not the text says so; a subscript ($A3_7$) tells a base too."""
+    """Numbers are written in base 10 whether or not the text says so; a subscript ($A3_7$) tells it too."""
     old, new = set(before.split(", ")), set(after.split(", "))
     return new - old <= {"10"} | _subscripts(original) and old - new <= {"10"} | _subscripts(candidate)
 

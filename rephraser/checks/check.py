@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rephraser.checks.answer_format import check_answer_format
@@ -23,6 +24,7 @@ from rephraser.checks.shape import LONGEST_TEXT, check_length, check_shape
 from rephraser.checks.text import Question, take_apart
 from rephraser.checks.units import check_units, unit_names
 
+_TABLE = re.compile(r"\\begin\{(tabular|array)\}.*?\\end\{\1\}", re.DOTALL)
 _NO_OPTIONS = CheckOptions()
 
 
@@ -85,11 +87,12 @@ def check_candidate(
 def _repeats(original: Question, proposed: Question) -> bool:
     """Whether the candidate repeats the original nearly word for word.
 
-    The prose must repeat too: in "Evaluate $...$" a long formula alone would make two short texts look alike.
+    The prose must repeat too: a long formula or a table alone would make two short texts look alike.
     """
     if likeness(_without_figures(original), _without_figures(proposed)) < VERBATIM:
         return False
-    return likeness(original.reading, proposed.reading) >= VERBATIM_PROSE
+    texts = (_TABLE.sub(" ", question.reading) for question in (original, proposed))
+    return likeness(*texts) >= VERBATIM_PROSE
 
 
 def _without_figures(question: Question) -> str:

@@ -44,7 +44,11 @@ _WORDS_FOR: dict[Token, str] = {
     "≠": r"not|non-?zero|distinct|different|unequal|none|except|other than|never|undefined",
     "\\sqrt": r"roots?|radicals?",
     "|": r"absolute|magnitude|modulus|divides|divisible|distance|given|norm|factors?|divisor",
-    "\\sin": r"sines?", "\\cos": r"cosines?", "\\tan": r"tangents?", "\\log": r"log\w*", "\\ln": r"log\w*|ln",
+    "\\sin": r"sines?", "\\cos": r"cosines?", "\\tan": r"tangents?", "\\log": r"log\w*",
+    "\\sec": r"secants?", "\\csc": r"cosecants?", "\\cot": r"cotangents?", "\\arcsin": r"inverse sine|arcsine",
+    "\\arccos": r"inverse cosine|arccosine", "\\arctan": r"inverse tangent|arctangent",
+    "\\gcd": r"greatest common|gcd|highest common|largest common", "\\det": r"determinants?",
+    "\\max": r"maximum|greatest|largest|larger", "\\min": r"minimum|least|smallest|smaller", "\\ln": r"log\w*|ln",
     "!": r"factorials?", "%": r"percent\w*|%", "\\mod": r"modulo|mod|remainders?|congruent",
     "\\equiv": r"congruent|remainders?|equivalent|identical\w*|modulo|mod|leaves|equal",
     "\\in": r"in|on|element|belong\w*|real|integers?|members?|lies?|from|between|domain|interval",
@@ -60,6 +64,7 @@ _WORDS_FOR: dict[Token, str] = {
     "\\neg": r"not", "\\subset": r"subset|contained", "\\subseteq": r"subset|contained", "\\to": r"to|maps?",
 }  # fmt: skip
 _SUPPORT = {token: re.compile(rf"\b(?:{words})(?!\w)") for token, words in _WORDS_FOR.items()}
+_PART = "⟨part⟩"
 _INVERSE_WORD = re.compile(r"\b(?:inverse|reciprocal)s?\b")
 _FREE = {"=", "(", ")", "[", "]", "_", ",", ":", "°", "\\angle", "\\triangle", "'", "...", "¤", ".", "?",
 "&", "\\\\",
@@ -227,7 +232,7 @@ def _unsupported(piece: Piece, words: str) -> list[Token]:
     if _INVERSE_WORD.search(words):
         tokens = tokens.replace("^ ( - 1 )", "")
     for token in dict.fromkeys(tokens.split()):
-        if token in _FREE or is_number(token) or is_variable(token):
+        if token in _FREE or token == _PART or is_number(token) or is_variable(token):
             continue
         pattern = _SUPPORT.get(token)
         if pattern is None or not pattern.search(words):
@@ -235,8 +240,24 @@ def _unsupported(piece: Piece, words: str) -> list[Token]:
     return missing
 
 
+def _rest(piece: Piece, other: FormulaFacts) -> Piece:
+    """What remains to be told in words when parts of a formula stand in the other text as formulas.
+
+    Of "$7 x^3$" in "seven times $x^3$" there remains a product, of "$a/b - c/d$" in "subtract $c/d$ from $a/b$" a
+    difference.
+    """
+    text = f" {' '.join(piece.tokens)} "
+    for known in sorted(other.firm.values(), key=lambda p: -len(p.tokens)):
+        if 3 <= len(known.tokens) < len(piece.tokens):
+            text = text.replace(f" {' '.join(known.tokens)} ", f" {_PART} ")
+    tokens = tuple(text.split())
+    if _PART in tokens and not any(t in _WORDS_FOR for t in tokens):
+        tokens = (*tokens, "*")
+    return Piece(tokens, piece.key, piece.sides)
+
+
 def _missing(piece: Piece, candidate: FormulaFacts, numbers: NumberFacts) -> Finding:
-    operators = _unsupported(piece, candidate.words)
+    operators = _unsupported(_rest(piece, candidate), candidate.words)
     absent = [t for t in piece.tokens if is_number(t) and not numbers.has(t)]
     if operators or absent:
         return fatal("formula_missing", f"the formula '{_show(piece)}' of the original is missing")
@@ -248,7 +269,7 @@ def _missing(piece: Piece, candidate: FormulaFacts, numbers: NumberFacts) -> Fin
 def _added(piece: Piece, original: FormulaFacts, numbers: NumberFacts) -> Finding:
     operators = [
         t
-        for t in _unsupported(piece, original.words)
+        for t in _unsupported(_rest(piece, original), original.words)
         if t not in {"/", "-"} or any(is_variable(other) for other in piece.tokens)
     ]
     if operators:

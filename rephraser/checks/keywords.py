@@ -42,6 +42,7 @@ _OPERATOR_OF = {"sum": "+", "difference": "-", "product": "*"}
 _NAMES_FORMULA = re.compile(
     r"\b(sum|difference|product)(?: of the (?:\w+ ){0,3}series)?[\s:,]*$", re.IGNORECASE
 )
+_BOUNDS = {"at least", "at most"}
 # What else the words of a concept may be put as.
 _TOLD_BY = {
     "lcm": re.compile(r"\b(?:smallest|least|lowest|minimum)\b.*\b(?:multiple|divisible|divided)\b"),
@@ -56,8 +57,8 @@ _TOLD_BY = {
 class KeywordFacts:
     """How often each concept of the lexicon is named, and the text it was read from.
 
-    `bounded` says that a formula has a sign of "at most" or "at least"; `named_formulas` counts the words that
-    only name the formula they stand before, as in "the sum $a + b$".
+    `bounded` says that a formula has a sign of "at most" or "at least"; `named_formulas` counts the
+    words that only name the formula they stand before, as in "the sum $a + b$".
     """
 
     counts: Counter[str]
@@ -139,6 +140,8 @@ def _one_sided(finding: str, name: str, verbatim: bool, what: str) -> Finding:
 
 def _same_by_context(name: str, other: str, original: KeywordFacts, candidate: KeywordFacts) -> bool:
     pair = {name, other}
+    if (name in _BOUNDS and candidate.bounded) or (other in _BOUNDS and original.bounded):
+        return True
     if pair == {"minimum", "at least"} or pair == {"maximum", "at most"}:
         return True
     if pair == {"units digit", "leading digit"}:
@@ -149,6 +152,8 @@ def _same_by_context(name: str, other: str, original: KeywordFacts, candidate: K
 def _told_otherwise(name: str, has: KeywordFacts, lacks: KeywordFacts) -> bool:
     """Whether the text without the word says the same in another way, or nothing depends on the word."""
     text = lacks.text
+    if name in _BOUNDS and lacks.bounded:
+        return True
     if name == "positive":
         return bool(_POSITIVE_BY_SYMBOL.search(text) or _SIGN_IRRELEVANT.search(text))
     if name == "negative":
@@ -171,7 +176,9 @@ def _told_otherwise(name: str, has: KeywordFacts, lacks: KeywordFacts) -> bool:
         return stated or not re.search(r"\binclusive\b", has.text)
     if name == "distinct":
         return not re.search(r"\bdistinct\b|\bno two\b|\brepe", has.text) or bool(
-            re.search(r"\bdiffer|\brepe|\bno two\b", text)
+            re.search(
+                r"\bdiffer|\brepe|\bno (?:two|pair)\b|\b(?:any|every) (?:two|pair)\b|\bpairwise\b", text
+            )
         )
     if name in {"with replacement", "without replacement"}:
         return bool(

@@ -12,8 +12,8 @@ from rephraser.checks.text import Question, take_apart
 _COMMON: dict[str, frozenset[str]] = {
     "en": frozenset(["the", "of", "and", "to", "is", "in", "that", "for", "it", "with", "as", "be", "on",
     "by", "are", "what", "how", "many", "if", "find", "this", "from", "at", "an", "each", "which", "have",
-    "has", "was", "when", "does", "number", "value", "determine", "there", "they", "given", "where", "can", "a",
-    "no", "do", "so", "or", "let", "die", "me", "compute", "calculate", "evaluate", "express", "simplify",
+    "has", "was", "when", "does", "number", "value", "determine", "there", "they", "given", "where", "can",
+    "a", "no", "do", "so", "or", "let", "die", "me", "compute", "calculate", "evaluate", "express", "simplify",
     "solve", "common", "fraction", "simplest", "form", "your", "answer", "write", "its", "all", "these"]),
     "es": frozenset(["el", "la", "los", "las", "de", "que", "y", "en", "un", "una", "por", "con", "para",
     "es", "cuántos", "cuántas", "cuál", "son", "se", "del", "al", "como", "si", "qué", "tiene", "cada",

@@ -15,9 +15,11 @@ _TELLS = re.compile(
     r"must be|turns out to be)\s*(?!what\b|asked\b|to be\b|requested\b|required\b|expressed\b|in\b|an?\b|"
     r"given\b|not\b|unique\b|of\b|"
     r"the\b|written\b|desired\b|needed\b|represented\b|of the form\b|rounded\b)\S|"
-    r"^[ \t]*(?:final\s+)?answer\s*:|\banswer\s*:\s*\S",
+    r"^[ \t]*final\s+answer\s*:|\banswer\s*:\s*(?!an?\b|as\b|in\b|the\b|"
+    r"(?:common|simplified|exact|decimal|ordered|simplest|lowest)\b|(?:round|give|express|write|list|enter))\S",
     re.IGNORECASE | re.MULTILINE,
 )
+_VALUE = re.compile(r"\s*(\$[^$]+\$|-?\d[\d,]*(?:\.\d+)?(?![\w/]))")
 _SOLVES: dict[str, re.Pattern[str]] = {
     "a boxed result": re.compile(r"\\boxed\s*\{|\\fbox\s*\{"),
     "numbered steps": re.compile(r"\bstep\s*(?:1|one)\s*[:.)]|\bstep[- ]by[- ]step\b", re.IGNORECASE),
@@ -48,7 +50,8 @@ def check_solution(original: str, candidate: str) -> list[Finding]:
     A phrase that the original has too is no finding.
     """
     findings = []
-    if _TELLS.search(candidate) and not _TELLS.search(original):
+    told = [m for m in _TELLS.finditer(candidate) if not _intermediate(m, original)]
+    if told and not _TELLS.search(original):
         findings.append(fatal("answer_leaked", "the candidate says what the answer is"))
     for what, pattern in _SOLVES.items():
         if pattern.search(original):
@@ -59,10 +62,21 @@ def check_solution(original: str, candidate: str) -> list[Finding]:
     return findings
 
 
+def _intermediate(match: re.Match[str], original: str) -> bool:
+    """'Three is added and the result is $7$' tells no answer where the original has that 7 too."""
+    if "answer" in match.group(0).lower() or "solution" in match.group(0).lower():
+        return False
+    start = match.end() - 1 if match.re is _TELLS else match.end()
+    rest = _VALUE.match(match.string, start)
+    return rest is not None and rest[1] in original
+
+
 def _given(match: re.Match[str], original: str) -> bool:
     """'so $AB = CD$' concludes nothing where the original states that formula."""
     formula = match.groupdict().get("formula")
-    return formula is not None and _squeezed(formula) in _squeezed(original)
+    if formula is None:
+        return _intermediate(match, original)
+    return _squeezed(formula) in _squeezed(original)
 
 
 def _squeezed(text: str) -> str:

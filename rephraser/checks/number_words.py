@@ -63,6 +63,10 @@ OFFERED_WORDS: dict[str, tuple[int | Fraction, ...]] = {
     "gcd": (2,), "million": (6,), "semicircle": (2, 180), "semicircular": (2,), "biannual": (2,),
     "biannually": (2,),
 }  # fmt: skip
+OFFERED_WORDS |= dict.fromkeys(
+    ["bisect", "bisects", "bisected", "bisecting", "bisector", "midpoint", "midpoints", "midway", "halfway"],
+    (2, Fraction(1, 2)),
+)
 OFFERED_WORDS |= {w.replace("y", "ies"): (n,) for w, n in TENS.items()} | {"tens": (10,), "fives": (5,),
 "twos": (2,),
     "ones": (1,), "hundreds": (100,), "fifths": (5,), "thirds": (3,)}  # fmt: skip

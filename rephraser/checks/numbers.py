@@ -12,14 +12,22 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 from rephraser.checks.finding import Finding, fatal, warning
 from rephraser.checks.number_reader import Collector, to_fraction
-from rephraser.checks.text import Question
+from rephraser.checks.number_words import UNITS
+from rephraser.checks.text import FORMULA_MARK, Question
 
 _DERIVABLE = 40
 _ALWAYS_OFFERED = frozenset({Fraction(0), Fraction(1)})
 
+_ENUMERATED = re.compile(
+    rf"\b(two|three|four|five) (?:[a-z-]+ ){{0,3}}[a-z-]+,?\s*({FORMULA_MARK}(?:[\s,]*(?:and )?\s*{FORMULA_MARK})+)",
+    re.IGNORECASE,
+)
+_RUN = re.compile(r"(?<![\d.^_])(\d{1,6}(?:\s*[,+]\s*\d{1,6}){1,8})\s*[,+]\s*(?:\\[lcd]?dots\w?|\.\.\.)")
+_DIGITS = re.compile(r"\d+")
 _NEGATIVE = re.compile(r"(?:\bnegative\s|(?<=[a-z]{2}\s)-)(\d+(?:\.\d+)?)(?![\d.]*\s*[-+*/^(\w])")
 _SIGN_WORDS = re.compile(
     r"\b(?:negative|minus|below|less|subtract\w*|decreas\w*|lower|loss|debt|drop\w*|opposite)\b"
@@ -55,6 +63,8 @@ def number_facts(question: Question) -> NumberFacts:
         collector.tokens(tokens)
     text = question.reading
     collector.measures(text)
+    _loosen_enumerations(collector, question.prose)
+    _loosen_runs(collector, question)
     return NumberFacts(
         frozenset(collector.stated),
         frozenset(collector.loose),
@@ -65,6 +75,31 @@ def number_facts(question: Question) -> NumberFacts:
         " times" in text,
         collector.counts,
     )
+
+
+def _loosen_enumerations(collector: Collector, prose: str) -> None:
+    """'Two consecutive integers $a$ and $b$' says how many there are and names them; the names suffice."""
+    told: Counter[Fraction] = Counter()
+    for word, things in _ENUMERATED.findall(prose):
+        if things.count(FORMULA_MARK) == UNITS[word.lower()]:
+            told[Fraction(UNITS[word.lower()])] += 1
+    for value, times in told.items():
+        if value in collector.stated and collector.counts[value] <= times:
+            collector.stated.discard(value)
+            collector.loose.add(value)
+
+
+def _loosen_runs(collector: Collector, question: Question) -> None:
+    """'1, 2, 3, ..., 20' and 'from 1 to 20' are the same: the numbers within a run need not be told."""
+    for segment in question.segments:
+        for match in _RUN.finditer(segment.text):
+            run = [int(n) for n in _DIGITS.findall(match[1])]
+            if any(b != a + 1 for a, b in pairwise(run)):
+                continue
+            for value in map(Fraction, run[1:]):
+                if collector.counts[value] == 1:
+                    collector.stated.discard(value)
+                    collector.offer(value)
 
 
 def check_numbers(original: NumberFacts, candidate: NumberFacts, *, verbatim: bool = False) -> list[Finding]:

@@ -16,7 +16,7 @@ _IGNORED = re.compile(
 )
 _WORD = re.compile(r"\\?[A-Za-z]+|\d+(?:[.,]\d+)*|[^\s\w]")
 VERBATIM = 0.8
-VERBATIM_PROSE = 0.6
+VERBATIM_PROSE = 0.7
 
 
 def skeleton(text: str) -> str:

@@ -21,13 +21,15 @@ _DANGLING = re.compile(
 _CHATTER = re.compile(
     r"^\W{0,4}(?:rephras\w*|re-?worded|rewritten|re-?stated|paraphras\w*|new|modified|alternative|variant|version|candidate|"
     r"output|response|reformulat\w*|transformed|perturbed|assistant|user)\b[^.?!\n]{0,60}?(?::|\n)"
-    r"|^\W{0,4}(?:sure|certainly|of course|absolutely|okay|ok|great|here(?:'s| is| are|"
-    r"’s))\b[^.?!\n]{0,80}[:!.,]"
-    r"|^\W{0,4}(?:here(?:'s| is| are|’s))\b[^.?!\n]{0,60}\b(?:rephras\w*|version|question|problem)\b"
+    r"|^\W{0,4}(?:sure|certainly|of course|absolutely|okay|ok|great)\b[^.?!\n]{0,80}"
+    r"[:!.,]|^\W{0,4}here you (?:go|are)\b"
+    r"|^\W{0,4}(?:here(?:'s| is| are|’s))\b[^.?!\n]{0,60}\b(?:rephras\w*|version|question|problem|"
+    r"rewrit\w*|re-?word\w*|paraphras\w*|re-?stat\w*|candidate|alternative|reformulat\w*)\b"
     r"|\brephras(?:ed|ing|e)\b[^.?!\n]{0,40}\b(?:question|problem|version|above|original)\b"
     r"|\b(?:original|above) (?:question|problem)\b|\bas an ai\b|\blanguage model\b|\bi (?:cannot|can't|"
     r"am unable|won't)\b|"
-    r"\bi'm (?:sorry|unable|happy)\b|\blet me know\b|\bi hope this\b|\bnote:|<\/?(?:question|answer|think|"
+    r"\bi'm (?:sorry|unable|happy)\b|\blet me know\b|\bi hope this\b|"
+    r"\bnote:[^.\n]{0,80}\b(?:i|rephras\w*|original|wording|re-?worded|rewritten|unchanged|version|meaning)\b|<\/?(?:question|answer|think|"
     r"rephrased?)>|```|"
     r"\bstrategy \d|\bthis (?:version|rephrasing)\b",
     re.IGNORECASE | re.MULTILINE,
