@@ -5,11 +5,23 @@ send the same request; leases of processes that died are taken back at once on t
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Select, String, Table, bindparam, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    String,
+    Table,
+    bindparam,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session
 
@@ -75,6 +87,9 @@ _CELL_COLUMNS = (
 
 _KEY = ("scope", "kind", "subject_id", "round", "ordinal", "attempt")
 _RUN_CELLS = cast(Table, RunCellRow.__table__)
+# Statements of each answer go to the bare tables: the ORM spends more on them than SQLite does.
+_CELLS = cast(Table, CellRow.__table__)
+_BODIES = cast(Table, CellBodyRow.__table__)
 _FIND_CELL: Select[Any, int] = select(bindparam("run", type_=String), CellRow.id).where(
     *(getattr(CellRow, name) == bindparam(f"key_{name}") for name in _KEY)
 )
@@ -102,11 +117,11 @@ def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit:
     free = or_(CellRow.lease_owner.is_(None), CellRow.lease_until < now)
     rows = session.execute(
         select(*_CELL_COLUMNS)
-        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
         .where(
-            RunCellRow.run_id == run_id,
+            _needed_by(run_id),
             CellRow.scope == scope,
             CellRow.state == EMPTY,
+            CellRow.outcome.is_(None),  # always so where empty; it lets the index find them in order of id
             CellRow.batch_id.is_(None),
             free,
         )
@@ -164,8 +179,8 @@ def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> No
     A cell that is filled already keeps its answer: two processes may collect the same batch job.
     """
     filled = session.execute(
-        update(CellRow)
-        .where(CellRow.id == cell_id, CellRow.state != FILLED)
+        update(_CELLS)
+        .where(_CELLS.c.id == cell_id, _CELLS.c.state != FILLED)
         .values(
             state=FILLED,
             error=None,
@@ -175,10 +190,10 @@ def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> No
             filled_at=utc_now(),
             **vars(receipt),
         )
-        .returning(CellRow.id)
+        .returning(_CELLS.c.id)
     )
     if filled.scalar() is not None:
-        session.execute(insert(CellBodyRow).values(cell_id=cell_id, body=body))
+        session.execute(insert(_BODIES).values(cell_id=cell_id, body=body))
 
 
 def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost_usd: float | None) -> None:
@@ -229,16 +244,15 @@ def reopen_failed_cells(session: Session, run_id: str) -> int:
     return len(failed)
 
 
-def unparsed_cells(session: Session, run_id: str, kind: str) -> list[Cell]:
-    """Return the filled cells of the run whose content has not been looked at, in order of id."""
-    needed = select(RunCellRow.cell_id).where(RunCellRow.run_id == run_id)
-    return read_cells(
-        session,
-        CellRow.id.in_(needed),
-        CellRow.kind == kind,
-        CellRow.state == FILLED,
-        CellRow.outcome.is_(None),
-    )
+def unparsed_cells(session: Session, run_id: str, kind: str, *, limit: int) -> list[Cell]:
+    """Return the first `limit` filled cells of the run whose content was not looked at, by scope and id."""
+    rows = session.execute(
+        select(*_CELL_COLUMNS)
+        .where(_needed_by(run_id), CellRow.kind == kind, CellRow.state == FILLED, CellRow.outcome.is_(None))
+        .order_by(CellRow.scope, CellRow.id)
+        .limit(limit)
+    ).all()
+    return [Cell(*row) for row in rows]
 
 
 def read_cells(session: Session, *conditions: ColumnElement[bool]) -> list[Cell]:
@@ -259,9 +273,13 @@ def read_bodies(session: Session, cell_ids: Sequence[int]) -> dict[int, str]:
     return found
 
 
-def set_outcome(session: Session, cell_id: int, outcome: str) -> None:
-    """Note what parsing found in a cell, so that it is parsed once."""
-    session.execute(update(CellRow).where(CellRow.id == cell_id).values(outcome=outcome))
+def set_outcomes(session: Session, outcomes: Mapping[int, str]) -> None:
+    """Note by id what parsing found in cells, so that they are parsed once."""
+    if outcomes:
+        session.connection().execute(
+            update(_CELLS).where(_CELLS.c.id == bindparam("cell")).values(outcome=bindparam("found")),
+            [{"cell": cell_id, "found": outcome} for cell_id, outcome in outcomes.items()],
+        )
 
 
 def count_states(session: Session, run_id: str) -> dict[tuple[str, str], int]:
@@ -273,3 +291,8 @@ def count_states(session: Session, run_id: str) -> dict[tuple[str, str], int]:
         .group_by(CellRow.kind, CellRow.state)
     ).all()
     return {(kind, state): count for kind, state, count in rows}
+
+
+def _needed_by(run_id: str) -> ColumnElement[bool]:
+    """Return the condition that a run needs the cell, to be looked up cell by cell."""
+    return exists().where(RunCellRow.run_id == run_id, RunCellRow.cell_id == CellRow.id)

@@ -44,7 +44,7 @@ def read_ledger(session: Session, run_id: str) -> list[LedgerLine]:
 
 def spent_usd(session: Session, run_id: str) -> float:
     """Return the USD this run has spent, as far as prices are known."""
-    return sum(line.usd for line in read_ledger(session, run_id))
+    return float(session.scalar(select(func.sum(CellRow.cost_usd)).where(CellRow.paid_by == run_id)) or 0.0)
 
 
 def reserved_usd(session: Session, run_id: str, *, except_process: str) -> float:

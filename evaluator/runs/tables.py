@@ -72,7 +72,8 @@ class CellRow(Base):
 
     __table_args__ = (
         Index(None, "scope", "kind", "subject_id", "round", "ordinal", "attempt", unique=True),
-        Index(None, "paid_by", "kind"),
+        Index(None, "state", "outcome", "scope"),  # what is to be asked, what is to be read; by id within
+        Index(None, "paid_by", "state", "cost_usd"),  # what a run has spent, without touching its rows
     )
 
 

@@ -1,19 +1,28 @@
 """From raw answers in cells to candidates and sampled answers. Reading a cell twice changes nothing."""
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import insert, select
+from sqlalchemy import Table, insert, select
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from evaluator.database import utc_now
 from evaluator.grading import extract_answer
 from evaluator.hashing import canonical_text
 from evaluator.questions.tables import QuestionRow
-from evaluator.runs.cells import EMPTY, Cell, CellPlan, add_cells, read_bodies, set_outcome, unparsed_cells
+from evaluator.runs.cells import (
+    EMPTY,
+    FILLED,
+    Cell,
+    CellPlan,
+    add_cells,
+    read_bodies,
+    read_cells,
+    set_outcomes,
+    unparsed_cells,
+)
 from evaluator.runs.tables import AnswerRow, CellRow
 from rephraser.candidates import candidate_id
 from rephraser.pipeline.planning import ANSWER, PROPOSE
@@ -22,6 +31,10 @@ from rephraser.proposers.parsing import Outcome, parse_candidates
 from rephraser.tables import CandidateRow, ProposalRow
 
 _CELLS_PER_READ = 500
+_GROUPS_PER_READ = 100
+# The bare tables: the ORM spends more on a statement than SQLite does.
+_CANDIDATES = cast(Table, CandidateRow.__table__)
+_PROPOSALS = cast(Table, ProposalRow.__table__)
 ROUND_STRIDE, STRATEGY_STRIDE, ATTEMPT_STRIDE = 1_000_000, 10_000, 100
 
 
@@ -34,7 +47,7 @@ def store_candidate(session: Session, question_id: str, text: str, **proposal: A
     """Store a candidate and who proposed it; return False where this run already has the same text."""
     identity = candidate_id(question_id, text)
     session.execute(
-        insert_or_ignore(CandidateRow)
+        insert_or_ignore(_CANDIDATES)
         .values(id=identity, question_id=question_id, text=canonical_text(text), created_at=utc_now())
         .on_conflict_do_nothing()
     )
@@ -43,23 +56,29 @@ def store_candidate(session: Session, question_id: str, text: str, **proposal: A
     )
     if session.scalar(known) is not None:
         return False
-    session.execute(insert(ProposalRow).values(question_id=question_id, candidate_id=identity, **proposal))
+    session.execute(insert(_PROPOSALS).values(question_id=question_id, candidate_id=identity, **proposal))
     return True
 
 
-def collect_proposals(session: Session, run_id: str, spec: RunSpec) -> int:
-    """Read the filled proposing cells; return how many were read.
+def collect_proposals(session: Session, run_id: str, spec: RunSpec, *, limit: int = _GROUPS_PER_READ) -> int:
+    """Read the filled proposing cells of up to `limit` questions and rounds; return how many cells were read.
 
     The cells of a question and round are read together, in order, once none of them is empty: which of two
     equal candidates counts must not depend on which answer came first.
     """
-    groups: dict[tuple[str, int], list[Cell]] = defaultdict(list)
-    for cell in unparsed_cells(session, run_id, PROPOSE):
-        groups[cell.subject_id, cell.round].append(cell)
-    waiting = _groups_with_empty_cells(session, run_id)
-    ready = [cell for key, cells in groups.items() if key not in waiting for cell in cells]
-    for start in range(0, len(ready), _CELLS_PER_READ):
-        _read_proposals(session, run_id, spec, ready[start : start + _CELLS_PER_READ])
+    groups = _ready_groups(session, run_id, limit)
+    if not groups:
+        return 0
+    cells = read_cells(
+        session,
+        CellRow.scope == run_id,
+        CellRow.kind == PROPOSE,
+        CellRow.subject_id.in_({subject_id for subject_id, _ in groups}),
+        CellRow.state == FILLED,
+        CellRow.outcome.is_(None),
+    )
+    ready = [cell for cell in cells if (cell.subject_id, cell.round) in groups]
+    _read_proposals(session, run_id, spec, ready)
     return len(ready)
 
 
@@ -68,6 +87,7 @@ def _read_proposals(session: Session, run_id: str, spec: RunSpec, cells: Sequenc
     texts = _question_texts(session, [cell.subject_id for cell in cells])
     models = _models(session, [cell.id for cell in cells])
     retries: list[CellPlan] = []
+    outcomes: dict[int, str] = {}
     for cell in sorted(cells, key=lambda c: (c.subject_id, c.round, c.ordinal, c.attempt)):
         text, truncated, refused = first_choice(bodies[cell.id])
         count = int(cell.payload["count"])
@@ -91,9 +111,10 @@ def _read_proposals(session: Session, run_id: str, spec: RunSpec, cells: Sequenc
         outcome = Outcome.REFUSED if refused else parsed.outcome
         if stored < len(parsed.candidates) and outcome is Outcome.OK:
             outcome = Outcome.PARTIAL
-        set_outcome(session, cell.id, outcome.value)
+        outcomes[cell.id] = outcome.value
         if stored < count and cell.attempt + 1 < spec.content_attempts:
             retries.append(_retry(spec, cell, count - stored))
+    set_outcomes(session, outcomes)
     add_cells(session, run_id, retries)
 
 
@@ -109,7 +130,7 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
 
     A server that returned fewer answers than asked is asked for the rest.
     """
-    cells = unparsed_cells(session, run_id, ANSWER)[:limit]
+    cells = unparsed_cells(session, run_id, ANSWER, limit=limit)
     bodies = read_bodies(session, [cell.id for cell in cells])
     rows: list[dict[str, Any]] = []
     rest: list[CellPlan] = []
@@ -137,9 +158,9 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
             }
             key = (cell.scope, cell.kind, cell.subject_id, cell.round, cell.ordinal)
             rest.append(CellPlan(*key, attempt, payload))
-        set_outcome(session, cell.id, Outcome.OK.value)
     if rows:
         session.execute(insert_or_ignore(AnswerRow).on_conflict_do_nothing(), rows)
+    set_outcomes(session, {cell.id: Outcome.OK.value for cell in cells})
     add_cells(session, run_id, rest)
     return len(cells)
 
@@ -165,11 +186,31 @@ def first_choice(body: str) -> tuple[str, bool, bool]:
     return text, reason == "length", reason == "content_filter"
 
 
-def _groups_with_empty_cells(session: Session, run_id: str) -> set[tuple[str, int]]:
+def _ready_groups(session: Session, run_id: str, limit: int) -> set[tuple[str, int]]:
+    """Return (question, round) of cells that can be read: filled, and none of the same group is empty."""
+    empty = aliased(CellRow)
+    waiting = (
+        select(empty.id)
+        .where(
+            empty.scope == CellRow.scope,
+            empty.kind == CellRow.kind,
+            empty.subject_id == CellRow.subject_id,
+            empty.round == CellRow.round,
+            empty.state == EMPTY,
+        )
+        .exists()
+    )
     rows = session.execute(
         select(CellRow.subject_id, CellRow.round)
-        .where(CellRow.scope == run_id, CellRow.kind == PROPOSE, CellRow.state == EMPTY)
+        .where(
+            CellRow.scope == run_id,
+            CellRow.kind == PROPOSE,
+            CellRow.state == FILLED,
+            CellRow.outcome.is_(None),
+            ~waiting,
+        )
         .distinct()
+        .limit(limit)
     ).all()
     return {(subject_id, number) for subject_id, number in rows}
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from sqlalchemy.orm import Session
+
 from evaluator.database import Database
 from evaluator.grading import Grader
 from evaluator.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
@@ -19,7 +21,7 @@ from evaluator.runs.store import Run, finish_run
 from rephraser.pipeline.collecting import collect_answers, collect_proposals
 from rephraser.pipeline.judging import check_structure, judge_answers
 from rephraser.pipeline.local_proposals import Source, propose_locally
-from rephraser.pipeline.planning import plan_answers, plan_proposals
+from rephraser.pipeline.planning import add_planned, plan_answers, plan_proposals
 from rephraser.pipeline.requests import proposing_requests, solving_requests
 from rephraser.pipeline.spec import RunSpec
 
@@ -126,17 +128,22 @@ class Engine:
             )
             if not proposed:
                 break
-        with self.db.write() as session:
-            proposals = plan_proposals(session, self.run.id, self.spec) if self.source is None else 0
-            return proposals + plan_answers(session, self.run.id, self.spec)
+        with self.db.read() as session:
+            plans = plan_proposals(session, self.run.id, self.spec) if self.source is None else []
+            plans += plan_answers(session, self.run.id, self.spec)
+        add_planned(self.db, self.run.id, plans)
+        return len(plans)
 
     def _read(self) -> None:
+        while self._read_some(partial(collect_proposals, spec=self.spec)):
+            pass
+        while self._read_some(collect_answers):
+            pass
+
+    def _read_some(self, collect: Callable[[Session, str], int]) -> int:
+        """Read a few cells: the write lock is held for a moment only, other processes wait for it."""
         with self.db.write() as session:
-            collect_proposals(session, self.run.id, self.spec)
-        while True:
-            with self.db.write() as session:
-                if not collect_answers(session, self.run.id):
-                    return
+            return collect(session, self.run.id)
 
     def _stage(self, stage: str, done: int, total: int) -> None:
         self.report(stage, done, total)

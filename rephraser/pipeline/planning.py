@@ -4,11 +4,14 @@ Planning is idempotent. Two processes, or one that was killed, plan the same cel
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from evaluator.database import Database
 from evaluator.runs.cells import EMPTY, CellPlan, add_cells
 from evaluator.runs.store import run_question_ids
 from evaluator.runs.tables import CellRow, RunCellRow
@@ -17,6 +20,7 @@ from rephraser.status import CandidateStatus, current_statuses
 from rephraser.tables import VerdictRow
 
 PROPOSE, ANSWER = "propose", "answer"
+PLANS_PER_COMMIT = 10_000
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,9 @@ def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
     return found
 
 
-def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> int:
-    """Make the cells that ask for the candidates still missing; return how many."""
-    plans = [
+def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]:
+    """Return the cells that ask for the candidates still missing."""
+    return [
         CellPlan(
             scope=run_id,
             kind=PROPOSE,
@@ -79,8 +83,6 @@ def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> int:
         for index, count in enumerate(slots.missing)
         if count
     ]
-    add_cells(session, run_id, plans)
-    return len(plans)
 
 
 def looks_taken(session: Session, run_id: str) -> dict[str, int]:
@@ -105,10 +107,10 @@ def awaiting_answers(session: Session, run_id: str) -> list[CandidateStatus]:
     ]
 
 
-def plan_answers(session: Session, run_id: str, spec: RunSpec) -> int:
-    """Make the cells that draw the answers which the next look at each open candidate needs."""
+def plan_answers(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]:
+    """Return the cells that draw the answers which the next look at each open candidate needs."""
     if not spec.solvers:
-        return 0
+        return []
     known = _answer_keys(session, run_id)
     taken = looks_taken(session, run_id)
     plans: list[CellPlan] = []
@@ -116,16 +118,23 @@ def plan_answers(session: Session, run_id: str, spec: RunSpec) -> int:
     for status in awaiting_answers(session, run_id):
         if status.question_id not in planned_questions:
             planned_questions.add(status.question_id)
-            plans += _answer_plans(spec, status.question_id, spec.rule.original_samples)
+            plans += _answer_plans(spec, status.question_id, spec.rule.original_samples, known)
         look = spec.rule.looks[min(taken[status.candidate_id], len(spec.rule.looks) - 1)]
-        plans += _answer_plans(spec, status.candidate_id, look)
-    fresh = [plan for plan in plans if (plan.scope, plan.subject_id, plan.ordinal) not in known]
-    add_cells(session, run_id, fresh)
-    return len(fresh)
+        plans += _answer_plans(spec, status.candidate_id, look, known)
+    return plans
 
 
-def _answer_plans(spec: RunSpec, subject_id: str, samples: int) -> list[CellPlan]:
-    """Cells for the first `samples` answers, split over the solvers.
+def add_planned(db: Database, run_id: str, plans: Sequence[CellPlan]) -> None:
+    """Make planned cells, some at a time: other processes wait for the write lock meanwhile."""
+    for start in range(0, len(plans), PLANS_PER_COMMIT):
+        with db.write() as session:
+            add_cells(session, run_id, plans[start : start + PLANS_PER_COMMIT])
+
+
+def _answer_plans(
+    spec: RunSpec, subject_id: str, samples: int, known: AbstractSet[tuple[str, str, int]]
+) -> list[CellPlan]:
+    """Cells for the first `samples` answers, split over the solvers, without those that are known.
 
     Every cell draws `samples_per_request`, whatever is needed of the last, so that runs with other rules
     find the same cells.
@@ -146,6 +155,7 @@ def _answer_plans(spec: RunSpec, subject_id: str, samples: int) -> list[CellPlan
         )
         for solver, share in zip(spec.solvers, spec.shares(samples), strict=True)
         for start in range(0, share, solver.samples_per_request)
+        if (solver.id, subject_id, start) not in known
     ]
 
 

@@ -1,6 +1,7 @@
 """What a run is made of. Every field shapes the result and is part of the run's key."""
 
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from evaluator.errors import InputError
@@ -46,7 +47,7 @@ class SolverSpec:
         if not 1 <= self.samples_per_request <= 128:
             raise InputError(f"{self.samples_per_request} samples per request; give 1 to 128.")
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Content id; the address of the server is not in it, so that a server may move."""
         return content_id("solver", asdict(self))

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from evaluator.database import Database
 from evaluator.errors import InputError, NotFoundError
@@ -97,6 +98,29 @@ def test_leases_of_a_dead_process_are_given_back_at_once(db: Database) -> None:
         assert cells.release_dead_leases(session, run.id) == 3
         assert len(cells.claim_cells(session, run.id, run.id, owner=leases.this_owner("t"), limit=9)) == 4
         assert cells.release_dead_leases(session, run.id) == 0
+
+
+def test_looking_for_cells_does_not_walk_over_those_that_are_done(db: Database) -> None:
+    run = make_run(db)
+    with db.write() as session:
+        cells.add_cells(session, run.id, plan(run))
+        seen: list[str] = []
+        event.listen(session.get_bind(), "before_cursor_execute", lambda *call: seen.append(call[2]))
+        owned = cells.claim_cells(session, run.id, run.id, owner="a|1|1|t", limit=2)
+        cells.set_outcomes(session, {cell.id: "ok" for cell in owned})
+        for cell in owned:
+            cells.fill_cell(session, cell.id, "{}", RECEIPT)
+        assert cells.unparsed_cells(session, run.id, "answer", limit=9) == []
+        looks = [query for query in seen if query.startswith("SELECT cells.id")]
+        assert len(looks) == 2
+        for query in looks:
+            steps = session.connection().exec_driver_sql(
+                f"EXPLAIN QUERY PLAN {query}", ("x",) * query.count("?")
+            )
+            assert "ix_cells_state_outcome_scope" in steps.all()[0][3]
+        assert [c.state for c in cells.claim_cells(session, run.id, run.id, owner="a", limit=9)] == [
+            "empty"
+        ] * 2
 
 
 def test_failed_cells_are_reported_and_asked_again(db: Database) -> None:

@@ -18,7 +18,14 @@ from evaluator.runs.cells import Cell, Receipt, claim_cells, count_states, fill_
 from evaluator.runs.store import Run, open_run
 from rephraser.pipeline.collecting import collect_answers, collect_proposals, read_choices
 from rephraser.pipeline.judging import check_structure, judge_answers
-from rephraser.pipeline.planning import ANSWER, PROPOSE, open_slots, plan_answers, plan_proposals
+from rephraser.pipeline.planning import (
+    ANSWER,
+    PROPOSE,
+    add_planned,
+    open_slots,
+    plan_answers,
+    plan_proposals,
+)
 from rephraser.pipeline.requests import proposing_requests, solving_requests
 from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec, cell_seed
 from rephraser.pipeline.summary import summarize
@@ -73,10 +80,11 @@ class World:
             )
 
     def plan(self) -> int:
-        with self.db.write() as session:
-            return plan_proposals(session, self.run.id, self.spec) + plan_answers(
-                session, self.run.id, self.spec
-            )
+        with self.db.read() as session:
+            plans = plan_proposals(session, self.run.id, self.spec)
+            plans += plan_answers(session, self.run.id, self.spec)
+        add_planned(self.db, self.run.id, plans)
+        return len(plans)
 
     def claim(self, scope: str | None = None) -> list[Cell]:
         with self.db.write() as session:
@@ -247,6 +255,24 @@ def test_unusable_answers_are_asked_again_with_another_seed(
         assert summarize(session, world.run).unreadable == {outcome: 2}
     assert world.plan() == 1  # attempts are used up, the next round asks anew
     assert world.claim()[0].round == 1
+
+
+def test_a_transaction_reads_few_questions_and_each_of_them_whole(tmp_path: Path) -> None:
+    names = ("perspectives", "paraphrase")
+    spec = make_spec(strategies=tuple(load_strategy(name) for name in names), solvers=())
+    world = World(tmp_path, spec, (QUESTION, OTHER))
+    world.plan()
+    *filled, last = sorted(world.claim(), key=lambda cell: cell.subject_id == OTHER.id)
+    for cell in filled:
+        world.fill(cell, proposals((f"{GOOD[0]} ({cell.ordinal})",)))
+    reads = []
+    for _ in range(2):
+        with world.db.write() as session:
+            reads.append(collect_proposals(session, world.run.id, spec, limit=1))
+    assert reads == [2, 0]  # the other question's second cell is empty still
+    world.fill(last, proposals((f"{GOOD[1]} (1)",)))
+    with world.db.write() as session:
+        assert collect_proposals(session, world.run.id, spec, limit=1) == 2
 
 
 def test_the_order_of_answers_does_not_decide_which_duplicate_counts(tmp_path: Path) -> None:

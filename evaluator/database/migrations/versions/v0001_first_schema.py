@@ -216,7 +216,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_cells")),
     )
     op.create_index(op.f("ix_cells_batch_id"), "cells", ["batch_id"], unique=False)
-    op.create_index(op.f("ix_cells_paid_by_kind"), "cells", ["paid_by", "kind"], unique=False)
+    op.create_index(
+        op.f("ix_cells_paid_by_state_cost_usd"), "cells", ["paid_by", "state", "cost_usd"], unique=False
+    )
+    op.create_index(
+        op.f("ix_cells_state_outcome_scope"), "cells", ["state", "outcome", "scope"], unique=False
+    )
     op.create_index(
         op.f("ix_cells_scope_kind_subject_id_round_ordinal_attempt"),
         "cells",
