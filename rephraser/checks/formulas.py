@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rephraser.checks.canonical import Piece, pieces
 from rephraser.checks.finding import Finding, fatal, shorten, warning
 from rephraser.checks.latex import Token, is_number, is_variable, tokenize
-from rephraser.checks.numbers import NumberFacts
+from rephraser.checks.numbers import NumberFacts, implied_by_run
 from rephraser.checks.text import Question
 
 _MOST_PIECES = 300
@@ -45,10 +45,12 @@ _WORDS_FOR: dict[Token, str] = {
     "\\sqrt": r"roots?|radicals?",
     "|": r"absolute|magnitude|modulus|divides|divisible|distance|given|norm|factors?|divisor",
     "\\sin": r"sines?", "\\cos": r"cosines?", "\\tan": r"tangents?", "\\log": r"log\w*",
-    "\\sec": r"secants?", "\\csc": r"cosecants?", "\\cot": r"cotangents?", "\\arcsin": r"inverse sine|arcsine",
-    "\\arccos": r"inverse cosine|arccosine", "\\arctan": r"inverse tangent|arctangent",
+    "\\sec": r"secants?", "\\csc": r"cosecants?", "\\cot": r"cotangents?",
+    "\\arcsin": r"inverse sine|arcsine", "\\arccos": r"inverse cosine|arccosine",
+    "\\arctan": r"inverse tangent|arctangent",
     "\\gcd": r"greatest common|gcd|highest common|largest common", "\\det": r"determinants?",
-    "\\max": r"maximum|greatest|largest|larger", "\\min": r"minimum|least|smallest|smaller", "\\ln": r"log\w*|ln",
+    "\\max": r"maximum|greatest|largest|larger",
+    "\\min": r"minimum|least|smallest|smaller", "\\ln": r"log\w*|ln",
     "!": r"factorials?", "%": r"percent\w*|%", "\\mod": r"modulo|mod|remainders?|congruent",
     "\\equiv": r"congruent|remainders?|equivalent|identical\w*|modulo|mod|leaves|equal",
     "\\in": r"in|on|element|belong\w*|real|integers?|members?|lies?|from|between|domain|interval",
@@ -243,8 +245,8 @@ def _unsupported(piece: Piece, words: str) -> list[Token]:
 def _rest(piece: Piece, other: FormulaFacts) -> Piece:
     """What remains to be told in words when parts of a formula stand in the other text as formulas.
 
-    Of "$7 x^3$" in "seven times $x^3$" there remains a product, of "$a/b - c/d$" in "subtract $c/d$ from $a/b$" a
-    difference.
+    Of "$7 x^3$" in "seven times $x^3$" there remains a product, of "$a/b - c/d$" in "subtract $c/d$ from
+    $a/b$" a difference.
     """
     text = f" {' '.join(piece.tokens)} "
     for known in sorted(other.firm.values(), key=lambda p: -len(p.tokens)):
@@ -258,7 +260,8 @@ def _rest(piece: Piece, other: FormulaFacts) -> Piece:
 
 def _missing(piece: Piece, candidate: FormulaFacts, numbers: NumberFacts) -> Finding:
     operators = _unsupported(_rest(piece, candidate), candidate.words)
-    absent = [t for t in piece.tokens if is_number(t) and not numbers.has(t)]
+    implied = {str(n) for n in implied_by_run(" ".join(piece.tokens))}
+    absent = [t for t in piece.tokens if is_number(t) and not numbers.has(t) and t not in implied]
     if operators or absent:
         return fatal("formula_missing", f"the formula '{_show(piece)}' of the original is missing")
     return warning(

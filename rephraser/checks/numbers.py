@@ -23,7 +23,8 @@ _DERIVABLE = 40
 _ALWAYS_OFFERED = frozenset({Fraction(0), Fraction(1)})
 
 _ENUMERATED = re.compile(
-    rf"\b(two|three|four|five) (?:[a-z-]+ ){{0,3}}[a-z-]+,?\s*({FORMULA_MARK}(?:[\s,]*(?:and )?\s*{FORMULA_MARK})+)",
+    rf"\b(two|three|four|five) (?:[a-z-]+ ){{0,3}}[a-z-]+,?\s*"
+    rf"({FORMULA_MARK}(?:[\s,]*(?:and )?\s*{FORMULA_MARK})+)",
     re.IGNORECASE,
 )
 _RUN = re.compile(r"(?<![\d.^_])(\d{1,6}(?:\s*[,+]\s*\d{1,6}){1,8})\s*[,+]\s*(?:\\[lcd]?dots\w?|\.\.\.)")
@@ -89,17 +90,23 @@ def _loosen_enumerations(collector: Collector, prose: str) -> None:
             collector.loose.add(value)
 
 
+def implied_by_run(text: str) -> list[int]:
+    """The numbers after the first of shortened runs of integers: 2 and 3 of '1, 2, 3, ..., 20'."""
+    implied: list[int] = []
+    for match in _RUN.finditer(text):
+        run = [int(n) for n in _DIGITS.findall(match[1])]
+        if all(b == a + 1 for a, b in pairwise(run)):
+            implied += run[1:]
+    return implied
+
+
 def _loosen_runs(collector: Collector, question: Question) -> None:
     """'1, 2, 3, ..., 20' and 'from 1 to 20' are the same: the numbers within a run need not be told."""
     for segment in question.segments:
-        for match in _RUN.finditer(segment.text):
-            run = [int(n) for n in _DIGITS.findall(match[1])]
-            if any(b != a + 1 for a, b in pairwise(run)):
-                continue
-            for value in map(Fraction, run[1:]):
-                if collector.counts[value] == 1:
-                    collector.stated.discard(value)
-                    collector.offer(value)
+        for value in map(Fraction, implied_by_run(segment.text)):
+            if collector.counts[value] == 1:
+                collector.stated.discard(value)
+                collector.offer(value)
 
 
 def check_numbers(original: NumberFacts, candidate: NumberFacts, *, verbatim: bool = False) -> list[Finding]:

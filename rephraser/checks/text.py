@@ -149,7 +149,8 @@ def _is_money(content: str, following: str) -> bool:
     price = _PRICE.match(content) is not None and not set(content) & set("=^_\\+<>")
     if price and (words or (following.isdigit() and not content[-1].isalnum())):
         return True
-    return len(words) >= 3 and "\\" not in without_text
+    # '$xy + xz + yz$' has three "words" too, but an operator.
+    return len(words) >= 3 and not set(without_text) & set("\\=^_+<>")
 
 
 def _read(formula: str) -> str:

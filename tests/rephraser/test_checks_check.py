@@ -46,6 +46,13 @@ def test_honest_pairs_pass() -> None:
     assert len(flagged) <= 0.03 * len(rows), flagged
 
 
+def test_causes_of_false_alarms_stay_mended() -> None:
+    rows = [r for r in read(HERE / "preserving_pairs.jsonl") if r["subject"] == "mended"]
+    assert len(rows) >= 25
+    for row in rows:
+        assert fatal(row["original_question"], row["question"]) == [], row["question"]
+
+
 def test_broken_pairs_are_flagged_by_name() -> None:
     rows = read(HERE / "broken_pairs.jsonl")
     missed = [
