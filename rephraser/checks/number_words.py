@@ -64,9 +64,9 @@ OFFERED_WORDS: dict[str, tuple[int | Fraction, ...]] = {
     "biannually": (2,),
 }  # fmt: skip
 OFFERED_WORDS |= dict.fromkeys(
-    ["bisect", "bisects", "bisected", "bisecting", "bisector", "midpoint", "midpoints", "midway", "halfway"],
-    (2, Fraction(1, 2)),
+    ["bisector", "bisectors", "midpoint", "midpoints", "midway", "halfway"], (Fraction(1, 2),)
 )
+OFFERED_WORDS |= dict.fromkeys(["bisect", "bisects", "bisected", "bisecting"], (2, Fraction(1, 2)))
 OFFERED_WORDS |= {w.replace("y", "ies"): (n,) for w, n in TENS.items()} | {"tens": (10,), "fives": (5,),
 "twos": (2,),
     "ones": (1,), "hundreds": (100,), "fifths": (5,), "thirds": (3,)}  # fmt: skip
