@@ -91,11 +91,18 @@ def _boxes(text: str) -> list[_Box]:
 def extract_answer(response: str) -> str | None:
     r"""The final answer of a response, or None when it gives none.
 
+    Thinking between `<think>` and `</think>` is no answer; one that was cut off inside it gives none.
+
     >>> extract_answer(r"so we get \boxed{\frac{1}{2}}")
     '\\frac{1}{2}'
     >>> extract_answer("3 + 4 = 7\nA: 7")
     '7'
     """
+    _, closed, after = response.rpartition("</think>")
+    if closed:
+        response = after
+    elif "<think>" in response:
+        return None
     boxed = boxed_answer(response)
     if boxed is not None:
         return boxed

@@ -1,5 +1,6 @@
 """Whether an endpoint can be reached, knows the model, and what it supports; no request is paid for."""
 
+import os
 from typing import TYPE_CHECKING
 
 from evaluator.remote.faults import shorten
@@ -20,7 +21,7 @@ async def check_endpoint(backend: "Backend", *, price_known: bool) -> EndpointCh
     """
     models: tuple[str, ...] | None = None
     problem: str | None = backend.missing_key()
-    base = backend.endpoint.api_base or (_OPENAI if backend.provider == "openai" else None)
+    base = backend.endpoint.api_base or (_openai_address() if backend.provider == "openai" else None)
     if problem is None and base is not None:
         models, problem = await _list_models(base, backend.key())
     listed = backend.model in models if models else None
@@ -36,6 +37,12 @@ async def check_endpoint(backend: "Backend", *, price_known: bool) -> EndpointCh
         price_known=price_known,
         problem=problem,
     )
+
+
+def _openai_address() -> str:
+    """Return where litellm sends OpenAI's models: a proxy named in the environment, or OpenAI itself."""
+    named = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    return named or _OPENAI
 
 
 async def _list_models(base: str, key: str | None) -> tuple[tuple[str, ...] | None, str | None]:

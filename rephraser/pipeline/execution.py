@@ -19,6 +19,8 @@ from rephraser.pipeline.summary import RunSummary, summarize
 from rephraser.proposers.file import FileCandidates, read_candidates
 from rephraser.tokens import load_token_counter
 
+WITHOUT_BATCH_JOBS = ("hosted_vllm/",)  # servers of one's own, which are asked directly all the same
+
 
 @dataclass(frozen=True)
 class CandidateFile:
@@ -108,7 +110,7 @@ def carry_out(
 
     def open_client(model: str) -> Client:
         endpoint, prices = prepared.endpoints[model], prepared.prices
-        if execution.batch:
+        if execution.batch and not model.startswith(WITHOUT_BATCH_JOBS):
             return BatchClient(endpoint, budget=budget, prices=prices)
         concurrency = execution.max_concurrency
         return RemoteClient(endpoint, budget=budget, prices=prices, max_concurrency=concurrency)

@@ -78,3 +78,10 @@ def test_extraction_is_linear(hostile: str) -> None:
     started = time.monotonic()
     extract_answer(hostile)
     assert time.monotonic() - started < 5
+
+
+def test_thinking_is_no_answer() -> None:
+    assert extract_answer(r"<think>maybe \boxed{5}</think> so \boxed{6}") == "6"
+    assert extract_answer(r"maybe \boxed{5}</think> The answer is 6.") == "6"
+    assert extract_answer(r"<think>maybe \boxed{5}</think> I do not know") is None
+    assert extract_answer(r"<think>maybe \boxed{5}, let me check") is None

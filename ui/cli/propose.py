@@ -355,7 +355,7 @@ def _problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
     if outcome.stopped:
         problems.append(
             f"stopped: {outcome.message or outcome.stopped}; continue with "
-            f"`tagrpo neighbors resume {summary.run}`"
+            f"`tagrpo neighbors resume {summary.run}` and the same addresses and prices"
         )
     if summary.failed_requests:
         problems.append(

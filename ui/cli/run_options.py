@@ -45,7 +45,9 @@ CandidateColumn = Annotated[
 ]
 Batch = Annotated[
     bool,
-    typer.Option("--batch", help="Use OpenAI-style batch jobs: half the price, hours instead of minutes."),
+    typer.Option(
+        "--batch", help="Batch jobs at half the price, hours instead of minutes; not for hosted_vllm/."
+    ),
 ]
 BatchPoll = Annotated[
     float, typer.Option("--batch-poll", min=0.01, help="Seconds between two looks at a batch job.")
