@@ -176,7 +176,8 @@ def release_dead_leases(session: Session, run_id: str) -> int:
 def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> None:
     """Store a raw answer with its receipt. The caller commits before anything is parsed.
 
-    A cell that is filled already keeps its answer: two processes may collect the same batch job.
+    A cell that is filled already keeps its answer: two processes may collect the same batch job. What failed
+    requests for the cell cost before is added up.
     """
     filled = session.execute(
         update(_CELLS)
@@ -188,7 +189,7 @@ def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> No
             lease_until=None,
             reserved_usd=None,
             filled_at=utc_now(),
-            **vars(receipt),
+            **{**vars(receipt), **_added_up(receipt.attempts, receipt.cost_usd)},
         )
         .returning(_CELLS.c.id)
     )
@@ -197,20 +198,22 @@ def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> No
 
 
 def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost_usd: float | None) -> None:
-    """Note that a request got no answer after all its attempts; a later invocation asks again."""
+    """Note that a request got no answer after all its attempts; a later invocation asks again.
+
+    What it cost is added to the cost of earlier requests for the cell.
+    """
     session.execute(
-        update(CellRow)
-        .where(CellRow.id == cell_id, CellRow.state != FILLED)
+        update(_CELLS)
+        .where(_CELLS.c.id == cell_id, _CELLS.c.state != FILLED)
         .values(
             state=FAILED,
             error=error,
-            attempts=attempts,
-            cost_usd=cost_usd,
             lease_owner=None,
             lease_until=None,
             batch_id=None,
             reserved_usd=None,
             filled_at=utc_now(),
+            **_added_up(attempts, cost_usd),
         )
     )
 
@@ -291,6 +294,12 @@ def count_states(session: Session, run_id: str) -> dict[tuple[str, str], int]:
         .group_by(CellRow.kind, CellRow.state)
     ).all()
     return {(kind, state): count for kind, state, count in rows}
+
+
+def _added_up(attempts: int, cost_usd: float | None) -> dict[str, Any]:
+    """Return the columns that add a request's attempts and cost to the cell's; an unknown cost stays so."""
+    cost = None if cost_usd is None else func.coalesce(_CELLS.c.cost_usd, 0.0) + cost_usd
+    return {"attempts": func.coalesce(_CELLS.c.attempts, 0) + attempts, "cost_usd": cost}
 
 
 def _needed_by(run_id: str) -> ColumnElement[bool]:

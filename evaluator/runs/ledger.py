@@ -23,7 +23,7 @@ class LedgerLine:
 
 
 def read_ledger(session: Session, run_id: str) -> list[LedgerLine]:
-    """Return what this run paid for; answers reused from other runs are not in it."""
+    """Return what this run paid for, failures included; answers reused from other runs are not in it."""
     unpriced = func.sum(case((CellRow.cost_usd.is_(None), 1), else_=0))
     rows = session.execute(
         select(
@@ -35,7 +35,7 @@ def read_ledger(session: Session, run_id: str) -> list[LedgerLine]:
             func.coalesce(func.sum(CellRow.cost_usd), 0.0),
             unpriced,
         )
-        .where(CellRow.paid_by == run_id, CellRow.state != EMPTY)
+        .where(CellRow.paid_by == run_id, CellRow.attempts.is_not(None))
         .group_by(CellRow.kind, CellRow.model)
         .order_by(CellRow.kind, CellRow.model)
     ).all()

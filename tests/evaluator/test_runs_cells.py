@@ -134,6 +134,22 @@ def test_failed_cells_are_reported_and_asked_again(db: Database) -> None:
         assert len(cells.claim_cells(session, run.id, run.id, owner="a|1|1|t", limit=1)) == 1
 
 
+def test_what_failed_requests_cost_stays_spent_when_they_are_asked_again(db: Database) -> None:
+    run = make_run(db)
+    with db.write() as session:
+        cells.add_cells(session, run.id, plan(run, count=1))
+        for spent in (0.25, 0.5):
+            (cell,) = cells.claim_cells(session, run.id, run.id, owner="a|1|1|t", limit=1)
+            cells.fail_cell(session, cell.id, "time-out", attempts=6, cost_usd=0.25)
+            cells.reopen_failed_cells(session, run.id)
+            assert spent_usd(session, run.id) == spent
+        (cell,) = cells.claim_cells(session, run.id, run.id, owner="a|1|1|t", limit=1)
+        cells.fill_cell(session, cell.id, "{}", RECEIPT)
+        assert spent_usd(session, run.id) == 1.0
+        (line,) = read_ledger(session, run.id)
+        assert (line.requests, line.usd, line.unpriced) == (13, 1.0, 0)
+
+
 def test_the_ledger_counts_what_is_known_and_says_what_is_not(db: Database) -> None:
     run = make_run(db)
     with db.write() as session:
