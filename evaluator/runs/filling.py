@@ -1,11 +1,12 @@
 """Filling cells: lease, ask, store. A raw answer is committed before its place in the queue is given away."""
 
 import asyncio
-import time
+import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from evaluator.database import Database
+from evaluator.errors import DatabaseError
 from evaluator.remote import ChatRequest, ChatResponse, Failure, RemoteClient
 from evaluator.remote.types import CONTENT_FILTER
 from evaluator.runs.cells import (
@@ -53,13 +54,11 @@ class CellWriter:
     loses at most what was in flight.
     """
 
-    def __init__(self, db: Database, owner: str, spending: Spending) -> None:
+    def __init__(self, db: Database, spending: Spending) -> None:
         self._db = db
-        self._owner = owner
         self._spending = spending
         self._waiting: list[tuple[int, ChatResponse | Failure, asyncio.Future[None]]] = []
         self._running: asyncio.Task[None] | None = None
-        self._renewed = time.monotonic()
 
     async def store(self, cell_id: int, answer: ChatResponse | Failure) -> None:
         """Store one answer; returns once it is committed.
@@ -77,7 +76,8 @@ class CellWriter:
         while self._waiting:
             batch, self._waiting = self._waiting, []
             try:
-                await asyncio.to_thread(self._commit, [(cell_id, answer) for cell_id, answer, _ in batch])
+                answers = [(cell_id, answer) for cell_id, answer, _ in batch]
+                await asyncio.to_thread(store_answers, self._db, answers, self._spending)
             except BaseException as error:
                 for _, _, done in batch:
                     if not done.done():
@@ -88,13 +88,6 @@ class CellWriter:
                 for _, _, done in batch:
                     if not done.done():
                         done.set_result(None)
-
-    def _commit(self, batch: Sequence[tuple[int, ChatResponse | Failure]]) -> None:
-        store_answers(self._db, batch, self._spending)
-        if time.monotonic() - self._renewed > LEASE_S / 10:
-            with self._db.write() as session:
-                renew_leases(session, self._owner)
-            self._renewed = time.monotonic()
 
 
 def store_answers(
@@ -111,7 +104,29 @@ def store_answers(
                 fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
             else:
                 fill_cell(session, cell_id, answer.raw, _receipt(answer))
-    spending.stored_usd += sum(answer.cost_usd or 0.0 for _, answer in answers)
+        # Under the write lock, as `refresh` is: what this process stores is never taken for another's.
+        spending.stored_usd += sum(answer.cost_usd or 0.0 for _, answer in answers)
+
+
+@contextlib.asynccontextmanager
+async def keep_leases(db: Database, owner: str, *, every_s: float = LEASE_S / 10) -> AsyncIterator[None]:
+    """Renew the leases of `owner` in the background, however long an answer takes."""
+
+    def renew() -> None:
+        with db.write() as session:
+            renew_leases(session, owner)
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            with contextlib.suppress(DatabaseError):  # the next beat comes long before a lease ends
+                await asyncio.to_thread(renew)
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 async def fill_cells(
@@ -130,15 +145,15 @@ async def fill_cells(
     Cells are leased a few at a time, as the client takes them, so another process of the same run finds work
     too. Returns when none is left to lease, the budget is spent, or every further request would fail.
     """
-    writer = CellWriter(db, owner, spending)
+    writer = CellWriter(db, spending)
     result = Filled()
 
     def lease() -> list[ChatRequest]:
         with db.write() as session:
             spending.refresh(session, run_id, owner)
             leased = claim_cells(session, run_id, scope, owner=owner, limit=CELLS_PER_CLAIM)
-        asked = build(leased)
-        with db.write() as session:
+            asked = build(leased)
+            # With the lease: between the two another process would not see what these may cost.
             spending.reserve(session, asked, client.price)
         return asked
 
@@ -155,12 +170,17 @@ async def fill_cells(
         result.count(answer)
         on_answer(answer)
 
-    try:
-        outcome = await client.run(requests(), store)
-        result.stopped, result.message = outcome.stopped, outcome.message
-    finally:
+    def release() -> None:
         with db.write() as session:
             release_leases(session, owner)
+
+    try:
+        async with keep_leases(db, owner):
+            outcome = await client.run(requests(), store)
+        result.stopped, result.message = outcome.stopped, outcome.message
+    finally:
+        # In a thread: other models' answers are on their way while this waits for the write lock.
+        await asyncio.to_thread(release)
     return result
 
 
