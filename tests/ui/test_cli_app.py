@@ -71,7 +71,10 @@ def test_the_tree_has_the_commands_of_the_readme() -> None:
     }
 
 
-@pytest.mark.parametrize("path", [(), *COMMANDS], ids=lambda path: " ".join(path) or "tagrpo")
+WITH_GROUPS = sorted({(), *(path[:1] for path in COMMANDS), *COMMANDS})
+
+
+@pytest.mark.parametrize("path", WITH_GROUPS, ids=lambda path: " ".join(path) or "tagrpo")
 def test_every_help_has_an_example_that_names_its_command(cli: CommandLine, path: tuple[str, ...]) -> None:
     done = cli(*path, "--help")
     assert (done.code, done.err) == (0, "")

@@ -7,7 +7,11 @@ import typer
 from ui.cli import neighbor_reports, neighbor_reviews, output
 from ui.cli.output import DbOption, JsonOption
 
-app = typer.Typer(no_args_is_help=True, help="Propose, check, look at, review and audit neighbors.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Propose, check, look at, review and audit neighbors.",
+    epilog="Example: tagrpo neighbors propose math --name rules --proposer rules",
+)
 
 
 @app.command("list")

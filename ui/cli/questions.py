@@ -7,7 +7,11 @@ import typer
 from ui.cli import output, question_reports
 from ui.cli.output import DbOption, JsonOption
 
-app = typer.Typer(no_args_is_help=True, help="Import, look at and mix questions.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Import, look at and mix questions.",
+    epilog="Example: tagrpo questions import math_train.jsonl --name math",
+)
 
 
 def _column(what: str, names: str) -> Any:

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 UNFINISHED_SHOWN = 20
 
-app = typer.Typer(no_args_is_help=True, help="Look at runs: what they did, what is open, what they cost.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Look at runs: what they did, what is open, what they cost.",
+    epilog="Example: tagrpo runs show rules",
+)
 
 
 @app.command("list")

@@ -8,7 +8,11 @@ import typer
 from ui.cli import output, set_exports, set_reports
 from ui.cli.output import DbOption, JsonOption
 
-app = typer.Typer(no_args_is_help=True, help="Publish, compare, verify and export immutable neighbor sets.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Publish, compare, verify and export immutable neighbor sets.",
+    epilog="Example: tagrpo sets publish math --run rules --include unverified",
+)
 app.command("export")(set_exports.export)
 app.command("import")(set_exports.import_)
 
