@@ -248,7 +248,7 @@ class BatchClient:
     async def _pause(self, fault: Fault, attempt: int) -> None:
         pause = self.retries.delay(fault.kind, attempt, self._rng, fault.retry_after_s)
         if pause is None:
-            where = self.endpoint.api_base or self.endpoint.model
+            where = redact(self.endpoint.api_base or self.endpoint.model)
             raise PrerequisiteError(f"batch jobs at {where}: {fault.kind}: {fault.message}")
         await asyncio.sleep(pause)
 

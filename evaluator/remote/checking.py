@@ -27,7 +27,7 @@ async def check_endpoint(backend: "Backend", *, price_known: bool) -> EndpointCh
     listed = backend.model in models if models else None
     if listed is False:
         shown = ", ".join((models or ())[:10])
-        problem = f"{base} does not list the model {backend.model!r}, only: {shown}"
+        problem = redact(f"{base} does not list the model {backend.model!r}, only: {shown}")
     return EndpointCheck(
         reachable=problem is None or listed is False,
         model_listed=listed,

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from evaluator.remote.backend import Backend
 
 
+OPTIONAL_FIELDS = 2  # response_format and seed; see `Backend.forget_refused`
+
+
 class RemoteClient:
     """Asks one endpoint. Use as an asynchronous context manager, within one event loop.
 
@@ -158,7 +161,7 @@ class RemoteClient:
         backend = self._ready()
         bill = Bill(self._price, worst_case_usd(request, self._price))
         fault: Fault | None = None
-        tries = 0
+        tries = left_out = 0
         while True:
             tried = await self._attempt(request, bill, stopping)
             if isinstance(tried, ChatResponse):
@@ -166,7 +169,12 @@ class RemoteClient:
             if tried is None:
                 return None if fault is None else self._failure(fault, bill)
             fault = tried
-            if fault.kind == BAD_REQUEST and backend.forget_refused(request, fault.message):
+            if (
+                fault.kind == BAD_REQUEST
+                and left_out < OPTIONAL_FIELDS  # a complaint may name a field that was not sent any more
+                and backend.forget_refused(request, fault.message)
+            ):
+                left_out += 1
                 continue
             tries += 1
             pause = self.retries.delay(fault.kind, tries, self._rng, fault.retry_after_s)

@@ -8,7 +8,7 @@ from pathlib import Path
 from evaluator.database import Database
 from evaluator.errors import InputError, PrerequisiteError
 from evaluator.questions import Question
-from evaluator.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient
+from evaluator.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
 from evaluator.runs.ledger import spent_usd
 from evaluator.runs.spending import Spending
 from evaluator.runs.store import Run
@@ -159,7 +159,8 @@ def _addresses(spec: RunSpec, execution: Execution) -> dict[str, str | None]:
             addresses[solver.model] = base
         elif base is not None and known != base:
             raise InputError(
-                f"{solver.model} is given two addresses, {known} and {base}; one model is asked at one place."
+                f"{solver.model} is given two addresses, {redact(str(known))} and {redact(base)}; one model "
+                "is asked at one place."
             )
     return addresses
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -288,6 +289,15 @@ def test_a_refused_seed_is_left_out_but_a_refused_temperature_is_reported() -> N
     assert "temperature" in lost.message
 
 
+def test_a_complaint_that_goes_on_without_the_field_ends() -> None:
+    class Stubborn(OpenAIServer):
+        def _refused_field(self, body: Mapping[str, Any]) -> str | None:
+            return "seed"
+
+    lost = failed(ask(Stubborn()))
+    assert (lost.kind, lost.attempts) == ("bad request", 3)
+
+
 KEY = "zq81-Tangerine-77w"
 
 
@@ -358,6 +368,18 @@ def test_checking_an_endpoint_that_is_not_there(unused_url: str) -> None:
     found = asyncio.run(main())
     assert not found.reachable
     assert "cannot be reached" in found.problem
+
+
+def test_no_problem_of_an_endpoint_names_the_password_in_its_address() -> None:
+    async def main() -> Any:
+        async with OpenAIServer(models=["other"]) as server:
+            url = server.url.replace("://", "://me:Tangerine-77w@")
+            async with RemoteClient(Endpoint(VLLM, url)) as remote:
+                return await remote.check()
+
+    problem = asyncio.run(main()).problem
+    assert "does not list the model" in problem
+    assert "Tangerine" not in problem
 
 
 def test_a_budget_without_room_sends_nothing() -> None:
