@@ -14,6 +14,7 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    and_,
     bindparam,
     exists,
     func,
@@ -23,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from evaluator.database import utc_now
 from evaluator.runs.leases import LEASE_S, is_dead
@@ -85,18 +86,30 @@ _CELL_COLUMNS = (
     CellRow.state,
 )
 
-_KEY = ("scope", "kind", "subject_id", "round", "ordinal", "attempt")
+_KEY = ("scope", "kind", "subject_id", "round", "ordinal")  # and the attempt
 _RUN_CELLS = cast(Table, RunCellRow.__table__)
 # Statements of each answer go to the bare tables: the ORM spends more on them than SQLite does.
 _CELLS = cast(Table, CellRow.__table__)
 _BODIES = cast(Table, CellBodyRow.__table__)
-_FIND_CELL: Select[Any, int] = select(bindparam("run", type_=String), CellRow.id).where(
+_FIND_ATTEMPTS: Select[Any, int] = select(bindparam("run", type_=String), CellRow.id).where(
     *(getattr(CellRow, name) == bindparam(f"key_{name}") for name in _KEY)
+)
+_EARLIER = aliased(CellRow)
+_FIND_RUNS: Select[Any, int] = (
+    select(RunCellRow.run_id, CellRow.id)
+    .select_from(CellRow)
+    .join(_EARLIER, and_(*(getattr(_EARLIER, name) == getattr(CellRow, name) for name in _KEY)))
+    .join(RunCellRow, RunCellRow.cell_id == _EARLIER.id)
+    .where(*(getattr(CellRow, name) == bindparam(f"key_{name}") for name in _KEY))
 )
 
 
 def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
-    """Make the cells that do not exist yet and note that the run needs them all."""
+    """Make the cells that do not exist yet and note that the run needs them all.
+
+    A run that needs a cell needs its later attempts too, whichever run they are made for: a solver's answers
+    are shared, and so is what is missing of them.
+    """
     for start in range(0, len(plans), _ROWS_PER_STATEMENT):
         part = plans[start : start + _ROWS_PER_STATEMENT]
         session.execute(
@@ -105,10 +118,18 @@ def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
         )
         session.execute(
             insert_or_ignore(_RUN_CELLS)
-            .from_select(["run_id", "cell_id"], _FIND_CELL, include_defaults=False)
+            .from_select(["run_id", "cell_id"], _FIND_ATTEMPTS, include_defaults=False)
             .on_conflict_do_nothing(),
-            [{"run": run_id, **{f"key_{name}": getattr(plan, name) for name in _KEY}} for plan in part],
+            [{"run": run_id, **_key(plan)} for plan in part],
         )
+        later = [_key(plan) for plan in part if plan.attempt]
+        if later:
+            session.execute(
+                insert_or_ignore(_RUN_CELLS)
+                .from_select(["run_id", "cell_id"], _FIND_RUNS, include_defaults=False)
+                .on_conflict_do_nothing(),
+                later,
+            )
 
 
 def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit: int) -> list[Cell]:
@@ -300,6 +321,10 @@ def _added_up(attempts: int, cost_usd: float | None) -> dict[str, Any]:
     """Return the columns that add a request's attempts and cost to the cell's; an unknown cost stays so."""
     cost = None if cost_usd is None else func.coalesce(_CELLS.c.cost_usd, 0.0) + cost_usd
     return {"attempts": func.coalesce(_CELLS.c.attempts, 0) + attempts, "cost_usd": cost}
+
+
+def _key(plan: CellPlan) -> dict[str, Any]:
+    return {f"key_{name}": getattr(plan, name) for name in _KEY}
 
 
 def _needed_by(run_id: str) -> ColumnElement[bool]:

@@ -135,7 +135,8 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
     rows: list[dict[str, Any]] = []
     rest: list[CellPlan] = []
     for cell in cells:
-        choices = read_choices(bodies[cell.id])
+        # A body without choices counts as one empty answer, else it would be paid for again and again.
+        choices = read_choices(bodies[cell.id]) or [("", "")]
         start, count = int(cell.payload["start"]), int(cell.payload["count"])
         for index, (text, finish_reason) in enumerate(choices[:count]):
             rows.append(

@@ -306,6 +306,46 @@ def test_a_server_that_returns_fewer_answers_is_asked_for_the_rest(tmp_path: Pat
     assert rest.payload["count"] == 2
 
 
+@pytest.mark.parametrize("planned_before", [True, False])
+def test_what_is_missing_of_a_shared_answer_is_asked_for_by_either_run(
+    tmp_path: Path, planned_before: bool
+) -> None:
+    world = World(tmp_path, make_spec(n=1))
+    solver = world.spec.solvers[0].id
+    with world.db.write() as session:
+        spec, ids = replace(world.spec, seed=5).to_json(), [QUESTION.id]
+        other, _ = open_run(session, name="other", kind="propose", spec=spec, question_ids=ids, versions={})
+    first = world.run
+    for world.run in (first, other):
+        world.plan()
+        world.fill(world.claim()[0], proposals((GOOD[0],)))
+        world.read()
+        if planned_before or world.run == first:
+            world.plan()
+    world.run = first
+    cells = world.claim(solver)
+    world.fill(cells[0], "$\\boxed{12}$")
+    world.read()
+    world.run = other
+    world.plan()
+    assert [(cell.subject_id, cell.attempt) for cell in world.claim(solver)] == [(cells[0].subject_id, 1)]
+
+
+def test_a_body_without_choices_is_not_asked_for_without_end(tmp_path: Path) -> None:
+    world = World(tmp_path, make_spec(n=1, solvers=(SolverSpec("s", samples_per_request=2),)))
+    world.plan()
+    world.fill(world.claim()[0], proposals((GOOD[0],)))
+    world.read()
+    world.plan()
+    asked = []
+    while cells := world.claim(world.spec.solvers[0].id):
+        asked.append(len(cells))
+        for cell in cells:
+            world.fill(cell)
+        world.read()
+    assert asked == [16 + 6, 16 + 6]  # an empty answer each, then the other one of two
+
+
 def test_another_run_reuses_a_solver_s_answers(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1))
     world.plan()
