@@ -239,23 +239,22 @@ def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost
     )
 
 
-def leased_elsewhere(session: Session, run_id: str) -> int:
-    """Return how many of the run's empty cells other processes hold at present."""
-    return (
-        session.scalar(
-            select(func.count())
-            .select_from(CellRow)
-            .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
-            .where(
-                RunCellRow.run_id == run_id,
-                CellRow.state == EMPTY,
-                CellRow.batch_id.is_(None),
-                CellRow.lease_owner.is_not(None),
-                CellRow.lease_until >= time.time(),
-            )
-        )
-        or 0
+def open_cells(session: Session, run_id: str) -> int:
+    """Return how many of the run's cells are empty: to be asked by anyone, or held by a living process.
+
+    Cells of a batch job that no process waits for are not counted; only a later invocation collects them.
+    """
+    held = and_(CellRow.lease_owner.is_not(None), CellRow.lease_until >= time.time())
+    query = select(func.count(CellRow.id)).where(
+        _needed_by(run_id), CellRow.state == EMPTY, or_(CellRow.batch_id.is_(None), held)
     )
+    return session.scalar(query) or 0
+
+
+def is_complete(session: Session, run_id: str) -> bool:
+    """Return whether all of the run's cells are filled: none is empty, in a batch job or failed."""
+    unfilled = select(CellRow.id).where(_needed_by(run_id), CellRow.state.in_([EMPTY, FAILED])).limit(1)
+    return session.scalar(unfilled) is None
 
 
 def reopen_failed_cells(session: Session, run_id: str) -> int:

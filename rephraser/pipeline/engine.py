@@ -1,6 +1,7 @@
 """Drives a run until nothing is left to do: plan, fill, read, check, judge, and again for what is missing."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from evaluator.database import Database
 from evaluator.grading import Grader
 from evaluator.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
 from evaluator.runs.batching import fill_by_batch
-from evaluator.runs.cells import leased_elsewhere, release_dead_leases, reopen_failed_cells
+from evaluator.runs.cells import is_complete, open_cells, release_dead_leases, reopen_failed_cells
 from evaluator.runs.filling import BuildRequests, Filled, fill_cells
 from evaluator.runs.leases import this_owner
 from evaluator.runs.spending import Spending
@@ -80,8 +81,11 @@ class Engine:
         async with AsyncExitStack() as stack:
             grader = stack.enter_context(Grader(workers=self.grader_workers))
             clients: dict[str, Client] = {}
+            waited = False
             while True:
+                began = time.monotonic()
                 planned = await asyncio.to_thread(self._work_locally, grader)
+                local_s = time.monotonic() - began
                 fillers = self._fillers()
                 for model, _, _ in fillers:
                     if model not in clients:
@@ -95,14 +99,15 @@ class Engine:
                 if planned or outcome.answered + outcome.failed > asked:
                     continue
                 with self.db.read() as session:
-                    elsewhere = leased_elsewhere(session, self.run.id)
-                if not elsewhere:
+                    elsewhere = open_cells(session, self.run.id)
+                if elsewhere:
+                    self.report("waiting for another process", 0, None, f"{elsewhere} requests")
+                    await asyncio.sleep(max(OTHERS_POLL_S, 4 * local_s))
+                elif not waited:
                     break
-                self.report("waiting for another process of this run", 0, None, f"{elsewhere} requests")
-                await asyncio.sleep(OTHERS_POLL_S)
-        if not outcome.failed:
-            with self.db.write() as session:
-                finish_run(session, self.run.id, finished=True)
+                waited = bool(elsewhere)  # what the other process brought last is still to be read
+        with self.db.write() as session:
+            finish_run(session, self.run.id, finished=is_complete(session, self.run.id))
         return outcome
 
     def _work_locally(self, grader: Grader) -> int:

@@ -65,7 +65,17 @@ def test_cells_are_planned_once_and_leased_once(db: Database) -> None:
         first = cells.claim_cells(session, run.id, run.id, owner="a|1|1|t", limit=3)
         second = cells.claim_cells(session, run.id, run.id, owner="b|1|1|t", limit=3)
         assert [cell.payload["seed"] for cell in first + second] == [0, 1, 2, 3]
-        assert cells.leased_elsewhere(session, run.id) == 4
+        assert cells.open_cells(session, run.id) == 4
+        for cell in first[1:] + second:
+            cells.fill_cell(session, cell.id, "{}", RECEIPT)
+        cells.release_leases(session, "a|1|1|t")
+        assert cells.open_cells(session, run.id) == 1  # given back by the other process, and nobody's yet
+        assert not cells.is_complete(session, run.id)
+        cells.fail_cell(session, first[0].id, "time-out", attempts=6, cost_usd=0.0)
+        assert cells.open_cells(session, run.id) == 0
+        assert not cells.is_complete(session, run.id)
+        cells.fill_cell(session, first[0].id, "{}", RECEIPT)
+        assert cells.is_complete(session, run.id)
 
 
 def test_a_solver_s_cells_are_shared_and_paid_by_who_asks(db: Database) -> None:

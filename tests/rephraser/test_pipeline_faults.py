@@ -13,6 +13,7 @@ from sqlalchemy import text
 from world_runs import command, final_state, import_world, propose_arguments, stats, tagrpo, world_server
 
 from evaluator.database import Database
+from evaluator.runs.store import find_run
 
 QUESTIONS = 24
 CONCURRENCY = 8
@@ -176,6 +177,10 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_killed(
             time.sleep(0.02)
         process.kill()
         process.wait(10)
+        direct = tagrpo(*(word for word in arguments if word != "--batch"))
+        assert direct.returncode == 1, direct.stderr
+        assert "wait in a batch job" in direct.stderr
+        assert run_finished(db) is None
         done = tagrpo(*arguments)
         assert done.returncode == 0, done.stderr
         seen = stats(url)
@@ -186,6 +191,11 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_killed(
     (line,) = [line for line in ledger(db) if line["kind"] == "propose"]
     full = (line["prompt_tokens"] * 10 + line["completion_tokens"] * 30) / 1e6
     assert line["usd"] == pytest.approx(full / 2)
+
+
+def run_finished(db: Path) -> str | None:
+    with Database.open(db, read_only=True) as database, database.read() as session:
+        return find_run(session, "run").finished_at
 
 
 def filled_cells(db: Path) -> int:

@@ -357,6 +357,11 @@ def _problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
             f"stopped: {outcome.message or outcome.stopped}; continue with "
             f"`tagrpo neighbors resume {summary.run}` and the same addresses and prices"
         )
+    elif summary.open_requests:
+        problems.append(
+            f"{plural(summary.open_requests, 'request')} wait in a batch job; `tagrpo neighbors resume "
+            f"{summary.run} --batch` collects it, if it was sent for this run"
+        )
     if summary.failed_requests:
         problems.append(
             f"{plural(summary.failed_requests, 'request')} got no answer; `tagrpo neighbors resume "
