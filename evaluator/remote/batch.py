@@ -109,6 +109,11 @@ class BatchClient:
         if api is not None:
             await api.close()
 
+    @property
+    def price(self) -> Price | None:
+        """The price in force, half that of single requests; None: not known."""
+        return self._price
+
     def worst_case_usd(self, requests: Sequence[ChatRequest]) -> float | None:
         """Return the most that a job of these requests can cost; None where the price is not known."""
         if self._price is None:

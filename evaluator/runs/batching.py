@@ -1,19 +1,22 @@
 """Filling cells by batch jobs: half the price, hours instead of minutes, and as safe to kill.
 
 The cells of a job and its tag are committed before the job is sent; a process that comes back finds the job
-by its tag, or sends it then.
+by its tag, or sends it then. The process that waits for a job holds its cells' leases all the time, so that
+another one neither sends the job again nor forgets what it may cost.
 """
 
+import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, or_, select, update
 
 from evaluator.database import Database, utc_now
 from evaluator.errors import BudgetError
 from evaluator.remote import BatchClient, BatchStatus, ChatResponse, Failure
 from evaluator.runs.cells import EMPTY, Cell, claim_cells, read_cells
-from evaluator.runs.filling import BuildRequests, Filled, store_answers
+from evaluator.runs.filling import BuildRequests, Filled, keep_leases, store_answers
+from evaluator.runs.leases import LEASE_S
 from evaluator.runs.spending import Spending
 from evaluator.runs.tables import BatchRow, CellRow
 
@@ -39,20 +42,38 @@ async def fill_by_batch(
 ) -> Filled:
     """Collect the jobs that are under way for the run's cells in `scope`, then send the empty cells as jobs.
 
-    Returns when no cell is left to send or a job does not fit under the cap. Jobs are worked on one after the
-    other, so that a cap on money is kept with little in reserve.
+    Returns when no cell is left to send or a job does not fit under the cap; jobs that other processes wait
+    for are theirs. Jobs are worked on one after the other, so that a cap on money is kept with little in
+    reserve.
     """
+    async with keep_leases(db, owner):
+        return await _fill(db, run_id, scope, client, build, owner, spending, on_answer, report, poll_s)
+
+
+async def _fill(
+    db: Database,
+    run_id: str,
+    scope: str,
+    client: BatchClient,
+    build: BuildRequests,
+    owner: str,
+    spending: Spending,
+    on_answer: Callable[[ChatResponse | Failure], None],
+    report: ReportJob,
+    poll_s: float,
+) -> Filled:
     result = Filled()
     while True:
-        tag = _open_job(db, run_id, scope) or _new_job(db, run_id, scope, client.endpoint.model, owner)
+        tag = _take_job(db, run_id, scope, owner) or _new_job(db, run_id, scope, client.endpoint.model, owner)
         if tag is None:
             return result
         requests = build(_cells(db, tag))
         if not requests:
             _set_state(db, tag, COLLECTED)
             continue
-        with db.read() as session:
+        with db.write() as session:
             spending.refresh(session, run_id, owner)
+            spending.reserve(session, requests, client.price)
         try:
             job = await client.submit(tag, requests)
         except BudgetError as error:
@@ -73,16 +94,30 @@ async def fill_by_batch(
         _set_state(db, tag, COLLECTED)
 
 
-def _open_job(db: Database, run_id: str, scope: str) -> str | None:
-    """Return the tag of a job that was begun for cells of this scope and not collected."""
-    with db.read() as session:
-        return session.scalar(
+def _take_job(db: Database, run_id: str, scope: str, owner: str) -> str | None:
+    """Lease a job that was begun for cells of this scope, not collected, and that nobody waits for."""
+    now = time.time()
+    with db.write() as session:
+        tag = session.scalar(
             select(BatchRow.id)
             .join(CellRow, CellRow.batch_id == BatchRow.id)
-            .where(BatchRow.run_id == run_id, CellRow.scope == scope, BatchRow.state != COLLECTED)
+            .where(
+                BatchRow.run_id == run_id,
+                CellRow.scope == scope,
+                CellRow.state == EMPTY,
+                BatchRow.state != COLLECTED,
+                or_(CellRow.lease_owner.is_(None), CellRow.lease_owner == owner, CellRow.lease_until < now),
+            )
             .order_by(BatchRow.created_at, BatchRow.id)
             .limit(1)
         )
+        if tag is not None:
+            session.execute(
+                update(CellRow)
+                .where(CellRow.batch_id == tag, CellRow.state == EMPTY)
+                .values(lease_owner=owner, lease_until=now + LEASE_S)
+            )
+        return tag
 
 
 def _new_job(db: Database, run_id: str, scope: str, model: str, owner: str) -> str | None:
@@ -98,9 +133,7 @@ def _new_job(db: Database, run_id: str, scope: str, model: str, owner: str) -> s
             )
         )
         session.execute(
-            update(CellRow)
-            .where(CellRow.id.in_([cell.id for cell in cells]))
-            .values(batch_id=tag, lease_owner=None, lease_until=None)
+            update(CellRow).where(CellRow.id.in_([cell.id for cell in cells])).values(batch_id=tag)
         )
     return tag
 
@@ -113,7 +146,11 @@ def _cells(db: Database, tag: str) -> Sequence[Cell]:
 def _drop_job(db: Database, tag: str) -> None:
     """Set the cells of a job that was never sent free again."""
     with db.write() as session:
-        session.execute(update(CellRow).where(CellRow.batch_id == tag).values(batch_id=None))
+        session.execute(
+            update(CellRow)
+            .where(CellRow.batch_id == tag)
+            .values(batch_id=None, lease_owner=None, lease_until=None, reserved_usd=None)
+        )
         session.execute(delete(BatchRow).where(BatchRow.id == tag))
 
 

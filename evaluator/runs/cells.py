@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    case,
     exists,
     func,
     insert,
@@ -173,7 +174,12 @@ def release_leases(session: Session, owner: str) -> None:
     session.execute(
         update(CellRow)
         .where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
-        .values(lease_owner=None, lease_until=None, reserved_usd=None)
+        .values(
+            lease_owner=None,
+            lease_until=None,
+            # A batch job goes on without its process, and so does what it may cost.
+            reserved_usd=case((CellRow.batch_id.is_(None), None), else_=CellRow.reserved_usd),
+        )
     )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import case, func, select
+from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
 from evaluator.runs.cells import EMPTY
@@ -50,13 +50,15 @@ def spent_usd(session: Session, run_id: str) -> float:
 def reserved_usd(session: Session, run_id: str, *, except_process: str) -> float:
     """Return the worst-case USD of requests that other processes of this run have in flight.
 
+    Batch jobs that no process waits for at present are among them.
+
     `except_process` is the beginning of an owner's name (`host|pid|start time`).
     """
     total = session.scalar(
         select(func.sum(CellRow.reserved_usd)).where(
             CellRow.paid_by == run_id,
             CellRow.state == EMPTY,
-            CellRow.lease_owner.not_like(f"{except_process}|%"),
+            or_(CellRow.lease_owner.is_(None), CellRow.lease_owner.not_like(f"{except_process}|%")),
         )
     )
     return float(total or 0.0)
