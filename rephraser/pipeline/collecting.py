@@ -35,12 +35,15 @@ _GROUPS_PER_READ = 100
 # The bare tables: the ORM spends more on a statement than SQLite does.
 _CANDIDATES = cast(Table, CandidateRow.__table__)
 _PROPOSALS = cast(Table, ProposalRow.__table__)
-ROUND_STRIDE, STRATEGY_STRIDE, ATTEMPT_STRIDE = 1_000_000, 10_000, 100
+ROUND_STRIDE, ATTEMPT_STRIDE, STRATEGY_STRIDE = 1_000_000, 10_000, 100
 
 
 def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:
-    """Return a candidate's place among its question's: by round, strategy, attempt, then as written."""
-    return round_number * ROUND_STRIDE + strategy * STRATEGY_STRIDE + attempt * ATTEMPT_STRIDE + index
+    """Return a candidate's place among its question's: by round, attempt, strategy, then as written.
+
+    Attempts are read one after the other, so a place is never taken before one that is compared with.
+    """
+    return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
 
 
 def store_candidate(session: Session, question_id: str, text: str, **proposal: Any) -> bool:

@@ -44,6 +44,7 @@ def check_structure(
             for statuses in statuses_by_question(session, run_id).values()
             if any(status.status is None for status in statuses)
         ]
+        taken = looks_taken(session, run_id)
     total = sum(status.status is None for statuses in unchecked for status in statuses)
     done = 0
     for start in range(0, len(unchecked), QUESTIONS_PER_BATCH):
@@ -53,7 +54,7 @@ def check_structure(
         rows = [
             row
             for statuses in batch
-            for row in _check_question(run_id, spec, statuses, texts, count_tokens=count_tokens)
+            for row in _check_question(run_id, spec, statuses, texts, taken, count_tokens=count_tokens)
         ]
         _store_first_verdicts(db, run_id, rows)
         done += len(rows)
@@ -66,9 +67,14 @@ def _check_question(
     spec: RunSpec,
     statuses: Sequence[CandidateStatus],
     texts: dict[str, tuple[str, str]],
+    taken: dict[str, int],
     *,
     count_tokens: Callable[[str], int] | None,
 ) -> list[dict[str, Any]]:
+    """Check the candidates that had no verdict against the question and what passed these checks before.
+
+    Siblings whose answers were judged count whatever came out: how far that is must not matter here.
+    """
     renames = {strategy.name: strategy.renames_variables for strategy in spec.strategies}
     question, answer = texts[statuses[0].question_id]
     siblings: list[str] = []
@@ -86,7 +92,7 @@ def _check_question(
             rows.append(row)
             rejected = row["status"] == Verdict.REJECTED
         else:
-            rejected = status.status == Verdict.REJECTED
+            rejected = status.status == Verdict.REJECTED and not taken.get(status.candidate_id)
         if not rejected:
             siblings.append(text)
     return rows

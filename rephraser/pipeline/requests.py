@@ -21,8 +21,8 @@ EARLIER_SHOWN = 6  # earlier candidates a model is told to keep away from
 def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> list[ChatRequest]:
     """Return the requests for candidates, one a cell.
 
-    Earlier candidates are those of earlier rounds and of earlier attempts of the same cell: they are fixed
-    when the cell is made, so a continued run asks the same.
+    Earlier candidates are those of earlier rounds and of earlier attempts: they are fixed when the cell is
+    made, so a continued run asks the same.
     """
     if spec.sampling is None:
         raise ValueError("a run that asks a model needs sampling settings")
@@ -31,12 +31,8 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
         earlier = _earlier(session, run_id, [cell.subject_id for cell in cells])
     requests = []
     for cell in cells:
-        first = proposal_ordinal(cell.round, 0, 0, 0)
-        own = proposal_ordinal(cell.round, cell.ordinal, 0, 0)
-        until = proposal_ordinal(cell.round, cell.ordinal, cell.attempt, 0)
-        avoid = [
-            text for ordinal, text in earlier[cell.subject_id] if ordinal < first or own <= ordinal < until
-        ]
+        until = proposal_ordinal(cell.round, 0, cell.attempt, 0)
+        avoid = [text for ordinal, text in earlier[cell.subject_id] if ordinal < until]
         structured = spec.output == "json"
         messages = build_messages(
             spec.strategies[cell.ordinal],
