@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / "shared" / "data"))
+CONFORMANCE = Path(os.environ.get("TAGRPO_CONFORMANCE", Path(__file__).parents[2] / "shared" / "conformance"))
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +21,14 @@ def data_folder() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"real data not found at {DATA}; set TAGRPO_DATA to its folder")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def conformance_folder() -> Path:
+    """Return the folder of numeric test vectors; skip where it is absent."""
+    if not CONFORMANCE.is_dir():
+        pytest.skip(f"test vectors not found at {CONFORMANCE}; set TAGRPO_CONFORMANCE to their folder")
+    return CONFORMANCE
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,18 +5,22 @@ from evaluator.grading.grader import Grader
 from evaluator.grading.types import (
     GRADER_VERSION,
     REASONS,
+    AnswerKind,
     Clustering,
     ClusterJob,
     Grade,
+    GradeCase,
     GradeValue,
 )
 
 __all__ = [
     "GRADER_VERSION",
     "REASONS",
+    "AnswerKind",
     "ClusterJob",
     "Clustering",
     "Grade",
+    "GradeCase",
     "GradeValue",
     "Grader",
     "extract_answer",

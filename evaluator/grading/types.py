@@ -43,6 +43,25 @@ REASONS: tuple[str, ...] = (
 )
 
 
+class AnswerKind(StrEnum):
+    """What sort of answer a problem asks for; it decides how answers are found and compared."""
+
+    LATEX = "latex"  # numbers, expressions, sets, words: whatever MATH holds
+    INTEGER = "integer"  # AMC and AIME
+    CHOICE = "choice"  # a letter
+    TOLERANCE = "tolerance"  # a number (or several) that may differ from the gold a little
+
+
+@dataclass(frozen=True)
+class GradeCase:
+    """A response to be graded. `tolerance` is a row's own (`1e-2`; `1e-2,1e-1` for several numbers)."""
+
+    response: str
+    gold: str
+    kind: AnswerKind = AnswerKind.LATEX
+    tolerance: str | None = None
+
+
 @dataclass(frozen=True)
 class Grade:
     """One graded response: the value, the answer found in the response, and why (one of `REASONS`)."""
