@@ -1,0 +1,160 @@
+"""What a problem is: the text put to a model, its gold answer, and how answers are compared with it."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from evaluator.database import utc_now
+from evaluator.evals.tables import ProblemRow, RunProblemRow
+from evaluator.grading import AnswerKind
+from evaluator.hashing import canonical_text, content_hash, content_id
+
+_PER_STATEMENT = 500
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem. `id` is `problem_id` of the rest; `tolerance` is the row's own, as in OlympiadBench.
+
+    `copy` tells apart problems that a benchmark holds several times: 0 for the first, 1 for the second, ...
+    """
+
+    text: str
+    answer: str
+    kind: AnswerKind = AnswerKind.LATEX
+    tolerance: str | None = None
+    copy: int = 0
+
+    @property
+    def id(self) -> str:
+        """Content id, the same in every benchmark and run that holds this problem."""
+        value: dict[str, str | int | None] = {
+            "text": self.text,
+            "answer": self.answer,
+            "kind": self.kind.value,
+            "tolerance": self.tolerance,
+        }
+        if self.copy:
+            value["copy"] = self.copy
+        return content_id("p", value)
+
+
+@dataclass(frozen=True)
+class PlacedProblem:
+    """A problem in a run: with its group (a question and its neighbors) and its place in the group.
+
+    `group_id` None makes the problem a group of its own. `variant` is 0 for the original, 1.. for neighbors.
+    """
+
+    problem: Problem
+    group_id: str | None = None
+    variant: int = 0
+    source_id: str | None = None
+    strategy: str | None = None
+
+
+def make_problem(
+    text: str, answer: str, kind: AnswerKind = AnswerKind.LATEX, tolerance: str | None = None
+) -> Problem:
+    """Return the problem with its text and answer in canonical form."""
+    return Problem(canonical_text(text), canonical_text(answer), kind, tolerance)
+
+
+def number_copies(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems in order, repeated ones numbered so that every id is there once."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for problem in problems:
+        copy = seen[problem.id]
+        seen[problem.id] += 1
+        numbered.append(
+            Problem(problem.text, problem.answer, problem.kind, problem.tolerance, copy) if copy else problem
+        )
+    return numbered
+
+
+def problems_hash(problems: Sequence[Problem]) -> str:
+    """Return the content hash of a benchmark: of its problems' ids in order."""
+    return content_hash("problems", [problem.id for problem in problems])
+
+
+def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedProblem]) -> None:
+    """Write a run's problems in order; those not known yet are added to the table of problems."""
+    by_id = {place.problem.id: place.problem for place in placed}
+    ids = list(by_id)
+    now = utc_now()
+    for start in range(0, len(ids), _PER_STATEMENT):
+        part = ids[start : start + _PER_STATEMENT]
+        known = set(session.scalars(select(ProblemRow.id).where(ProblemRow.id.in_(part))))
+        rows = [
+            {
+                "id": id,
+                "text": by_id[id].text,
+                "answer": by_id[id].answer,
+                "kind": by_id[id].kind.value,
+                "tolerance": by_id[id].tolerance,
+                "created_at": now,
+            }
+            for id in part
+            if id not in known
+        ]
+        if rows:
+            session.execute(insert(ProblemRow), rows)
+    session.execute(
+        insert(RunProblemRow),
+        [
+            {
+                "run_id": run_id,
+                "position": position,
+                "problem_id": place.problem.id,
+                "group_id": place.group_id or place.problem.id,
+                "variant": place.variant,
+                "source_id": place.source_id,
+                "strategy": place.strategy,
+            }
+            for position, place in enumerate(placed)
+        ],
+    )
+
+
+@dataclass(frozen=True)
+class RunProblem:
+    """A problem of a run as stored; `id` is what its samples refer to."""
+
+    id: int
+    position: int
+    problem_id: str
+    group_id: str
+    variant: int
+    source_id: str | None
+    strategy: str | None
+    text: str
+    answer: str
+    kind: AnswerKind
+    tolerance: str | None
+
+
+def run_problems(session: Session, run_id: str) -> list[RunProblem]:
+    """Return the problems of a run in order."""
+    rows = session.execute(
+        select(
+            RunProblemRow.id,
+            RunProblemRow.position,
+            RunProblemRow.problem_id,
+            RunProblemRow.group_id,
+            RunProblemRow.variant,
+            RunProblemRow.source_id,
+            RunProblemRow.strategy,
+            ProblemRow.text,
+            ProblemRow.answer,
+            ProblemRow.kind,
+            ProblemRow.tolerance,
+        )
+        .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
+        .where(RunProblemRow.run_id == run_id)
+        .order_by(RunProblemRow.position)
+    )
+    return [RunProblem(*row[:9], AnswerKind(row[9]), row[10]) for row in rows]

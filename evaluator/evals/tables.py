@@ -1,0 +1,108 @@
+"""Tables of eval runs: problems, samples, their texts, their grades, and the cache of verdicts.
+
+Headers stand apart from texts so that lists and curves stay fast; integers stand for runs and problems in the
+large tables.
+"""
+
+from sqlalchemy import ForeignKey, Index
+from sqlalchemy.orm import Mapped, mapped_column
+
+from evaluator.database.base import Base, CompressedText
+from evaluator.runs import tables as _runs  # noqa: F401  (foreign keys)
+
+
+class ProblemRow(Base):
+    """A problem as it is put to a model, addressed by its content. Never updated."""
+
+    __tablename__ = "problems"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    text: Mapped[str]
+    answer: Mapped[str]
+    kind: Mapped[str]  # an AnswerKind
+    tolerance: Mapped[str | None]
+    created_at: Mapped[str]
+
+
+class RunProblemRow(Base):
+    """A problem's place in an eval run. Over a neighbor set, a question and its neighbors share a group."""
+
+    __tablename__ = "run_problems"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    position: Mapped[int]
+    problem_id: Mapped[str] = mapped_column(ForeignKey("problems.id"), index=True)
+    group_id: Mapped[str]  # the original's question id; the problem's own id where there are no neighbors
+    variant: Mapped[int]  # 0 for the original, 1.. for its neighbors
+    source_id: Mapped[str | None]  # the question or candidate it was made from
+    strategy: Mapped[str | None]  # of a neighbor
+
+    __table_args__ = (
+        Index(None, "run_id", "position", unique=True),
+        Index(None, "run_id", "group_id", "variant", unique=True),
+        Index(None, "source_id"),
+    )
+
+
+class SampleRow(Base):
+    """A response drawn for evaluation, without its text."""
+
+    __tablename__ = "samples"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_problem_id: Mapped[int] = mapped_column(ForeignKey("run_problems.id"))
+    ordinal: Mapped[int]  # 0.. within run and problem
+    cell_id: Mapped[int | None] = mapped_column(ForeignKey("cells.id"))  # null where imported
+    seed: Mapped[int | None]
+    stop_reason: Mapped[str]  # stop, length, content_filter, ...
+    prompt_tokens: Mapped[int | None]
+    completion_tokens: Mapped[int | None]  # null where a server counts several responses together
+
+    __table_args__ = (
+        Index(None, "run_problem_id", "ordinal", unique=True),
+        Index(None, "cell_id"),
+    )
+
+
+class SampleTextRow(Base):
+    """The text of a sample."""
+
+    __tablename__ = "sample_texts"
+    sample_id: Mapped[int] = mapped_column(ForeignKey("samples.id"), primary_key=True)
+    text: Mapped[str] = mapped_column(CompressedText)
+
+
+class GraderRow(Base):
+    """A version of the grader; see `evaluator.grading.GRADER_VERSION`."""
+
+    __tablename__ = "graders"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    version: Mapped[str] = mapped_column(unique=True)
+
+
+class GradeRow(Base):
+    """A sample's grade by one version of the grader; grades of other versions stay."""
+
+    __tablename__ = "grades"
+    sample_id: Mapped[int] = mapped_column(ForeignKey("samples.id"), primary_key=True)
+    grader_id: Mapped[int] = mapped_column(ForeignKey("graders.id"), primary_key=True)
+    run_problem_id: Mapped[int] = mapped_column(ForeignKey("run_problems.id"))  # so that counts need no join
+    value: Mapped[str]  # correct, wrong, unknown
+    reason: Mapped[str]
+    extracted: Mapped[str | None]
+    source: Mapped[str | None]  # where the answer was found: boxed, stated, ...
+
+    __table_args__ = (
+        Index(None, "run_problem_id", "grader_id", "value"),
+        {"sqlite_with_rowid": False},
+    )
+
+
+class CachedVerdictRow(Base):
+    """A verdict on (gold, extracted answer) by one version of the grader, so that it is computed once."""
+
+    __tablename__ = "verdict_cache"
+    grader_id: Mapped[int] = mapped_column(ForeignKey("graders.id"), primary_key=True)
+    key: Mapped[bytes] = mapped_column(primary_key=True)  # 16 bytes; see evaluator.grading
+    value: Mapped[str]
+    reason: Mapped[str]
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
