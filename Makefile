@@ -39,7 +39,7 @@ $(VENV)/.dev: $(VENV)/.base
 
 $(VENV)/.full: $(VENV)/.dev
 	$(PIP) $(if $(TORCH_INDEX),-i $(TORCH_INDEX)) '$(TORCH)'
-	$(PIP) --constraint constraints-cpu.txt --editable '.[dev$(comma)train$(comma)ui]'
+	$(PIP) --constraint constraints-cpu.txt --editable '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings]'
 	@touch $@
 
 READY = $(VENV)/$(if $(FULL),.full,.dev)

@@ -14,10 +14,10 @@ MAX_SAMPLES = 100_000
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """How responses are drawn. Defaults: the public evaluation of arXiv 2601.22478 (temperature 0.6, top-p 0.95).
+    """How responses are drawn; by default as in the public evaluation of arXiv 2601.22478.
 
-    `samples_per_request` responses are drawn by one request (the last of a problem may be smaller). A sample's
-    seed follows from `seed`, the problem and the sample's ordinal, whatever is drawn with it.
+    `samples_per_request` responses are drawn by one request (the last of a problem may be smaller). The seed
+    of a sample follows from `seed`, the problem and the sample's ordinal, whatever is drawn with it.
     """
 
     temperature: float = 0.6
@@ -41,8 +41,8 @@ class SamplingSettings:
 class PromptSpec:
     """How a problem becomes a prompt.
 
-    `template` holds `{question}`. `form` is chat (messages through the model's chat template) or raw (the text
-    itself is continued). `system` and `chat_template_kwargs` belong to chat.
+    `template` holds `{question}`. `form` is chat (messages through the model's chat template) or raw (the
+    text itself is continued). `system` and `chat_template_kwargs` belong to chat.
     """
 
     template: str
@@ -66,8 +66,8 @@ class EvalSpec:
     """An eval run: problems, model, engine, prompt and sampling. The number of samples is not part of it.
 
     `problems` names the benchmark or neighbor set, `problems_hash` is the hash of its content, `source` where
-    it was loaded from (a Hub revision, a file's hash, the seed of shuffled options). `engine` names the sampler,
-    its versions, the chat template's hash: what the sampler's `describe` returns.
+    it was loaded from (a Hub revision, a file's hash, the seed of shuffled options). `engine` names sampler,
+    versions and the chat template's hash: what the sampler's `describe` returns.
     """
 
     problems: str

@@ -15,7 +15,7 @@ from evaluator.database import Database, utc_now
 from evaluator.errors import BudgetError
 from evaluator.remote import BatchClient, BatchStatus, ChatResponse, Failure
 from evaluator.runs.cells import EMPTY, Cell, claim_cells, read_cells
-from evaluator.runs.filling import BuildRequests, Filled, keep_leases, store_answers
+from evaluator.runs.filling import BuildRequests, Filled, Keep, keep_leases, keep_raw, store_answers
 from evaluator.runs.leases import LEASE_S
 from evaluator.runs.spending import Spending
 from evaluator.runs.tables import BatchRow, CellRow
@@ -39,6 +39,7 @@ async def fill_by_batch(
     on_answer: Callable[[ChatResponse | Failure], None],
     report: ReportJob,
     poll_s: float,
+    keep: Keep = keep_raw,
 ) -> Filled:
     """Collect the jobs that are under way for the run's cells in `scope`, then send the empty cells as jobs.
 
@@ -47,7 +48,7 @@ async def fill_by_batch(
     reserve.
     """
     async with keep_leases(db, owner):
-        return await _fill(db, run_id, scope, client, build, owner, spending, on_answer, report, poll_s)
+        return await _fill(db, run_id, scope, client, build, owner, spending, on_answer, report, poll_s, keep)
 
 
 async def _fill(
@@ -61,6 +62,7 @@ async def _fill(
     on_answer: Callable[[ChatResponse | Failure], None],
     report: ReportJob,
     poll_s: float,
+    keep: Keep,
 ) -> Filled:
     result = Filled()
     while True:
@@ -88,9 +90,9 @@ async def _fill(
             result.count(answer)
             on_answer(answer)
             if len(waiting) >= ANSWERS_PER_COMMIT:
-                store_answers(db, waiting, spending)
+                store_answers(db, waiting, spending, keep)
                 waiting = []
-        store_answers(db, waiting, spending)
+        store_answers(db, waiting, spending, keep)
         _set_state(db, tag, COLLECTED)
 
 

@@ -200,8 +200,8 @@ def release_dead_leases(session: Session, run_id: str) -> int:
     return released
 
 
-def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> None:
-    """Store a raw answer with its receipt. The caller commits before anything is parsed.
+def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> bool:
+    """Store a raw answer with its receipt; return whether it was. The caller commits before it is parsed.
 
     A cell that is filled already keeps its answer: two processes may collect the same batch job. What failed
     requests for the cell cost before is added up.
@@ -220,8 +220,10 @@ def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> No
         )
         .returning(_CELLS.c.id)
     )
-    if filled.scalar() is not None:
-        session.execute(insert(_BODIES).values(cell_id=cell_id, body=body))
+    if filled.scalar() is None:
+        return False
+    session.execute(insert(_BODIES).values(cell_id=cell_id, body=body))
+    return True
 
 
 def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost_usd: float | None) -> None:

@@ -5,9 +5,11 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from sqlalchemy.orm import Session
+
 from evaluator.database import Database
 from evaluator.errors import DatabaseError
-from evaluator.remote import ChatRequest, ChatResponse, Failure, RemoteClient
+from evaluator.remote import ChatRequest, ChatResponse, Choice, Failure, RemoteClient
 from evaluator.remote.types import CONTENT_FILTER
 from evaluator.runs.cells import (
     Cell,
@@ -23,6 +25,9 @@ from evaluator.runs.spending import Spending
 
 BuildRequests = Callable[[Sequence[Cell]], list[ChatRequest]]
 """Turns leased cells into requests, one each in the same order; the request's key is the cell's id."""
+
+Keep = Callable[[Session, int, ChatResponse, Receipt], None]
+"""Stores an answer in the transaction that fills its cell (by id); `keep_raw` stores it as it came."""
 
 CELLS_PER_CLAIM = 64
 REFUSED_BODY = '{"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}'
@@ -47,6 +52,11 @@ class Filled:
             self.answered += 1
 
 
+def keep_raw(session: Session, cell_id: int, answer: ChatResponse, receipt: Receipt) -> None:
+    """Store the raw answer, to be read later."""
+    fill_cell(session, cell_id, answer.raw, receipt)
+
+
 class CellWriter:
     """Commits answers of many requests in one transaction each time the database is free.
 
@@ -54,9 +64,10 @@ class CellWriter:
     loses at most what was in flight.
     """
 
-    def __init__(self, db: Database, spending: Spending) -> None:
+    def __init__(self, db: Database, spending: Spending, keep: Keep = keep_raw) -> None:
         self._db = db
         self._spending = spending
+        self._keep = keep
         self._waiting: list[tuple[int, ChatResponse | Failure, asyncio.Future[None]]] = []
         self._running: asyncio.Task[None] | None = None
 
@@ -77,7 +88,7 @@ class CellWriter:
             batch, self._waiting = self._waiting, []
             try:
                 answers = [(cell_id, answer) for cell_id, answer, _ in batch]
-                await asyncio.to_thread(store_answers, self._db, answers, self._spending)
+                await asyncio.to_thread(store_answers, self._db, answers, self._spending, self._keep)
             except BaseException as error:
                 for _, _, done in batch:
                     if not done.done():
@@ -91,19 +102,22 @@ class CellWriter:
 
 
 def store_answers(
-    db: Database, answers: Sequence[tuple[int, ChatResponse | Failure]], spending: Spending
+    db: Database,
+    answers: Sequence[tuple[int, ChatResponse | Failure]],
+    spending: Spending,
+    keep: Keep = keep_raw,
 ) -> None:
     """Commit answers by cell id in one transaction."""
     with db.write() as session:
         for cell_id, answer in answers:
             if isinstance(answer, Failure) and answer.kind == CONTENT_FILTER:
                 # A refusal is an answer: it is read as one, and asked again with another seed.
-                fill_cell(session, cell_id, REFUSED_BODY, _refusal_receipt(answer))
+                keep(session, cell_id, _refusal(answer), _refusal_receipt(answer))
             elif isinstance(answer, Failure):
                 message = f"{answer.kind}: {answer.message}"
                 fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
             else:
-                fill_cell(session, cell_id, answer.raw, _receipt(answer))
+                keep(session, cell_id, answer, _receipt(answer))
         # Under the write lock, as `refresh` is: what this process stores is never taken for another's.
         spending.stored_usd += sum(answer.cost_usd or 0.0 for _, answer in answers)
 
@@ -139,13 +153,14 @@ async def fill_cells(
     owner: str,
     spending: Spending,
     on_answer: Callable[[ChatResponse | Failure], None],
+    keep: Keep = keep_raw,
 ) -> Filled:
     """Ask for every empty cell of the run in `scope` and store what comes back.
 
     Cells are leased a few at a time, as the client takes them, so another process of the same run finds work
     too. Returns when none is left to lease, the budget is spent, or every further request would fail.
     """
-    writer = CellWriter(db, spending)
+    writer = CellWriter(db, spending, keep)
     result = Filled()
 
     def lease() -> list[ChatRequest]:
@@ -182,6 +197,19 @@ async def fill_cells(
         # In a thread: other models' answers are on their way while this waits for the write lock.
         await asyncio.to_thread(release)
     return result
+
+
+def _refusal(failure: Failure) -> ChatResponse:
+    return ChatResponse(
+        choices=(Choice("", "content_filter"),),
+        prompt_tokens=0,
+        completion_tokens=0,
+        cost_usd=failure.cost_usd,
+        model="-",
+        raw=REFUSED_BODY,
+        attempts=failure.attempts,
+        latency_s=0.0,
+    )
 
 
 def _refusal_receipt(failure: Failure) -> Receipt:

@@ -15,7 +15,18 @@ from evaluator.errors import InputError, NotFoundError
 from evaluator.hashing import content_hash, content_id
 from evaluator.runs.tables import RunQuestionRow, RunRow
 
-_PACKAGES = ("tagrpo", "litellm", "math-verify", "latex2sympy2_extended", "sympy", "datasets", "sqlalchemy")
+_PACKAGES = (
+    "tagrpo",
+    "litellm",
+    "math-verify",
+    "latex2sympy2_extended",
+    "sympy",
+    "datasets",
+    "sqlalchemy",
+    "torch",
+    "transformers",
+    "vllm",
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _LONGEST_SHOWN = 60
@@ -84,6 +95,8 @@ def open_run(
 ) -> tuple[Run, bool]:
     """Return the run with this name, made if there is none, and whether it is new.
 
+    `question_ids` may be empty: an eval run's problems have their own table, and their hash is in `spec`.
+
     Raises:
         InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
     """
@@ -101,13 +114,12 @@ def open_run(
             created_at=utc_now(),
         )
     )
-    session.execute(
-        insert(RunQuestionRow),
-        [
-            {"run_id": run_id, "position": position, "question_id": question_id}
-            for position, question_id in enumerate(question_ids)
-        ],
-    )
+    rows = [
+        {"run_id": run_id, "position": position, "question_id": question_id}
+        for position, question_id in enumerate(question_ids)
+    ]
+    if rows:
+        session.execute(insert(RunQuestionRow), rows)
     return find_run(session, name), True
 
 

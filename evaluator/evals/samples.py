@@ -1,0 +1,199 @@
+"""Samples of an eval run: planned as cells, stored with their texts, counted by grade."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from sqlalchemy import Table, func, insert, select
+from sqlalchemy.orm import Session
+
+from evaluator.evals.problems import RunProblem
+from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow, SampleTextRow
+from evaluator.hashing import content_hash
+from evaluator.runs.cells import FILLED, Cell, CellPlan, add_cells
+from evaluator.runs.tables import CellRow
+
+SAMPLE = "sample"
+"""The kind of the cells of an eval run; one cell draws `count` samples from ordinal `first` on."""
+
+TRUNCATED = "length"
+"""The stop reason of a response that was cut at the limit of tokens."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A response as a sampler returns it. Token counts are None where the server gives none of its own.
+
+    `stop_reason` is stop, length (cut at the limit of tokens), content_filter, or the server's own word.
+    """
+
+    text: str
+    stop_reason: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+def sample_seed(seed: int, problem_id: str, ordinal: int) -> int:
+    """Return the seed of a sample (31 bits): of the run's seed, the problem and its ordinal, nothing else."""
+    return int(content_hash("sample-seed", [seed, problem_id, ordinal])[:8], 16) >> 1
+
+
+def plan_samples(
+    session: Session, run_id: str, problems: Sequence[RunProblem], n: int, samples_per_request: int
+) -> int:
+    """Make cells for what is missing of `n` samples a problem; return the number of new cells.
+
+    What is drawn or planned already stays, so a run of 32 samples grows to 128 by 96, and responses that a
+    server left out of an answer are asked for again.
+    """
+    covered: dict[int, set[int]] = defaultdict(set)
+    drawn = (
+        select(SampleRow.run_problem_id, SampleRow.ordinal)
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .where(RunProblemRow.run_id == run_id)
+    )
+    for run_problem_id, ordinal in session.execute(drawn):
+        covered[run_problem_id].add(ordinal)
+    attempts: dict[tuple[int, int], int] = defaultdict(int)
+    cells = select(CellRow.payload, CellRow.state).where(CellRow.scope == run_id, CellRow.kind == SAMPLE)
+    for payload, state in session.execute(cells):
+        run_problem_id, first, count = payload["run_problem"], payload["first"], payload["count"]
+        attempts[run_problem_id, first] += 1
+        if state != FILLED:  # still to be drawn
+            covered[run_problem_id].update(range(first, first + count))
+    plans = [
+        CellPlan(
+            scope=run_id,
+            kind=SAMPLE,
+            subject_id=problem.problem_id,
+            round=0,
+            ordinal=first,
+            attempt=attempts[problem.id, first],
+            payload={"run_problem": problem.id, "first": first, "count": count},
+        )
+        for problem in problems
+        for first, count in _gaps(covered[problem.id], n, samples_per_request)
+    ]
+    add_cells(session, run_id, plans)
+    return len(plans)
+
+
+def store_samples(session: Session, cell: Cell, drawn: Sequence[Drawn], seeds: Sequence[int | None]) -> None:
+    """Write what a cell brought: headers and texts. Fewer than the cell's count is fine, more is not.
+
+    Raises:
+        ValueError: more responses than the cell asked for.
+    """
+    count, first, run_problem = cell.payload["count"], cell.payload["first"], cell.payload["run_problem"]
+    if len(drawn) > count:
+        raise ValueError(f"{len(drawn)} responses for a cell of {count}")
+    if not drawn:
+        return
+    headers = [
+        {
+            "run_problem_id": run_problem,
+            "ordinal": first + place,
+            "cell_id": cell.id,
+            "seed": seed,
+            "stop_reason": response.stop_reason,
+            "prompt_tokens": response.prompt_tokens,
+            "completion_tokens": response.completion_tokens,
+        }
+        for place, (response, seed) in enumerate(zip(drawn, seeds, strict=False))
+    ]
+    samples = cast(Table, SampleRow.__table__)
+    made = session.execute(
+        insert(samples).returning(samples.c.id, sort_by_parameter_order=True), headers
+    ).scalars()
+    texts = [{"sample_id": id, "text": response.text} for id, response in zip(made, drawn, strict=True)]
+    session.execute(insert(cast(Table, SampleTextRow.__table__)), texts)
+
+
+@dataclass(frozen=True)
+class ProblemCounts:
+    """What is there of one problem of a run: samples drawn, cut at the limit of tokens, and their grades.
+
+    `graded` = correct + wrong + unknown, by one version of the grader; `samples - graded` are ungraded.
+    """
+
+    run_problem_id: int
+    problem_id: str
+    group_id: str
+    variant: int
+    strategy: str | None
+    samples: int
+    truncated: int
+    correct: int
+    wrong: int
+    unknown: int
+
+    @property
+    def graded(self) -> int:
+        return self.correct + self.wrong + self.unknown
+
+
+def count_samples(session: Session, run_id: str, grader_id: int | None) -> list[ProblemCounts]:
+    """Return the counts of every problem of a run in order, with the grades of one version of the grader."""
+    of_run = RunProblemRow.run_id == run_id
+    drawn = dict[int, int](
+        (id, count)
+        for id, count in session.execute(
+            select(SampleRow.run_problem_id, func.count())
+            .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+            .where(of_run)
+            .group_by(SampleRow.run_problem_id)
+        )
+    )
+    truncated = dict[int, int](
+        (id, count)
+        for id, count in session.execute(
+            select(SampleRow.run_problem_id, func.count())
+            .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+            .where(of_run, SampleRow.stop_reason == TRUNCATED)
+            .group_by(SampleRow.run_problem_id)
+        )
+    )
+    grades: dict[int, dict[str, int]] = defaultdict(dict)
+    if grader_id is not None:
+        for id, value, count in session.execute(
+            select(GradeRow.run_problem_id, GradeRow.value, func.count())
+            .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+            .where(of_run, GradeRow.grader_id == grader_id)
+            .group_by(GradeRow.run_problem_id, GradeRow.value)
+        ):
+            grades[id][value] = count
+    problems = session.execute(
+        select(
+            RunProblemRow.id,
+            RunProblemRow.problem_id,
+            RunProblemRow.group_id,
+            RunProblemRow.variant,
+            RunProblemRow.strategy,
+        )
+        .where(of_run)
+        .order_by(RunProblemRow.position)
+    )
+    return [
+        ProblemCounts(
+            *row,
+            samples=drawn.get(row[0], 0),
+            truncated=truncated.get(row[0], 0),
+            correct=grades[row[0]].get("correct", 0),
+            wrong=grades[row[0]].get("wrong", 0),
+            unknown=grades[row[0]].get("unknown", 0),
+        )
+        for row in problems
+    ]
+
+
+def _gaps(covered: set[int], n: int, longest: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, count) of the ordinals below `n` that are not covered, `longest` at most in one."""
+    first = None
+    for ordinal in range(n + 1):
+        missing = ordinal < n and ordinal not in covered
+        if missing and first is None:
+            first = ordinal
+        elif first is not None and (not missing or ordinal - first == longest):
+            yield first, ordinal - first
+            first = ordinal if missing else None

@@ -1,0 +1,1 @@
+"""Samplers: where the responses of an eval run come from. Importing this loads no engine."""
