@@ -1,10 +1,12 @@
 """Answer extraction and grading. Importing this starts no process and loads neither math-verify nor sympy."""
 
-from evaluator.grading.extraction import extract_answer, last_boxed
+from evaluator.grading.extraction import extract_answer, find_answer, last_boxed
 from evaluator.grading.grader import Grader
+from evaluator.grading.once import grade
 from evaluator.grading.types import (
     GRADER_VERSION,
     REASONS,
+    SOURCES,
     AnswerKind,
     Clustering,
     ClusterJob,
@@ -16,6 +18,7 @@ from evaluator.grading.types import (
 __all__ = [
     "GRADER_VERSION",
     "REASONS",
+    "SOURCES",
     "AnswerKind",
     "ClusterJob",
     "Clustering",
@@ -24,5 +27,7 @@ __all__ = [
     "GradeValue",
     "Grader",
     "extract_answer",
+    "find_answer",
+    "grade",
     "last_boxed",
 ]

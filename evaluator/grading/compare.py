@@ -29,7 +29,7 @@ NUMERIC = Outcome(GradeValue.CORRECT, "numeric")
 CHOICE = Outcome(GradeValue.CORRECT, "choice")
 DIFFERENT = Outcome(GradeValue.WRONG, "different")
 SEVERAL = Outcome(GradeValue.WRONG, "several answers")
-NO_ANSWER = Outcome(GradeValue.WRONG, "no answer")
+NO_ANSWER = Outcome(GradeValue.WRONG, "no answer found")
 NO_GOLD = Outcome(GradeValue.UNKNOWN, "no answer")
 UNPARSABLE = Outcome(GradeValue.UNKNOWN, "unparsable")
 

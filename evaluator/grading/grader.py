@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import TracebackType
 
 from evaluator.grading import clustering
+from evaluator.grading.boxes import boxed_answer
 from evaluator.grading.compare import NO_ANSWER, Outcome, compare
-from evaluator.grading.extraction import boxed_answer, extract_answer
+from evaluator.grading.extraction import find_answer
+from evaluator.grading.kinds import judge
 from evaluator.grading.pool import WorkerPool
-from evaluator.grading.types import Clustering, ClusterJob, Grade, GradeValue
+from evaluator.grading.types import AnswerKind, Clustering, ClusterJob, Grade, GradeCase, GradeValue
 from evaluator.grading.worker import Task
 
 Progress = Callable[[int, int], None]
@@ -52,29 +55,38 @@ class Grader:
         """Stops the workers; the grader cannot be used afterwards. Closing twice does nothing."""
         self._pool.close()
 
-    def grade_many(self, cases: Sequence[tuple[str, str]], progress: Progress | None = None) -> list[Grade]:
-        r"""Grades (response, gold) cases, in order.
+    def grade_many(
+        self, cases: Sequence[GradeCase | tuple[str, str]], progress: Progress | None = None
+    ) -> list[Grade]:
+        r"""Grades cases, or (response, gold) pairs of the kind latex, in order.
 
-        A response without an answer is wrong ("no answer"); an empty gold makes the grade unknown. A gold
-        may be a bare answer or hold it in a `\boxed{}`.
+        A response without an answer is wrong ("no answer found"); an empty gold makes the grade unknown. A
+        gold may be a bare answer or hold it in a `\boxed{}`. Raises InputError for a bad tolerance.
         """
-        extracted = [extract_answer(response) for response, _ in cases]
-        tasks: list[Task | None] = [
-            ("grade", gold_answer(gold), answer) if answer is not None else None
-            for (_, gold), answer in zip(cases, extracted, strict=True)
-        ]
-        outcomes = self._run(tasks, progress)
+        found = []
+        tasks: list[Task | None] = []
+        for case in map(_as_case, cases):
+            answer = find_answer(case.response, case.kind)
+            found.append(answer)
+            tasks.append(
+                Task("grade", gold_answer(case.gold), answer.text, AnswerKind(case.kind), case.tolerance)
+                if answer is not None
+                else None
+            )
         return [
-            Grade(outcome.value, answer, outcome.reason)
-            for outcome, answer in zip(outcomes, extracted, strict=True)
+            Grade(outcome.value, answer.text, outcome.reason, answer.source)
+            if answer is not None
+            else Grade(outcome.value, None, outcome.reason)
+            for outcome, answer in zip(self._run(tasks, progress), found, strict=True)
         ]
 
-    def check_golds(self, golds: Sequence[str], progress: Progress | None = None) -> list[Grade]:
+    def check_golds(self, golds: Sequence[str | GradeCase], progress: Progress | None = None) -> list[Grade]:
         r"""Grades each gold against itself, as a response `\boxed{gold}`; a proper gold is correct.
 
-        An empty gold is unknown with the reason "no answer".
+        Of a `GradeCase` the response is ignored. An empty gold is unknown with the reason "no answer".
         """
-        boxed = [(f"\\boxed{{{gold_answer(gold)}}}", gold) for gold in golds]
+        cases = [gold if isinstance(gold, GradeCase) else GradeCase("", gold) for gold in golds]
+        boxed = [replace(case, response=f"\\boxed{{{gold_answer(case.gold)}}}") for case in cases]
         return self.grade_many(boxed, progress)
 
     def equal_many(
@@ -84,9 +96,9 @@ class Grader:
 
         Correct needs both directions; a pair with an empty answer is unknown.
         """
-        tasks: list[Task | None] = [("equal", first, second) for first, second in pairs]
+        tasks: list[Task | None] = [Task("equal", first, second) for first, second in pairs]
         return [
-            GradeValue.UNKNOWN if outcome.reason == "no answer" else outcome.value
+            GradeValue.UNKNOWN if outcome.reason in ("no answer", "no answer found") else outcome.value
             for outcome in self._run(tasks, progress)
         ]
 
@@ -100,7 +112,7 @@ class Grader:
         pairs = list(dict.fromkeys(pair for job in jobs for pair in clustering.pairs_of(job)))
         equal = dict(zip(pairs, self.equal_many(pairs, progress), strict=True))
         singles = list(dict.fromkeys(raw for job in jobs for raw in clustering.keys_of(job)[1].values()))
-        reads = self._run([("read", answer, "") for answer in singles], None)
+        reads = self._run([Task("read", answer) for answer in singles], None)
         readable = {
             answer: outcome.reason != "unparsable" for answer, outcome in zip(singles, reads, strict=True)
         }
@@ -116,7 +128,7 @@ class Grader:
             elif task in hard:
                 hard[task] += 1
             else:
-                outcome = _without_algebra(task)
+                outcome = without_algebra(task)
                 if outcome is None:
                     hard[task] = 1
                 else:
@@ -145,14 +157,20 @@ def gold_answer(gold: str) -> str:
     return gold if boxed is None else boxed
 
 
-def _without_algebra(task: Task) -> Outcome | None:
-    kind, first, second = task
-    if kind == "read":
-        judged = compare(first, first + ",0", None)
+def _as_case(case: GradeCase | tuple[str, str]) -> GradeCase:
+    return case if isinstance(case, GradeCase) else GradeCase(*case)
+
+
+def without_algebra(task: Task) -> Outcome | None:
+    """The outcome of a task as far as spelling and exact arithmetic settle it, else None."""
+    if task.what == "grade":
+        return judge(task.first, task.second, task.kind, task.tolerance)
+    if task.what == "read":
+        judged = compare(task.first, task.first + ",0", None)
         return judged if judged is not None and judged.reason == "unparsable" else None
-    forward = compare(first, second)
-    if kind == "equal" and forward is not None and forward.value is GradeValue.CORRECT:
-        return compare(second, first)
+    forward = compare(task.first, task.second)
+    if forward is not None and forward.value is GradeValue.CORRECT:
+        return compare(task.second, task.first)
     return forward
 
 

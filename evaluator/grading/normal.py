@@ -144,6 +144,10 @@ _RATIO = re.compile(rf"([-+]?)\(?({_DECIMAL})\)?/\(?([-+]?{_DECIMAL})\)?")
 _FRAC = re.compile(rf"([-+]?)(\d* ?)\\frac\{{([-+]?{_DECIMAL})\}}\{{([-+]?{_DECIMAL})\}}")
 _MIXED = re.compile(r"([-+]?)(\d+) (\d+)/(\d+)")
 _REPEATING = re.compile(r"[-+]?(\d*)\.(\d*)\\overline ?\{(\d+)\}")
+_POWER_OF_TEN = re.compile(
+    rf"([-+]?)(?:({_DECIMAL}) ?(?:\\times|\\cdot|\*|x) ?)?10\^ ?(?:\{{([-+]?\d{{1,3}})\}}|([-+]?\d{{1,3}}))"
+)
+_E_NOTATION = re.compile(rf"([-+]?)({_DECIMAL})[eE](?:([-+]?\d{{1,3}})|\{{([-+]?\d{{1,3}})\}})")
 _PARENTHESISED = re.compile(r"\(([^()]*)\)|\{([^{}]*)\}")
 
 
@@ -156,15 +160,17 @@ class ExactNumber:
 
 
 def exact_number(text: str) -> ExactNumber | None:
-    r"""Reads tidy text as an exact rational: `-12`, `.5`, `3/4`, `\frac{3}{4}`, `1\frac{1}{2}`, `1 1/2`.
-
-    None for anything else, also for percentages, powers and a zero denominator.
+    r"""Reads tidy text as an exact rational: `-12`, `.5`, `3/4`, `\frac{3}{4}`, `1\frac{1}{2}`, `1 1/2`,
+    `7 \times 10^{35}`, `7e35`. None for anything else, also for percentages and a zero denominator.
     """
     while found := _PARENTHESISED.fullmatch(text):
         text = (found.group(1) if found.group(1) is not None else found.group(2)).strip()
     if _NUMBER.fullmatch(text):
         return ExactNumber(Fraction(text), len(text.partition(".")[2]))
     sign = -1 if text.startswith("-") else 1
+    if found := _POWER_OF_TEN.fullmatch(text) or _E_NOTATION.fullmatch(text):
+        power = int(found.group(3) or found.group(4))
+        return ExactNumber(sign * Fraction(found.group(2) or 1) * Fraction(10) ** power)
     if found := _REPEATING.fullmatch(text):
         whole, fixed, period = found.group(1) or "0", found.group(2), found.group(3)
         scale = 10 ** len(fixed)

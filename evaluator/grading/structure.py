@@ -171,6 +171,11 @@ def number_in_base(text: str) -> tuple[str, int] | None:
     return digits.upper().lstrip("0") or "0", int(found.group(2))
 
 
+def plain_words(text: str) -> str:
+    r"""A text without its `\text{}` commands and braces."""
+    return " ".join(text.replace("\\text{", " ").replace("{", " ").replace("}", " ").split())
+
+
 def words_of(text: str, *, wanted: bool = False) -> str | None:
     r"""The answer as plain words in one spelling, None when it is mathematics.
 

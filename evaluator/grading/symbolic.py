@@ -91,6 +91,18 @@ def is_readable(answer: str) -> bool:
         return True
 
 
+def number_value(text: str) -> Fraction | None:
+    """The value of a tidy expression to 30 digits when it is a real number, else None."""
+    try:
+        parsed = parse(text)
+        if not isinstance(parsed, sympy.Expr):
+            return None
+        value = sympy.N(_evaluated(parsed), _PRECISION)
+        return Fraction(str(value)) if value.is_real and value.is_finite else None
+    except (TooLargeError, RecursionError, ValueError):
+        return None
+
+
 @lru_cache(maxsize=512)
 def parse(text: str) -> Any:
     """The sympy object of a tidy expression, or None when it cannot be read as one.

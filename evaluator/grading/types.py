@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def _grader_version() -> str:
-    parts = ["tagrpo-grader 1"]
+    parts = ["tagrpo-grader 2"]
     for package in ("math-verify", "latex2sympy2_extended", "sympy"):
         try:
             parts.append(f"{package} {version(package)}")
@@ -28,19 +28,25 @@ class GradeValue(StrEnum):
 
 
 REASONS: tuple[str, ...] = (
-    "exact",
-    "numeric",
-    "symbolic",
-    "choice",
+    "exact",  # the same spelling or the same words
+    "numeric",  # the same exact number
+    "symbolic",  # equal by algebra
+    "choice",  # the same letter
+    "tolerance",  # within the tolerance of the row
     "different",
-    "several answers",
-    "no answer",
+    "several answers",  # the response gives more answers than the gold
+    "no answer found",  # in the response
+    "no answer",  # the gold is empty
     "unparsable",
     "too large",
     "timeout",
     "memory",
     "crashed",
 )
+"""Why a grade is what it is."""
+
+SOURCES: tuple[str, ...] = ("boxed", "stated", "bare", "last formula", "last number", "last letter")
+"""Where in a response the answer was found, the surest place first."""
 
 
 class AnswerKind(StrEnum):
@@ -64,11 +70,16 @@ class GradeCase:
 
 @dataclass(frozen=True)
 class Grade:
-    """One graded response: the value, the answer found in the response, and why (one of `REASONS`)."""
+    """One graded response.
+
+    `extracted` is the answer found in the response (None: none found), `reason` one of `REASONS`, `source`
+    where the answer was found: one of `SOURCES`, "" when none was.
+    """
 
     value: GradeValue
     extracted: str | None
     reason: str
+    source: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,25 @@ import threading
 import time
 from collections.abc import Sequence
 from multiprocessing import connection, parent_process
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from evaluator.grading.compare import Outcome, compare
-from evaluator.grading.types import GradeValue
+from evaluator.grading.kinds import Algebra, judge
+from evaluator.grading.types import AnswerKind, GradeValue
 
 MEMORY_EXIT = 77
 """Exit status of a worker that went over its memory limit."""
 
-Task = tuple[Literal["grade", "equal", "read"], str, str]
-"""What to do with two answers: grade the second against the first, compare both ways, read the first."""
+
+class Task(NamedTuple):
+    """What to do with two answers: grade the second against the first, compare both ways, read the first."""
+
+    what: Literal["grade", "equal", "read"]
+    first: str
+    second: str = ""
+    kind: AnswerKind = AnswerKind.LATEX
+    tolerance: str | None = None
+
 
 MEMORY = Outcome(GradeValue.UNKNOWN, "memory")
 CRASHED = Outcome(GradeValue.UNKNOWN, "crashed")
@@ -112,17 +121,17 @@ def run_task(task: Task) -> Outcome:
     """Runs one task; whatever goes wrong inside it is an unknown outcome, never an exception."""
     from evaluator.grading import symbolic
 
-    kind, first, second = task
+    first, second = task.first, task.second
+    algebra = Algebra(symbolic.compare_expressions, symbolic.number_value)
     try:
-        if kind == "read":
+        if task.what == "read":
             return READABLE if symbolic.readable(first) else UNREADABLE
+        if task.what == "grade":
+            return judge(first, second, task.kind, task.tolerance, algebra) or CRASHED
         forward = compare(first, second, symbolic.compare_expressions)
-        if forward is None:
-            return CRASHED
-        if kind == "grade" or forward.value is not GradeValue.CORRECT:
-            return forward
-        backward = compare(second, first, symbolic.compare_expressions)
-        return backward if backward is not None else CRASHED
+        if forward is None or forward.value is not GradeValue.CORRECT:
+            return forward or CRASHED
+        return compare(second, first, symbolic.compare_expressions) or CRASHED
     except MemoryError:
         return MEMORY
     except Exception:  # sympy raises anything; the case is unknown and the worker goes on

@@ -84,11 +84,11 @@ def test_unparsable_equations_are_not_equal(grader: Grader) -> None:
 def test_order_extraction_and_progress(grader: Grader) -> None:
     seen: list[tuple[int, int]] = []
     cases = [(rf"So \boxed{{\sqrt{{{k * k * 3}}}}}", rf"{k}\sqrt{{3}}") for k in range(2, 40)]
-    cases[7] = ("no answer here", "5")
+    cases[7] = ("", "5")
     cases[9] = (r"\boxed{6}", "5")
     result = grader.grade_many(cases, lambda done, total: seen.append((done, total)))
     assert [i for i, grade in enumerate(result) if grade.value is not GradeValue.CORRECT] == [7, 9]
-    assert (result[7].reason, result[7].extracted) == ("no answer", None)
+    assert (result[7].reason, result[7].extracted) == ("no answer found", None)
     assert result[3].extracted == r"\sqrt{75}"
     assert seen[-1] == (38, 38)
     assert seen == sorted(seen)

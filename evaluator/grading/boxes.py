@@ -1,0 +1,70 @@
+r"""Finds boxed answers in a text. Pure and linear in its length."""
+
+import re
+from dataclasses import dataclass
+
+_BOX_TOKEN = re.compile(r"\\+(?:boxed|fbox)(?![A-Za-z])|\\.|[{}]", re.DOTALL)
+_BARE_BOX = re.compile(r"[ \t]{0,20}([^\s${}\\]{1,200}|\\[A-Za-z]{1,30}(?:\{[^{}]{0,200}\}){1,2})")
+_BOX_GLUE = re.compile(r"[\s$]{0,20}(?:,|;|\\text\{ ?and ?\}|\b(?:and|or)\b|[\s$]){0,3}[\s$]{0,20}")
+
+
+def last_boxed(text: str) -> str | None:
+    r"""The content of the last complete `\boxed{...}` or `\fbox{...}`, or of a bare `\boxed 5`.
+
+    Braces are balanced; escaped braces (`\{`) do not count. Returns "" for an empty box and None when
+    there is none. A box that is never closed (a response cut off) is passed over. Of nested boxes the
+    inner one counts, since it starts last.
+    """
+    boxes = _boxes(text)
+    return boxes[-1].content if boxes else None
+
+
+def boxed_answer(text: str) -> str | None:
+    r"""The last box, together with those just before it: `\boxed{2} and \boxed{3}` is the answer `2, 3`.
+
+    Taking 3 alone would count a response that names two answers as one that found the right one.
+    """
+    boxes = _boxes(text)
+    if not boxes:
+        return None
+    joined = [boxes[-1]]
+    for box in reversed(boxes[:-1]):
+        if box.end > joined[0].start or not _BOX_GLUE.fullmatch(text, box.end, joined[0].start):
+            break
+        joined.insert(0, box)
+    return ", ".join(dict.fromkeys(box.content for box in joined))
+
+
+@dataclass(frozen=True)
+class _Box:
+    start: int
+    end: int
+    content: str
+
+
+def _boxes(text: str) -> list[_Box]:
+    """All complete boxes by their start, in one pass over the text."""
+    if "boxed" not in text and "fbox" not in text:
+        return []
+    open_braces: list[int] = []
+    openings: dict[int, int] = {}  # position of an opening brace -> start of its \boxed
+    found: list[_Box] = []
+    for match in _BOX_TOKEN.finditer(text):
+        token = match.group()
+        if token == "{":
+            open_braces.append(match.start())
+        elif token == "}":
+            if open_braces:
+                opening = open_braces.pop()
+                if opening in openings:
+                    content = text[opening + 1 : match.start()].strip()
+                    found.append(_Box(openings[opening], match.end(), content))
+        elif len(token) > 2:
+            opening = match.end()
+            while opening < len(text) and opening < match.end() + 20 and text[opening].isspace():
+                opening += 1
+            if text[opening : opening + 1] == "{":
+                openings[opening] = match.start()
+            elif bare := _BARE_BOX.match(text, match.end()):
+                found.append(_Box(match.start(), bare.end(), bare.group(1).rstrip(".,;")))
+    return sorted(found, key=lambda box: box.start)

@@ -1,0 +1,168 @@
+r"""Compares an answer with a gold by the kind of answer that the problem asks for.
+
+Latex answers go to `compare`; integers, choices and numbers with a tolerance have rules of their own first.
+Like `compare`, nothing here needs algebra, and None means that algebra would settle it.
+"""
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+from evaluator.errors import InputError
+from evaluator.grading import normal, structure
+from evaluator.grading.compare import (
+    CHOICE,
+    DIFFERENT,
+    NO_ANSWER,
+    NO_GOLD,
+    SEVERAL,
+    UNPARSABLE,
+    Judged,
+    Leaf,
+    Outcome,
+    compare,
+    too_long,
+)
+from evaluator.grading.types import AnswerKind, GradeValue
+
+WITHIN_TOLERANCE = Outcome(GradeValue.CORRECT, "tolerance")
+
+DEFAULT_TOLERANCE = "1%"
+"""Of a gold without a tolerance of its own: the threshold of Minerva's grader (arXiv 2206.14858)."""
+
+_LETTERS = re.compile(r"(?<![A-Za-z\\])(?:\\text ?\{ ?)?\(?([A-J])\)?(?![A-Za-z])(?! ?=)")
+_LONE_LETTER = re.compile(r"\(?([A-Ja-j])\)?[.:)]?")
+_NAMED_CHOICE = re.compile(r"(?:option|choice|answer)s?:? ?(.+)", re.IGNORECASE)
+_TOLERANCE = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?%?")
+
+
+class Algebra(NamedTuple):
+    """What a worker process adds: `compare` settles two expressions, `value` a number as a fraction."""
+
+    compare: Leaf
+    value: Callable[[str], Fraction | None]
+
+
+def judge(
+    gold: str,
+    answer: str,
+    kind: AnswerKind = AnswerKind.LATEX,
+    tolerance: str | None = None,
+    algebra: Algebra | None = None,
+) -> Judged:
+    """Grades an answer against a gold of the given kind; None when that needs algebra and none was given.
+
+    An empty gold, or one that is not of its kind, is unknown; an empty answer is wrong. Raises InputError for
+    a tolerance that cannot be read.
+    """
+    leaf = algebra.compare if algebra is not None else None
+    if kind is AnswerKind.CHOICE:
+        return judge_choice(gold, answer)
+    if kind is AnswerKind.INTEGER:
+        return _judge_integer(gold, answer, leaf)
+    if kind is AnswerKind.TOLERANCE:
+        return _judge_tolerance(gold, answer, tolerance, algebra)
+    return compare(gold, answer, leaf)
+
+
+def judge_choice(gold: str, answer: str) -> Outcome:
+    r"""Grades a letter A to J: `B`, `(b)`, `\text{(B)}`, `B) 42`, `option B`; several letters are wrong."""
+    if not gold.strip():
+        return NO_GOLD
+    if not answer.strip():
+        return NO_ANSWER
+    wanted = choice_letters(gold)
+    if len(wanted) != 1 or too_long(answer):
+        return UNPARSABLE
+    given = choice_letters(answer)
+    if len(given) > 1:
+        return SEVERAL
+    return CHOICE if given == wanted else DIFFERENT
+
+
+def choice_letters(text: str) -> list[str]:
+    """The different letters that an answer names, in order; the text of an option is not looked into."""
+    text = normal.tidy(text)
+    words = structure.plain_words(text)
+    if named := _NAMED_CHOICE.fullmatch(words):
+        words = named.group(1).strip()
+    if alone := _LONE_LETTER.fullmatch(words):
+        return [alone.group(1).upper()]
+    if (labelled := structure.labelled_choice(text) or structure.labelled_choice(words)) is not None:
+        return [labelled[0]]
+    if all(_LONE_LETTER.fullmatch(part) for part in structure.split_list(words)):
+        return list(dict.fromkeys(part.strip("().:").upper() for part in structure.split_list(words)))
+    return list(dict.fromkeys(_LETTERS.findall(text)))
+
+
+def _judge_integer(gold: str, answer: str, leaf: Leaf | None) -> Judged:
+    """AMC and AIME: leading zeros, a unit, a degree sign or the letter of an option do not count."""
+    wanted = normal.exact_number(normal.split_unit(normal.tidy(gold))[0])
+    if gold.strip() and (wanted is None or wanted.value.denominator != 1):
+        return UNPARSABLE
+    judged = compare(gold, answer, leaf)
+    if judged is not None and judged.value is GradeValue.WRONG:
+        labelled = structure.labelled_choice(normal.tidy(answer))
+        if labelled is not None:
+            return compare(gold, labelled[1], leaf)
+    return judged
+
+
+def _judge_tolerance(gold: str, answer: str, tolerance: str | None, algebra: Algebra | None) -> Judged:
+    """Each number within its tolerance; anything that is no number as in `compare`."""
+    limits = read_tolerance(tolerance)
+    judged = compare(gold, answer, algebra.compare if algebra is not None else None)
+    if judged is not None and (judged.value is GradeValue.CORRECT or too_long(gold) or too_long(answer)):
+        return judged
+    wanted, given = _elements(gold), _elements(answer)
+    if not wanted or not given or len(wanted) != len(given):
+        return judged
+    if len(limits) not in (1, len(wanted)):
+        raise InputError(f"tolerance {tolerance!r} names {len(limits)} numbers, the gold has {len(wanted)}")
+    limits = limits * len(wanted) if len(limits) == 1 else limits
+    close: list[bool | None] = []
+    for one, other, limit in zip(wanted, given, limits, strict=True):
+        close.append(_close(one, other, limit, algebra))
+    if False in close:
+        return judged if judged is not None else DIFFERENT
+    return WITHIN_TOLERANCE if None not in close else None if algebra is None else judged
+
+
+def read_tolerance(tolerance: str | None) -> list[tuple[Fraction, bool]]:
+    """Reads `1e-2` (absolute), `1%` (relative), `1e-2,1e-1` (one for each number); None is 1%.
+
+    Returns (limit, relative) pairs. Raises InputError for anything else.
+    """
+    limits = []
+    for part in (tolerance or DEFAULT_TOLERANCE).split(","):
+        part = part.strip()
+        if not _TOLERANCE.fullmatch(part):
+            raise InputError(f"tolerance {tolerance!r} is none; write 1e-2, 1% or 1e-2,1e-1")
+        relative = part.endswith("%")
+        limits.append((Fraction(part.rstrip("%")) / (100 if relative else 1), relative))
+    return limits
+
+
+def _elements(text: str) -> list[str]:
+    tidied = normal.tidy(text)
+    elements = structure.split_list(structure.named_value(tidied)[1])
+    if len(elements) == 1 and (inner := structure.bracketed(elements[0])) is not None:
+        elements = list(inner.elements)
+    return elements
+
+
+def _close(gold: str, answer: str, limit: tuple[Fraction, bool], algebra: Algebra | None) -> bool | None:
+    wanted, given = _number(gold, algebra), _number(answer, algebra)
+    if wanted is None or given is None:
+        return None
+    allowed = limit[0] * abs(wanted) if limit[1] else limit[0]
+    return abs(wanted - given) <= allowed
+
+
+def _number(text: str, algebra: Algebra | None) -> Fraction | None:
+    core, unit = normal.split_unit(structure.named_value(text)[1])
+    number = normal.exact_number(core)
+    if number is not None:
+        return number.value
+    return algebra.value(core) if algebra is not None and unit != "percent" else None

@@ -1,0 +1,48 @@
+"""Grades one response at a time. Starts no process unless algebra is needed."""
+
+import atexit
+import threading
+
+from evaluator.grading.extraction import find_answer
+from evaluator.grading.grader import Grader, gold_answer
+from evaluator.grading.kinds import judge
+from evaluator.grading.types import AnswerKind, Grade, GradeCase, GradeValue
+
+_lock = threading.Lock()
+_grader: Grader | None = None
+
+
+def grade(
+    response: str,
+    answer: str,
+    kind: AnswerKind | str = AnswerKind.LATEX,
+    *,
+    tolerance: str | None = None,
+) -> Grade:
+    r"""Grades one response against the gold answer of its problem.
+
+    `kind` is latex, integer, choice or tolerance. What spelling and exact arithmetic cannot settle goes to a
+    worker process with the limits of `Grader`; it is started at the first such case and kept until the
+    program ends. For many responses use `Grader.grade_many`. Raises InputError for a bad tolerance and
+    ValueError for an unknown kind.
+
+    >>> grade(r"so \boxed{\frac{2}{4}}", "0.5").value
+    <GradeValue.CORRECT: 'correct'>
+    """
+    kind = AnswerKind(kind)
+    found = find_answer(response, kind)
+    if found is None:
+        return Grade(GradeValue.WRONG, None, "no answer found")
+    outcome = judge(gold_answer(answer), found.text, kind, tolerance)
+    if outcome is not None:
+        return Grade(outcome.value, found.text, outcome.reason, found.source)
+    return _shared_grader().grade_many([GradeCase(response, answer, kind, tolerance)])[0]
+
+
+def _shared_grader() -> Grader:
+    global _grader
+    with _lock:
+        if _grader is None:
+            _grader = Grader(workers=1)
+            atexit.register(_grader.close)
+        return _grader
