@@ -67,7 +67,7 @@ def plan_samples(
             scope=run_id,
             kind=SAMPLE,
             subject_id=problem.problem_id,
-            round=0,
+            round=problem.position,  # the same problem may stand in two groups of a neighbor set
             ordinal=first,
             attempt=attempts[problem.id, first],
             payload={"run_problem": problem.id, "first": first, "count": count},

@@ -1,0 +1,205 @@
+"""Samples of eval runs: what is planned, what grows, what is counted; problems and their ids."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import insert, text
+from sqlalchemy.orm import Session
+
+from evaluator.database import Database
+from evaluator.errors import DatabaseError, InputError
+from evaluator.evals.graders import find_grader, grader_id
+from evaluator.evals.problems import (
+    PlacedProblem,
+    RunProblem,
+    make_problem,
+    number_copies,
+    problems_hash,
+    run_problems,
+    store_run_problems,
+)
+from evaluator.evals.samples import Drawn, _gaps, count_samples, plan_samples, sample_seed, store_samples
+from evaluator.evals.spec import EVAL, EvalSpec, PromptSpec, SamplingSettings
+from evaluator.evals.tables import GradeRow
+from evaluator.grading import AnswerKind
+from evaluator.runs.cells import Receipt, claim_cells, fill_cell
+from evaluator.runs.store import open_run
+
+PROBLEMS = number_copies(
+    [make_problem("What is 1 + 1?", "2"), make_problem("What is 2 + 2?", "4", AnswerKind.INTEGER)]
+)
+RECEIPT = Receipt("m", 10, 20, 0.0, 1, 0.1)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Database:
+    return Database.open(tmp_path / "t.db")
+
+
+def open_eval(session: Session, name: str = "r") -> tuple[str, list[RunProblem]]:
+    run, _ = open_run(session, name=name, kind=EVAL, spec={"name": name}, question_ids=[], versions={})
+    store_run_problems(session, run.id, [PlacedProblem(problem) for problem in PROBLEMS])
+    return run.id, run_problems(session, run.id)
+
+
+def draw(
+    session: Session, run_id: str, *, keep: int | None = None, stop: str = "stop"
+) -> list[tuple[str, int]]:
+    """Fill every empty cell with `keep` of the responses it asks for; return (problem, ordinal) of each."""
+    drawn = []
+    for cell in claim_cells(session, run_id, run_id, owner="h|1|0|t", limit=1000):
+        count = cell.payload["count"] if keep is None else min(keep, cell.payload["count"])
+        assert fill_cell(session, cell.id, "{}", RECEIPT)
+        responses = [Drawn(f"answer {place}", stop, 10, 5) for place in range(count)]
+        store_samples(session, cell, responses, [None] * count)
+        drawn += [(cell.subject_id, cell.payload["first"] + place) for place in range(count)]
+    return drawn
+
+
+def test_a_run_grows_by_what_is_missing(db: Database) -> None:
+    with db.write() as session:
+        run_id, problems = open_eval(session)
+        assert plan_samples(session, run_id, problems, 6, 4) == 4  # 0-3, 4-5 of each problem
+        first = draw(session, run_id)
+        assert plan_samples(session, run_id, problems, 6, 4) == 0
+        assert plan_samples(session, run_id, problems, 11, 4) == 4  # 6-9, 10 of each
+        assert plan_samples(session, run_id, problems, 11, 4) == 0  # planned already
+        second = draw(session, run_id)
+    assert sorted(first) == sorted((p.problem_id, ordinal) for p in problems for ordinal in range(6))
+    assert sorted(second) == sorted((p.problem_id, ordinal) for p in problems for ordinal in range(6, 11))
+
+
+def test_responses_left_out_of_an_answer_are_asked_for_again(db: Database) -> None:
+    with db.write() as session:
+        run_id, problems = open_eval(session)
+        plan_samples(session, run_id, problems, 4, 4)
+        draw(session, run_id, keep=1)
+        assert plan_samples(session, run_id, problems, 4, 4) == 2
+        assert sorted(draw(session, run_id)) == sorted((p.problem_id, o) for p in problems for o in (1, 2, 3))
+        # An answer without any response: the same cell again, as another attempt.
+        plan_samples(session, run_id, problems, 5, 4)
+        draw(session, run_id, keep=0)
+        assert plan_samples(session, run_id, problems, 5, 4) == 2
+        assert len(draw(session, run_id)) == 2
+        assert [counts.samples for counts in count_samples(session, run_id, None)] == [5, 5]
+
+
+def test_more_responses_than_asked_for_are_refused(db: Database) -> None:
+    with db.write() as session:
+        run_id, problems = open_eval(session)
+        plan_samples(session, run_id, problems, 1, 4)
+        (cell, _) = claim_cells(session, run_id, run_id, owner="h|1|0|t", limit=2)
+        with pytest.raises(ValueError, match="2 responses for a cell of 1"):
+            store_samples(session, cell, [Drawn("a", "stop"), Drawn("b", "stop")], [1, 2])
+
+
+def test_counts_tell_grades_of_one_grader_and_truncated_responses(db: Database) -> None:
+    with db.write() as session:
+        run_id, problems = open_eval(session)
+        plan_samples(session, run_id, problems[:1], 4, 4)
+        draw(session, run_id, stop="length")
+        old, new = grader_id(session, "1"), grader_id(session, "2")
+        assert grader_id(session, "1") == old
+        assert find_grader(session, "3") is None
+        ids = session.scalars(text("SELECT id FROM samples ORDER BY ordinal")).all()
+        values = {new: ("correct", "wrong", "unknown"), old: ("wrong",) * 4}
+        for grader, given_values in values.items():
+            session.execute(
+                insert(GradeRow),
+                [
+                    {
+                        "sample_id": sample,
+                        "grader_id": grader,
+                        "run_problem_id": problems[0].id,
+                        "value": value,
+                        "reason": "exact",
+                        "extracted": None,
+                        "source": None,
+                    }
+                    for sample, value in zip(ids, given_values, strict=False)
+                ],
+            )
+        one, other = count_samples(session, run_id, new)
+        assert (one.samples, one.truncated, one.correct, one.wrong, one.unknown) == (4, 4, 1, 1, 1)
+        assert one.graded == 3
+        assert (other.samples, other.graded) == (0, 0)
+        assert count_samples(session, run_id, old)[0].wrong == 4
+        assert count_samples(session, run_id, None)[0].graded == 0
+
+
+def test_samples_and_grades_are_never_changed(db: Database) -> None:
+    with db.write() as session:
+        run_id, problems = open_eval(session)
+        plan_samples(session, run_id, problems, 1, 1)
+        draw(session, run_id)
+    for statement in ("UPDATE samples SET seed = 1", "DELETE FROM sample_texts", "DELETE FROM problems"):
+        with pytest.raises(DatabaseError), db.write() as session:
+            session.execute(text(statement))
+
+
+def test_a_seed_follows_from_run_problem_and_ordinal() -> None:
+    seeds = {sample_seed(s, p, o) for s in (0, 1) for p in ("p_1", "p_2") for o in range(50)}
+    assert len(seeds) == 200
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert sample_seed(0, "p_1", 3) == sample_seed(0, "p_1", 3)
+
+
+def test_a_repeated_problem_is_a_copy_with_its_own_id() -> None:
+    same = [make_problem("Q\r\n", " 5 "), make_problem("Q", "5"), make_problem("Q", "5", tolerance="1e-2")]
+    first, second, third = number_copies(same)
+    assert first.id != second.id
+    assert (second.copy, third.copy) == (1, 0)
+    assert problems_hash([first, second]) != problems_hash([second, first])
+
+
+def test_a_spec_comes_back_from_json() -> None:
+    spec = EvalSpec(
+        problems="aime24",
+        problems_hash="0" * 64,
+        source={"file": "a.jsonl"},
+        model="m",
+        engine={"sampler": "remote"},
+        prompt=PromptSpec("{question}\nBox it.", system="s", chat_template_kwargs={"enable_thinking": False}),
+        sampling=SamplingSettings(seed=3),
+    )
+    assert EvalSpec.from_json(spec.to_json()) == spec
+    assert spec.prompt.fill("1 + 1 = {?}") == "1 + 1 = {?}\nBox it."
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: PromptSpec("no place"), "placeholder {question}"),
+        (lambda: PromptSpec("{question}", form="raw", system="s"), "need a chat prompt"),
+        (lambda: SamplingSettings(temperature=-1), "temperature is -1"),
+        (lambda: SamplingSettings(top_p=0), "top-p is 0"),
+        (lambda: SamplingSettings(max_tokens=0), "max-tokens is 0"),
+        (lambda: SamplingSettings(samples_per_request=0), "0 samples per request"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(make: object, says: str) -> None:
+    assert callable(make)
+    with pytest.raises(InputError, match=says):
+        make()
+
+
+@given(st.sets(st.integers(0, 40)), st.integers(0, 40), st.integers(1, 9))
+def test_gaps_cover_exactly_what_is_missing(covered: set[int], n: int, longest: int) -> None:
+    gaps = list(_gaps(covered, n, longest))
+    ordinals = [ordinal for first, count in gaps for ordinal in range(first, first + count)]
+    assert ordinals == [ordinal for ordinal in range(n) if ordinal not in covered]
+    assert all(1 <= count <= longest for _, count in gaps)
+
+
+def test_a_problem_that_stands_in_two_groups_is_drawn_for_each(db: Database) -> None:
+    with db.write() as session:
+        run, _ = open_run(session, name="r", kind=EVAL, spec={}, question_ids=[], versions={})
+        shared = PROBLEMS[0]
+        store_run_problems(session, run.id, [PlacedProblem(shared, "q_1"), PlacedProblem(shared, "q_2", 1)])
+        problems = run_problems(session, run.id)
+        assert plan_samples(session, run.id, problems, 3, 8) == 2
+        draw(session, run.id)
+        counts = count_samples(session, run.id, None)
+    assert [(c.group_id, c.variant, c.samples) for c in counts] == [("q_1", 0, 3), ("q_2", 1, 3)]
