@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert, text
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from evaluator.database import Database
-from evaluator.errors import DatabaseError, InputError
+from evaluator.errors import InputError
 from evaluator.evals.graders import find_grader, grader_id
 from evaluator.evals.problems import (
     PlacedProblem,
@@ -135,7 +136,7 @@ def test_samples_and_grades_are_never_changed(db: Database) -> None:
         plan_samples(session, run_id, problems, 1, 1)
         draw(session, run_id)
     for statement in ("UPDATE samples SET seed = 1", "DELETE FROM sample_texts", "DELETE FROM problems"):
-        with pytest.raises(DatabaseError), db.write() as session:
+        with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
             session.execute(text(statement))
 
 
