@@ -1,5 +1,6 @@
 """Answer extraction and grading. Importing this starts no process and loads neither math-verify nor sympy."""
 
+from evaluator.grading.cache import VerdictCache
 from evaluator.grading.extraction import extract_answer, find_answer, last_boxed
 from evaluator.grading.grader import Grader
 from evaluator.grading.once import grade
@@ -26,6 +27,7 @@ __all__ = [
     "GradeCase",
     "GradeValue",
     "Grader",
+    "VerdictCache",
     "extract_answer",
     "find_answer",
     "grade",

@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from types import TracebackType
 
 from evaluator.grading import clustering
 from evaluator.grading.boxes import boxed_answer
-from evaluator.grading.compare import NO_ANSWER, Outcome, compare
-from evaluator.grading.extraction import find_answer
+from evaluator.grading.cache import Memory, VerdictCache, lasting
+from evaluator.grading.compare import NO_ANSWER, NO_GOLD, Outcome, compare
+from evaluator.grading.extraction import Found, find_answer
 from evaluator.grading.kinds import judge
 from evaluator.grading.pool import WorkerPool
 from evaluator.grading.types import AnswerKind, Clustering, ClusterJob, Grade, GradeCase, GradeValue
@@ -18,6 +20,10 @@ Progress = Callable[[int, int], None]
 """Called with the number of finished cases and the number of all cases."""
 
 
+_MOST_KEPT = 200_000
+_TASKS_PER_SAVE = 2_000
+
+
 class Grader:
     """Grades answers in worker processes; a context manager.
 
@@ -25,6 +31,7 @@ class Grader:
         workers: number of processes (default: the CPUs this process may use, at most 8).
         time_limit_s: wall-clock seconds one comparison may take, counted from its start in the worker.
         memory_limit_mb: memory a worker may take on top of what it holds when it starts.
+        cache: verdicts of earlier graders; new ones that needed algebra are added to it.
 
     Spelling and exact arithmetic are compared in the calling process; only what needs algebra goes to the
     workers, which start at the first such case. Safe to use from several threads. A script that uses it
@@ -32,13 +39,20 @@ class Grader:
     """
 
     def __init__(
-        self, workers: int | None = None, time_limit_s: float = 10.0, memory_limit_mb: int = 2048
+        self,
+        workers: int | None = None,
+        time_limit_s: float = 10.0,
+        memory_limit_mb: int = 2048,
+        cache: VerdictCache | None = None,
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers is {workers}; give at least 1")
         if time_limit_s <= 0 or memory_limit_mb <= 0:
             raise ValueError(f"limits must be positive: {time_limit_s} s, {memory_limit_mb} MB")
         self._pool = WorkerPool(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
+        self._cache = cache
+        self._grades: Memory[tuple[bytes, str, str, str | None], Grade] = Memory(_MOST_KEPT)
+        self._outcomes: Memory[Task, Outcome] = Memory(_MOST_KEPT)
 
     def __enter__(self) -> "Grader":
         return self
@@ -63,22 +77,28 @@ class Grader:
         A response without an answer is wrong ("no answer found"); an empty gold makes the grade unknown. A
         gold may be a bare answer or hold it in a `\boxed{}`. Raises InputError for a bad tolerance.
         """
-        found = []
-        tasks: list[Task | None] = []
-        for case in map(_as_case, cases):
-            answer = find_answer(case.response, case.kind)
-            found.append(answer)
-            tasks.append(
-                Task("grade", gold_answer(case.gold), answer.text, AnswerKind(case.kind), case.tolerance)
-                if answer is not None
-                else None
-            )
-        return [
-            Grade(outcome.value, answer.text, outcome.reason, answer.source)
-            if answer is not None
-            else Grade(outcome.value, None, outcome.reason)
-            for outcome, answer in zip(self._run(tasks, progress), found, strict=True)
-        ]
+        grades: list[Grade | None] = []
+        waiting: list[tuple[int, _Key, Found]] = []
+        tasks: list[Task] = []
+        for place, case in enumerate(map(_as_case, cases)):
+            key = _key(case)
+            grade = self._grades.get(key)
+            if grade is None:
+                found = find_answer(case.response, case.kind)
+                if found is None:
+                    grade = _NOT_FOUND if case.gold.strip() else _NO_GOLD
+                else:
+                    waiting.append((place, key, found))
+                    tasks.append(_grading_task(case, found.text))
+            grades.append(grade)
+        ahead = len(grades) - len(tasks)
+        report = progress and (lambda done, total: progress(ahead + done, ahead + total))
+        for (place, key, found), outcome in zip(waiting, self._run(tasks, report), strict=True):
+            grade = Grade(outcome.value, found.text, outcome.reason, found.source)
+            grades[place] = grade
+            if lasting(outcome):
+                self._grades.keep(key, grade)
+        return [grade for grade in grades if grade is not None]
 
     def check_golds(self, golds: Sequence[str | GradeCase], progress: Progress | None = None) -> list[Grade]:
         r"""Grades each gold against itself, as a response `\boxed{gold}`; a proper gold is correct.
@@ -96,7 +116,7 @@ class Grader:
 
         Correct needs both directions; a pair with an empty answer is unknown.
         """
-        tasks: list[Task | None] = [Task("equal", first, second) for first, second in pairs]
+        tasks = [Task("equal", first, second) for first, second in pairs]
         return [
             GradeValue.UNKNOWN if outcome.reason in ("no answer", "no answer found") else outcome.value
             for outcome in self._run(tasks, progress)
@@ -118,37 +138,44 @@ class Grader:
         }
         return [clustering.group(job, equal, readable.__getitem__) for job in jobs]
 
-    def _run(self, tasks: Sequence[Task | None], progress: Progress | None) -> list[Outcome]:
+    def _run(self, tasks: Sequence[Task], progress: Progress | None) -> list[Outcome]:
+        self._pool.check_open()
         outcomes: dict[Task, Outcome] = {}
         hard: dict[Task, int] = {}  # task -> how many cases share it
-        finished = 0
         for task in tasks:
-            if task is None or task in outcomes:
-                finished += 1
-            elif task in hard:
+            if task in outcomes:
+                continue
+            if task in hard:
                 hard[task] += 1
+            elif (outcome := self._outcomes.get(task) or without_algebra(task)) is not None:
+                outcomes[task] = outcome
             else:
-                outcome = without_algebra(task)
-                if outcome is None:
-                    hard[task] = 1
-                else:
-                    outcomes[task] = outcome
-                    finished += 1
-        if progress is not None:
-            progress(finished, len(tasks))
-        if hard:
-            remaining = len(tasks) - finished
-            reported = 0
+                hard[task] = 1
+        finished = len(tasks) - sum(hard.values())
 
-            def report(newly: int) -> None:
-                nonlocal reported
-                reported += newly
-                if progress is not None:
-                    progress(finished + remaining * reported // len(hard), len(tasks))
+        def report(newly: Sequence[Task]) -> None:
+            nonlocal finished
+            finished += sum(hard[task] for task in newly)
+            if progress is not None:
+                progress(finished, len(tasks))
 
-            waiting = list(hard)
-            outcomes.update(zip(waiting, self._pool.run(waiting, report), strict=True))
-        return [NO_ANSWER if task is None else outcomes[task] for task in tasks]
+        report([])
+        waiting = list(hard)
+        for start in range(0, len(waiting), _TASKS_PER_SAVE):
+            outcomes.update(self._settle(waiting[start : start + _TASKS_PER_SAVE], report))
+        for task, outcome in outcomes.items():
+            if lasting(outcome):
+                self._outcomes.keep(task, outcome)
+        return [outcomes[task] for task in tasks]
+
+    def _settle(self, hard: list[Task], report: Callable[[Sequence[Task]], None]) -> dict[Task, Outcome]:
+        outcomes = self._cache.load(hard) if self._cache is not None else {}
+        report(list(outcomes))
+        waiting = [task for task in hard if task not in outcomes]
+        settled = dict(zip(waiting, self._pool.run(waiting, report), strict=True)) if waiting else {}
+        if self._cache is not None:
+            self._cache.save(settled)
+        return outcomes | settled
 
 
 def gold_answer(gold: str) -> str:
@@ -157,8 +184,24 @@ def gold_answer(gold: str) -> str:
     return gold if boxed is None else boxed
 
 
+_Key = tuple[bytes, str, str, str | None]
+_NOT_FOUND = Grade(NO_ANSWER.value, None, NO_ANSWER.reason)
+_NO_GOLD = Grade(NO_GOLD.value, None, NO_GOLD.reason)
+
+
+def _key(case: GradeCase) -> _Key:
+    digest = blake2b(case.response.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return digest, case.gold, case.kind, case.tolerance
+
+
+def _grading_task(case: GradeCase, answer: str) -> Task:
+    return Task("grade", gold_answer(case.gold), answer, case.kind, case.tolerance)
+
+
 def _as_case(case: GradeCase | tuple[str, str]) -> GradeCase:
-    return case if isinstance(case, GradeCase) else GradeCase(*case)
+    if not isinstance(case, GradeCase):
+        return GradeCase(*case)
+    return case if type(case.kind) is AnswerKind else replace(case, kind=AnswerKind(case.kind))
 
 
 def without_algebra(task: Task) -> Outcome | None:

@@ -50,8 +50,10 @@ class WorkerPool:
         self._pool: Any = None
         self._closed = False
 
-    def run(self, tasks: Sequence[worker.Task], done: Callable[[int], None] | None = None) -> list[Outcome]:
-        """The outcome of each task, in order. `done` is called with the number of newly finished tasks.
+    def run(
+        self, tasks: Sequence[worker.Task], done: Callable[[Sequence[worker.Task]], None] | None = None
+    ) -> list[Outcome]:
+        """The outcome of each task, in order. `done` is called with the newly finished tasks.
 
         Raises RuntimeError after `close`. Never hangs: when nothing finishes for far longer than the
         limits allow, the workers are started anew, and after three such starts what is left is "crashed".
@@ -81,7 +83,9 @@ class WorkerPool:
                         raise RuntimeError("no task finished in time")
                     for future in finished:
                         batch = running.pop(future)
-                        self._collect(future, batch, outcomes, waiting, done)
+                        finished_now = self._collect(future, batch, outcomes, waiting)
+                        if done is not None:
+                            done([tasks[index] for index in finished_now])
                 except RuntimeError:
                     # The pool is broken: give back what it held, and start another.
                     restarts += 1
@@ -99,6 +103,11 @@ class WorkerPool:
                 future.cancel()
             raise
         return [outcome if outcome is not None else worker.CRASHED for outcome in outcomes]
+
+    def check_open(self) -> None:
+        """Raises RuntimeError after `close`."""
+        if self._closed:
+            raise RuntimeError("the grader is closed")
 
     def close(self) -> None:
         """Stops all workers and waits for them; running tasks are abandoned."""
@@ -129,8 +138,7 @@ class WorkerPool:
         batch: _Batch,
         outcomes: list[Outcome | None],
         waiting: "deque[_Batch]",
-        done: Callable[[int], None] | None,
-    ) -> None:
+    ) -> tuple[int, ...]:
         from concurrent.futures.process import BrokenProcessPool
 
         from pebble import ProcessExpired
@@ -143,14 +151,13 @@ class WorkerPool:
         except (FutureTimeoutError, ProcessExpired, MemoryError, OSError) as error:
             if not batch.alone:
                 waiting.extendleft(_Batch((index,), alone=True) for index in reversed(batch.indices))
-                return
+                return ()
             results = [_outcome_of(error)]
         for index, outcome in zip(batch.indices, results, strict=False):
             outcomes[index] = outcome
         if rest := batch.indices[len(results) :]:
             waiting.appendleft(_Batch(rest, alone=False))
-        if done is not None:
-            done(len(results))
+        return batch.indices[: len(results)]
 
     def _current(self) -> Any:
         with self._lock:

@@ -136,6 +136,10 @@ def test_integers_are_equal_only_to_themselves(first: int, second: int) -> None:
 def test_any_text_equals_itself_and_is_judged_without_errors(text: str) -> None:
     judged = compare(text, text)
     assert judged is not None
-    assert judged.value is GradeValue.CORRECT or judged.reason in ("no answer", "no answer found", "unparsable")
+    assert judged.value is GradeValue.CORRECT or judged.reason in (
+        "no answer",
+        "no answer found",
+        "unparsable",
+    )
     compare(text, "5")
     compare("x, 5", text)

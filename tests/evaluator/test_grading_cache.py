@@ -1,0 +1,113 @@
+"""Verdicts kept in memory and in the database."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluator.database import Database
+from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue, VerdictCache
+from evaluator.grading.cache import Memory, lasting, task_key
+from evaluator.grading.compare import Outcome
+from evaluator.grading.worker import Task
+
+CASES: list[GradeCase | tuple[str, str]] = [
+    (r"\boxed{\sqrt{8}}", r"2\sqrt{2}"),
+    (r"\boxed{\sqrt{8}}", r"3\sqrt{2}"),
+    (r"\boxed{4}", "4.0"),
+    GradeCase(r"\boxed{\sqrt{2}}", "1.41", AnswerKind.TOLERANCE),
+    GradeCase(r"\boxed{\sqrt{2}}", "1.41", AnswerKind.LATEX),
+]
+VALUES = ["correct", "wrong", "correct", "correct", "wrong"]
+
+
+def forbid_workers(grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(tasks: Sequence[Task], *_: Any) -> list[Outcome]:
+        raise AssertionError(f"worked on again: {tasks}")
+
+    monkeypatch.setattr(grader._pool, "run", run)
+
+
+def test_a_later_grader_reads_what_an_earlier_one_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database.open(tmp_path / "a.db") as db:
+        with Grader(workers=1, cache=VerdictCache(db)) as grader:
+            first = grader.grade_many(CASES)
+            assert [grade.value for grade in first] == VALUES
+            forbid_workers(grader, monkeypatch)
+            assert grader.grade_many(CASES) == first
+        with Grader(workers=1, cache=VerdictCache(db)) as grader:
+            forbid_workers(grader, monkeypatch)
+            assert grader.grade_many(CASES) == first
+            with pytest.raises(AssertionError, match="worked on again"):
+                grader.grade_many([(r"\boxed{\sqrt{18}}", r"3\sqrt{2}")])
+
+
+def test_another_version_of_the_grader_starts_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task("grade", r"2\sqrt2", r"\sqrt8")
+    outcome = Outcome(GradeValue.CORRECT, "symbolic")
+    with Database.open(tmp_path / "a.db") as db:
+        cache = VerdictCache(db)
+        assert cache.load([task]) == {}
+        cache.save({task: outcome})
+        cache.save({task: Outcome(GradeValue.WRONG, "different")})
+        assert cache.load([task]) == {task: outcome}, "what is stored stays"
+        monkeypatch.setattr("evaluator.grading.cache.GRADER_VERSION", "another")
+        assert cache.load([task]) == {}
+        cache.save({task: Outcome(GradeValue.WRONG, "different")})
+        assert cache.load([task])[task].value is GradeValue.WRONG
+
+
+def test_what_hangs_on_the_machine_is_not_kept(tmp_path: Path) -> None:
+    outcomes = {
+        Task("grade", "1", reason): Outcome(GradeValue.UNKNOWN, reason)
+        for reason in ("timeout", "memory", "crashed", "unparsable", "too large", "no answer")
+    }
+    with Database.open(tmp_path / "a.db") as db:
+        cache = VerdictCache(db)
+        cache.save(outcomes)
+        assert {task.second for task in cache.load(outcomes)} == {"unparsable", "too large", "no answer"}
+        assert [lasting(outcome) for outcome in outcomes.values()] == [False] * 3 + [True] * 3
+
+
+def test_a_read_only_database_is_read_and_not_written(tmp_path: Path) -> None:
+    task, other = Task("grade", "1", "2"), Task("grade", "1", "3")
+    outcome = Outcome(GradeValue.WRONG, "different")
+    with Database.open(tmp_path / "a.db") as db:
+        VerdictCache(db).save({task: outcome})
+    with Database.open(tmp_path / "a.db", read_only=True) as db:
+        VerdictCache(db).save({other: outcome})
+        assert VerdictCache(db).load([task, other]) == {task: outcome}
+
+
+def test_many_verdicts_in_one_load(tmp_path: Path) -> None:
+    outcomes = {Task("grade", str(n), "x"): Outcome(GradeValue.WRONG, "different") for n in range(1_203)}
+    with Database.open(tmp_path / "a.db") as db:
+        cache = VerdictCache(db)
+        cache.save(outcomes)
+        assert cache.load(outcomes) == outcomes
+        cache.save({})
+
+
+def test_keys_tell_the_parts_apart() -> None:
+    tasks = [
+        Task("grade", "12", "3"),
+        Task("grade", "1", "23"),
+        Task("equal", "12", "3"),
+        Task("grade", "12", "3", AnswerKind.INTEGER),
+        Task("grade", "12", "3", AnswerKind.TOLERANCE),
+        Task("grade", "12", "3", AnswerKind.TOLERANCE, "1e-1"),
+        Task("grade", "\ud800", "3"),
+    ]
+    keys = [task_key(task) for task in tasks]
+    assert len(set(keys)) == len(tasks)
+    assert {len(key) for key in keys} == {16}
+
+
+def test_memory_forgets_its_oldest_half() -> None:
+    memory: Memory[int, int] = Memory(10)
+    for number in range(13):
+        memory.keep(number, number)
+    assert sorted(memory) == list(range(5, 13))
