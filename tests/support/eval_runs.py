@@ -1,0 +1,189 @@
+"""Eval runs made of nothing: problems, samples, texts and grades straight into a database.
+
+`add_eval_run(db, "base.aime24", [(32, 4, 0), (32, 0, 1)])` stores a run of two problems with 32 samples each,
+4 and 0 of them correct, 0 and 1 of unknown grade, the rest wrong. Of a problem's samples the correct ones come
+first, then the unknown ones, then the wrong ones.
+
+`make_eval_spec(temperature=1.0, model="test/other")` takes settings of any part of the spec by name.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import insert, select, update
+
+from evaluator.database import Database
+from evaluator.evals.graders import grader_id
+from evaluator.evals.problems import (
+    PlacedProblem,
+    Problem,
+    make_problem,
+    problems_hash,
+    run_problems,
+    store_run_problems,
+)
+from evaluator.evals.samples import Drawn, plan_samples, store_samples
+from evaluator.evals.spec import EVAL, EvalSpec, PromptSpec, SamplingSettings
+from evaluator.evals.tables import GradeRow, SampleRow
+from evaluator.grading import GRADER_VERSION
+from evaluator.runs.cells import Receipt, claim_cells, fill_cell
+from evaluator.runs.store import Run, finish_run, open_run
+from evaluator.runs.tables import CellRow
+
+Counts = Sequence[tuple[int, int, int]]
+"""Of each problem: samples, correct ones, unknown ones."""
+
+Texts = Callable[[PlacedProblem, int, str], str]
+"""Makes a response of the problem, the sample's ordinal and its grade."""
+
+WRONG_ANSWERS = ("-1", "-2", "-3")
+"""Wrong samples of a problem give these in turn, unless told otherwise."""
+
+
+def make_problems(count: int, name: str = "test") -> list[Problem]:
+    """Return problems with whole numbers as answers."""
+    return [
+        make_problem(f"{name} {number}: what is {number} + 1?", str(number + 1)) for number in range(count)
+    ]
+
+
+def make_eval_spec(of: Sequence[Problem], **changes: Any) -> EvalSpec:
+    """Return a spec over the problems; settings of it, its prompt and its sampling are given by name."""
+    sampling = {
+        field.name: changes.pop(field.name) for field in fields(SamplingSettings) if field.name in changes
+    }
+    prompt = {field.name: changes.pop(field.name) for field in fields(PromptSpec) if field.name in changes}
+    settings: dict[str, Any] = {
+        "problems": "test",
+        "problems_hash": problems_hash(of),
+        "source": {"file": "test.jsonl"},
+        "model": "test/model",
+        "engine": {"sampler": "remote", "api_base": "http://localhost:8000/v1"},
+        "prompt": PromptSpec(**{"template": "{question}\nPut the final answer in \\boxed{}.", **prompt}),
+        "sampling": SamplingSettings(**sampling),
+    }
+    return EvalSpec(**{**settings, **changes})
+
+
+def add_eval_run(
+    db: Database,
+    name: str,
+    counts: Counts,
+    *,
+    benchmark: str = "test",
+    problems: Sequence[Problem | PlacedProblem] | None = None,
+    texts: Texts | None = None,
+    answers: Sequence[Sequence[str | None]] | None = None,
+    truncated: Sequence[int] | int = 0,
+    graded: Sequence[int] | None = None,
+    grader_version: str = GRADER_VERSION,
+    tokens: Callable[[int, int], int | None] = lambda position, ordinal: 100,
+    usd: float | None = 0.0,
+    finished: bool = True,
+    **spec: Any,
+) -> Run:
+    """Store a run with its problems, cells, samples, texts and grades.
+
+    Args:
+        benchmark: its name, `problems` in the spec.
+        problems: as many as there are counts; `make_problems` of the benchmark's name by default.
+        texts: the responses; by default `\\boxed{}` around the extracted answer.
+        answers: the extracted answers of each problem's samples; by default the gold answer where correct,
+            one of `WRONG_ANSWERS` where wrong, None where unknown.
+        truncated: how many samples of each problem, the last ones, were cut at the limit of tokens.
+        graded: how many samples of each problem, the first ones, have a grade; all by default.
+        tokens: a sample's completion tokens by its problem's position and its ordinal; None where the server
+            counted those of a request together (then 100 a sample are on the request's receipt).
+        usd: the cost of all requests together; None where the price is not known.
+        spec: settings of `make_eval_spec`.
+    """
+    chosen = make_problems(len(counts), benchmark) if problems is None else problems
+    placed = [one if isinstance(one, PlacedProblem) else PlacedProblem(one) for one in chosen]
+    cut = [truncated] * len(counts) if isinstance(truncated, int) else truncated
+    made = make_eval_spec([place.problem for place in placed], problems=benchmark, **spec)
+    with db.write() as session:
+        run, _ = open_run(
+            session,
+            name=name,
+            kind=EVAL,
+            spec=made.to_json(),
+            question_ids=[],
+            versions={"tagrpo": "0.0.test"},
+        )
+        store_run_problems(session, run.id, placed)
+        stored = run_problems(session, run.id)
+        for problem, (n, _, _) in zip(stored, counts, strict=True):
+            plan_samples(session, run.id, [problem], n, max(n, 1))
+        cells = claim_cells(session, run.id, run.id, owner="test", limit=len(stored))
+        positions = {problem.id: problem.position for problem in stored}
+        for cell in cells:
+            position = positions[cell.payload["run_problem"]]
+            n, correct, unknown = counts[position]
+            place = placed[position]
+            values = ["correct"] * correct + ["unknown"] * unknown + ["wrong"] * (n - correct - unknown)
+            found = list(answers[position]) if answers else _answers(values, place.problem.answer)
+            drawn = [
+                Drawn(
+                    texts(place, ordinal, value) if texts else f"So it is \\boxed{{{answer or ''}}}.",
+                    "length" if ordinal >= n - cut[position] else "stop",
+                    20,
+                    tokens(position, ordinal),
+                )
+                for ordinal, (value, answer) in enumerate(zip(values, found, strict=True))
+            ]
+            billed = sum(100 if one.completion_tokens is None else one.completion_tokens for one in drawn)
+            share = None if usd is None else usd / len(cells)
+            fill_cell(session, cell.id, "{}", Receipt(made.model, 20, billed, share, 1, 0.5))
+            store_samples(session, cell, drawn, list(range(n)))
+            first = n if graded is None else graded[position]
+            if first:
+                _grade(session, cell.payload["run_problem"], values[:first], found, grader_version)
+        done = [cell.id for cell in cells]
+        for start in range(0, len(done), 500):
+            session.execute(
+                update(CellRow).where(CellRow.id.in_(done[start : start + 500])).values(outcome="ok")
+            )
+        finish_run(session, run.id, finished=finished)
+    return run
+
+
+def regrade(db: Database, run: Run, counts: Counts, grader_version: str) -> None:
+    """Grade the samples of a run again by another version of the grader, with these counts."""
+    with db.write() as session:
+        for problem, (n, correct, unknown) in zip(run_problems(session, run.id), counts, strict=True):
+            values = ["correct"] * correct + ["unknown"] * unknown + ["wrong"] * (n - correct - unknown)
+            _grade(session, problem.id, values, _answers(values, problem.answer), grader_version)
+
+
+def _answers(values: Sequence[str], gold: str) -> list[str | None]:
+    by_grade = {"correct": gold, "unknown": None}
+    return [
+        by_grade[value] if value in by_grade else WRONG_ANSWERS[ordinal % len(WRONG_ANSWERS)]
+        for ordinal, value in enumerate(values)
+    ]
+
+
+def _grade(
+    session: Any, run_problem: int, values: Sequence[str], answers: Sequence[str | None], version: str
+) -> None:
+    grader = grader_id(session, version)
+    reasons = {"correct": "exact", "wrong": "different", "unknown": "timeout"}
+    samples = session.scalars(
+        select(SampleRow.id).where(SampleRow.run_problem_id == run_problem).order_by(SampleRow.ordinal)
+    ).all()
+    session.execute(
+        insert(GradeRow),
+        [
+            {
+                "sample_id": sample,
+                "grader_id": grader,
+                "run_problem_id": run_problem,
+                "value": value,
+                "reason": reasons[value],
+                "extracted": answer,
+                "source": "boxed",
+            }
+            for sample, value, answer in zip(samples, values, answers, strict=False)
+        ],
+    )
