@@ -1,8 +1,8 @@
 """Eval runs made of nothing: problems, samples, texts and grades straight into a database.
 
 `add_eval_run(db, "base.aime24", [(32, 4, 0), (32, 0, 1)])` stores a run of two problems with 32 samples each,
-4 and 0 of them correct, 0 and 1 of unknown grade, the rest wrong. Of a problem's samples the correct ones come
-first, then the unknown ones, then the wrong ones.
+4 and 0 of them correct, 0 and 1 of unknown grade, the rest wrong. The correct ones come first among a
+problem's samples, then the unknown ones, then the wrong ones.
 
 `make_eval_spec(temperature=1.0, model="test/other")` takes settings of any part of the spec by name.
 """
