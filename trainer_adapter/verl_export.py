@@ -11,7 +11,7 @@ from typing import Any
 from evaluator.errors import InputError
 from evaluator.hashing import content_hash as hash_of
 from evaluator.runs.store import package_versions
-from rephraser.sets.target import check_folder_target, write_folder
+from evaluator.writing import check_folder_target, write_folder
 from rephraser.sets.types import SetEntry
 from trainer_adapter.prompts import PromptTemplate, prompt_counter
 from trainer_adapter.verl_rows import ROWS, Layout, Row, schema

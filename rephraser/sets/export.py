@@ -9,10 +9,10 @@ from typing import Any
 
 from evaluator.database import Database
 from evaluator.errors import DatabaseError, InputError
+from evaluator.writing import check_file_target, check_folder_target, write_file, write_folder
 from rephraser.sets.canonical import set_hash
 from rephraser.sets.rows import MANIFEST_NAME, manifest, to_row
 from rephraser.sets.store import load_set
-from rephraser.sets.target import check_file_target, check_folder_target, write_file, write_folder
 from rephraser.sets.types import NeighborSet, SetEntry, SetHeader
 
 SPLIT_FILE = "data/train-00000-of-00001.parquet"

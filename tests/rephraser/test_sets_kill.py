@@ -19,9 +19,10 @@ ASKED: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?")]), ("Double 8.",
 KILLED_AT = """
 import os, signal, sys
 from pathlib import Path
+from evaluator import writing
 from evaluator.database import Database
 from rephraser import sets
-from rephraser.sets import store, target
+from rephraser.sets import store
 
 def killed_after(module, name):
     original = getattr(module, name)
@@ -62,7 +63,7 @@ def test_a_killed_publication_leaves_no_member(db: Database) -> None:
 def test_a_killed_export_is_not_there(db: Database, tmp_path: Path, function: str, name: str) -> None:
     header = sets.publish(db, "math", run="run").header
     target = tmp_path / name
-    code = f"killed_after(target, '_sync'); sets.{function}(db, 'math', Path(sys.argv[2]))"
+    code = f"killed_after(writing, '_sync'); sets.{function}(db, 'math', Path(sys.argv[2]))"
 
     run_until_killed(db, code, str(target))
 

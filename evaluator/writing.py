@@ -1,4 +1,4 @@
-"""Writing an export at one stroke: into a hidden place beside the target, renamed when it is complete."""
+"""Writing a file or folder at one stroke: into a hidden place beside the target, renamed when complete."""
 
 import os
 import tempfile
@@ -79,9 +79,7 @@ def _hidden_beside(target: Path) -> Iterator[Path]:
             yield Path(hidden)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(
-            f"{target}: the export could not be written ({reason}); nothing was left there."
-        ) from error
+        raise InputError(f"{target}: it could not be written ({reason}); nothing was left there.") from error
 
 
 def _sync(path: Path) -> None:
