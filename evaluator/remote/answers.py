@@ -27,7 +27,7 @@ class Answer:
 
 
 def read_answer(response: Any) -> Answer:
-    """Return the content of litellm's `ModelResponse`.
+    """Return the content of litellm's `ModelResponse` or `TextCompletionResponse`.
 
     Raises:
         InvalidAnswerError: it holds no choice.
@@ -37,10 +37,10 @@ def read_answer(response: Any) -> Answer:
 
 
 def read_body(body: Mapping[str, Any], raw: str | None = None) -> Answer:
-    """Return the content of a chat completion as parsed JSON.
+    """Return the content of a completion, of chat or of raw text, as parsed JSON.
 
     Raises:
-        InvalidAnswerError: it holds no choice, or is no chat completion.
+        InvalidAnswerError: it holds no choice, or is no completion.
     """
     usage = _usage(body.get("usage"))
     found = body.get("choices")
@@ -49,20 +49,27 @@ def read_body(body: Mapping[str, Any], raw: str | None = None) -> Answer:
     try:
         choices = tuple(_choice(choice) for choice in found)
     except (AttributeError, KeyError, TypeError) as error:
-        raise InvalidAnswerError(f"the answer is no chat completion: {error!r}", usage) from error
+        raise InvalidAnswerError(f"the answer is no completion: {error!r}", usage) from error
     text = raw if raw is not None else json.dumps(body, ensure_ascii=False)
     return Answer(choices, usage, str(body.get("model") or ""), text)
 
 
 def _choice(choice: Mapping[str, Any]) -> Choice:
-    message = choice["message"]
     reason = choice.get("finish_reason") or "unknown"
+    if "message" not in choice:
+        return Choice(str(choice["text"] or ""), str(reason))
+    message = choice["message"]
     content = message.get("content")
     extra = message.get("provider_specific_fields") or {}
     refusal = message.get("refusal") or extra.get("refusal")
     if not content and refusal:
         return Choice(str(refusal), "refusal")
-    return Choice(content if isinstance(content, str) else "", str(reason))
+    thought = message.get("reasoning_content") or message.get("reasoning") or extra.get("reasoning_content")
+    return Choice(
+        content if isinstance(content, str) else "",
+        str(reason),
+        thought if isinstance(thought, str) and thought else None,
+    )
 
 
 def _usage(usage: Any) -> tuple[int, int] | None:

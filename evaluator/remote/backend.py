@@ -1,4 +1,4 @@
-"""The only file that imports litellm: chat calls, prices and abilities of models, without its own retries."""
+"""The only file that imports litellm: chat and text calls, prices and abilities of models, without its own retries."""
 
 import contextlib
 import logging
@@ -25,6 +25,8 @@ except ImportError:
 
 NO_KEY = "no-key-needed"  # servers of one's own ask for none, the OpenAI client insists on one
 _BY_ADDRESS = ("openai", "hosted_vllm", "anthropic")  # asked at api_base and nowhere else
+_WITH_COMPLETIONS = ("hosted_vllm", "openai", "text-completion-openai")
+_WITH_EXTRA_BODY = ("hosted_vllm", "openai", "text-completion-openai")
 LATER_S = 5.0  # litellm's own time-outs only stand behind ours
 
 litellm.suppress_debug_info = True
@@ -86,9 +88,29 @@ class Backend:
             return False
         return field in self.supported and field not in self.refused
 
+    @property
+    def takes_raw_text(self) -> bool:
+        """Whether litellm reaches a page of this provider where raw text is continued."""
+        return self.provider in _WITH_COMPLETIONS
+
+    @property
+    def takes_extra(self) -> bool:
+        """Whether fields of a server's own reach it: a server of one's own that speaks OpenAI's protocol."""
+        return self.provider in _WITH_EXTRA_BODY and self._base is not None
+
+    @property
+    def _base(self) -> str | None:
+        return self.endpoint.api_base or os.environ.get(f"{self.provider}_API_BASE".upper()) or None
+
     def arguments(self, request: ChatRequest) -> dict[str, Any]:
-        """Return the arguments of `litellm.acompletion`."""
-        return {**self._fixed, "messages": _messages(request), **self._settings(request)}
+        """Return the arguments of `litellm.acompletion`, or of `atext_completion` for raw text."""
+        if request.prompt is None:
+            return {**self._fixed, "messages": _messages(request), **self._settings(request)}
+        # litellm has no page of its own for raw text at hosted_vllm: it would send a chat.
+        fixed = {**self._fixed, "model": f"text-completion-openai/{self.model}", "prompt": request.prompt}
+        if self.provider != "text-completion-openai" and self._base is not None:
+            fixed |= {"api_base": self._base, "api_key": self.key() or NO_KEY}
+        return {**fixed, **self._settings(request)}
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body of the HTTP request, as a line of a batch job holds it."""
@@ -107,8 +129,9 @@ class Backend:
             "top_p": request.top_p,
             "seed": request.seed,
             "response_format": response_format(request.response_schema),
+            "extra_body": dict(request.extra) or None,
         }
-        always = ("max_tokens",)  # litellm spells it as the provider wants it
+        always = ("max_tokens", "extra_body")  # litellm spells the first as the provider wants it
         return {
             field: value
             for field, value in optional.items()
@@ -146,12 +169,13 @@ class Backend:
             await litellm.acompletion(**nowhere, messages=[{"role": "user", "content": ""}])
 
     async def complete(self, request: ChatRequest) -> Any:
-        """Ask once; return litellm's `ModelResponse` or let its exception through."""
+        """Ask once; return litellm's `ModelResponse` or `TextCompletionResponse`, or let its error through."""
+        ask = litellm.acompletion if request.prompt is None else litellm.atext_completion
         if _unlogged is None:
-            return await litellm.acompletion(**self.arguments(request))
+            return await ask(**self.arguments(request))
         token = _unlogged.set(True)
         try:
-            return await litellm.acompletion(**self.arguments(request))
+            return await ask(**self.arguments(request))
         finally:
             _unlogged.reset(token)
 

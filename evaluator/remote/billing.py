@@ -14,6 +14,8 @@ TOKENS_PER_REQUEST = 64
 def most_prompt_tokens(request: ChatRequest) -> int:
     """Return an upper bound of the prompt's tokens: its bytes plus what chat templates add."""
     texts = [message.content for message in request.messages]
+    if request.prompt is not None:
+        texts.append(request.prompt)
     if request.response_schema is not None:
         texts.append(json.dumps(request.response_schema))
     count = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)

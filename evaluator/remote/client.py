@@ -21,6 +21,7 @@ from evaluator.remote.running import GIVE_UP_AFTER, OnResult, Run, Source
 from evaluator.remote.types import (
     BAD_REQUEST,
     BUDGET,
+    INTERRUPTED,
     INVALID_ANSWER,
     RATE_LIMITED,
     RETRYABLE_KINDS,
@@ -144,10 +145,18 @@ class RemoteClient:
         finally:
             self._runs.discard(run)
 
-    def interrupt(self) -> None:
-        """Let `run` take no further request and return once those in flight are done; for Ctrl-C."""
+    def interrupt(self) -> bool:
+        """Let `run` take no further request and return once those in flight are done; for Ctrl-C.
+
+        Returns whether there was a `run` to stop.
+        """
         for run in self._runs:
-            run.stop("interrupted", "interrupted")
+            run.stop(INTERRUPTED, "interrupted")
+        return bool(self._runs)
+
+    def sends(self, field: str) -> bool:
+        """Return whether a field of a request (seed, n, ...) reaches the server, as far as is known by now."""
+        return self._ready().sends(field)
 
     def _ready(self) -> "Backend":
         if self._backend is None:

@@ -1,7 +1,7 @@
 """Values of remote model calls: what is asked, what comes back, what went wrong."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 RATE_LIMITED = "rate limited"
@@ -16,6 +16,7 @@ AUTHENTICATION = "authentication"
 UNKNOWN_MODEL = "unknown model"
 QUOTA = "quota"
 BUDGET = "budget"
+INTERRUPTED = "interrupted"
 
 RETRYABLE_KINDS = frozenset({RATE_LIMITED, TIME_OUT, SERVER_ERROR, CONNECTION, INVALID_ANSWER})
 FATAL_KINDS = frozenset(
@@ -47,29 +48,42 @@ class Message:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One request: `n` answers to the same messages.
+    """One request: `n` answers to the same messages, or continuations of the same text.
 
     `key` is the caller's and comes back with the answer. `response_schema` (JSON Schema) asks for structured
     output; where the model does not support it, it is left out, so the messages must ask for it too. Settings
     that are None are left to the server; those that a provider does not know are not sent.
+
+    `prompt` is raw text in place of messages; `extra` holds fields of one server's own, such as vLLM's
+    `chat_template_kwargs`. Not every endpoint takes them: ask `abilities.check_abilities` before.
     """
 
     key: int | str
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = ()
     n: int = 1
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int = 1024  # per answer, and part of the worst case that a cap on money counts
     seed: int | None = None
     response_schema: Mapping[str, Any] | None = None
+    prompt: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if bool(self.messages) == (self.prompt is not None):
+            raise ValueError("a request has either messages or a prompt of raw text")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One answer. `finish_reason` is the server's: stop, length, content_filter, ..."""
+    """One answer. `finish_reason` is the server's: stop, length, content_filter, ...
+
+    `reasoning` is what a server with a reasoning parser took out of the text, None where it did not.
+    """
 
     text: str
     finish_reason: str
+    reasoning: str | None = None
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,8 @@ def for_text(text: str, *faults: Fault | str | None) -> FaultPlan:
     made = [Fault(fault) if isinstance(fault, str) else fault for fault in faults]
 
     def plan(seen: Seen) -> Fault | None:
-        asked = any(text in str(message.get("content")) for message in seen.body["messages"])
+        told = seen.body.get("messages") or [{"content": seen.body.get("prompt")}]
+        asked = any(text in str(message.get("content")) for message in told)
         return made[seen.earlier] if asked and seen.earlier < len(made) else None
 
     return plan
@@ -149,16 +150,16 @@ def spoil(completion: dict[str, Any], name: str) -> dict[str, Any]:
     elif name == "missing_usage":
         del completion["usage"]
     for choice in choices:
-        message = choice["message"]
+        message, field = (choice["message"], "content") if "message" in choice else (choice, "text")
         if name == "null_content":
-            message["content"] = None
+            message[field] = None
         elif name == "empty_content":
-            message["content"] = ""
+            message[field] = ""
         elif name == "wrong_content":
-            message["content"] = "I'm sorry, but I can't help with that."
+            message[field] = "I'm sorry, but I can't help with that."
         elif name == "filtered":
-            message["content"], choice["finish_reason"] = "", "content_filter"
+            message[field], choice["finish_reason"] = "", "content_filter"
         elif name == "truncated":
-            message["content"] = message["content"][: len(message["content"]) // 2]
+            message[field] = message[field][: len(message[field]) // 2]
             choice["finish_reason"] = "length"
     return completion

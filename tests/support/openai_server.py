@@ -54,9 +54,18 @@ def default_answer(messages: list[dict[str, Any]], n: int, seed: int | None) -> 
     return [hashlib.sha256(f"{asked}|{seed}|{place}".encode()).hexdigest()[:16] for place in range(n)]
 
 
+def asked_messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of a request; raw text counts as one message of the role "raw"."""
+    if "prompt" in body:
+        return [{"role": "raw", "content": body["prompt"]}]
+    return list(body["messages"])
+
+
 def request_key(body: Mapping[str, Any]) -> str:
-    """Return the hash of what is asked: messages, n and seed."""
-    asked = [body.get("messages"), body.get("n") or 1, body.get("seed")]
+    """Return the hash of what is asked: messages or raw text, n, seed and the chat template's arguments."""
+    asked = [asked_messages(body), body.get("n") or 1, body.get("seed")]
+    if body.get("chat_template_kwargs"):
+        asked.append(body["chat_template_kwargs"])
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -78,6 +87,9 @@ class OpenAIServer:
         batch_polls: int = 1,
         batch_end: str = "completed",
         keep: bool = True,
+        version: str | None = None,
+        thinks: bool = False,
+        reasoning_parser: bool = False,
     ) -> None:
         """Set up the server.
 
@@ -94,10 +106,15 @@ class OpenAIServer:
             batch_polls: How often a batch job is asked for before it is done.
             batch_end: "completed", "failed" (nothing done) or "expired" (the first half done).
             keep: Whether `requests` keeps what was asked.
+            version: What `/version` tells, as vLLM does; None: that page does not exist.
+            thinks: A chat's answer begins with a thought, unless chat_template_kwargs has enable_thinking
+                false; as Qwen3 does.
+            reasoning_parser: The thought stands in `reasoning_content`, as with vLLM's --reasoning-parser.
         """
         self.answer, self.faults, self.latency_s = answer, faults, latency_s
         self.models, self.structured, self.refuse_fields = models, structured, tuple(refuse_fields)
         self.key, self.capacity, self.port, self.keep = key, capacity, port, keep
+        self.version, self.thinks, self.reasoning_parser = version, thinks, reasoning_parser
         self.batches = BatchStore(self._complete_line, polls=batch_polls, end=batch_end)
         self.requests: list[Seen] = []
         self.asked: Counter[str] = Counter()
@@ -133,7 +150,9 @@ class OpenAIServer:
     async def __aenter__(self) -> "OpenAIServer":
         app = web.Application(client_max_size=512 * 2**20)
         app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/version", self._version)
         app.router.add_get("/stats", self._stats)
         app.router.add_post("/faults", self._set_faults)
         self.batches.add_routes(app, self._refusal)
@@ -165,8 +184,17 @@ class OpenAIServer:
             return refusal
         if self.models is None:
             return _error(404, "not_found", "Not Found")
-        data = [{"id": name, "object": "model", "created": 0, "owned_by": "test"} for name in self.models]
+        owner = "test" if self.version is None else "vllm"
+        data = [
+            {"id": name, "object": "model", "created": 0, "owned_by": owner, "root": name}
+            for name in self.models
+        ]
         return web.json_response({"object": "list", "data": data})
+
+    async def _version(self, request: web.Request) -> web.Response:
+        if self.version is None:
+            return _error(404, "not_found", "Not Found")
+        return web.json_response({"version": self.version})
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         given = request.headers.get("Authorization")
@@ -262,21 +290,17 @@ class OpenAIServer:
     def _completion(self, body: Mapping[str, Any]) -> dict[str, Any]:
         n = body.get("n") or 1
         limit = body.get("max_tokens") or body.get("max_completion_tokens") or 10**9
-        texts = list(self.answer(list(body["messages"]), n, body.get("seed")))
-        choices = [
-            {
-                "index": place,
-                "message": {"role": "assistant", "content": text[: limit * CHARS_PER_TOKEN]},
-                "finish_reason": "stop" if count_tokens(text) <= limit else "length",
-            }
-            for place, text in enumerate(texts)
-        ]
-        prompt = sum(count_tokens(str(message.get("content"))) for message in body["messages"])
-        completion = sum(min(count_tokens(text), limit) for text in texts)
+        messages, raw = asked_messages(body), "prompt" in body
+        texts = list(self.answer(messages, n, body.get("seed")))
+        thinks = self.thinks and not raw and (body.get("chat_template_kwargs") or {}).get("enable_thinking", 1)
+        thought = "Let me see.\n" if thinks else ""
+        choices = [self._choice(place, text, limit, raw, thought) for place, text in enumerate(texts)]
+        prompt = sum(count_tokens(str(message.get("content"))) for message in messages)
+        completion = sum(min(count_tokens(thought + text), limit) for text in texts)
         self.tokens += prompt + completion
         return {
             "id": f"chatcmpl-{request_key(body)}",
-            "object": "chat.completion",
+            "object": "text_completion" if raw else "chat.completion",
             "created": 0,
             "model": body["model"],
             "choices": choices,
@@ -286,6 +310,22 @@ class OpenAIServer:
                 "total_tokens": prompt + completion,
             },
         }
+
+    def _choice(self, place: int, text: str, limit: int, raw: bool, thought: str) -> dict[str, Any]:
+        room = limit * CHARS_PER_TOKEN
+        head = {"index": place, "finish_reason": "stop"}
+        if count_tokens(thought + text) > limit:
+            head["finish_reason"] = "length"
+        if raw:
+            return {**head, "text": text[:room], "logprobs": None, "stop_reason": None}
+        thought = thought[:room]
+        text = text[: room - len(thought)]
+        message = {"role": "assistant", "content": text}
+        if thought and self.reasoning_parser:
+            message["reasoning_content"] = thought
+        elif thought:
+            message["content"] = f"<think>\n{thought}</think>\n\n{text}"
+        return {**head, "message": message}
 
     def _complete_line(self, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
         """Answer one line of a batch job: the status and the body."""
@@ -349,6 +389,7 @@ async def _serve(options: argparse.Namespace) -> None:
         port=options.port,
         batch_polls=options.batch_polls,
         keep=False,
+        version=options.version,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -370,6 +411,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", help="id listed at /v1/models; may be repeated")
     parser.add_argument("--unstructured", action="store_true", help="refuse response_format with a 400")
     parser.add_argument("--capacity", type=int, help="429 for more requests than this at once")
+    parser.add_argument("--version", help="what /version tells, as vLLM does")
     parser.add_argument("--batch-polls", type=int, default=1, help="polls until a batch job is done")
     asyncio.run(_serve(parser.parse_args()))
 
