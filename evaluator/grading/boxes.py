@@ -3,9 +3,11 @@ r"""Finds boxed answers in a text. Pure and linear in its length."""
 import re
 from dataclasses import dataclass
 
-_BOX_TOKEN = re.compile(r"\\+(?:boxed|fbox)(?![A-Za-z])|\\.|[{}]", re.DOTALL)
+_BOX_TOKEN = re.compile(r"\\+(?:(?:begin)?boxed|fbox)(?![A-Za-z])|\\.|[{}]", re.DOTALL)
 _BARE_BOX = re.compile(r"[ \t]{0,20}([^\s${}\\]{1,200}|\\[A-Za-z]{1,30}(?:\{[^{}]{0,200}\}){1,2})")
-_BOX_GLUE = re.compile(r"[\s$]{0,20}(?:,|;|\\text\{ ?and ?\}|\b(?:and|or)\b|[\s$]){0,3}[\s$]{0,20}")
+_SPACE = r"(?:[\s$~]|\\q?quad\b|\\[,;: ]){0,20}"
+_WORDS_AND = r"\\text ?\{[^{}]{0,40}?\b(?:and|or) ?\}|(?:[A-Za-z]{1,20} )?\band\b|\bor\b"
+_BOX_GLUE = re.compile(rf"{_SPACE}(?:,|;|{_WORDS_AND}|{_SPACE}){{0,2}}{_SPACE}")
 
 
 def last_boxed(text: str) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from evaluator.grading.compare import Outcome
+from evaluator.grading.outcomes import Outcome
 from evaluator.grading.types import GRADER_VERSION, GradeValue
 from evaluator.grading.worker import Task
 

@@ -23,9 +23,11 @@ _MARKER = re.compile(
     r"|\bfinal[ \t]answer\b(?=[*_#]{0,4}[ \t]{0,4}\n)",
     re.IGNORECASE,
 )
+_CLOSING = "The final answer is "
 _SENTENCE_END = re.compile(r"(?<=[^\s.])\.(?=\s|$)")
 _MATH = re.compile(r"\$\$?([^$]+)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _LIST_GLUE = re.compile(r"\s*(?:,|;|,?\s*\b(?:and|or)\b)\s*", re.IGNORECASE)
+_IS = re.compile(r"(?<![A-Za-z\\])(?:is|are|equals)[ \t]+(?:therefore |thus |just |exactly )?(?![^${]*\})")
 _LONGEST_TAIL = 2_000
 
 
@@ -76,6 +78,10 @@ def _after_thinking(response: str) -> str | None:
 
 def _marked(text: str) -> Found | None:
     boxed = boxed_answer(text)
+    closing = text.rfind(_CLOSING) if boxed is not None else -1
+    if closing >= 0 and "box" not in text[closing:]:
+        # Minerva's closing sentence comes after the boxes of the working.
+        boxed = None
     if boxed is not None:
         return Found(boxed, "boxed")
     last = None
@@ -96,11 +102,17 @@ def _first_line(tail: str) -> str:
     return tail.split("\n", 1)[0]
 
 
+def _after_is(line: str) -> str:
+    """`34` of "the largest $n$ is 34", where the value of a sentence follows its last "is"."""
+    *_, last = [None, *_IS.finditer(line)]
+    return line[last.end() :] if last is not None and line[last.end() :].strip() else line
+
+
 def _clean(line: str) -> str:
     line = line.strip()
     if end := _SENTENCE_END.search(line):
         line = line[: end.start()]
-    line = line.strip().strip("*_`").strip()
+    line = _after_is(line.strip().strip("*_`").strip())
     chunks = [next(group for group in found.groups() if group is not None) for found in _MATH.finditer(line)]
     if chunks:
         between = _MATH.split(line)[:: _MATH.groups + 1]

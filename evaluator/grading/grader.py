@@ -7,11 +7,11 @@ from hashlib import blake2b
 from types import TracebackType
 
 from evaluator.grading import clustering
-from evaluator.grading.boxes import boxed_answer
 from evaluator.grading.cache import Memory, VerdictCache, lasting
-from evaluator.grading.compare import NO_ANSWER, NO_GOLD, Outcome, compare
-from evaluator.grading.extraction import Found, find_answer
+from evaluator.grading.compare import compare
+from evaluator.grading.extraction import Found, extract_answer, find_answer
 from evaluator.grading.kinds import judge
+from evaluator.grading.outcomes import NO_ANSWER, NO_GOLD, Outcome
 from evaluator.grading.pool import WorkerPool
 from evaluator.grading.types import AnswerKind, Clustering, ClusterJob, Grade, GradeCase, GradeValue
 from evaluator.grading.worker import Task
@@ -20,6 +20,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of finished cases and the number of all cases."""
 
 
+_LONGEST_GOLD = 200
 _MOST_KEPT = 200_000
 _TASKS_PER_SAVE = 2_000
 
@@ -179,9 +180,14 @@ class Grader:
 
 
 def gold_answer(gold: str) -> str:
-    r"""The answer in a gold: the content of its last `\boxed{}` (or boxes in a row), else the gold itself."""
-    boxed = boxed_answer(gold)
-    return gold if boxed is None else boxed
+    r"""The answer in a gold: what stands in its last `\boxed{}` (or boxes in a row), else the gold itself.
+
+    Of a gold that is a long text, what it states as its answer.
+    """
+    if "box" not in gold and len(gold) < _LONGEST_GOLD:
+        return gold
+    found = extract_answer(gold)
+    return gold if found is None else found
 
 
 _Key = tuple[bytes, str, str, str | None]

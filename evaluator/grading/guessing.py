@@ -54,6 +54,7 @@ def _bare(text: str) -> str | None:
     if len(text) > _LONGEST_BARE and " " in text:
         return None
     chunks = list(_MATH.finditer(text))
+    words = _WORD.findall(_COMMAND.sub(" ", _MATH.sub(" ", text)))
     if chunks:
         between = _MATH.split(text)[:: _MATH.groups + 1]
         alone = not between[0].strip() and not between[-1].strip(" .\n")
@@ -62,8 +63,7 @@ def _bare(text: str) -> str | None:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) != 1 or "?" in text:
         return None
-    words = _WORD.findall(_COMMAND.sub(" ", _MATH.sub(" ", text)))
-    return text if len(words) <= 3 else None
+    return text if len(words) <= (1 if chunks else 3) else None
 
 
 def _content(chunk: re.Match[str]) -> str:

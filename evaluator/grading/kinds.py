@@ -11,22 +11,20 @@ from typing import NamedTuple
 
 from evaluator.errors import InputError
 from evaluator.grading import normal, structure
-from evaluator.grading.compare import (
+from evaluator.grading.compare import Leaf, compare, too_long
+from evaluator.grading.matching import matched
+from evaluator.grading.outcomes import (
     CHOICE,
     DIFFERENT,
     NO_ANSWER,
     NO_GOLD,
     SEVERAL,
     UNPARSABLE,
+    WITHIN_TOLERANCE,
     Judged,
-    Leaf,
     Outcome,
-    compare,
-    too_long,
 )
 from evaluator.grading.types import AnswerKind, GradeValue
-
-WITHIN_TOLERANCE = Outcome(GradeValue.CORRECT, "tolerance")
 
 DEFAULT_TOLERANCE = "1%"
 """Of a gold without a tolerance of its own: the threshold of Minerva's grader (arXiv 2206.14858)."""
@@ -35,6 +33,13 @@ _LETTERS = re.compile(r"(?<![A-Za-z\\])(?:\\text ?\{ ?)?\(?([A-J])\)?(?![A-Za-z]
 _LONE_LETTER = re.compile(r"\(?([A-Ja-j])\)?[.:)]?")
 _NAMED_CHOICE = re.compile(r"(?:option|choice|answer)s?:? ?(.+)", re.IGNORECASE)
 _TOLERANCE = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?%?")
+
+
+class Limit(NamedTuple):
+    """How far a number may be from the gold: a share of the gold, or a number."""
+
+    size: Fraction
+    relative: bool
 
 
 class Algebra(NamedTuple):
@@ -110,29 +115,46 @@ def _judge_integer(gold: str, answer: str, leaf: Leaf | None) -> Judged:
 
 
 def _judge_tolerance(gold: str, answer: str, tolerance: str | None, algebra: Algebra | None) -> Judged:
-    """Each number within its tolerance; anything that is no number as in `compare`."""
+    """Each number within its tolerance; anything that is no number as in `compare`.
+
+    Several tolerances belong to the gold's numbers in order; the answer may list its numbers in any order.
+    """
     limits = read_tolerance(tolerance)
-    judged = compare(gold, answer, algebra.compare if algebra is not None else None)
-    if judged is not None and (judged.value is GradeValue.CORRECT or too_long(gold) or too_long(answer)):
-        return judged
-    wanted, given = _elements(gold), _elements(answer)
-    if not wanted or not given or len(wanted) != len(given):
-        return judged
-    if len(limits) not in (1, len(wanted)):
+    if len(limits) == 1:
+        return _compare_near(gold, answer, limits[0], algebra)
+    wanted, given = (structure.split_list(normal.tidy(text)) for text in (gold, answer))
+    if len(limits) != len(wanted):
         raise InputError(f"tolerance {tolerance!r} names {len(limits)} numbers, the gold has {len(wanted)}")
-    limits = limits * len(wanted) if len(limits) == 1 else limits
-    close: list[bool | None] = []
-    for one, other, limit in zip(wanted, given, limits, strict=True):
-        close.append(_close(one, other, limit, algebra))
-    if False in close:
-        return judged if judged is not None else DIFFERENT
-    return WITHIN_TOLERANCE if None not in close else None if algebra is None else judged
+    if len(given) != len(wanted):
+        return compare(gold, answer, algebra.compare if algebra is not None else None)
+    judged = [
+        [_compare_near(one, other, limit, algebra) for other in given]
+        for one, limit in zip(wanted, limits, strict=True)
+    ]
+    return matched(judged)
 
 
-def read_tolerance(tolerance: str | None) -> list[tuple[Fraction, bool]]:
+def _compare_near(gold: str, answer: str, limit: Limit, algebra: Algebra | None) -> Judged:
+    def near(wanted: Fraction, given: Fraction) -> bool:
+        allowed = limit.size * abs(wanted) if limit.relative else limit.size
+        return abs(wanted - given) <= allowed
+
+    def leaf(one: str, other: str) -> Outcome:
+        assert algebra is not None
+        outcome = algebra.compare(one, other)
+        if outcome.value is GradeValue.CORRECT:
+            return outcome
+        wanted, given = algebra.value(one), algebra.value(other)
+        close = wanted is not None and given is not None and near(wanted, given)
+        return WITHIN_TOLERANCE if close else outcome
+
+    return compare(gold, answer, leaf if algebra is not None else None, near)
+
+
+def read_tolerance(tolerance: str | None) -> list[Limit]:
     """Reads `1e-2` (absolute), `1%` (relative), `1e-2,1e-1` (one for each number); None is 1%.
 
-    Returns (limit, relative) pairs. Raises InputError for anything else.
+    Raises InputError for anything else.
     """
     limits = []
     for part in (tolerance or DEFAULT_TOLERANCE).split(","):
@@ -140,29 +162,5 @@ def read_tolerance(tolerance: str | None) -> list[tuple[Fraction, bool]]:
         if not _TOLERANCE.fullmatch(part):
             raise InputError(f"tolerance {tolerance!r} is none; write 1e-2, 1% or 1e-2,1e-1")
         relative = part.endswith("%")
-        limits.append((Fraction(part.rstrip("%")) / (100 if relative else 1), relative))
+        limits.append(Limit(Fraction(part.rstrip("%")) / (100 if relative else 1), relative))
     return limits
-
-
-def _elements(text: str) -> list[str]:
-    tidied = normal.tidy(text)
-    elements = structure.split_list(structure.named_value(tidied)[1])
-    if len(elements) == 1 and (inner := structure.bracketed(elements[0])) is not None:
-        elements = list(inner.elements)
-    return elements
-
-
-def _close(gold: str, answer: str, limit: tuple[Fraction, bool], algebra: Algebra | None) -> bool | None:
-    wanted, given = _number(gold, algebra), _number(answer, algebra)
-    if wanted is None or given is None:
-        return None
-    allowed = limit[0] * abs(wanted) if limit[1] else limit[0]
-    return abs(wanted - given) <= allowed
-
-
-def _number(text: str, algebra: Algebra | None) -> Fraction | None:
-    core, unit = normal.split_unit(structure.named_value(text)[1])
-    number = normal.exact_number(core)
-    if number is not None:
-        return number.value
-    return algebra.value(core) if algebra is not None and unit != "percent" else None

@@ -37,6 +37,7 @@ _DROPPED = frozenset((
 ))  # fmt: skip
 _SPACES = frozenset(["quad", "qquad", "enspace", "thinspace", "hspace", "space"])
 _COMMAND = re.compile(r"\\([A-Za-z]+) ?")
+_QUAD = re.compile(r"\\(q?quad)(?=[A-Za-z])")  # \quadx is a slip for \quad x
 _DOUBLED_SLASH = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _PHANTOM = re.compile(r"\\[hv]?phantom ?(?:\{[^{}]{0,50}\}|[^\\{}])")
 _MARKDOWN = re.compile(r"(\*\*|__|`|\*)(.+)\1", re.DOTALL)
@@ -65,7 +66,7 @@ def tidy(text: str, *, join_thousands: bool = True) -> str:
         text = _DOUBLED_SLASH.sub(r"\\", text)
     text = _unwrap_delimiters(text)
     text = _PHANTOM.sub(" ", text)
-    text = _COMMAND.sub(_one_command, text)
+    text = _COMMAND.sub(_one_command, _QUAD.sub(r"\\\1 ", text))
     text = text.replace("\\!", "").replace("{,}", "\0").replace("{:}", ":")
     text = re.sub(r"(?<!\\)\\[,;:>]|(?<!\\)\\ |~", " ", text)
     text = re.sub(r"(?<=\d) ?\0 ?(?=\d)|,(?=\x01)", "", text).replace("\0", ",")
@@ -193,17 +194,33 @@ def exact_number(text: str) -> ExactNumber | None:
     return None
 
 
+def decimal_comma(text: str) -> str | None:
+    """`1.5` of `1,5`; None for anything else, also for `1,500`, which has thousands."""
+    if not re.fullmatch(r"[-+]?\d+,\d+", text) or re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", text):
+        return None
+    return text.replace(",", ".")
+
+
 def same_number(first: ExactNumber, second: ExactNumber) -> bool:
     """Equal exactly, or a long decimal that stands for the other number.
 
     A decimal of six places and six significant digits equals a number that rounds to it and is itself no
     decimal (0.333333 and 1/3, not 0.3333 and 1/3). From twelve significant digits on, the last ones may be
-    noise of floating-point arithmetic (3.0000000000000004 and 3).
+    noise of floating-point arithmetic (3.0000000000000004 and 3), and so may a fraction over a power of two
+    that spells a floating-point number out.
     """
     if first.value == second.value:
         return True
+    for spelled, decimal in ((first, second), (second, first)):
+        if _spells_a_float(spelled.value) and abs(first.value - second.value) <= abs(decimal.value) / 10**12:
+            return True
     rounded, exact = (first, second) if first.decimals > second.decimals else (second, first)
     return decimal_stands_for(rounded, exact.value, exact_is_decimal=exact.decimals > 0)
+
+
+def _spells_a_float(value: Fraction) -> bool:
+    bottom = value.denominator
+    return bottom >= 2**30 and bottom & (bottom - 1) == 0
 
 
 def decimal_stands_for(rounded: ExactNumber, exact: Fraction, *, exact_is_decimal: bool = False) -> bool:

@@ -18,10 +18,7 @@ from typing import Any
 
 from evaluator.errors import PrerequisiteError
 from evaluator.grading import worker
-from evaluator.grading.compare import Outcome
-from evaluator.grading.types import GradeValue
-
-TIMEOUT = Outcome(GradeValue.UNKNOWN, "timeout")
+from evaluator.grading.outcomes import CRASHED, MEMORY, TIMEOUT, Outcome
 
 _CHUNK = 24
 _CHUNKS_PER_WORKER = 64
@@ -102,7 +99,7 @@ class WorkerPool:
             for future in running:
                 future.cancel()
             raise
-        return [outcome if outcome is not None else worker.CRASHED for outcome in outcomes]
+        return [outcome if outcome is not None else CRASHED for outcome in outcomes]
 
     def check_open(self) -> None:
         """Raises RuntimeError after `close`."""
@@ -194,8 +191,8 @@ def _outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, FutureTimeoutError):
         return TIMEOUT
     if getattr(error, "exitcode", None) == worker.MEMORY_EXIT or isinstance(error, MemoryError):
-        return worker.MEMORY
-    return worker.CRASHED
+        return MEMORY
+    return CRASHED
 
 
 def _context() -> Any:

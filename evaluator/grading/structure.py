@@ -55,6 +55,38 @@ def split_list(text: str) -> list[str]:
     return [element.removeprefix("+").strip() for element in elements]
 
 
+def solutions(text: str) -> list[str]:
+    r"""The elements of a list, where `p=5,q=2;p=7,q=2` is two pairs and a pair written twice counts once."""
+    groups = [split_list(group) for group in split_top(text, ";") if group] if ";" in text else []
+    if len(groups) > 1 and all(_assigns_each(group, groups[0]) for group in groups):
+        return [f"({','.join(named_value(part)[1] for part in group)})" for group in groups]
+    elements = split_list(text)
+    if len(elements) > 2 and all(element.startswith("(") for element in elements):
+        return list(dict.fromkeys(elements))
+    return elements
+
+
+def _assigns_each(group: list[str], first: list[str]) -> bool:
+    names = [named_value(part)[0] for part in group]
+    return (
+        len(set(names)) == len(names) > 1
+        and None not in names
+        and names == [named_value(p)[0] for p in first]
+    )
+
+
+def exact_part(text: str) -> str:
+    r"""`1/3` of `1/3 \approx 0.33`; any other text unchanged."""
+    exact, about, rest = text.partition(r"\approx")
+    alone = about and "\\approx" not in rest and len(split_top(text)) == 1
+    return exact.strip() if alone and exact.strip() and rest.strip() else text
+
+
+def approximation(text: str) -> str | None:
+    r"""`0.33` of `1/3 \approx 0.33`; None where there is none."""
+    return text.partition(r"\approx")[2].strip() if exact_part(text) != text else None
+
+
 def _whole_text(text: str) -> str | None:
     found = re.fullmatch(r"\\text\{([^{}]*)\}", text)
     return found.group(1).strip() if found else None
@@ -111,7 +143,7 @@ def named_value(text: str) -> tuple[str | None, str]:
     Of a chain `x = 2+3 = 5` the last part is the value. `2+3 = 5` has no name but a value, 5; an equation
     such as `x+y = 5` is no named value.
     """
-    parts = re.split(r"(?<![<>!\\])=|\\in(?![A-Za-z])", text)
+    parts = _sides(text)
     if len(parts) < 2 or re.search(r"<|>|\\(?:le|ge|ne)(?![A-Za-z])", text):
         return None, text
     first, last = parts[0].strip(), parts[-1].strip()
@@ -124,6 +156,21 @@ def named_value(text: str) -> tuple[str | None, str]:
     if not re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", first)) and first:
         return None, last
     return None, text
+
+
+def _sides(text: str) -> list[str]:
+    r"""The sides of a chain of `=` and `\in`, without those inside braces as in `\sum_{k=0}`."""
+    parts = re.split(r"(?<![<>!\\])=|\\in(?![A-Za-z])", text)
+    if len(parts) < 2 or "{" not in text:
+        return parts
+    sides, depth, last = [], 0, 0
+    for token in re.finditer(r"[{}]|(?<![<>!\\])=|\\in(?![A-Za-z])", text):
+        if token.group() in "{}":
+            depth += 1 if token.group() == "{" else -1
+        elif depth == 0:
+            sides.append(text[last : token.start()])
+            last = token.end()
+    return [*sides, text[last:]]
 
 
 def has_relation(text: str) -> bool:

@@ -18,7 +18,7 @@ from math_verify import verify
 from math_verify.parser import parse_latex_cached
 
 from evaluator.grading import normal, structure
-from evaluator.grading.compare import DIFFERENT, UNPARSABLE, Outcome
+from evaluator.grading.outcomes import DIFFERENT, UNPARSABLE, Outcome
 from evaluator.grading.types import GradeValue
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)
@@ -132,7 +132,7 @@ def parse(text: str) -> Any:
 
 
 def _without_commands(latex: str) -> str:
-    return re.sub(r"\\[A-Za-z]+|\\begin ?\{[a-z]+\}|\\end ?\{[a-z]+\}", " ", latex)
+    return re.sub(r"\\(?:begin|end) ?\{[a-z]+\}|\\[A-Za-z]+", " ", latex)
 
 
 def refuse_large(expression: Any) -> None:
@@ -155,6 +155,8 @@ def _log2(expression: Any) -> float:
     sizes = [_log2(argument) for argument in expression.args]
     if isinstance(expression, sympy.Pow):
         base, exponent = sizes
+        if isinstance(expression.exp, sympy.Rational):
+            return _checked(max(base, 1.0) * abs(float(expression.exp)))
         if expression.exp.is_number or expression.exp.is_Pow:
             return _checked(max(base, 1.0) * _two_to(exponent))
         return max(base, exponent)

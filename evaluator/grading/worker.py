@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from multiprocessing import connection, parent_process
 from typing import Literal, NamedTuple
 
-from evaluator.grading.compare import Outcome, compare
+from evaluator.grading.compare import compare
 from evaluator.grading.kinds import Algebra, judge
+from evaluator.grading.outcomes import CRASHED, MEMORY, Outcome
 from evaluator.grading.types import AnswerKind, GradeValue
 
 MEMORY_EXIT = 77
@@ -26,8 +27,6 @@ class Task(NamedTuple):
     tolerance: str | None = None
 
 
-MEMORY = Outcome(GradeValue.UNKNOWN, "memory")
-CRASHED = Outcome(GradeValue.UNKNOWN, "crashed")
 READABLE = Outcome(GradeValue.CORRECT, "symbolic")
 UNREADABLE = Outcome(GradeValue.UNKNOWN, "unparsable")
 

@@ -9,7 +9,7 @@ import pytest
 from evaluator.database import Database
 from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue, VerdictCache
 from evaluator.grading.cache import Memory, lasting, task_key
-from evaluator.grading.compare import Outcome
+from evaluator.grading.outcomes import Outcome
 from evaluator.grading.worker import Task
 
 CASES: list[GradeCase | tuple[str, str]] = [
