@@ -1,28 +1,126 @@
 """Results of eval runs, read from runs made of nothing."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from eval_runs import add_eval_run, regrade
+from eval_runs import add_eval_run, make_problems, regrade
 from runs import open_empty
 
+from evaluator.database import Database
+from evaluator.errors import InputError
 from evaluator.evals.graders import find_grader
+from evaluator.evals.problems import PlacedProblem
+from evaluator.evals.results import choose_version, load_result, problem_keys
 from evaluator.evals.samples import count_samples
 from evaluator.grading import GRADER_VERSION
 from evaluator.runs.ledger import spent_usd
 
 
-def test_the_helper_stores_what_it_was_told(tmp_path: Path) -> None:
-    with open_empty(tmp_path / "t.db") as db:
-        run = add_eval_run(db, "a", [(8, 3, 1), (8, 0, 0), (4, 4, 0)], truncated=[2, 0, 4], usd=0.3)
-        regrade(db, run, [(8, 1, 0), (8, 0, 0), (4, 4, 0)], "other 1")
-        with db.read() as session:
-            counts = count_samples(session, run.id, find_grader(session, GRADER_VERSION))
-            other = count_samples(session, run.id, find_grader(session, "other 1"))
-            assert spent_usd(session, run.id) == pytest.approx(0.3)
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as opened:
+        yield opened
+
+
+def test_the_helper_stores_what_it_was_told(db: Database) -> None:
+    run = add_eval_run(db, "a", [(8, 3, 1), (8, 0, 0), (4, 4, 0)], truncated=[2, 0, 4], usd=0.3)
+    regrade(db, run, [(8, 1, 0), (8, 0, 0), (4, 4, 0)], "other 1")
+    with db.read() as session:
+        counts = count_samples(session, run.id, find_grader(session, GRADER_VERSION))
+        other = count_samples(session, run.id, find_grader(session, "other 1"))
+        assert spent_usd(session, run.id) == pytest.approx(0.3)
     assert [(c.samples, c.correct, c.wrong, c.unknown, c.truncated) for c in counts] == [
         (8, 3, 4, 1, 2),
         (8, 0, 8, 0, 0),
         (4, 4, 0, 0, 4),
     ]
     assert [c.correct for c in other] == [1, 0, 4]
+
+
+def test_a_result_holds_counts_and_what_stands_beside_them(db: Database) -> None:
+    run = add_eval_run(
+        db,
+        "base.aime24",
+        [(8, 3, 1), (8, 0, 0)],
+        benchmark="aime24",
+        truncated=[2, 1],
+        tokens=lambda position, ordinal: 100 * position + ordinal,
+        usd=0.5,
+    )
+    with db.read() as session:
+        result = load_result(session, run)
+    assert result.counts.problem_ids == tuple(problem.id for problem in make_problems(2, "aime24"))
+    assert result.counts.n.tolist() == [8, 8]
+    assert result.counts.correct.tolist() == [3, 0]
+    assert result.counts.unknown.tolist() == [1, 0]
+    assert (result.samples, result.truncated, result.refused, result.neighbors) == (16, 3, 0, 0)
+    assert result.mean_tokens == pytest.approx((28 + 828) / 16)
+    assert result.usd == pytest.approx(0.5)
+    assert result.grader_version == GRADER_VERSION
+    assert result.spec.problems == "aime24"
+
+
+def test_tokens_come_from_receipts_where_samples_do_not_tell(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 1, 0), (2, 0, 0)], tokens=lambda position, _: 40 if position else None)
+    with db.read() as session:
+        assert load_result(session, run).mean_tokens == pytest.approx((4 * 100 + 2 * 40) / 6)
+
+
+def test_an_unknown_price_is_no_zero(db: Database) -> None:
+    run = add_eval_run(db, "a", [(2, 1, 0)], usd=None)
+    with db.read() as session:
+        assert load_result(session, run).usd is None
+
+
+def test_ungraded_samples_stop_with_the_way_out(db: Database) -> None:
+    run = add_eval_run(db, "a", [(8, 3, 0), (8, 1, 0)], graded=[8, 6])
+    with db.read() as session, pytest.raises(InputError, match=r"2 of 16 samples.*`tagrpo eval grade a`"):
+        load_result(session, run)
+
+
+def test_a_run_without_samples_says_so(db: Database) -> None:
+    run = add_eval_run(db, "a", [(0, 0, 0)])
+    with db.read() as session, pytest.raises(InputError, match="no samples yet"):
+        load_result(session, run)
+
+
+def test_grades_of_other_versions_serve_and_are_named(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 3, 0)], grader_version="old 1")
+    regrade(db, run, [(4, 2, 0)], "old 2")
+    with db.read() as session:
+        newest, asked = load_result(session, run), load_result(session, run, "old 1")
+    assert (newest.grader_version, newest.counts.correct.tolist()) == ("old 2", [2])
+    assert (asked.grader_version, asked.counts.correct.tolist()) == ("old 1", [3])
+    regrade(db, run, [(4, 1, 0)], GRADER_VERSION)
+    with db.read() as session:
+        assert load_result(session, run).counts.correct.tolist() == [1]
+        with pytest.raises(InputError, match="no grade by 'older'"):
+            load_result(session, run, "older")
+
+
+def test_runs_are_read_by_one_version_of_the_grader(db: Database) -> None:
+    first = add_eval_run(db, "a", [(4, 3, 0)], grader_version="old 1")
+    second = add_eval_run(db, "b", [(4, 3, 0)])
+    with db.read() as session, pytest.raises(InputError, match=r"a, b were graded by different versions"):
+        choose_version(session, [first, second])
+    regrade(db, second, [(4, 2, 0)], "old 1")
+    with db.read() as session:
+        assert choose_version(session, [first, second]) == "old 1"
+        assert choose_version(session, [second]) == GRADER_VERSION
+
+
+def test_of_a_run_over_neighbors_the_originals_are_counted(db: Database) -> None:
+    problems = make_problems(4)
+    placed = [
+        PlacedProblem(problem, group_id=f"g{i // 2}", variant=i % 2) for i, problem in enumerate(problems)
+    ]
+    run = add_eval_run(db, "a", [(4, 1, 0), (4, 2, 0), (4, 3, 0), (4, 4, 0)], problems=placed, truncated=1)
+    with db.read() as session:
+        result = load_result(session, run)
+    assert result.counts.correct.tolist() == [1, 3]
+    assert (result.neighbors, result.samples, result.truncated) == (2, 8, 2)
+
+
+def test_a_problem_that_a_run_holds_twice_keeps_two_names() -> None:
+    assert problem_keys(["p", "q", "p", "p"]) == ("p", "q", "p#2", "p#3")

@@ -1,0 +1,215 @@
+"""What an eval run found: graded counts of its problems, and what stands beside every score."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from evaluator.errors import InputError
+from evaluator.evals.graders import find_grader
+from evaluator.evals.samples import ProblemCounts, count_samples
+from evaluator.evals.spec import EVAL, EvalSpec
+from evaluator.evals.tables import GradeRow, GraderRow, RunProblemRow, SampleRow
+from evaluator.grading import GRADER_VERSION
+from evaluator.passk.counts import Counts
+from evaluator.runs.ledger import read_ledger
+from evaluator.runs.store import Run
+from evaluator.runs.tables import CellRow
+
+REFUSED = "content_filter"
+"""The stop reason of a response that a provider's filter cut or kept back."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The graded samples of an eval run.
+
+    Attributes:
+        run: the run.
+        spec: its settings.
+        grader_version: the version of the grader whose grades are counted.
+        counts: graded samples of each problem; the originals only where the run holds neighbors too.
+        neighbors: problems of the run that are neighbors and so are left out of `counts`.
+        samples: samples drawn for the problems of `counts`; all of them are graded.
+        truncated: how many of them were cut at the limit of tokens.
+        refused: how many were cut or kept back by a provider's filter.
+        mean_tokens: completion tokens of a sample; None where a server did not tell.
+        usd: what the run cost; None where a price is not known.
+    """
+
+    run: Run
+    spec: EvalSpec
+    grader_version: str
+    counts: Counts
+    neighbors: int
+    samples: int
+    truncated: int
+    refused: int
+    mean_tokens: float | None
+    usd: float | None
+
+
+def load_result(session: Session, run: Run, grader_version: str | None = None) -> RunResult:
+    """Return the result of a run.
+
+    Args:
+        grader_version: whose grades count. By default this installation's if it graded all samples, else the
+            newest that did; the result says which.
+
+    Raises:
+        InputError: not an eval run, no samples, only neighbors, or samples without a grade by that version
+            (by any one version). The message names the command that grades them.
+    """
+    chosen = choose_version(session, [run]) if grader_version is None else grader_version
+    found = count_samples(session, run.id, find_grader(session, chosen))
+    originals = [problem for problem in found if problem.variant == 0]
+    if not originals:
+        raise InputError(
+            f"run {run.name} holds neighbors without their questions; nothing of it can be reported."
+        )
+    ungraded = sum(problem.samples - problem.graded for problem in originals)
+    if ungraded:
+        raise InputError(_ungraded(run, ungraded, sum(problem.samples for problem in originals), chosen))
+    stops = _stop_reasons(session, run.id)
+    return RunResult(
+        run=run,
+        spec=EvalSpec.from_json(run.spec),
+        grader_version=chosen,
+        counts=_counts(originals),
+        neighbors=len(found) - len(originals),
+        samples=sum(problem.samples for problem in originals),
+        truncated=sum(problem.truncated for problem in originals),
+        refused=stops[REFUSED],
+        mean_tokens=_mean_tokens(session, run.id),
+        usd=_usd(session, run.id),
+    )
+
+
+def choose_version(session: Session, runs: Sequence[Run]) -> str:
+    """Return the version of the grader to use for all runs: one that graded every sample of each of them.
+
+    This installation's if it did, else the newest that did. Where none did all, the one to use for the first
+    run that no version has graded whole is named in the error.
+
+    Raises:
+        InputError: not an eval run, a run without samples, or no version that graded all samples of all runs.
+    """
+    whole: list[set[int]] = []
+    for run in runs:
+        _check_eval(run)
+        drawn = _samples(session, run.id)
+        if not drawn:
+            raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")
+        graded = grades_by_version(session, run.id)
+        complete = {grader for grader, count in graded.items() if count == drawn}
+        if not complete:
+            missing = drawn - max(graded.values(), default=0)
+            raise InputError(_ungraded(run, missing, drawn, None))
+        whole.append(complete)
+    common = set.intersection(*whole)
+    if not common:
+        names = ", ".join(run.name for run in runs)
+        raise InputError(
+            f"the runs {names} were graded by different versions of the grader, whose verdicts may differ; "
+            f"grade them alike: {'; '.join(f'`tagrpo eval grade {run.name}`' for run in runs)}."
+        )
+    current = find_grader(session, GRADER_VERSION)
+    grader = current if current in common else max(common)
+    return str(session.scalar(select(GraderRow.version).where(GraderRow.id == grader)))
+
+
+def grades_by_version(session: Session, run_id: str) -> dict[int, int]:
+    """Return how many samples of a run each version of the grader has graded, by the version's id."""
+    rows = session.execute(
+        select(GradeRow.grader_id, func.count())
+        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+        .where(RunProblemRow.run_id == run_id)
+        .group_by(GradeRow.grader_id)
+    )
+    return dict[int, int]((grader, count) for grader, count in rows)
+
+
+def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:
+    """Return ids that are there once: a problem's second copy in a run gets `#2`, the third `#3`."""
+    seen: Counter[str] = Counter()
+    keys = []
+    for id in ids:
+        seen[id] += 1
+        keys.append(id if seen[id] == 1 else f"{id}#{seen[id]}")
+    return tuple(keys)
+
+
+def _counts(problems: Sequence[ProblemCounts]) -> Counts:
+    columns = [[p.graded, p.correct, p.unknown] for p in problems]
+    n, correct, unknown = np.array(columns, dtype=np.int64).T
+    return Counts(problem_keys(problem.problem_id for problem in problems), n, correct, unknown)
+
+
+def _check_eval(run: Run) -> None:
+    if run.kind != EVAL:
+        raise InputError(f"run {run.name} is no eval run; `tagrpo eval list` lists those.")
+
+
+def _ungraded(run: Run, missing: int, drawn: int, version: str | None) -> str:
+    by = f" by {version!r}" if version is not None else " by any one version of the grader"
+    return (
+        f"run {run.name}: {missing:,} of {drawn:,} samples have no grade{by}; grade them with "
+        f"`tagrpo eval grade {run.name}`."
+    )
+
+
+def _samples(session: Session, run_id: str) -> int:
+    query = (
+        select(func.count())
+        .select_from(SampleRow)
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .where(RunProblemRow.run_id == run_id)
+    )
+    return session.scalar(query) or 0
+
+
+def _stop_reasons(session: Session, run_id: str) -> Counter[str]:
+    rows = session.execute(
+        select(SampleRow.stop_reason, func.count())
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
+        .group_by(SampleRow.stop_reason)
+    )
+    return Counter(dict[str, int]((reason, count) for reason, count in rows))
+
+
+def _mean_tokens(session: Session, run_id: str) -> float | None:
+    """Sum what samples say of themselves; where a request's samples do not, take what its receipt says."""
+    rows = session.execute(
+        select(
+            SampleRow.cell_id,
+            func.count(),
+            func.count(SampleRow.completion_tokens),
+            func.coalesce(func.sum(SampleRow.completion_tokens), 0),
+        )
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
+        .group_by(SampleRow.cell_id)
+    ).all()
+    receipts: dict[int | None, int | None] = defaultdict(lambda: None)
+    receipts.update(
+        (cell, tokens)
+        for cell, tokens in session.execute(
+            select(CellRow.id, CellRow.completion_tokens).where(CellRow.scope == run_id)
+        )
+    )
+    total = drawn = 0
+    for cell, samples, told, tokens in rows:
+        spent = tokens if told == samples else receipts[cell]
+        if spent is None:
+            return None
+        total, drawn = total + spent, drawn + samples
+    return total / drawn if drawn else None
+
+
+def _usd(session: Session, run_id: str) -> float | None:
+    lines = read_ledger(session, run_id)
+    return None if any(line.unpriced for line in lines) else sum(line.usd for line in lines)

@@ -1,0 +1,231 @@
+"""Which runs make a row of a report: `RUN`, `LABEL=RUN`, `LABEL=RUN+RUN`, or a prefix of several."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from evaluator.errors import InputError, NotFoundError
+from evaluator.evals.results import RunResult, choose_version, load_result
+from evaluator.evals.spec import EVAL, EvalSpec
+from evaluator.passk import Counts, pool
+from evaluator.runs.store import Run, list_runs
+
+_FREE = ("sampling.seed", "sampling.samples_per_request")  # in which runs that are pooled may differ
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method on one benchmark: one run, or several of the same problems and settings, pooled."""
+
+    benchmark: str
+    problems_hash: str
+    results: tuple[RunResult, ...]
+    counts: Counts
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The names of the runs."""
+        return tuple(result.run.name for result in self.results)
+
+    @property
+    def samples(self) -> int:
+        """All samples drawn."""
+        return sum(result.samples for result in self.results)
+
+    @property
+    def truncated(self) -> float:
+        """The share of samples cut at the limit of tokens."""
+        return sum(result.truncated for result in self.results) / self.samples
+
+    @property
+    def refused(self) -> float:
+        """The share of samples cut or kept back by a provider's filter."""
+        return sum(result.refused for result in self.results) / self.samples
+
+    @property
+    def unknown(self) -> float:
+        """The share of samples whose grade is not known."""
+        return float(self.counts.unknown.sum()) / self.samples
+
+    @property
+    def mean_tokens(self) -> float | None:
+        """Completion tokens of a sample; None where a server did not tell."""
+        known = [result.mean_tokens for result in self.results if result.mean_tokens is not None]
+        if len(known) < len(self.results):
+            return None
+        weighed = zip(known, self.results, strict=True)
+        return sum(mean * result.samples for mean, result in weighed) / self.samples
+
+    @property
+    def usd(self) -> float | None:
+        """What the runs cost together; None where a price is not known."""
+        known = [result.usd for result in self.results if result.usd is not None]
+        return sum(known) if len(known) == len(self.results) else None
+
+    @property
+    def spec(self) -> EvalSpec:
+        """The settings of the first run."""
+        return self.results[0].spec
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a report: a label and what it reached on each benchmark, in the order given."""
+
+    label: str
+    entries: Mapping[str, Entry]
+
+
+@dataclass(frozen=True)
+class _Reference:
+    text: str
+    label: str | None
+    names: tuple[str, ...]
+
+
+def load_methods(
+    session: Session,
+    references: Sequence[str],
+    *,
+    pool_anyway: bool = False,
+    grader_version: str | None = None,
+) -> list[Method]:
+    """Return the methods that references name, in order; references with one label are one method.
+
+    A name is a run's name or id, or `NAME` where runs are called `NAME.<benchmark>`; that stands for all
+    them. `+` pools the samples of runs of one benchmark, whose settings may differ in the seed only. A label
+    that is not given is the run's name without the benchmark at its end.
+
+    Args:
+        pool_anyway: pool runs whose settings differ in more than the seed.
+        grader_version: whose grades count; by default one that graded all runs, see `choose_version`.
+
+    Raises:
+        NotFoundError: a name that names no eval run.
+        InputError: a reference that cannot be read, two runs of one benchmark under one label, runs that
+            cannot be pooled, or samples without grades.
+    """
+    if not references:
+        raise InputError("name at least one run; `tagrpo eval list` lists them.")
+    runs = [run for run in list_runs(session) if run.kind == EVAL]
+    groups: dict[str, dict[str, list[Run]]] = {}
+    for reference in (_parse(text) for text in references):
+        found = [(name, run) for name in reference.names for run in _find(runs, name)]
+        mine: dict[tuple[str, str], list[Run]] = {}
+        for name, run in found:
+            label = reference.label or _label(name, run, pooled=len(reference.names) > 1, text=reference.text)
+            mine.setdefault((label, run.spec["problems"]), []).append(run)
+        for (label, benchmark), several in mine.items():
+            known = groups.setdefault(label, {})
+            if benchmark in known or len(several) > len(reference.names):
+                names = ", ".join(run.name for run in (*known.get(benchmark, ()), *several))
+                raise InputError(
+                    f"{label} names several runs of {benchmark}: {names}; give them labels of their own "
+                    "(LABEL=RUN) or pool them (LABEL=RUN+RUN)."
+                )
+            _check_poolable(several, pool_anyway=pool_anyway)
+            known[benchmark] = several
+    chosen = [run for entries in groups.values() for several in entries.values() for run in several]
+    version = grader_version or choose_version(session, chosen)
+    return [
+        Method(label, {name: _entry(session, several, version) for name, several in entries.items()})
+        for label, entries in groups.items()
+    ]
+
+
+def differing_settings(
+    specs: Mapping[str, EvalSpec], *, among: Sequence[str] = ("",), free: Sequence[str] = _FREE
+) -> list[str]:
+    """Return the settings in which specs (by a name to show) differ, each with its values.
+
+    Args:
+        among: beginnings of the paths of settings to look at (`sampling.`, `prompt.`); all by default.
+        free: paths that may differ.
+    """
+    flat = {name: dict(_settings(spec.to_json())) for name, spec in specs.items()}
+    paths = sorted({path for settings in flat.values() for path in settings})
+    found = []
+    for path in paths:
+        values = {name: settings.get(path) for name, settings in flat.items()}
+        first = next(iter(values.values()))
+        if path in free or not path.startswith(tuple(among)) or all(v == first for v in values.values()):
+            continue
+        found.append(f"{path} ({', '.join(f'{_brief(value)} in {name}' for name, value in values.items())})")
+    return found
+
+
+def _parse(text: str) -> _Reference:
+    label, sign, rest = text.rpartition("=") if "=" in text else ("", "", text)
+    names = tuple(name.strip() for name in rest.split("+"))
+    if (sign and not label.strip()) or not all(names):
+        raise InputError(f"{text!r} names no runs; write RUN, LABEL=RUN or LABEL=RUN+RUN.")
+    if len(set(names)) < len(names):
+        raise InputError(f"{text!r} names a run twice; its samples would count twice.")
+    return _Reference(text, label.strip() or None, names)
+
+
+def _find(runs: Sequence[Run], name: str) -> list[Run]:
+    """Return the run with this name or id, else all whose name is this one, a dot and more."""
+    exact = [run for run in runs if name in (run.name, run.id)]
+    found = exact or [run for run in runs if run.name.startswith(f"{name}.")]
+    if not found and name.startswith("run_"):
+        found = [run for run in runs if run.id.startswith(name)]
+        found = found if len(found) == 1 else []
+    if not found:
+        names = ", ".join(run.name for run in runs)
+        raise NotFoundError(
+            f"there is no eval run {name!r}, and none called {name}.*, only: {names or 'none yet'}."
+        )
+    return found
+
+
+def _label(name: str, run: Run, *, pooled: bool, text: str) -> str:
+    if pooled:
+        return text
+    return name if run.name.startswith(f"{name}.") else run.name.removesuffix(f".{run.spec['problems']}")
+
+
+def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
+    if len(runs) == 1:
+        return
+    names = " and ".join(run.name for run in runs)
+    if len({run.id for run in runs}) < len(runs):
+        raise InputError(f"{names}: a run is named twice; its samples would count twice.")
+    specs = {run.name: EvalSpec.from_json(run.spec) for run in runs}
+    if len({spec.problems_hash for spec in specs.values()}) > 1:
+        raise InputError(f"{names} hold different problems and cannot be pooled.")
+    if pool_anyway:
+        return
+    differing = differing_settings(specs)
+    if differing:
+        raise InputError(
+            f"{names} cannot be pooled, for they differ in more than the seed: {'; '.join(differing)}. Pass "
+            "--pool-anyway if that does not matter to you."
+        )
+    if len({spec.sampling.seed for spec in specs.values()}) < len(specs):
+        raise InputError(
+            f"{names} have the same seed, so their samples may be the same ones; draw one with another "
+            "--seed, or pass --pool-anyway."
+        )
+
+
+def _entry(session: Session, runs: Sequence[Run], version: str) -> Entry:
+    results = tuple(load_result(session, run, version) for run in runs)
+    spec = results[0].spec
+    counts = results[0].counts if len(results) == 1 else pool([result.counts for result in results])
+    return Entry(spec.problems, spec.problems_hash, results, counts)
+
+
+def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _settings(inner, f"{path}.{key}" if path else key)
+    else:
+        yield path, value
+
+
+def _brief(value: Any) -> str:
+    shown = "not set" if value is None else repr(value)
+    return shown if len(shown) <= 40 else shown[:37] + "..."
