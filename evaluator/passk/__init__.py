@@ -1,0 +1,41 @@
+"""pass@k and its relatives, with intervals named by the question they answer. Importing loads only numpy."""
+
+from evaluator.passk.comparison import Comparison, ComparisonPoint, compare, holm
+from evaluator.passk.counts import Counts, pool
+from evaluator.passk.curves import Curve, CurvePoint, curve
+from evaluator.passk.estimators import pass_at_k, pass_hat_k, with_replacement
+from evaluator.passk.intervals import (
+    NEW_PROBLEMS,
+    RERUN,
+    SAME_PROBLEMS,
+    Interval,
+    new_problems_interval,
+    same_problems_interval,
+)
+from evaluator.passk.majority import maj_at_k, maj_at_n
+from evaluator.passk.stability import g_pass_at_k, mg_pass_at_k
+
+__all__ = [
+    "NEW_PROBLEMS",
+    "RERUN",
+    "SAME_PROBLEMS",
+    "Comparison",
+    "ComparisonPoint",
+    "Counts",
+    "Curve",
+    "CurvePoint",
+    "Interval",
+    "compare",
+    "curve",
+    "g_pass_at_k",
+    "holm",
+    "maj_at_k",
+    "maj_at_n",
+    "mg_pass_at_k",
+    "new_problems_interval",
+    "pass_at_k",
+    "pass_hat_k",
+    "pool",
+    "same_problems_interval",
+    "with_replacement",
+]

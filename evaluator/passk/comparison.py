@@ -1,0 +1,303 @@
+"""Is one model better than another on the same problems? Paired, per k, with both questions kept apart."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.errors import InputError
+from evaluator.passk.counts import Counts, named, with_enough
+from evaluator.passk.curves import checked_ks, values_over_k
+from evaluator.passk.estimators import Floats
+from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, Interval, same_problems_errors, upper_tail
+
+FEW_PROBLEMS = 100  # fewer may lack the rare large differences that decide
+SKEWED = 1.0  # of fewer problems than that, a larger skewness of the differences is warned of
+FEW_DIFFERENCES = 10  # fewer problems that differ: the paired t interval is too short
+_FLIPS_AT_ONCE = 512
+
+
+@dataclass(frozen=True)
+class ComparisonPoint:
+    """A minus B at one k; unknown grades count as wrong in both, except in `bounds`.
+
+    Attributes:
+        value_a, value_b: mean pass@k.
+        difference: value_a - value_b.
+        bounds: lowest and highest difference over all ways in which unknown grades may fall.
+        interval: paired t, "new problems"; where grades are unknown it begins at the interval of the lowest
+            difference and ends at that of the highest.
+        p_value: two-sided sign-flip test of no difference on new problems. Not corrected: see `holm`.
+        same_interval: difference +- 1.96 sqrt(seA^2 + seB^2), "same problems, new samples", widened likewise.
+        same_z, same_p_value: difference over that error and its two-sided normal p-value. They say nothing
+            about new problems.
+        wins, losses, ties: problems on which A's estimate is above, below, equal to B's.
+        skewness: of the differences over problems; 0 where they are all equal.
+        warning: why the levels of this row may not hold, or None.
+    """
+
+    k: int
+    value_a: float
+    value_b: float
+    difference: float
+    bounds: tuple[float, float]
+    interval: Interval
+    p_value: float
+    same_interval: Interval
+    same_z: float
+    same_p_value: float
+    wins: int
+    losses: int
+    ties: int
+    skewness: float
+    warning: str | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows by k, all over the same problems.
+
+    Attributes:
+        problem_ids: the problems compared, sorted.
+        only_a, only_b: problems of one side only, left out; empty unless `common_only`.
+        left_out: problems with too few samples on one side; empty unless `allow_missing`.
+        differences: A minus B of each problem [K, M], in the order of points and problem_ids.
+    """
+
+    points: tuple[ComparisonPoint, ...]
+    problem_ids: tuple[str, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    left_out: tuple[str, ...]
+    flips: int
+    seed: int
+    differences: tuple[tuple[float, ...], ...]
+
+    def at(self, k: int) -> ComparisonPoint:
+        """Return the row of k.
+
+        Raises:
+            InputError: there is none.
+        """
+        for point in self.points:
+            if point.k == k:
+                return point
+        raise InputError(f"the comparison has no k = {k}; it has {', '.join(str(p.k) for p in self.points)}")
+
+
+def compare(
+    counts_a: Counts,
+    counts_b: Counts,
+    ks: int | Iterable[int],
+    *,
+    flips: int = 10_000,
+    seed: int = 0,
+    common_only: bool = False,
+    allow_missing: bool = False,
+    confidence: float = 0.95,
+) -> Comparison:
+    """Compare A with B per k on the same problems. The order of the problems makes no difference.
+
+    Args:
+        flips: random sign flips; the smallest p-value is 1 / (1 + flips).
+        seed: of the flips; the same flips serve every k.
+        common_only: compare the problems that both have, instead of refusing where they differ.
+        allow_missing: leave out problems with fewer than max(ks) samples on either side, instead of refusing.
+
+    Raises:
+        InputError: bad ks, problems that differ, no common problem, too few samples, or no flips.
+        ValueError: a confidence outside (0, 1).
+    """
+    wanted = checked_ks([ks] if isinstance(ks, int) else ks)
+    if flips < 1:
+        raise InputError(f"a sign-flip test needs at least one flip, not {flips}")
+    in_a, in_b = set(counts_a.problem_ids), set(counts_b.problem_ids)
+    only_a, only_b = tuple(sorted(in_a - in_b)), tuple(sorted(in_b - in_a))
+    if (only_a or only_b) and not common_only:
+        raise InputError(
+            f"A and B have different problems: {len(only_a)} only in A ({named(only_a)}), {len(only_b)} only "
+            f"in B ({named(only_b)}); compare runs of one benchmark, or the common problems only"
+        )
+    if not in_a & in_b:
+        raise InputError("A and B have no problem in common")
+    a, b = (_aligned(counts, sorted(in_a & in_b)) for counts in (counts_a, counts_b))
+    a, short_a = with_enough(a, wanted[-1], allow_missing=allow_missing)
+    b, short_b = with_enough(b, wanted[-1], allow_missing=allow_missing)
+    left_out = tuple(sorted({*short_a, *short_b}))
+    kept = sorted(set(a.problem_ids) & set(b.problem_ids))
+    if not kept:
+        raise InputError(f"no problem has {wanted[-1]} graded samples in both A and B")
+    a, b = _aligned(a, kept), _aligned(b, kept)
+
+    low_a, low_b = values_over_k(a.n, a.correct, wanted), values_over_k(b.n, b.correct, wanted)
+    differences = low_a - low_b
+    lowest = low_a - values_over_k(b.n, b.most_correct, wanted)
+    highest = values_over_k(a.n, a.most_correct, wanted) - low_b
+    p_values = sign_flip_p_values(differences, flips, seed)
+    errors = np.hypot(
+        same_problems_errors(a.n, a.correct, wanted), same_problems_errors(b.n, b.correct, wanted)
+    )
+    points = []
+    for row, k in enumerate(wanted):
+        here, error = differences[row], float(errors[row])
+        mean = float(here.mean())
+        bounds = float(lowest[row].mean()), float(highest[row].mean())
+        ends = (
+            float(paired_bounds(lowest[row], confidence)[0]),
+            float(paired_bounds(highest[row], confidence)[1]),
+        )
+        same_z, same_p, half = _normal(mean, error, confidence)
+        skewness = float(skewnesses(here))
+        unknown = bool(a.unknown.any() or b.unknown.any())
+        points.append(
+            ComparisonPoint(
+                k,
+                float(low_a[row].mean()),
+                float(low_b[row].mean()),
+                mean,
+                bounds,
+                Interval(*ends, NEW_PROBLEMS, confidence),
+                float(p_values[row]),
+                Interval(max(-1.0, bounds[0] - half), min(1.0, bounds[1] + half), SAME_PROBLEMS, confidence),
+                same_z,
+                same_p,
+                int((here > 0).sum()),
+                int((here < 0).sum()),
+                int((here == 0).sum()),
+                skewness,
+                _warning(here, float(p_values[row]), skewness, bounds if unknown else None),
+            )
+        )
+    rows = tuple(tuple(row) for row in differences.tolist())
+    return Comparison(tuple(points), tuple(kept), only_a, only_b, left_out, flips, seed, rows)
+
+
+def sign_flip_p_values(differences: Floats, flips: int, seed: int) -> Floats:
+    """Return two-sided p-values [K] of differences [K, M]: (1 + hits) / (1 + flips).
+
+    hits are the flips of random signs whose sum is, in size, at least the observed one, which counts itself.
+    It tests that each difference is as likely positive as negative; its level is kept where they are
+    symmetric. Where all differences are 0 every p-value is 1.
+    """
+    problems = differences.shape[-1]
+    observed = np.abs(differences.sum(axis=-1))
+    least = observed - 1e-12 * np.abs(differences).sum(axis=-1)
+    rng = np.random.default_rng(seed)
+    hits = np.zeros(len(differences), dtype=np.int64)
+    columns = np.ascontiguousarray(differences.T)
+    for start in range(0, flips, _FLIPS_AT_ONCE):
+        number = min(_FLIPS_AT_ONCE, flips - start)
+        bits = np.unpackbits(np.frombuffer(rng.bytes(number * ((problems + 7) // 8)), dtype=np.uint8))
+        signs = bits.reshape(number, -1)[:, :problems].astype(np.float64) * 2 - 1
+        hits += (np.abs(signs @ columns) >= least).sum(axis=0)
+    p_values: Floats = (1 + hits) / (1 + flips)
+    return p_values
+
+
+def paired_bounds(differences: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:
+    """Return the paired t interval of differences[..., M], cut to -1..1.
+
+    Degenerate cases: where all are equal, or there is one problem, the t interval (M + 1 degrees) of the
+    differences with one -1 and one +1 added: equal differences do not make a certain one.
+    """
+    from scipy.special import stdtrit
+
+    problems = differences.shape[-1]
+    tail = upper_tail(confidence)
+    mean = differences.mean(axis=-1)
+    spread = differences.std(axis=-1, ddof=1) if problems > 1 else np.zeros_like(mean)
+    half = stdtrit(max(problems - 1, 1), tail) * spread / np.sqrt(problems)
+    low, high = mean - half, mean + half
+    equal = spread < 1e-12
+    if equal.any():
+        both = np.concatenate(
+            [differences, np.broadcast_to([-1.0, 1.0], (*differences.shape[:-1], 2))], axis=-1
+        )
+        half = stdtrit(problems + 1, tail) * both.std(axis=-1, ddof=1) / np.sqrt(problems + 2)
+        low = np.where(equal, both.mean(axis=-1) - half, low)
+        high = np.where(equal, both.mean(axis=-1) + half, high)
+    return np.clip(np.minimum(low, mean), -1, 1), np.clip(np.maximum(high, mean), -1, 1)
+
+
+def skewnesses(differences: Floats) -> Floats:
+    """Return the skewness of differences[..., M], by population moments; 0 where all are equal."""
+    away = differences - differences.mean(axis=-1, keepdims=True)
+    second, third = np.mean(away**2, axis=-1), np.mean(away**3, axis=-1)
+    equal = second < 1e-24
+    skewness: Floats = np.where(equal, 0.0, third / np.where(equal, 1.0, second) ** 1.5)
+    return skewness
+
+
+def holm(p_values: Sequence[float] | NDArray[np.float64]) -> Floats:
+    """Return Holm's adjusted p-values (Scandinavian Journal of Statistics 1979), in the order given.
+
+    Rejecting those at most alpha keeps the chance of any false rejection at alpha, whatever their dependence.
+    Correct over the benchmarks of one comparison at one k. An empty list stays empty.
+
+    Raises:
+        ValueError: a p-value that is undefined or outside 0..1.
+    """
+    given = np.asarray(p_values, dtype=np.float64)
+    if given.ndim != 1:
+        raise ValueError(f"p-values are a flat list, not an array of shape {given.shape}")
+    if not ((given >= 0) & (given <= 1)).all():
+        raise ValueError("p-values must lie between 0 and 1")
+    order = np.argsort(given, kind="stable")
+    adjusted = np.empty_like(given)
+    steps = given[order] * np.arange(len(given), 0, -1)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
+    return adjusted
+
+
+def _normal(difference: float, error: float, confidence: float) -> tuple[float, float, float]:
+    """Return z, two-sided p-value and half width of a normal difference; p = 1 for z = 0 with no error."""
+    from scipy.special import ndtr, ndtri
+
+    half = float(ndtri(upper_tail(confidence))) * error
+    if error == 0:
+        z = 0.0 if difference == 0 else float(np.copysign(np.inf, difference))
+    else:
+        z = difference / error
+    return z, float(2 * ndtr(-abs(z))), half
+
+
+def is_fragile(differences: Floats) -> NDArray[np.bool_]:
+    """Return whether one more problem, won fully by the other side, would undo a difference[..., M] at 5%.
+
+    Few problems can lack the rare large differences of the other sign that make the mean 0, and then look
+    consistent, not skewed; so the observed skewness does not tell where levels fail, and this does.
+    """
+    from scipy.special import stdtrit
+
+    against = -np.sign(differences.mean(axis=-1, keepdims=True))
+    more = np.concatenate([differences, against], axis=-1)
+    error = more.std(axis=-1, ddof=1) / np.sqrt(more.shape[-1])
+    fragile: NDArray[np.bool_] = (
+        -against[..., 0] * more.mean(axis=-1) < stdtrit(more.shape[-1] - 1, 0.975) * error
+    )
+    return fragile
+
+
+def _warning(
+    differences: Floats, p_value: float, skewness: float, bounds: tuple[float, float] | None
+) -> str | None:
+    found = []
+    problems, differing = len(differences), int((differences != 0).sum())
+    if differing < FEW_DIFFERENCES:
+        found.append(f"only {differing} of {problems} problems differ, too few for the interval")
+    if problems < FEW_PROBLEMS and p_value <= 0.05 and is_fragile(differences):
+        found.append(f"{problems} problems, and one more that the other side wins would undo this")
+    if problems < FEW_PROBLEMS and abs(skewness) > SKEWED:
+        found.append(
+            f"{problems} problems with skewed differences (skewness {skewness:.1f}): interval and p-value do "
+            f"not keep their level"
+        )
+    if bounds and bounds[0] <= 0 <= bounds[1] and bounds[0] < bounds[1]:
+        found.append("unknown grades alone can turn the sign of the difference")
+    return "; ".join(found) or None
+
+
+def _aligned(counts: Counts, ids: Sequence[str]) -> Counts:
+    rows = {key: row for row, key in enumerate(counts.problem_ids)}
+    return counts.select(np.array([rows[key] for key in ids], dtype=np.int64))

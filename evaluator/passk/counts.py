@@ -1,0 +1,185 @@
+"""How many samples of each problem were graded, correct and unknown."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.errors import InputError
+from evaluator.passk.estimators import Integers, Ints, whole_numbers
+
+_NAMED = 5  # ids that a message names
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Counts of M problems, at least one; sequences are taken as well and become read-only int64 arrays.
+
+    Attributes:
+        problem_ids: M different ids; all arrays are in their order.
+        n: graded samples [M]: correct, wrong and unknown ones. 0 is allowed here; a curve asks for more.
+        correct: samples graded correct [M].
+        unknown: samples whose grade is not known [M], neither correct nor wrong (the grader ran out of time).
+
+    Raises:
+        InputError: no problem, a repeated id, arrays of other lengths, values that are no whole numbers or
+            below 0, or correct + unknown above n; the message names the problem.
+    """
+
+    problem_ids: tuple[str, ...]
+    n: Ints
+    correct: Ints
+    unknown: Ints
+
+    def __post_init__(self) -> None:
+        ids = tuple(self.problem_ids)
+        if not ids:
+            raise InputError("counts of no problem: there is nothing to estimate")
+        object.__setattr__(self, "problem_ids", ids)
+        if repeated := [key for key, times in Counter(ids).items() if times > 1]:
+            raise InputError(f"problem ids are repeated: {named(repeated)}; add their counts with pool first")
+        for name in ("n", "correct", "unknown"):
+            object.__setattr__(self, name, self._column(name))
+        wrong = self.n - self.correct - self.unknown
+        if wrong.min() < 0:
+            at = int(np.argmin(wrong))
+            raise InputError(
+                f"problem {ids[at]}: {self.correct[at]} correct and {self.unknown[at]} unknown "
+                f"among {self.n[at]} samples"
+            )
+
+    def _column(self, name: str) -> Ints:
+        try:
+            column = whole_numbers(name, getattr(self, name))
+        except ValueError as error:
+            raise InputError(f"counts: {error}") from None
+        if column.shape != (len(self.problem_ids),):
+            raise InputError(
+                f"counts: {name} has shape {column.shape}, {len(self.problem_ids)} problems are named"
+            )
+        if column.min() < 0:
+            at = int(np.argmin(column))
+            raise InputError(f"problem {self.problem_ids[at]}: {name} is {column[at]}, it cannot be below 0")
+        column.flags.writeable = False
+        return column
+
+    @classmethod
+    def from_columns(
+        cls,
+        problem_ids: Iterable[str],
+        n: Integers,
+        correct: Integers,
+        unknown: Integers | None = None,
+    ) -> "Counts":
+        """Return counts from columns with one row per problem; without `unknown` all is known."""
+        ids = tuple(problem_ids)
+        none = np.zeros(len(ids), dtype=np.int64)
+        return cls(
+            ids, *(np.asarray(column) for column in (n, correct, none if unknown is None else unknown))
+        )
+
+    @classmethod
+    def from_grades(cls, problem_ids: Iterable[str], grades: Iterable[str]) -> "Counts":
+        """Return counts from one row per sample: its problem and "correct", "wrong" or "unknown".
+
+        Problems come in the order of their first sample.
+
+        Raises:
+            InputError: no row, columns of different lengths, or another grade.
+        """
+        rows: dict[str, Counter[str]] = {}
+        try:
+            for problem, grade in zip(problem_ids, grades, strict=True):
+                if grade not in ("correct", "wrong", "unknown"):
+                    raise InputError(
+                        f"problem {problem}: a grade is correct, wrong or unknown, not {grade!r}"
+                    )
+                rows.setdefault(problem, Counter())[grade] += 1
+        except ValueError:
+            raise InputError(
+                "every sample needs a problem and a grade; the columns differ in length"
+            ) from None
+        return cls(
+            tuple(rows),
+            np.array([row.total() for row in rows.values()], dtype=np.int64),
+            np.array([row["correct"] for row in rows.values()], dtype=np.int64),
+            np.array([row["unknown"] for row in rows.values()], dtype=np.int64),
+        )
+
+    @property
+    def problems(self) -> int:
+        """The number of problems, M."""
+        return len(self.problem_ids)
+
+    @property
+    def most_correct(self) -> Ints:
+        """Correct samples [M] if every unknown one were correct."""
+        return self.correct + self.unknown
+
+    def select(self, rows: NDArray[np.bool_] | Ints) -> "Counts":
+        """Return the counts of some problems, by mask or by rows in a new order."""
+        kept = np.arange(self.problems)[rows]
+        ids = tuple(self.problem_ids[row] for row in kept)
+        return Counts(ids, self.n[kept], self.correct[kept], self.unknown[kept])
+
+
+def pool(counts: Sequence[Counts]) -> Counts:
+    """Add several runs or seeds over the same problems, in the order of the first.
+
+    Pooling needs exchangeable samples: runs that differ in seeds only. The estimate from pooled counts is the
+    unbiased one; a mean of the runs' curves ends at the smallest n and is noisier for large k.
+
+    Raises:
+        InputError: no run, or a problem that is not in all of them; the message names some.
+    """
+    if not counts:
+        raise InputError("no run to pool")
+    first = counts[0]
+    total = [first.n, first.correct, first.unknown]
+    for number, other in enumerate(counts[1:], start=2):
+        here, there = set(first.problem_ids), set(other.problem_ids)
+        if here != there:
+            parts = [
+                f"{len(missing)} only in run {run}: {named(sorted(missing))}"
+                for run, missing in ((1, here - there), (number, there - here))
+                if missing
+            ]
+            raise InputError(f"runs of different problems cannot be pooled; {'; '.join(parts)}")
+        rows = {key: row for row, key in enumerate(other.problem_ids)}
+        order = np.array([rows[key] for key in first.problem_ids])
+        columns = (other.n, other.correct, other.unknown)
+        total = [mine + theirs[order] for mine, theirs in zip(total, columns, strict=True)]
+    return Counts(first.problem_ids, *total)
+
+
+def with_enough(counts: Counts, k: int, *, allow_missing: bool) -> tuple[Counts, tuple[str, ...]]:
+    """Return the problems with at least k samples, and the ids of the others.
+
+    Raises:
+        InputError: some have fewer and allow_missing is not set, or all have.
+    """
+    short = counts.n < k
+    if not short.any():
+        return counts, ()
+    ids = tuple(counts.problem_ids[row] for row in np.flatnonzero(short))
+    if len(ids) == counts.problems:
+        raise InputError(
+            f"none of the {counts.problems} problems has {k} graded samples (the most is {counts.n.max()}); "
+            f"draw more samples or take a smaller k"
+        )
+    if not allow_missing:
+        raise InputError(
+            f"{len(ids)} of {counts.problems} problems have fewer than {k} graded samples: {named(ids)}; "
+            f"draw more samples, take a smaller k, or allow missing ones to leave them out of every k"
+        )
+    return counts.select(~short), ids
+
+
+def named(ids: Sequence[str]) -> str:
+    """Return the first ids and how many more there are, for messages."""
+    if not ids:
+        return "none"
+    named = ", ".join(ids[:_NAMED])
+    return named if len(ids) <= _NAMED else f"{named} and {len(ids) - _NAMED} more"

@@ -1,0 +1,140 @@
+"""pass@k over k, every point on the same problems."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.errors import InputError
+from evaluator.passk.counts import Counts, with_enough
+from evaluator.passk.estimators import Floats, Ints, pass_at_k, whole_numbers
+from evaluator.passk.intervals import (
+    NEW_PROBLEMS,
+    RERUN,
+    SAME_PROBLEMS,
+    Interval,
+    around,
+    new_problems_bounds,
+    same_problems_errors,
+)
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Mean pass@k of the curve's problems.
+
+    Where some grades are unknown, `value` counts them wrong and `value_high` right; the true value lies
+    between. Each interval then begins where that of the counts with all unknown wrong does and ends where
+    that of the counts with all unknown right does.
+    """
+
+    k: int
+    value: float
+    value_high: float
+    new_problems: Interval
+    same_problems: Interval
+    rerun: Interval
+    problems: int
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points by k, all of them over the same problems.
+
+    Attributes:
+        problems: how many problems every point stands on.
+        left_out: ids of problems with too few samples, missing from every point; empty unless allowed.
+        samples: the fewest and the most graded samples of a problem on the curve.
+        unknown: samples without a known grade on the curve.
+        graded: all graded samples on the curve.
+    """
+
+    points: tuple[CurvePoint, ...]
+    problems: int
+    left_out: tuple[str, ...]
+    samples: tuple[int, int]
+    unknown: int
+    graded: int
+    confidence: float = 0.95
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """The k of the points, ascending."""
+        return tuple(point.k for point in self.points)
+
+    def at(self, k: int) -> CurvePoint:
+        """Return the point of k.
+
+        Raises:
+            InputError: the curve has no such point.
+        """
+        for point in self.points:
+            if point.k == k:
+                return point
+        raise InputError(f"the curve has no point at k = {k}; it has {', '.join(map(str, self.ks))}")
+
+
+def curve(
+    counts: Counts, ks: Iterable[int], *, allow_missing: bool = False, confidence: float = 0.95
+) -> Curve:
+    """Return pass@k for each k with the intervals of both questions.
+
+    Args:
+        ks: values of k, in any order; repeated ones count once.
+        allow_missing: leave problems with fewer than max(ks) samples out of every point, and name them in
+            `left_out`, instead of refusing.
+
+    Raises:
+        InputError: no k, a k that is no whole number of at least 1, or problems with fewer than max(ks)
+            samples.
+        ValueError: a confidence outside (0, 1).
+    """
+    wanted = checked_ks(ks)
+    kept, left_out = with_enough(counts, wanted[-1], allow_missing=allow_missing)
+    low, high = values_over_k(kept.n, kept.correct, wanted), values_over_k(kept.n, kept.most_correct, wanted)
+    new_low, new_high = new_problems_bounds(low, confidence)[0], new_problems_bounds(high, confidence)[1]
+    error_low = same_problems_errors(kept.n, kept.correct, wanted)
+    error_high = same_problems_errors(kept.n, kept.most_correct, wanted) if kept.unknown.any() else error_low
+
+    def same(row: int, rerun: bool) -> Interval:
+        bottom, _ = around(float(low[row].mean()), float(error_low[row]), rerun, confidence)
+        _, top = around(float(high[row].mean()), float(error_high[row]), rerun, confidence)
+        return Interval(bottom, top, RERUN if rerun else SAME_PROBLEMS, confidence)
+
+    points = tuple(
+        CurvePoint(
+            k,
+            float(low[row].mean()),
+            float(high[row].mean()),
+            Interval(float(new_low[row]), float(new_high[row]), NEW_PROBLEMS, confidence),
+            same(row, rerun=False),
+            same(row, rerun=True),
+            kept.problems,
+        )
+        for row, k in enumerate(wanted)
+    )
+    samples = int(kept.n.min()), int(kept.n.max())
+    unknown, graded = int(kept.unknown.sum()), int(kept.n.sum())
+    return Curve(points, kept.problems, left_out, samples, unknown, graded, confidence)
+
+
+def values_over_k(n: Ints, c: Ints, ks: tuple[int, ...]) -> Floats:
+    """Return pass@k of each problem [K, M]."""
+    return np.asarray(pass_at_k(n, c, np.array(ks)[:, None]))
+
+
+def checked_ks(ks: Iterable[int]) -> tuple[int, ...]:
+    """Return the ks ascending, each once.
+
+    Raises:
+        InputError: no k, or one that is no whole number of at least 1.
+    """
+    try:
+        wanted = sorted(set(whole_numbers("k", list(ks)).tolist()))
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if not wanted or wanted[0] < 1:
+        raise InputError(
+            "a curve needs at least one k" if not wanted else f"k must be at least 1, not {wanted[0]}"
+        )
+    return tuple(wanted)
