@@ -1,0 +1,30 @@
+"""Benchmarks: the known ones, the user's own, their content and their golds checked before any run."""
+
+from evaluator.benchmarks.catalogue import BENCHMARKS
+from evaluator.benchmarks.golds import GoldFailure, check_golds, describe_failure, require_golds
+from evaluator.benchmarks.loading import find_benchmark, load_benchmark, load_custom
+from evaluator.benchmarks.types import (
+    Benchmark,
+    BenchmarkColumns,
+    ChangedBenchmarkError,
+    LoadedBenchmark,
+    content_hash,
+    source_name,
+)
+
+__all__ = [
+    "BENCHMARKS",
+    "Benchmark",
+    "BenchmarkColumns",
+    "ChangedBenchmarkError",
+    "GoldFailure",
+    "LoadedBenchmark",
+    "check_golds",
+    "content_hash",
+    "describe_failure",
+    "find_benchmark",
+    "load_benchmark",
+    "load_custom",
+    "require_golds",
+    "source_name",
+]

@@ -1,0 +1,68 @@
+"""Before any run each gold is graded against itself: one that fails would make every response wrong."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from evaluator.benchmarks.types import LoadedBenchmark
+from evaluator.errors import InputError
+
+if TYPE_CHECKING:
+    from evaluator.grading import Grader
+
+FAILURES_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class GoldFailure:
+    """A gold that does not grade as correct against itself; rows count from 0."""
+
+    row: int
+    problem_id: str
+    reason: str  # value and reason of the grade, like "unknown (no answer)"
+
+
+def check_golds(
+    loaded: LoadedBenchmark, grader: "Grader", progress: Callable[[int, int], None] | None = None
+) -> list[GoldFailure]:
+    """Return the golds that do not grade as correct against themselves, in order."""
+    from evaluator.grading import GradeCase
+
+    cases = [GradeCase("", problem.answer, problem.kind, problem.tolerance) for problem in loaded.problems]
+    grades = grader.check_golds(cases, progress)
+    return [
+        GoldFailure(row, problem.id, f"{grade.value} ({grade.reason})")
+        for row, (problem, grade) in enumerate(zip(loaded.problems, grades, strict=True))
+        if grade.value != "correct"
+    ]
+
+
+def require_golds(
+    loaded: LoadedBenchmark,
+    grader: "Grader",
+    allow: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[GoldFailure]:
+    """Return `check_golds`, and stop where it finds anything, unless that is allowed.
+
+    Raises:
+        InputError: golds fail; the message names rows and golds, of a gated benchmark the rows only.
+    """
+    failures = check_golds(loaded, grader, progress)
+    if failures and not allow:
+        lines = [describe_failure(loaded, failure) for failure in failures[:FAILURES_SHOWN]]
+        if len(failures) > FAILURES_SHOWN:
+            lines.append(f"and {len(failures) - FAILURES_SHOWN} more")
+        listed = "\n".join(f"  {line}" for line in lines)
+        raise InputError(
+            f"{loaded.name}: {len(failures)} of {len(loaded.problems)} golds are not correct when graded "
+            f"against themselves, so no response could be:\n{listed}\n"
+            "Mend them, or pass --allow-bad-golds to run anyway."
+        )
+    return failures
+
+
+def describe_failure(loaded: LoadedBenchmark, failure: GoldFailure) -> str:
+    """Return a failure in a line: row, gold (not of a gated benchmark), reason."""
+    gold = "" if loaded.gated else f", gold {loaded.problems[failure.row].answer!r}"
+    return f"row {failure.row}{gold}: {failure.reason}"

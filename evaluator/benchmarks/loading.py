@@ -1,0 +1,141 @@
+"""Loads a benchmark from the Hub or from a file, and checks that its rows are those it is known by."""
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from evaluator.benchmarks.catalogue import BENCHMARKS
+from evaluator.benchmarks.custom import read_definition
+from evaluator.benchmarks.rows import RowRules, read_problems
+from evaluator.benchmarks.types import Benchmark, ChangedBenchmarkError, LoadedBenchmark, content_hash
+from evaluator.errors import InputError, NotFoundError, PrerequisiteError
+from evaluator.evals.problems import Problem
+from evaluator.questions import hub
+from evaluator.questions.files import KINDS, Source, open_file
+
+HUB_PAGE = "https://huggingface.co/datasets"
+
+
+def load_benchmark(
+    name: str, *, source: str | Path | None = None, options_seed: int = 0, allow_changed: bool = False
+) -> LoadedBenchmark:
+    """Load a benchmark of `BENCHMARKS` by its name, or one of the user's own by the path of its file.
+
+    Args:
+        name: a key of `BENCHMARKS`, or a path: a `.toml` definition, or a file of rows with `question`,
+            `answer` and, where wanted, `kind` and `tolerance`.
+        source: a file that holds the rows, in place of the Hub.
+        options_seed: shuffles the options of multiple-choice questions; recorded in the result's `source`.
+        allow_changed: take another number of rows or other content than expected as it is.
+
+    Raises:
+        NotFoundError: no such benchmark.
+        ChangedBenchmarkError: other rows than expected.
+        InputError: rows or columns that cannot be used.
+        PrerequisiteError: the Hub cannot be reached, or gives no access.
+    """
+    benchmark = find_benchmark(name)
+    if benchmark.file is not None:
+        if source is not None:
+            raise InputError(f"{name}: names its own rows; --from {source} is for the benchmarks of the Hub.")
+        source = benchmark.file
+    opened, origin = _open(benchmark, source)
+    known = benchmark.name in BENCHMARKS
+    rules = RowRules(
+        columns=benchmark.columns,
+        kind=benchmark.kind,
+        tolerance=benchmark.tolerance,
+        options_seed=options_seed,
+        secret=benchmark.gated,
+        exact=source is None or not known,
+        own=not known,
+    )
+    problems = read_problems(opened, rules)
+    if benchmark.columns.options:
+        origin["options_seed"] = options_seed
+    pinned = source is None and benchmark.revision is not None
+    content = _check(benchmark, problems, opened.name, pinned=pinned, allow_changed=allow_changed)
+    return LoadedBenchmark(benchmark.name, benchmark.title, problems, origin, benchmark, content)
+
+
+def load_custom(path: str | Path) -> LoadedBenchmark:
+    """Load a benchmark of the user's own; see `load_benchmark`."""
+    return load_benchmark(str(path))
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """Return the benchmark of that name, or the one that a file defines.
+
+    Raises:
+        NotFoundError: neither; the message names what there is.
+        InputError: a definition that cannot be read.
+    """
+    if name in BENCHMARKS:
+        return BENCHMARKS[name]
+    path = Path(name)
+    if path.suffix.lower() == ".toml" or path.suffix.lower() in KINDS or path.exists():
+        return read_definition(path)
+    close = get_close_matches(name, BENCHMARKS, n=1, cutoff=0.5)
+    hint = f'did you mean "{close[0]}"? ' if close else ""
+    raise NotFoundError(
+        f'no benchmark "{name}"; {hint}There are: {", ".join(BENCHMARKS)}; or name a .toml or .jsonl file.'
+    )
+
+
+def _open(benchmark: Benchmark, source: str | Path | None) -> tuple[Source, dict[str, Any]]:
+    if source is not None:
+        opened = open_file(Path(source))
+        return opened, {"file": opened.name, "sha256": opened.origin["sha256"]}
+    assert benchmark.hub_id is not None
+    try:
+        opened = hub.open_dataset(
+            hub.PREFIX + benchmark.hub_id,
+            configs=benchmark.configs,
+            split=benchmark.split,
+            revision=benchmark.revision,
+        )
+    except PrerequisiteError as error:
+        raise PrerequisiteError(_no_access(benchmark, str(error))) from error
+    origin = {
+        "hub": benchmark.hub_id,
+        "configs": list(benchmark.configs),
+        "split": benchmark.split,
+        "commit": opened.origin["commit"],
+    }
+    return opened, origin
+
+
+def _no_access(benchmark: Benchmark, problem: str) -> str:
+    if benchmark.gated:
+        return (
+            f"{benchmark.title} is gated: accept its terms at {HUB_PAGE}/{benchmark.hub_id}, then log in "
+            f"with `hf auth login` or set HF_TOKEN; or give a copy you may use with --from FILE. ({problem})"
+        )
+    return f"{problem} Or give a copy of {benchmark.name} with --from FILE."
+
+
+def _check(
+    benchmark: Benchmark, problems: tuple[Problem, ...], where: str, *, pinned: bool, allow_changed: bool
+) -> str:
+    """Return what is known of the content.
+
+    A pinned commit cannot change, so there another spelling than that of the copy which was hashed is fine.
+    """
+    found = content_hash(problems)
+    if benchmark.content_hash == found:
+        return "as known"
+    if benchmark.rows is not None and benchmark.rows != len(problems):
+        changed = f"{benchmark.title} has {benchmark.rows:,} problems, this source {len(problems):,}"
+    elif benchmark.content_hash is None or pinned:
+        return "pinned revision" if pinned else "not checked"
+    else:
+        changed = (
+            f"{benchmark.title} is known by the content hash {benchmark.content_hash[:12]}, this source has "
+            f"{found[:12]}: a question or an answer differs"
+        )
+    if allow_changed:
+        return "changed"
+    raise ChangedBenchmarkError(
+        f"{where}: {changed}. Results on it cannot be compared with others. Give another source with --from "
+        "FILE, or take it as it is with --allow-changed."
+    )

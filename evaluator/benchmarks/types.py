@@ -1,0 +1,100 @@
+"""What a benchmark is: where its problems are from, how they are read, and how they are known again."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evaluator.errors import InputError
+from evaluator.evals.problems import Problem, problems_hash
+from evaluator.grading import AnswerKind
+
+
+class ChangedBenchmarkError(InputError):
+    """A benchmark whose rows are not those it is known by: another number of them, or other content."""
+
+
+@dataclass(frozen=True)
+class BenchmarkColumns:
+    """Names of columns. None: the usual names are looked for (see `evaluator.questions.columns`).
+
+    The answer is read from `answer`; from the last box of `solution` where only that is named. `options` are
+    columns of a multiple-choice question, the right one first; they are shuffled and `answer` becomes a
+    letter. `kind` and `tolerance` are a row's own, where the source has such columns.
+    """
+
+    question: str | None = None
+    answer: str | None = None
+    solution: str | None = None
+    options: tuple[str, ...] = ()
+    kind: str | None = None
+    tolerance: str | None = None
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark: its place on the Hub, the rows that are expected, and what may be done with it.
+
+    `revision` is a commit of the Hub data set, None where none could be confirmed (`note` says so).
+    `content_hash` is `content_hash` of its problems, None where no copy was at hand to compute it from.
+    `file` stands in the place of the Hub for a benchmark of the user's own. The rows of a `gated` benchmark
+    are never shown.
+    """
+
+    name: str
+    title: str
+    hub_id: str | None
+    configs: tuple[str, ...]
+    split: str | None
+    revision: str | None
+    rows: int | None
+    columns: BenchmarkColumns
+    kind: AnswerKind
+    licence: str
+    citation: str
+    gated: bool = False
+    content_hash: str | None = None
+    tolerance: str | None = None
+    note: str = ""
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
+class LoadedBenchmark:
+    """The problems of a benchmark in the order of its rows, and where they were read.
+
+    `source` goes into the key of a run: the Hub data set with its commit, or the file's name and hash, and
+    the seed of shuffled options. `content` says what is known of the problems: "as known" (the content hash
+    agrees), "pinned revision", "not checked" or "changed" (with `allow_changed`). The representation leaves
+    the problems out, so that none of a gated benchmark is logged.
+    """
+
+    name: str
+    title: str
+    problems: tuple[Problem, ...] = field(repr=False)
+    source: dict[str, Any]
+    benchmark: Benchmark | None
+    content: str = "not checked"
+
+    @property
+    def gated(self) -> bool:
+        """Whether the problems must not be shown."""
+        return self.benchmark is not None and self.benchmark.gated
+
+    @property
+    def problems_hash(self) -> str:
+        """The hash of the problems in order, as in an eval run over all of them."""
+        return problems_hash(self.problems)
+
+
+def content_hash(problems: Sequence[Problem]) -> str:
+    """Return the hash of a benchmark's problems whatever their order; copies of the Hub differ in that."""
+    return problems_hash(sorted(problems, key=lambda problem: problem.id))
+
+
+def source_name(source: Mapping[str, Any]) -> str:
+    """Return where a benchmark was read in a few words: `org/name@1a2b3c4` or the file's name."""
+    if "file" in source:
+        return str(source["file"])
+    commit = source.get("commit")
+    return f"{source['hub']}@{commit[:7]}" if commit else str(source["hub"])
