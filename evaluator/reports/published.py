@@ -37,7 +37,7 @@ LAYOUT: tuple[Column | Average, ...] = (
     Column("AIME25", "aime25", 30),
     Average("avg", ("AMC", "Olympiad", "AIME24", "AIME25")),
     Column("Minerva", "minerva", 272),
-    Column("GPQA-D", "gpqa_diamond", 198),
+    Column("GPQA-D", "gpqa-diamond", 198),
     Average("avg", ("Minerva", "GPQA-D")),
 )
 """The columns in the table's order."""

@@ -1,0 +1,119 @@
+"""The answers of an eval run as votes, for maj@k: equal answers are one vote's value."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from evaluator.errors import InputError
+from evaluator.evals.graders import find_grader
+from evaluator.evals.results import problem_keys
+from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
+from evaluator.grading import Clustering, ClusterJob
+from evaluator.passk import maj_at_k
+from evaluator.passk.estimators import Floats
+
+GOLD = "gold"
+"""The vote of every sample graded correct."""
+
+UNKNOWN = "unknown"
+"""The vote of a sample whose grade is not known; see `majority_values`."""
+
+Answers = dict[str, list[tuple[str, str | None]]]
+"""By problem, in the order of the samples: the grade and the extracted answer."""
+
+Cluster = Callable[[Sequence[ClusterJob]], Sequence[Clustering]]
+"""Groups answers that are equal; `Grader.cluster_many`."""
+
+
+@dataclass(frozen=True)
+class Votes:
+    """The votes of each problem, in the order of its samples; None is a sample without an answer."""
+
+    problem_ids: tuple[str, ...]
+    votes: tuple[tuple[Hashable | None, ...], ...]
+
+
+def read_answers(session: Session, run_id: str, grader_version: str) -> Answers:
+    """Return the graded answers of a run's originals by problem, in the order of its problems and samples."""
+    places = session.execute(
+        select(RunProblemRow.id, RunProblemRow.problem_id)
+        .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
+        .order_by(RunProblemRow.position)
+    ).all()
+    keys = problem_keys(problem for _, problem in places)
+    by_place: dict[int, list[tuple[str, str | None]]] = {place: [] for place, _ in places}
+    rows = session.execute(
+        select(GradeRow.run_problem_id, GradeRow.value, GradeRow.extracted)
+        .join(SampleRow, SampleRow.id == GradeRow.sample_id)
+        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+        .where(
+            RunProblemRow.run_id == run_id,
+            RunProblemRow.variant == 0,
+            GradeRow.grader_id == find_grader(session, grader_version),
+        )
+        .order_by(SampleRow.ordinal)
+    )
+    for place, value, extracted in rows:
+        by_place[place].append((value, extracted))
+    return dict(zip(keys, by_place.values(), strict=True))
+
+
+def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
+    """Return the votes of runs over the same problems, pooled in the order given.
+
+    Samples graded correct vote for the gold answer. Of the others, answers that `cluster` finds equal are one
+    value; an answer it cannot read is a value of its own, by its spelling.
+    """
+    keys = tuple(answers[0])
+    pooled = {key: [pair for run in answers for pair in run[key]] for key in keys}
+    wrong = {
+        key: list(dict.fromkeys(text for value, text in pairs if value == "wrong" and text is not None))
+        for key, pairs in pooled.items()
+    }
+    asked = [key for key in keys if len(wrong[key]) > 1]
+    clusterings = cluster([ClusterJob(wrong[key]) for key in asked])
+    classes: dict[str, dict[str, Hashable]] = {key: {text: text for text in wrong[key]} for key in keys}
+    for key, clustering in zip(asked, clusterings, strict=True):
+        for text, found in zip(wrong[key], clustering.assignment, strict=True):
+            classes[key][text] = ("class", found) if found is not None else text
+
+    def vote(key: str, value: str, text: str | None) -> Hashable | None:
+        if value == "correct":
+            return GOLD
+        if value == "unknown":
+            return UNKNOWN
+        return None if text is None else ("wrong", classes[key][text])
+
+    return Votes(keys, tuple(tuple(vote(key, *pair) for pair in pooled[key]) for key in keys))
+
+
+def majority_values(votes: Votes, k: int, *, ties: str = "first seen") -> tuple[Floats, Floats]:
+    """Return maj@k of each problem [M], with samples of unknown grade against the gold answer and for it.
+
+    Against it: they vote for the problem's most frequent wrong answer.
+
+    Raises:
+        InputError: a problem with fewer than k samples.
+    """
+    short = [id for id, cast in zip(votes.problem_ids, votes.votes, strict=True) if len(cast) < k]
+    if short:
+        raise InputError(
+            f"{len(short)} of {len(votes.votes)} problems have fewer than {k} graded samples, {short[0]} first; "
+            "draw more samples or take a smaller k."
+        )
+    low, high = [], []
+    for cast in votes.votes:
+        wrong = Counter(one for one in cast if one not in (None, GOLD, UNKNOWN))
+        against = wrong.most_common(1)[0][0] if wrong else UNKNOWN
+        low.append(maj_at_k([against if one == UNKNOWN else one for one in cast], GOLD, k, ties=ties))
+        unknown = UNKNOWN in cast
+        high.append(
+            maj_at_k([GOLD if one == UNKNOWN else one for one in cast], GOLD, k, ties=ties)
+            if unknown
+            else low[-1]
+        )
+    return np.array(low), np.array(high)
