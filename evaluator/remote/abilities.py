@@ -40,12 +40,12 @@ def check_abilities(endpoint: Endpoint, *, raw_text: bool, extra: Mapping[str, A
     backend = open_backend(endpoint)
     if raw_text and not backend.takes_raw_text:
         raise PrerequisiteError(
-            f"{endpoint.model}: raw text cannot be continued at {backend.provider}, it takes chats only; give "
-            "a chat prompt, or a server with /completions as hosted_vllm/NAME with --api-base."
+            f"{endpoint.model}: raw text cannot be continued at {backend.provider}, it takes chats only; "
+            "give a chat prompt, or a server with /completions as hosted_vllm/NAME with --api-base."
         )
     if extra and not backend.takes_extra:
         names = ", ".join(sorted(extra))
         raise PrerequisiteError(
-            f"{endpoint.model}: {backend.provider} takes no {names}; that belongs to servers of one's own, as "
-            "hosted_vllm/NAME with --api-base."
+            f"{endpoint.model}: {backend.provider} takes no {names}; that belongs to servers of one's own, "
+            "as hosted_vllm/NAME with --api-base."
         )

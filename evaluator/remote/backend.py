@@ -1,4 +1,4 @@
-"""The only file that imports litellm: chat and text calls, prices and abilities of models, without its own retries."""
+"""The only file that imports litellm: calls, prices and abilities of models, without its own retries."""
 
 import contextlib
 import logging
@@ -96,10 +96,11 @@ class Backend:
     @property
     def takes_extra(self) -> bool:
         """Whether fields of a server's own reach it: a server of one's own that speaks OpenAI's protocol."""
-        return self.provider in _WITH_EXTRA_BODY and self._base is not None
+        return self.provider in _WITH_EXTRA_BODY and self.base is not None
 
     @property
-    def _base(self) -> str | None:
+    def base(self) -> str | None:
+        """The address of an own server, given or in the environment; None for a provider's own."""
         return self.endpoint.api_base or os.environ.get(f"{self.provider}_API_BASE".upper()) or None
 
     def arguments(self, request: ChatRequest) -> dict[str, Any]:
@@ -108,8 +109,8 @@ class Backend:
             return {**self._fixed, "messages": _messages(request), **self._settings(request)}
         # litellm has no page of its own for raw text at hosted_vllm: it would send a chat.
         fixed = {**self._fixed, "model": f"text-completion-openai/{self.model}", "prompt": request.prompt}
-        if self.provider != "text-completion-openai" and self._base is not None:
-            fixed |= {"api_base": self._base, "api_key": self.key() or NO_KEY}
+        if self.provider != "text-completion-openai" and self.base is not None:
+            fixed |= {"api_base": self.base, "api_key": self.key() or NO_KEY}
         return {**fixed, **self._settings(request)}
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
@@ -169,7 +170,7 @@ class Backend:
             await litellm.acompletion(**nowhere, messages=[{"role": "user", "content": ""}])
 
     async def complete(self, request: ChatRequest) -> Any:
-        """Ask once; return litellm's `ModelResponse` or `TextCompletionResponse`, or let its error through."""
+        """Ask once; return litellm's response, of chat or of raw text, or let its exception through."""
         ask = litellm.acompletion if request.prompt is None else litellm.atext_completion
         if _unlogged is None:
             return await ask(**self.arguments(request))

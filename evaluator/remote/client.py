@@ -155,7 +155,7 @@ class RemoteClient:
         return bool(self._runs)
 
     def sends(self, field: str) -> bool:
-        """Return whether a field of a request (seed, n, ...) reaches the server, as far as is known by now."""
+        """Return whether a field of a request (seed, n, ...) reaches the server, as far as is known."""
         return self._ready().sends(field)
 
     def _ready(self) -> "Backend":

@@ -1,0 +1,211 @@
+"""Grading an eval run: every sample without a grade of this version of the grader, a few at a time."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from sqlalchemy import ColumnElement, Table, exists, func, select
+from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
+from sqlalchemy.orm import Session, aliased
+
+from evaluator.database import Database
+from evaluator.evals.graders import find_grader, grader_id
+from evaluator.evals.problems import RunProblem, run_problems
+from evaluator.evals.tables import GradeRow, GraderRow, RunProblemRow, SampleRow, SampleTextRow
+from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
+
+Report = Callable[[int, int], None]
+"""Told the number of graded samples and of all that had no grade."""
+
+SAMPLES_PER_COMMIT = 500
+CHARACTERS_PER_COMMIT = 8_000_000
+LONGEST_EXTRACTED = 1_000
+
+_GRADES = cast(Table, GradeRow.__table__)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What grading did: new grades by value."""
+
+    correct: int
+    wrong: int
+    unknown: int
+
+    @property
+    def samples(self) -> int:
+        return self.correct + self.wrong + self.unknown
+
+
+def grade_run(
+    db: Database, run_id: str, grader: Grader, report: Report, *, version: str = GRADER_VERSION
+) -> Graded:
+    """Grade all samples of a run that have no grade of this version; each part is committed at once.
+
+    Another process may grade the same run: the first grade of a sample stays. Of an answer of more than
+    1,000 characters its beginning and its length are kept.
+    """
+    with db.write() as session:
+        grader_row = grader_id(session, version)
+    with db.read() as session:
+        problems = run_problems(session, run_id)
+        total = _ungraded(session, run_id, grader_row)
+    values: Counter[str] = Counter()
+    done = 0
+    report(done, total)
+    for part in _parts(db, problems, grader_row):
+        grades = grader.grade_many([case for _, case in part])
+        rows = [
+            _row(sample_id, problem.id, grader_row, grade)
+            for ((sample_id, problem), _), grade in zip(part, grades, strict=True)
+        ]
+        with db.write() as session:
+            session.execute(insert_or_ignore(_GRADES).on_conflict_do_nothing(), rows)
+        values.update(grade.value for grade in grades)
+        done += len(part)
+        report(done, max(total, done))
+    return Graded(values["correct"], values["wrong"], values["unknown"])
+
+
+def ungraded_samples(session: Session, run_id: str, version: str = GRADER_VERSION) -> int:
+    """Return how many samples of a run have no grade of this version of the grader."""
+    return _ungraded(session, run_id, find_grader(session, version) or -1)
+
+
+_Part = list[tuple[tuple[int, RunProblem], GradeCase]]
+
+
+def _parts(db: Database, problems: Sequence[RunProblem], grader_row: int) -> Iterator[_Part]:
+    """Yield samples without a grade, problem by problem; golds that repeat are parsed once."""
+    part: _Part = []
+    characters = 0
+    for problem in problems:
+        waiting = _waiting(db, problem, grader_row)
+        for start in range(0, len(waiting), SAMPLES_PER_COMMIT):
+            for sample_id, text in _texts(db, waiting[start : start + SAMPLES_PER_COMMIT]):
+                case = GradeCase(text, problem.answer, problem.kind, problem.tolerance)
+                part.append(((sample_id, problem), case))
+                characters += len(text)
+                if len(part) >= SAMPLES_PER_COMMIT or characters >= CHARACTERS_PER_COMMIT:
+                    yield part
+                    part, characters = [], 0
+    if part:
+        yield part
+
+
+def _waiting(db: Database, problem: RunProblem, grader_row: int) -> list[int]:
+    with db.read() as session:
+        return list(
+            session.scalars(
+                select(SampleRow.id)
+                .where(SampleRow.run_problem_id == problem.id, ~_has_grade(grader_row))
+                .order_by(SampleRow.ordinal)
+            )
+        )
+
+
+def _texts(db: Database, ids: Sequence[int]) -> list[tuple[int, str]]:
+    with db.read() as session:
+        rows = session.execute(
+            select(SampleTextRow.sample_id, SampleTextRow.text)
+            .where(SampleTextRow.sample_id.in_(ids))
+            .order_by(SampleTextRow.sample_id)
+        )
+        return [(sample_id, text) for sample_id, text in rows]
+
+
+def _ungraded(session: Session, run_id: str, grader_row: int) -> int:
+    query = (
+        select(func.count())
+        .select_from(SampleRow)
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .where(RunProblemRow.run_id == run_id, ~_has_grade(grader_row))
+    )
+    return session.scalar(query) or 0
+
+
+def _has_grade(grader_row: int) -> ColumnElement[bool]:
+    return exists().where(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_row)
+
+
+def _row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, object]:
+    return {
+        "sample_id": sample_id,
+        "grader_id": grader_row,
+        "run_problem_id": run_problem_id,
+        "value": grade.value.value,
+        "reason": grade.reason,
+        "extracted": shorten_answer(grade.extracted),
+        "source": grade.source or None,
+    }
+
+
+def shorten_answer(answer: str | None) -> str | None:
+    """Return an extracted answer as it is stored: long ones by their beginning and length."""
+    if answer is None or len(answer) <= LONGEST_EXTRACTED:
+        return answer
+    return f"{answer[:LONGEST_EXTRACTED]}... ({len(answer):,} characters)"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A sample whose verdict another version of the grader gave otherwise."""
+
+    position: int
+    problem_id: str
+    ordinal: int
+    gold: str
+    old: str
+    old_reason: str
+    old_extracted: str | None
+    new: str
+    new_reason: str
+    new_extracted: str | None
+
+
+def run_graders(session: Session, run_id: str) -> list[tuple[str, int]]:
+    """Return the versions of the grader that graded samples of a run, oldest first, with their numbers."""
+    rows = session.execute(
+        select(GraderRow.id, GraderRow.version, func.count())
+        .join(GradeRow, GradeRow.grader_id == GraderRow.id)
+        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+        .where(RunProblemRow.run_id == run_id)
+        .group_by(GraderRow.id)
+        .order_by(GraderRow.id)
+    )
+    return [(version, count) for _, version, count in rows]
+
+
+def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[Change]:
+    """Return the samples of a run whose grades by two versions differ, by problem and ordinal."""
+    before, after = aliased(GradeRow), aliased(GradeRow)
+    old_row, new_row = find_grader(session, old) or -1, find_grader(session, new) or -1
+    problems = {problem.id: problem for problem in run_problems(session, run_id)}
+    rows = session.execute(
+        select(
+            before.run_problem_id,
+            SampleRow.ordinal,
+            before.value,
+            before.reason,
+            before.extracted,
+            after.value,
+            after.reason,
+            after.extracted,
+        )
+        .join(after, after.sample_id == before.sample_id)
+        .join(SampleRow, SampleRow.id == before.sample_id)
+        .join(RunProblemRow, RunProblemRow.id == before.run_problem_id)
+        .where(
+            RunProblemRow.run_id == run_id,
+            before.grader_id == old_row,
+            after.grader_id == new_row,
+            before.value != after.value,
+        )
+        .order_by(RunProblemRow.position, SampleRow.ordinal)
+    )
+    found = []
+    for row in rows:
+        problem = problems[row[0]]
+        found.append(Change(problem.position, problem.problem_id, row[1], problem.answer, *row[2:]))
+    return found
