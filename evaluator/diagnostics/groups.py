@@ -1,0 +1,178 @@
+"""A question with its neighbors and the grades of the responses to each, as values and as arrays."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+ORIGINAL = 0
+
+
+@dataclass(frozen=True)
+class PromptSample:
+    """The responses drawn for one prompt: a question (variant 0) or one of its neighbors (variant 1..).
+
+    `unknown` responses have a grade that is neither right nor wrong. `tokens` is the sum over the
+    `token_samples` responses whose number of tokens is known. `source_id` names the question or candidate.
+    """
+
+    variant: int
+    correct: int
+    wrong: int
+    unknown: int = 0
+    strategy: str | None = None
+    source_id: str | None = None
+    tokens: int = 0
+    token_samples: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.variant, self.correct, self.wrong, self.unknown, self.tokens, self.token_samples) < 0:
+            raise ValueError(f"counts and variants are not negative: {self}")
+
+    @property
+    def known(self) -> int:
+        return self.correct + self.wrong
+
+
+@dataclass(frozen=True)
+class QuestionGroup:
+    """A question and its neighbors, by variant; the original may be missing.
+
+    Several groups may have one `group_id`: visits of the same question in training, each with responses of
+    its own. Estimates weigh questions equally, whatever their number of visits.
+
+    Raises:
+        ValueError: no prompt, or two prompts of one variant.
+    """
+
+    group_id: str
+    prompts: tuple[PromptSample, ...]
+
+    def __post_init__(self) -> None:
+        variants = [prompt.variant for prompt in self.prompts]
+        if not variants or len(set(variants)) < len(variants):
+            raise ValueError(f"{self.group_id}: each variant stands there once, not as in {variants}")
+        object.__setattr__(self, "prompts", tuple(sorted(self.prompts, key=lambda prompt: prompt.variant)))
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The groups of one eval run, or of a stretch of training steps, in the order they were read."""
+
+    label: str
+    groups: tuple[QuestionGroup, ...]
+
+    def only(self, group_ids: set[str]) -> "Checkpoint":
+        """Return the checkpoint with the groups of these questions."""
+        return Checkpoint(self.label, tuple(group for group in self.groups if group.group_id in group_ids))
+
+
+@dataclass(frozen=True)
+class GroupCounts:
+    """Counts as arrays [V, 1 + K]: a row a group (a visit of a question), column 0 the original.
+
+    A prompt that is not there has all counts 0. `question` [V] numbers the questions from 0.
+    """
+
+    question: Ints
+    correct: Ints
+    wrong: Ints
+    unknown: Ints = field(repr=False)
+
+    def __post_init__(self) -> None:
+        shape = self.correct.shape
+        if len(shape) != 2 or shape[1] < 1 or self.wrong.shape != shape or self.unknown.shape != shape:
+            raise ValueError(f"correct, wrong and unknown are of one shape [groups, prompts], not {shape}")
+        if self.question.shape != shape[:1]:
+            raise ValueError(f"question has {self.question.shape}, correct {shape}")
+
+    @cached_property
+    def known(self) -> Ints:
+        """Graded right or wrong [V, 1 + K]."""
+        return self.correct + self.wrong
+
+    @property
+    def neighbors(self) -> int:
+        """K: the columns of neighbors."""
+        return int(self.correct.shape[1]) - 1
+
+    @cached_property
+    def questions(self) -> int:
+        return len(np.unique(self.question))
+
+    def rows(self, chosen: NDArray[np.generic]) -> "GroupCounts":
+        """Return the groups chosen by a mask or by numbers."""
+        return GroupCounts(
+            self.question[chosen], self.correct[chosen], self.wrong[chosen], self.unknown[chosen]
+        )
+
+    def by_question(self, values: Floats) -> Floats:
+        """Return the mean over the visits of each question, for values [V]; [questions], by number."""
+        _, places, visits = np.unique(self.question, return_inverse=True, return_counts=True)
+        means: Floats = np.bincount(places, weights=values) / visits
+        return means
+
+
+def count_groups(groups: Sequence[QuestionGroup]) -> GroupCounts:
+    """Return the counts of the groups as arrays, in order. Columns run to the highest variant.
+
+    Raises:
+        ValueError: no groups.
+    """
+    if not groups:
+        raise ValueError("there are no groups")
+    numbers: dict[str, int] = {}
+    question = np.array(
+        [numbers.setdefault(group.group_id, len(numbers)) for group in groups], dtype=np.int64
+    )
+    width = 1 + max(group.prompts[-1].variant for group in groups)
+    places, counts = [], []
+    for row, group in enumerate(groups):
+        for prompt in group.prompts:
+            places.append(row * width + prompt.variant)
+            counts.append((prompt.correct, prompt.wrong, prompt.unknown))
+    arrays = np.zeros((3, len(groups) * width), dtype=np.int64)
+    arrays[:, places] = np.array(counts, dtype=np.int64).T
+    correct, wrong, unknown = arrays.reshape(3, len(groups), width)
+    return GroupCounts(question, correct, wrong, unknown)
+
+
+def pool_visits(groups: Iterable[QuestionGroup]) -> list[QuestionGroup]:
+    """Return one group a question: the counts of its visits added up, variant by variant.
+
+    Strategy and source are those of the first visit that names them.
+    """
+    found: dict[str, dict[int, PromptSample]] = {}
+    for group in groups:
+        known = found.setdefault(group.group_id, {})
+        for prompt in group.prompts:
+            known[prompt.variant] = (
+                _added(known[prompt.variant], prompt) if prompt.variant in known else prompt
+            )
+    return [QuestionGroup(group_id, tuple(prompts.values())) for group_id, prompts in found.items()]
+
+
+def usual_neighbors(groups: Sequence[QuestionGroup]) -> int:
+    """Return how many neighbors most groups have; of two equally frequent numbers the larger one."""
+    numbers = Counter(sum(prompt.variant != ORIGINAL for prompt in group.prompts) for group in groups)
+    return max(numbers, key=lambda number: (numbers[number], number)) if numbers else 0
+
+
+def _added(first: PromptSample, second: PromptSample) -> PromptSample:
+    return PromptSample(
+        first.variant,
+        first.correct + second.correct,
+        first.wrong + second.wrong,
+        first.unknown + second.unknown,
+        first.strategy or second.strategy,
+        first.source_id or second.source_id,
+        first.tokens + second.tokens,
+        first.token_samples + second.token_samples,
+    )
