@@ -70,6 +70,11 @@ def _describe(place: str, problem: str, secret: bool) -> str:
     )
 
 
+def _cause(problem: RowProblem) -> str:
+    """What is wrong, without the ways out of an import, which benchmarks do not have."""
+    return str(problem).partition("; ")[0]
+
+
 def _columns(rules: RowRules, present: Collection[str], name: str) -> tuple[Columns, BenchmarkColumns]:
     """Return the columns of question and answer, and the extra ones, of those there are."""
     wanted = rules.columns

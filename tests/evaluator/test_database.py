@@ -14,7 +14,8 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
-import evaluator.evals.tables  # noqa: F401  (all tables on one Base)
+import evaluator.contamination.tables  # noqa: F401  (all tables on one Base)
+import evaluator.evals.tables  # noqa: F401
 import rephraser.tables  # noqa: F401
 from evaluator.database import Base, Database, locate_database
 from evaluator.database.engine import HEAD_REVISION, KNOWN_REVISIONS

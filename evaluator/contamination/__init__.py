@@ -1,0 +1,1 @@
+"""Contamination: which texts of a set repeat problems of a benchmark."""
