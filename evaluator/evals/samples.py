@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from sqlalchemy import Table, func, insert, select
+from sqlalchemy import ColumnElement, ScalarSelect, Table, and_, func, insert, literal_column, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import RunProblem
@@ -19,6 +19,12 @@ SAMPLE = "sample"
 
 TRUNCATED = "length"
 """The stop reason of a response that was cut at the limit of tokens."""
+
+IS_TRUNCATED = SampleRow.stop_reason == literal_column(f"'{TRUNCATED}'")  # spelled out for the partial index
+
+_LAST_SAMPLE = select(func.max(SampleRow.id))
+_INSERT_SAMPLES = insert(cast(Table, SampleRow.__table__))
+_INSERT_TEXTS = insert(cast(Table, SampleTextRow.__table__))
 
 
 @dataclass(frozen=True)
@@ -90,8 +96,11 @@ def store_samples(session: Session, cell: Cell, drawn: Sequence[Drawn], seeds: S
         raise ValueError(f"{len(drawn)} responses for a cell of {count}")
     if not drawn:
         return
+    # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
+    next_id = (session.connection().execute(_LAST_SAMPLE).scalar() or 0) + 1
     headers = [
         {
+            "id": next_id + place,
             "run_problem_id": run_problem,
             "ordinal": first + place,
             "cell_id": cell.id,
@@ -102,12 +111,12 @@ def store_samples(session: Session, cell: Cell, drawn: Sequence[Drawn], seeds: S
         }
         for place, (response, seed) in enumerate(zip(drawn, seeds, strict=False))
     ]
-    samples = cast(Table, SampleRow.__table__)
-    made = session.execute(
-        insert(samples).returning(samples.c.id, sort_by_parameter_order=True), headers
-    ).scalars()
-    texts = [{"sample_id": id, "text": response.text} for id, response in zip(made, drawn, strict=True)]
-    session.execute(insert(cast(Table, SampleTextRow.__table__)), texts)
+    connection = session.connection()
+    connection.execute(_INSERT_SAMPLES, headers)
+    texts = [
+        {"sample_id": header["id"], "text": one.text} for header, one in zip(headers, drawn, strict=False)
+    ]
+    connection.execute(_INSERT_TEXTS, texts)
 
 
 @dataclass(frozen=True)
@@ -135,56 +144,41 @@ class ProblemCounts:
 
 def count_samples(session: Session, run_id: str, grader_id: int | None) -> list[ProblemCounts]:
     """Return the counts of every problem of a run in order, with the grades of one version of the grader."""
-    of_run = RunProblemRow.run_id == run_id
-    drawn = dict[int, int](
-        (id, count)
-        for id, count in session.execute(
-            select(SampleRow.run_problem_id, func.count())
-            .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-            .where(of_run)
-            .group_by(SampleRow.run_problem_id)
-        )
-    )
-    truncated = dict[int, int](
-        (id, count)
-        for id, count in session.execute(
-            select(SampleRow.run_problem_id, func.count())
-            .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-            .where(of_run, SampleRow.stop_reason == TRUNCATED)
-            .group_by(SampleRow.run_problem_id)
-        )
-    )
-    grades: dict[int, dict[str, int]] = defaultdict(dict)
-    if grader_id is not None:
-        for id, value, count in session.execute(
-            select(GradeRow.run_problem_id, GradeRow.value, func.count())
-            .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
-            .where(of_run, GradeRow.grader_id == grader_id)
-            .group_by(GradeRow.run_problem_id, GradeRow.value)
-        ):
-            grades[id][value] = count
-    problems = session.execute(
+    return _count(session, RunProblemRow.run_id == run_id, grader_id)
+
+
+def count_problems(
+    session: Session, run_problem_ids: Sequence[int], grader_id: int | None
+) -> list[ProblemCounts]:
+    """Return the counts of some problems of a run, in the order of the run."""
+    return _count(session, RunProblemRow.id.in_(run_problem_ids), grader_id)
+
+
+def _count(session: Session, wanted: ColumnElement[bool], grader_id: int | None) -> list[ProblemCounts]:
+    # One range of an index for each number: half the time of joins and grouping.
+    of_problem = SampleRow.run_problem_id == RunProblemRow.id
+    graded = and_(GradeRow.run_problem_id == RunProblemRow.id, GradeRow.grader_id == grader_id)
+    rows = session.execute(
         select(
             RunProblemRow.id,
             RunProblemRow.problem_id,
             RunProblemRow.group_id,
             RunProblemRow.variant,
             RunProblemRow.strategy,
+            _number(of_problem),
+            _number(and_(of_problem, IS_TRUNCATED)),
+            _number(and_(graded, GradeRow.value == "correct")),
+            _number(and_(graded, GradeRow.value == "wrong")),
+            _number(and_(graded, GradeRow.value == "unknown")),
         )
-        .where(of_run)
+        .where(wanted)
         .order_by(RunProblemRow.position)
     )
-    return [
-        ProblemCounts(
-            *row,
-            samples=drawn.get(row[0], 0),
-            truncated=truncated.get(row[0], 0),
-            correct=grades[row[0]].get("correct", 0),
-            wrong=grades[row[0]].get("wrong", 0),
-            unknown=grades[row[0]].get("unknown", 0),
-        )
-        for row in problems
-    ]
+    return [ProblemCounts(*row) for row in rows]
+
+
+def _number(condition: ColumnElement[bool]) -> ScalarSelect[int]:
+    return select(func.count()).where(condition).correlate(RunProblemRow).scalar_subquery()
 
 
 def _gaps(covered: set[int], n: int, longest: int) -> Iterator[tuple[int, int]]:

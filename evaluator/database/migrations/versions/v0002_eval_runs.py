@@ -90,6 +90,13 @@ def upgrade() -> None:
     op.create_index(
         op.f("ix_samples_run_problem_id_ordinal"), "samples", ["run_problem_id", "ordinal"], unique=True
     )
+    op.create_index(
+        "ix_samples_truncated",
+        "samples",
+        ["run_problem_id"],
+        unique=False,
+        sqlite_where=sa.text("stop_reason = 'length'"),
+    )
     op.create_table(
         "grades",
         sa.Column("sample_id", sa.Integer(), nullable=False),
