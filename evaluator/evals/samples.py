@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, ScalarSelect, Table, and_, func, insert, literal_column, select
 from sqlalchemy.orm import Session
@@ -174,7 +174,7 @@ def _count(session: Session, wanted: ColumnElement[bool], grader_id: int | None)
         .where(wanted)
         .order_by(RunProblemRow.position)
     )
-    return [ProblemCounts(*row) for row in rows]
+    return [ProblemCounts(*cast(tuple[Any, ...], row)) for row in rows]
 
 
 def _number(condition: ColumnElement[bool]) -> ScalarSelect[int]:
