@@ -15,6 +15,7 @@ from evaluator.remote.types import ChatRequest, Endpoint
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
+import openai  # comes with litellm
 
 try:
     # litellm's mark for calls that are not to be logged. Without it each answer is prepared for loggers that
@@ -48,6 +49,7 @@ class Backend:
             litellm.get_supported_openai_params(model=self.model, custom_llm_provider=self.provider) or ()
         )
         self.refused: set[str] = set()
+        self._text_client: openai.AsyncOpenAI | None = None
         own_server = endpoint.api_base is not None
         # litellm's map does not know models of one's own server; those are tried until the server refuses.
         self.structured = "response_format" in self.supported and (
@@ -104,14 +106,8 @@ class Backend:
         return self.endpoint.api_base or os.environ.get(f"{self.provider}_API_BASE".upper()) or None
 
     def arguments(self, request: ChatRequest) -> dict[str, Any]:
-        """Return the arguments of `litellm.acompletion`, or of `atext_completion` for raw text."""
-        if request.prompt is None:
-            return {**self._fixed, "messages": _messages(request), **self._settings(request)}
-        # litellm has no page of its own for raw text at hosted_vllm: it would send a chat.
-        fixed = {**self._fixed, "model": f"text-completion-openai/{self.model}", "prompt": request.prompt}
-        if self.provider != "text-completion-openai" and self.base is not None:
-            fixed |= {"api_base": self.base, "api_key": self.key() or NO_KEY}
-        return {**fixed, **self._settings(request)}
+        """Return the arguments of `litellm.acompletion`."""
+        return {**self._fixed, "messages": _messages(request), **self._settings(request)}
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body of the HTTP request, as a line of a batch job holds it."""
@@ -170,15 +166,39 @@ class Backend:
             await litellm.acompletion(**nowhere, messages=[{"role": "user", "content": ""}])
 
     async def complete(self, request: ChatRequest) -> Any:
-        """Ask once; return litellm's response, of chat or of raw text, or let its exception through."""
-        ask = litellm.acompletion if request.prompt is None else litellm.atext_completion
+        """Ask once; return litellm's `ModelResponse`, OpenAI's `Completion` of raw text, or let errors through."""
+        if request.prompt is not None:
+            return await self._texts().completions.create(
+                model=self.model, prompt=request.prompt, **self._settings(request)
+            )
         if _unlogged is None:
-            return await ask(**self.arguments(request))
+            return await litellm.acompletion(**self.arguments(request))
         token = _unlogged.set(True)
         try:
-            return await ask(**self.arguments(request))
+            return await litellm.acompletion(**self.arguments(request))
         finally:
             _unlogged.reset(token)
+
+    def _texts(self) -> openai.AsyncOpenAI:
+        """Return the client for raw text, as litellm is built on it.
+
+        litellm's own function would make a session for each call that nobody closes, and knows no page for
+        raw text at hosted_vllm.
+        """
+        if self._text_client is None:
+            self._text_client = openai.AsyncOpenAI(
+                api_key=self.key() or NO_KEY,
+                base_url=self.base,
+                timeout=self.endpoint.timeout_s + LATER_S,
+                max_retries=0,
+            )
+        return self._text_client
+
+    async def close(self) -> None:
+        """Close the connections for raw text; litellm keeps those for chats."""
+        client, self._text_client = self._text_client, None
+        if client is not None:
+            await client.close()
 
 
 def open_backend(endpoint: Endpoint) -> Backend:

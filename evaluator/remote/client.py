@@ -104,7 +104,9 @@ class RemoteClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._backend = None
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            await backend.close()
 
     @property
     def price(self) -> Price | None:

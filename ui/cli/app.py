@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from evaluator.errors import InputError, TagrpoError
-from ui.cli import demo, doctor, neighbors, output, propose, questions, runs, sets
+from ui.cli import demo, doctor, evals, neighbors, output, propose, questions, runs, sets
 
 STOPPED = "interrupted; run the same command again to go on where it stopped"
 INTERRUPTED = 130  # as shells say it: 128 + SIGINT
@@ -31,6 +31,7 @@ neighbors.app.add_typer(propose.app)  # without a name: its commands stand among
 app.add_typer(neighbors.app, name="neighbors")
 app.add_typer(runs.app, name="runs")
 app.add_typer(sets.app, name="sets")
+app.add_typer(evals.app, name="eval")
 app.command()(demo.demo)
 app.command()(doctor.doctor)
 

@@ -1,0 +1,214 @@
+"""`tagrpo eval`: run, grade, show."""
+
+from typing import Annotated
+
+import typer
+
+from ui.cli import eval_options as options
+from ui.cli import output
+from ui.cli.output import DbOption, JsonOption
+from ui.cli.run_options import Batch, BatchPoll, Concurrency, MaxRequests, Price, Prices
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Measure models: draw responses to benchmarks, grade them, show pass@k.",
+    epilog="Example: tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B "
+    "--api-base http://localhost:8000/v1 --n 128",
+)
+
+
+@app.command()
+def run(
+    model: options.Model,
+    benchmarks: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names of `tagrpo benchmarks list`, or files of your own (.jsonl, .toml)."),
+    ] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", help="Samples for each problem; the preset's: 32, paper: 128.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Runs are named NAME.BENCHMARK; by default after the model."),
+    ] = None,
+    neighbors: Annotated[
+        str | None,
+        typer.Option("--neighbors", help="A published neighbor set instead of benchmarks: NAME or NAME@3."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Only the first problems; the run's name says so.")
+    ] = None,
+    source: options.Sources = None,
+    options_seed: Annotated[
+        int, typer.Option("--options-seed", help="Shuffles the options of multiple-choice questions.")
+    ] = 0,
+    allow_changed: Annotated[
+        bool, typer.Option("--allow-changed", help="Take a benchmark whose content is not as known.")
+    ] = False,
+    allow_bad_golds: Annotated[
+        bool, typer.Option("--allow-bad-golds", help="Run although golds fail against themselves.")
+    ] = False,
+    sampler: options.SamplerOption = "auto",
+    preset: options.Preset = "default",
+    system: options.System = None,
+    prompt_file: options.PromptFile = None,
+    chat_template_kwargs: options.TemplateKwargs = None,
+    raw: options.Raw = False,
+    temperature: options.Temperature = None,
+    top_p: options.TopP = None,
+    max_tokens: options.MaxTokens = None,
+    seed: options.Seed = None,
+    samples_per_request: options.SamplesPerRequest = None,
+    api_base: options.EvalApiBase = None,
+    max_usd: options.EvalMaxUsd = None,
+    max_requests: MaxRequests = None,
+    price: Price = None,
+    prices: Prices = None,
+    max_concurrency: Concurrency = 64,
+    timeout: options.EvalTimeout = 600.0,
+    batch: Batch = False,
+    batch_poll: BatchPoll = 60.0,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    tensor_parallel: options.TensorParallel = None,
+    batch_size: options.BatchSize = None,
+    revision: options.Revision = None,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw n responses to every problem of benchmarks, grade them, and print pass@k.
+
+    Everything is stored as it comes. Run the same command again to go on after an interruption or a spent
+    budget; with a larger --n only the missing samples are drawn. Other settings are another run.
+
+    Exit code 1: samples are missing or have no known grade.
+
+    Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B
+    --api-base http://localhost:8000/v1 --n 128
+    """
+    from evaluator.database import Database, locate_database
+    from evaluator.grading import Grader, VerdictCache
+    from evaluator.sampling.prompts import Overrides, find_preset
+    from ui.cli import eval_sampling
+    from ui.cli.eval_running import RunsPlan, carry_out, open_runs
+
+    if bool(benchmarks) == (neighbors is not None):
+        raise typer.BadParameter("name benchmarks, or a neighbor set with --neighbors, and not both")
+    chosen = find_preset(preset)
+    overrides = Overrides(
+        raw,
+        system,
+        prompt_file,
+        chat_template_kwargs,
+        temperature,
+        top_p,
+        max_tokens,
+        seed,
+        samples_per_request,
+    )
+    drawing = eval_sampling.open_sampler(
+        eval_sampling.choose_sampler(sampler, model),
+        model,
+        eval_sampling.RemoteOptions(
+            api_base,
+            max_usd,
+            max_requests,
+            price or (),
+            prices,
+            max_concurrency,
+            timeout,
+            batch,
+            batch_poll,
+        ),
+        eval_sampling.EngineOptions(device, dtype, tensor_parallel, batch_size, revision),
+    )
+    with (
+        Database.open(locate_database(db)) as database,
+        Grader(cache=VerdictCache(database)) as grader,
+    ):
+        if neighbors is not None:
+            found = [
+                eval_sampling.load_neighbors(
+                    database, neighbors, allow_bad_golds=allow_bad_golds, limit=limit, grader=grader
+                )
+            ]
+        else:
+            found = eval_sampling.load_benchmarks(
+                benchmarks or (),
+                source or (),
+                options_seed=options_seed,
+                allow_changed=allow_changed,
+                allow_bad_golds=allow_bad_golds,
+                limit=limit,
+                grader=grader,
+            )
+        plan = RunsPlan(model, name, found, chosen, overrides, chosen.n if n is None else n)
+        runs = open_runs(database, plan, drawing)
+        carry_out(database, runs, drawing, plan.n, grader, as_json=as_json)
+
+
+@app.command()
+def grade(
+    run: Annotated[str, typer.Argument(help="Name or id of an eval run.")],
+    changes: Annotated[
+        bool, typer.Option("--changes", help="List the samples whose verdict another version gave otherwise.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes that grade; default: CPUs, at most 8.")
+    ] = None,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Grade the samples of a run that this version of the grader has not graded; nothing is drawn.
+
+    Grades of other versions stay. Where there are some, the verdicts that changed are counted, and listed
+    with --changes.
+
+    Example: tagrpo eval grade Qwen3-4B.amc23 --changes
+    """
+    from evaluator.database import Database, locate_database
+    from evaluator.evals.grading import grade_changes, grade_run, run_graders
+    from evaluator.evals.results import load_result
+    from evaluator.grading import GRADER_VERSION, Grader, VerdictCache
+    from ui.cli import eval_reports
+
+    with Database.open(locate_database(db), create=False) as database:
+        with database.read() as session:
+            chosen = eval_reports.find_eval_run(session, run)
+        with (
+            Grader(workers=workers, cache=VerdictCache(database)) as grader,
+            output.progress(chosen.name, quiet=as_json) as bar,
+        ):
+            graded = grade_run(
+                database, chosen.id, grader, lambda done, total: bar.update(done, total, "grading")
+            )
+        with database.read() as session:
+            others = [version for version, _ in run_graders(session, chosen.id) if version != GRADER_VERSION]
+            old = others[-1] if others else None
+            changed = grade_changes(session, chosen.id, old, GRADER_VERSION) if old is not None else []
+            result = load_result(session, chosen, GRADER_VERSION)
+    eval_reports.print_graded(result, graded, old, changed, listed=changes, as_json=as_json)
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help="Name or id of an eval run.")],
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a run: its settings, how far it is, pass@k, truncated and refused shares, tokens and cost.
+
+    Example: tagrpo eval show Qwen3-4B.amc23
+    """
+    from evaluator.database import Database, locate_database
+    from ui.cli import eval_reports
+
+    with Database.open(locate_database(db), create=False) as database:
+        with database.read() as session:
+            chosen = eval_reports.find_eval_run(session, run)
+        shown = eval_reports.read_shown(database, chosen)
+    if as_json:
+        output.print_json({**shown.to_json(), "spec": chosen.spec, "versions": chosen.versions})
+    else:
+        eval_reports.print_settings(chosen)
+        eval_reports.print_shown(shown)
