@@ -102,8 +102,8 @@ def majority_values(votes: Votes, k: int, *, ties: str = "first seen") -> tuple[
     short = [id for id, cast in zip(votes.problem_ids, votes.votes, strict=True) if len(cast) < k]
     if short:
         raise InputError(
-            f"{len(short)} of {len(votes.votes)} problems have fewer than {k} graded samples, {short[0]} first; "
-            "draw more samples or take a smaller k."
+            f"{len(short)} of {len(votes.votes)} problems have fewer than {k} graded samples, {short[0]} "
+            "first; draw more samples or take a smaller k."
         )
     low, high = [], []
     for cast in votes.votes:

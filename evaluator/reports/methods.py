@@ -169,7 +169,7 @@ def _parse(text: str) -> _Reference:
 def _find(runs: Sequence[Run], name: str) -> list[Run]:
     """Return the run with this name or id, else all whose name is this one, a dot and more."""
     exact = [run for run in runs if name in (run.name, run.id)]
-    found = exact or [run for run in runs if run.name.startswith(f"{name}.")]
+    found = exact or sorted((run for run in runs if run.name.startswith(f"{name}.")), key=_name)
     if not found and name.startswith("run_"):
         found = [run for run in runs if run.id.startswith(name)]
         found = found if len(found) == 1 else []
@@ -179,6 +179,10 @@ def _find(runs: Sequence[Run], name: str) -> list[Run]:
             f"there is no eval run {name!r}, and none called {name}.*, only: {names or 'none yet'}."
         )
     return found
+
+
+def _name(run: Run) -> str:
+    return run.name
 
 
 def _label(name: str, run: Run, *, pooled: bool, text: str) -> str:

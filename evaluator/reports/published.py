@@ -44,6 +44,13 @@ LAYOUT: tuple[Column | Average, ...] = (
 
 COLUMNS = tuple(column for column in LAYOUT if isinstance(column, Column))
 
+
+def benchmarks_of(average: Average) -> tuple[str, ...]:
+    """Return the benchmarks of an average's columns."""
+    by_title = {column.title: column.benchmark for column in COLUMNS}
+    return tuple(by_title[title] for title in average.of)
+
+
 METHODS = ("Base", "GRPO", "GRPO w/ DS", "TA-GRPO")
 
 TABLE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -112,7 +119,7 @@ def flags(model: str) -> list[str]:
         for place, mean, columns in _odd_averages(printed):
             found.append(
                 f"the average {printed[place]} of {model} {method} is not the mean of its columns "
-                f"({', '.join(columns)}), which is {mean:.2f}; it is shown as printed."
+                f"({', '.join(columns)}), which is {mean:.2f}; it is shown as printed, with (!)."
             )
     return found
 

@@ -7,6 +7,7 @@ from math import sqrt
 import numpy as np
 
 from evaluator.errors import InputError
+from evaluator.evals.votes import Votes, majority_values
 from evaluator.passk import (
     NEW_PROBLEMS,
     SAME_PROBLEMS,
@@ -93,6 +94,17 @@ def score(
         over_problems(k, formula(kept.n, kept.correct, k), formula(kept.n, kept.most_correct, k))
         for k in sorted(set(ks))
     )
+
+
+def score_majority(votes: Votes, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
+    """Return maj@k on the problems named, ties to the answer seen first.
+
+    Raises:
+        InputError: a problem with fewer than max(ks) samples.
+    """
+    by_id = dict(zip(votes.problem_ids, votes.votes, strict=True))
+    kept = Votes(tuple(problem_ids), tuple(by_id[id] for id in problem_ids))
+    return tuple(over_problems(k, *majority_values(kept, k)) for k in sorted(set(ks), reverse=True))[::-1]
 
 
 def check_interval(metric: Metric, interval: str) -> None:

@@ -1,0 +1,104 @@
+"""A report as a document: the paper's table with intervals, what it stands on, and notes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evaluator.reports import published
+from evaluator.reports.document import Document, Sheet, percent
+from evaluator.reports.notes import report_notes
+from evaluator.reports.published import Average
+from evaluator.reports.report import Line, Report
+from evaluator.reports.scores import Score
+
+ABSENT = "-"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A column of the table: a benchmark, or the average at a place of the paper's layout."""
+
+    title: str
+    benchmark: str | None
+    layout: int | None
+
+
+def report_document(report: Report, extra_notes: Sequence[str] = ()) -> Document:
+    """Return a table for each k, a table of what the numbers stand on, and the notes."""
+    sheets = [_scores(report, k) for k in report.ks]
+    return Document((*sheets, _basis(report)), (*report_notes(report), *extra_notes))
+
+
+def score_cell(one: Score | None) -> str:
+    """Return value (two of them where grades are unknown) and interval, in percent; "-" without a score."""
+    if one is None:
+        return ABSENT
+    value = percent(one.value)
+    if one.value_high > one.value:
+        value += f" to {percent(one.value_high)}"
+    return f"{value}\n[{percent(one.low, 1)}, {percent(one.high, 1)}]"
+
+
+def _scores(report: Report, k: int) -> Sheet:
+    with_paper = report.paper is not None and k == published.K
+    places = _places(report, with_paper=with_paper)
+    rows = [
+        (label, *(score_cell(_at(report, label, place, k)) for place in places)) for label in report.labels
+    ]
+    breaks = []
+    if with_paper and report.paper is not None:
+        breaks.append(len(rows))
+        for row in published.published_rows(report.paper):
+            printed = [f"{text}(!)" if place in row.odd else text for place, text in enumerate(row.printed)]
+            shown = [ABSENT if place.layout is None else printed[place.layout] for place in places]
+            rows.append((f"{row.method} (paper)", *shown))
+    title = f"{report.metric.title(k)}, percent, with 95% intervals: {report.interval}"
+    if with_paper:
+        title += f"; paper: {report.paper} in {published.SOURCE}"
+    return Sheet(title, ("method", *(place.title for place in places)), tuple(rows), breaks=tuple(breaks))
+
+
+def _places(report: Report, *, with_paper: bool) -> list[_Place]:
+    """Return the columns: those of the paper in its order (all of them beside its figures), then others."""
+    averaged = {line.place for line in report.averages}
+    places = []
+    for number, column in enumerate(published.LAYOUT):
+        if isinstance(column, Average):
+            if with_paper or number in averaged:
+                places.append(_Place(column.title, None, number))
+        elif with_paper or column.benchmark in report.benchmarks:
+            places.append(_Place(column.title, column.benchmark, number))
+    known = {place.benchmark for place in places}
+    return places + [_Place(name, name, None) for name in report.benchmarks if name not in known]
+
+
+def _at(report: Report, label: str, place: _Place, k: int) -> Score | None:
+    if place.benchmark is None:
+        found = (one for one in report.averages if (one.label, one.place) == (label, place.layout))
+        return next((one.score for one in found if one.score.k == k), None)
+    line = report.find(label, place.benchmark)
+    return None if line is None else line.at(k)
+
+
+def _basis(report: Report) -> Sheet:
+    refused = any(line.entry.refused for line in report.lines)
+    columns = ["method", "benchmark", "run", "problems", "samples each", "truncated %", "unknown %"]
+    columns += ["refused %"] if refused else []
+    rows = [_basis_row(line, refused) for line in report.lines]
+    return Sheet("what they stand on", (*columns, "tokens", "USD"), tuple(rows), words=3)
+
+
+def _basis_row(line: Line, refused: bool) -> tuple[str, ...]:
+    entry = line.entry
+    least, most = int(line.counts.n.min()), int(line.counts.n.max())
+    return (
+        line.label,
+        entry.benchmark,
+        " + ".join(entry.runs),
+        str(line.counts.problems) + (f" of {entry.counts.problems}" if line.left_out else ""),
+        str(least) if least == most else f"{least} to {most}",
+        percent(entry.truncated, 1),
+        percent(entry.unknown, 2),
+        *([percent(entry.refused, 1)] if refused else []),
+        "unknown" if entry.mean_tokens is None else f"{entry.mean_tokens:.0f}",
+        "unknown" if entry.usd is None else f"{entry.usd:.2f}",
+    )

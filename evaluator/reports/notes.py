@@ -1,0 +1,161 @@
+"""What has to be said below a report: choices made, what differs from the paper, what cannot be compared."""
+
+from collections.abc import Callable, Iterator
+
+from evaluator.grading import GRADER_VERSION
+from evaluator.passk import NEW_PROBLEMS
+from evaluator.reports import published
+from evaluator.reports.methods import differing_settings
+from evaluator.reports.report import Line, Report
+from evaluator.reports.scores import MAJ_AT_K
+
+AMC23, AMC12 = "amc23", "amc12"
+
+_INTERVALS = {
+    True: "Intervals answer: how would it do on other problems like these? The problems are a sample.",
+    False: "Intervals answer: what are the chances on exactly these problems? Only the samples vary.",
+}
+
+
+def report_notes(report: Report) -> list[str]:
+    """Return the notes of a report in order of weight."""
+    makers: tuple[Callable[[Report], Iterator[str]], ...] = (
+        _choices,
+        _missing,
+        _runs,
+        _populations,
+        _settings,
+        _amc,
+        _paper,
+    )
+    return [note for make in makers for note in make(report)]
+
+
+def _choices(report: Report) -> Iterator[str]:
+    if report.chosen:
+        yield report.chosen
+    yield _INTERVALS[report.interval == NEW_PROBLEMS]
+    if report.metric.name == MAJ_AT_K:
+        yield (
+            "maj@k over all subsets of k samples: ties go to the answer seen first, and a sample without an "
+            "answer casts no vote."
+        )
+    if report.averages:
+        yield (
+            "The averages count every benchmark alike; their intervals join those of the columns as of "
+            "independent estimates (Zou and Donner 2008)."
+        )
+    yield from report.no_average
+    if any(line.at(k).value_high > line.at(k).value for line in report.lines for k in report.ks):
+        yield (
+            "Where the grader could not tell there are two values: unknown grades counted wrong, and counted "
+            "right; the interval spans both."
+        )
+
+
+def _missing(report: Report) -> Iterator[str]:
+    for line in report.lines:
+        if line.left_out:
+            yield (
+                f"{line.label}, {line.entry.benchmark}: {line.left_out} of {line.entry.counts.problems} "
+                "problems are left out at every k, for some row has too few samples of them."
+            )
+
+
+def _runs(report: Report) -> Iterator[str]:
+    results = [result for line in report.lines for result in line.entry.results]
+    for result in results:
+        if result.run.finished_at is None:
+            yield f"Run {result.run.name} is not finished; the samples drawn so far count."
+        if result.neighbors:
+            yield (
+                f"Run {result.run.name} holds {result.neighbors} neighbors; only the original questions "
+                "count here. `tagrpo diagnose` compares them."
+            )
+    versions = {result.grader_version for result in results} - {GRADER_VERSION}
+    if versions:
+        yield (
+            f"Graded by {', '.join(sorted(versions))}; this installation grades by {GRADER_VERSION}. "
+            "`tagrpo eval grade RUN` grades again."
+        )
+
+
+def _populations(report: Report) -> Iterator[str]:
+    for benchmark in report.benchmarks:
+        lines = [line for line in report.lines if line.entry.benchmark == benchmark]
+        if len({frozenset(line.entry.counts.problem_ids) for line in lines}) > 1:
+            held = ", ".join(f"{line.label} {line.entry.counts.problems}" for line in lines)
+            yield (
+                f"{benchmark}: the rows stand on different problems ({held}) and should not be compared; "
+                "options shuffled by another seed count as different too."
+            )
+
+
+def _settings(report: Report) -> Iterator[str]:
+    for benchmark in report.benchmarks:
+        specs = {line.label: line.entry.spec for line in report.lines if line.entry.benchmark == benchmark}
+        differing = differing_settings(specs, among=("prompt.", "sampling."))
+        if differing:
+            yield f"{benchmark}: the rows were sampled with different settings: {'; '.join(differing)}."
+
+
+def _amc(report: Report) -> Iterator[str]:
+    if AMC23 in report.benchmarks:
+        yield (
+            "amc23 is not the paper's AMC column: that has 83 problems (amc12), among them all 40 of amc23. "
+            "So it has a column of its own and counts in no average."
+        )
+
+
+def _paper(report: Report) -> Iterator[str]:
+    if report.paper is None:
+        return
+    settings = published.SETTINGS
+    yield (
+        f"Rows marked (paper) are printed in {published.SOURCE}, without intervals. Its authors' public "
+        f"evaluation draws {settings['n']} samples a problem at temperature {settings['temperature']}, top-p "
+        f"{settings['top_p']}, at most {settings['max_tokens']:,} tokens, from the problem's raw text."
+    )
+    different: dict[str, list[Line]] = {}
+    for line in report.lines:
+        for found in _unlike_the_paper(line):
+            different.setdefault(found, []).append(line)
+    if different:
+        parts = [f"{found} ({_where(report, lines)})" for found, lines in different.items()]
+        yield f"Unlike there: {'; '.join(parts)}."
+    for flag in published.flags(report.paper):
+        yield f"{published.SOURCE}: {flag}"
+
+
+def _where(report: Report, lines: list[Line]) -> str:
+    """Name lines briefly: all of them, the benchmarks of a method, or all of a method's."""
+    if len(lines) == len(report.lines):
+        return "all rows" if len(report.labels) > 1 else "everywhere"
+    parts = []
+    for label in dict.fromkeys(line.label for line in lines):
+        here = [line.entry.benchmark for line in lines if line.label == label]
+        whole = len(here) == sum(line.label == label for line in report.lines)
+        parts.append(label if whole else f"{label} on {', '.join(here)}")
+    return "; ".join(parts)
+
+
+def _unlike_the_paper(line: Line) -> list[str]:
+    spec, settings = line.entry.spec, published.SETTINGS
+    sampling, found = spec.sampling, []
+    least, most = int(line.counts.n.min()), int(line.counts.n.max())
+    if (least, most) != (settings["n"], settings["n"]):
+        drawn = f"{least}" if least == most else f"{least} to {most}"
+        found.append(f"{drawn} samples a problem")
+    if sampling.temperature != settings["temperature"]:
+        found.append(f"temperature {sampling.temperature}")
+    if sampling.top_p != settings["top_p"]:
+        found.append(f"top-p {sampling.top_p}")
+    if sampling.max_tokens != settings["max_tokens"]:
+        found.append(f"at most {sampling.max_tokens:,} tokens")
+    if spec.prompt.form != settings["form"]:
+        found.append(f"a {spec.prompt.form} prompt")
+    known = {column.benchmark: column.problems for column in published.COLUMNS}
+    problems = line.counts.problems
+    if problems != known.get(line.entry.benchmark, problems):
+        found.append(f"{problems} problems, not {known[line.entry.benchmark]}")
+    return found

@@ -1,0 +1,118 @@
+"""A report's values as rows, at full precision: for CSV and JSON, and for the curves."""
+
+from typing import Any
+
+from evaluator.reports import published
+from evaluator.reports.published import Average
+from evaluator.reports.report import Line, Report
+from evaluator.reports.scores import PASS_AT_K, Metric, Score
+
+RUNS, AVERAGE = "runs", "average"
+"""What stands in the column `source`, beside the paper's name."""
+
+_OF_SCORE = ("k", "value", "value_high", "low", "high", "interval", "problems")
+_OF_CURVE = ("run", "label", "benchmark", *_OF_SCORE, "samples")
+COLUMNS = (
+    "source",
+    "run",
+    "label",
+    "model",
+    "benchmark",
+    "metric",
+    *_OF_SCORE,
+    "samples",
+    "samples_most",
+    "left_out",
+    "truncated",
+    "unknown",
+    "refused",
+    "mean_tokens",
+    "usd",
+    "grader",
+    "problems_hash",
+    "printed",
+    "odd",
+)
+
+
+def records(report: Report) -> list[dict[str, Any]]:
+    """Return all values of a report, one row each with the keys `COLUMNS`; None where one has no meaning.
+
+    Rows of runs come first, then averages, then the published figures. Scores are shares from 0 to 1;
+    `samples` is the smallest number of samples of a problem, `printed` a figure as the paper prints it and
+    `odd` whether that is an average which its columns belie.
+    """
+    rows = [_of_run(report.metric, line, one) for line in report.lines for one in line.scores]
+    rows += [
+        {
+            "source": AVERAGE,
+            "label": averaged.label,
+            "benchmark": _average_of(averaged.of),
+            "metric": report.metric.name,
+            **_of_score(averaged.score),
+        }
+        for averaged in report.averages
+    ]
+    if report.paper is not None:
+        rows += _of_paper(report.paper)
+    empty = dict.fromkeys(COLUMNS)
+    return [{**empty, **row} for row in rows]
+
+
+def curve_rows(report: Report) -> list[dict[str, Any]]:
+    """Return the points of all curves, one row each, as `ui.charts.eval_curves` draws them.
+
+    The points of one label and benchmark all stand on the same problems.
+    """
+    return [{key: row[key] for key in _OF_CURVE} for row in records(report) if row["source"] == RUNS]
+
+
+def _of_run(metric: Metric, line: Line, one: Score) -> dict[str, Any]:
+    entry = line.entry
+    return {
+        "source": RUNS,
+        "run": "+".join(entry.runs),
+        "label": line.label,
+        "model": entry.spec.model,
+        "benchmark": entry.benchmark,
+        "metric": metric.name,
+        **_of_score(one),
+        "samples": int(line.counts.n.min()),
+        "samples_most": int(line.counts.n.max()),
+        "left_out": line.left_out,
+        "truncated": entry.truncated,
+        "unknown": entry.unknown,
+        "refused": entry.refused,
+        "mean_tokens": entry.mean_tokens,
+        "usd": entry.usd,
+        "grader": entry.results[0].grader_version,
+        "problems_hash": entry.problems_hash,
+    }
+
+
+def _of_score(one: Score) -> dict[str, Any]:
+    return {key: getattr(one, key) for key in _OF_SCORE}
+
+
+def _of_paper(model: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "source": published.SOURCE,
+            "label": row.method,
+            "model": model,
+            "benchmark": _average_of(published.benchmarks_of(column))
+            if isinstance(column, Average)
+            else column.benchmark,
+            "metric": PASS_AT_K,
+            "k": published.K,
+            "value": round(float(printed) / 100, 4),
+            "printed": printed,
+            "odd": place in row.odd,
+        }
+        for row in published.published_rows(model)
+        for place, (column, printed) in enumerate(zip(published.LAYOUT, row.printed, strict=True))
+    ]
+
+
+def _average_of(benchmarks: tuple[str, ...]) -> str:
+    return f"average of {', '.join(benchmarks)}"

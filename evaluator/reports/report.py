@@ -1,0 +1,247 @@
+"""A report: methods by benchmarks at some k, averages, curves, and what has to be said beside them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evaluator.errors import InputError
+from evaluator.passk import NEW_PROBLEMS, Counts
+from evaluator.reports import published
+from evaluator.reports.methods import Entry, Method
+from evaluator.reports.published import Average
+from evaluator.reports.scores import MAJ_AT_K, PASS_AT_K, Metric, Score, average, score
+
+DEFAULT_K = published.K
+NO_PAPER = "none"
+"""Given as the paper's model: show no published figures."""
+
+Majority = Callable[[Entry, Sequence[str], Sequence[int]], tuple[Score, ...]]
+"""Scores of maj@k on problems by id at some k; it needs the answers, which counts do not hold."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method on one benchmark.
+
+    `scores` are at the ks of the tables and, for the curve, at the powers of two below; all of them stand on
+    the same problems. `left_out` are problems with too few samples.
+    """
+
+    label: str
+    entry: Entry
+    counts: Counts
+    scores: tuple[Score, ...]
+    left_out: int
+
+    def at(self, k: int) -> Score:
+        """Return the score at a k of the report's tables."""
+        return next(one for one in self.scores if one.k == k)
+
+
+@dataclass(frozen=True)
+class AverageLine:
+    """A method's mean over the columns of one of the paper's averages; `place` is its place in `LAYOUT`."""
+
+    label: str
+    place: int
+    of: tuple[str, ...]
+    score: Score
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report shows.
+
+    Attributes:
+        ks: the ks of its tables, ascending.
+        lines: methods in order, each with its benchmarks in order.
+        averages: at the ks of the tables, where all columns of an average are there.
+        paper: the model whose published figures stand beside, None for none.
+        no_average: why averages are missing that could be expected; empty where none is.
+    """
+
+    metric: Metric
+    interval: str
+    ks: tuple[int, ...]
+    chosen: str
+    lines: tuple[Line, ...]
+    averages: tuple[AverageLine, ...]
+    paper: str | None
+    no_average: tuple[str, ...] = field(default=())
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The methods' labels in order."""
+        return tuple(dict.fromkeys(line.label for line in self.lines))
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """The benchmarks in order of appearance."""
+        return tuple(dict.fromkeys(line.entry.benchmark for line in self.lines))
+
+    def find(self, label: str, benchmark: str) -> Line | None:
+        """Return a method's line on a benchmark, None where it was not run."""
+        found = (line for line in self.lines if (line.label, line.entry.benchmark) == (label, benchmark))
+        return next(found, None)
+
+
+def build_report(
+    methods: Sequence[Method],
+    *,
+    ks: Sequence[int] | None = None,
+    metric: Metric = Metric(),
+    interval: str = NEW_PROBLEMS,
+    paper: str | None = None,
+    allow_missing: bool = False,
+    majority: Majority | None = None,
+) -> Report:
+    """Return the report of methods.
+
+    Args:
+        ks: of the tables; by default 32, or the largest power of two for which every problem has samples.
+        interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`.
+        paper: a model of the paper's table, `NO_PAPER`, or None: the one that all runs' model names, if any.
+        allow_missing: leave problems with fewer than max(ks) samples out, for all methods alike.
+        majority: scores of maj@k; needed for that metric only.
+
+    Raises:
+        InputError: no method, a bad k, too few samples, an interval that the metric has not, a model that the
+            paper's table has not.
+    """
+    wanted, chosen = _choose_ks(methods, ks)
+    counts = _counts(methods, wanted[-1], allow_missing)
+    lines = []
+    for method in methods:
+        for benchmark, entry in sorted(method.entries.items(), key=_place):
+            kept = counts[method.label, benchmark]
+            try:
+                if metric.name == MAJ_AT_K:
+                    if majority is None:
+                        raise InputError("maj@k needs the answers of the runs.")
+                    scores = majority(entry, kept.problem_ids, wanted)
+                else:
+                    at = curve_ks(int(kept.n.min()), wanted)
+                    scores = score(kept, metric, at, interval)
+            except InputError as error:
+                raise InputError(f"{method.label}, {benchmark}: {_way_out(str(error))}") from error
+            left_out = entry.counts.problems - kept.problems
+            lines.append(Line(method.label, entry, kept, scores, left_out))
+    averages, missing = _averages(lines, wanted)
+    return Report(
+        metric,
+        interval,
+        wanted,
+        chosen,
+        tuple(lines),
+        averages,
+        _paper(lines, paper, metric, wanted),
+        missing,
+    )
+
+
+def curve_ks(most: int, wanted: Sequence[int]) -> tuple[int, ...]:
+    """Return the ks of a curve: powers of two up to `most` samples, and those wanted."""
+    powers = [2**power for power in range(max(most, 1).bit_length())]
+    return tuple(sorted({*powers, *wanted}))
+
+
+def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
+    """Return the ks of the tables, and a word on the choice where there is something to say."""
+    if ks is not None:
+        wanted = tuple(sorted(set(ks)))
+        if not wanted or wanted[0] < 1:
+            raise InputError("k must be a whole number of at least 1.")
+        return wanted, ""
+    entries = [(method.label, entry) for method in methods for entry in method.entries.values()]
+    if not entries:
+        raise InputError("there is no run to report.")
+    fewest, label, entry = min(
+        ((_fewest(entry), label, entry) for label, entry in entries), key=lambda found: found[0]
+    )
+    if fewest >= DEFAULT_K:
+        return (DEFAULT_K,), ""
+    k = 2 ** (fewest.bit_length() - 1)
+    return (k,), (
+        f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded samples of some problem of "
+        f"{entry.benchmark}. `tagrpo eval run ... --n` with more adds what is missing."
+    )
+
+
+def _place(item: tuple[str, Entry]) -> int:
+    """The paper's benchmarks come first, in its order."""
+    order = [column.benchmark for column in published.COLUMNS]
+    return order.index(item[0]) if item[0] in order else len(order)
+
+
+def _fewest(entry: Entry) -> int:
+    """Return the fewest samples of a problem that has any."""
+    n = entry.counts.n
+    return int(n[n > 0].min()) if n.any() else 1
+
+
+def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tuple[str, str], Counts]:
+    """Return the counts by label and benchmark, of the problems that all methods on it have k samples of."""
+    counts = {(m.label, name): entry.counts for m in methods for name, entry in m.entries.items()}
+    if not allow_missing:
+        return counts
+    for benchmark in {benchmark for _, benchmark in counts}:
+        keys = [key for key in counts if key[1] == benchmark]
+        if len({frozenset(counts[key].problem_ids) for key in keys}) > 1:
+            groups = [[key] for key in keys]  # different problems cannot be made alike by leaving some out
+        else:
+            groups = [keys]
+        for group in groups:
+            enough = [
+                {id for id, n in zip(counts[key].problem_ids, counts[key].n, strict=True) if n >= k}
+                for key in group
+            ]
+            common = set.intersection(*enough)
+            if not common:
+                labels = ", ".join(label for label, _ in group)
+                raise InputError(f"{labels}: no problem of {benchmark} has {k} graded samples.")
+            for key in group:
+                counts[key] = counts[key].select(np.array([id in common for id in counts[key].problem_ids]))
+    return counts
+
+
+def _averages(lines: Sequence[Line], ks: Sequence[int]) -> tuple[tuple[AverageLine, ...], tuple[str, ...]]:
+    by_method: dict[str, dict[str, Line]] = {}
+    for line in lines:
+        by_method.setdefault(line.label, {})[line.entry.benchmark] = line
+    found, missing = [], []
+    for place, column in enumerate(published.LAYOUT):
+        if not isinstance(column, Average):
+            continue
+        names = published.benchmarks_of(column)
+        complete = {label: mine for label, mine in by_method.items() if all(name in mine for name in names)}
+        mixed = [
+            name
+            for name in names
+            if len({frozenset(mine[name].counts.problem_ids) for mine in complete.values()}) > 1
+        ]
+        if mixed:
+            missing.append(
+                f"no average over {', '.join(column.of)}: the rows stand on different problems of "
+                f"{', '.join(mixed)}."
+            )
+            continue
+        for label, mine in complete.items():
+            for k in ks:
+                found.append(AverageLine(label, place, names, average([mine[name].at(k) for name in names])))
+    return tuple(found), tuple(missing)
+
+
+def _paper(lines: Sequence[Line], asked: str | None, metric: Metric, ks: Sequence[int]) -> str | None:
+    if asked == NO_PAPER:
+        return None
+    if asked is not None:
+        model: str | None = published.find_model(asked)
+    else:
+        named = {published.recognise(line.entry.spec.model) for line in lines}
+        model = named.pop() if len(named) == 1 else None
+    return model if metric.name == PASS_AT_K and published.K in ks else None
+
+
+def _way_out(message: str) -> str:
+    return message.replace("or allow missing ones to leave", "or pass --allow-missing to leave")
