@@ -1,0 +1,206 @@
+from itertools import product
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from evaluator.errors import InputError
+from evaluator.passk import NEW_PROBLEMS, SAME_PROBLEMS, Counts, compare, holm, pass_at_k
+from evaluator.passk.comparison import is_fragile, paired_bounds, sign_flip_p_values
+
+RNG = np.random.default_rng(5)
+
+
+def counts(correct: list[int], n: int = 16, unknown: list[int] | None = None) -> Counts:
+    return Counts.from_columns(
+        [f"p{row:03}" for row in range(len(correct))], [n] * len(correct), correct, unknown
+    )
+
+
+def test_a_comparison_by_hand() -> None:
+    a, b = counts([16, 8, 4, 0]), counts([8, 8, 0, 4])
+    row = compare(a, b, [1]).at(1)
+    differences = np.array([0.5, 0.0, 0.25, -0.25])
+    half = stats.t.ppf(0.975, 3) * differences.std(ddof=1) / 2
+
+    assert row.difference == pytest.approx(0.125)
+    assert (row.value_a, row.value_b) == pytest.approx((28 / 64, 20 / 64))
+    assert (row.wins, row.losses, row.ties) == (2, 1, 1)
+    assert (row.interval.low, row.interval.high) == pytest.approx((0.125 - half, 0.125 + half))
+    assert row.interval.question == NEW_PROBLEMS
+    assert row.same_interval.question == SAME_PROBLEMS
+    assert row.same_p_value == pytest.approx(2 * stats.norm.sf(abs(row.same_z)))
+    assert row.bounds == (row.difference, row.difference)
+
+
+def test_the_p_value_is_near_that_of_all_flips() -> None:
+    differences = RNG.normal(0.2, 0.5, 12)
+    all_flips = [abs(np.dot(signs, differences)) for signs in product((-1, 1), repeat=12)]
+    exact = np.mean(np.array(all_flips) >= abs(differences.sum()) - 1e-12)
+    shown = sign_flip_p_values(differences[None], 20_000, 0)[0]
+
+    assert shown == pytest.approx(exact, abs=4 * sqrt(exact * (1 - exact) / 20_000))
+
+
+def test_the_smallest_p_value_counts_the_observed_one() -> None:
+    differences = np.full((1, 60), 0.25)
+
+    assert sign_flip_p_values(differences, 999, 0)[0] == 1 / 1000
+    assert sign_flip_p_values(np.zeros((2, 60)), 999, 0).tolist() == [1.0, 1.0]
+
+
+def test_no_difference_at_all() -> None:
+    a = counts([0, 4, 16] * 10)
+    row = compare(a, a, [1, 16]).at(16)
+
+    assert (row.difference, row.p_value, row.same_z, row.same_p_value) == (0.0, 1.0, 0.0, 1.0)
+    assert (row.wins, row.losses, row.ties) == (0, 0, 30)
+    assert row.interval.low < 0 < row.interval.high  # 30 ties do not prove equality
+    assert row.warning is not None
+    assert "only 0 of 30 problems differ" in row.warning
+
+
+def test_one_problem_proves_nothing() -> None:
+    row = compare(counts([16]), counts([0]), 1).at(1)
+
+    assert (row.interval.low, row.interval.high) == (-1.0, 1.0)
+    assert row.p_value == 1.0
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 16), st.integers(0, 16)), min_size=2, max_size=20), st.randoms())
+def test_sides_mirror_and_order_makes_no_difference(pairs: list[tuple[int, int]], chance: object) -> None:
+    a, b = (counts(list(column)) for column in zip(*pairs, strict=True))
+    order = list(range(len(pairs)))
+    chance.shuffle(order)  # type: ignore[attr-defined]
+    there = compare(a, b, [1, 4], flips=200).at(4)
+    back = compare(b, a, [1, 4], flips=200).at(4)
+    mixed = compare(a.select(np.array(order)), b, [1, 4], flips=200).at(4)
+
+    assert mixed == there
+    assert back.p_value == there.p_value
+    assert back.difference == pytest.approx(-there.difference)
+    assert (back.interval.low, back.interval.high) == pytest.approx(
+        (-there.interval.high, -there.interval.low)
+    )
+    assert (back.wins, back.losses) == (there.losses, there.wins)
+    assert -1 <= there.interval.low <= there.difference <= there.interval.high <= 1
+
+
+def test_unknown_grades_widen_the_comparison() -> None:
+    a, b = counts([8] * 40, unknown=[4] * 40), counts([6] * 40, unknown=[4] * 40)
+    row = compare(a, b, 1).at(1)
+
+    assert row.bounds == pytest.approx((-2 / 16, 6 / 16))
+    assert row.interval.low <= -2 / 16
+    assert row.interval.high >= 6 / 16
+    assert row.warning is not None
+    assert "unknown grades alone" in row.warning
+
+
+def test_different_problems() -> None:
+    a = Counts.from_columns(["a", "b", "c"], [8] * 3, [1, 2, 3])
+    b = Counts.from_columns(["c", "b", "d"], [8] * 3, [3, 1, 0])
+
+    with pytest.raises(InputError, match=r"1 only in A \(a\), 1 only in B \(d\)"):
+        compare(a, b, 1)
+    shown = compare(a, b, 1, common_only=True)
+    assert shown.problem_ids == ("b", "c")
+    assert (shown.only_a, shown.only_b) == (("a",), ("d",))
+    assert shown.differences == ((0.125, 0.0),)
+    with pytest.raises(InputError, match="no problem in common"):
+        compare(a, Counts.from_columns(["z"], [8], [1]), 1, common_only=True)
+
+
+def test_too_few_samples_on_one_side() -> None:
+    a = Counts.from_columns(["a", "b"], [8, 4], [1, 2])
+    b = Counts.from_columns(["a", "b"], [8, 8], [3, 1])
+
+    with pytest.raises(InputError, match="1 of 2 problems have fewer than 8"):
+        compare(a, b, [1, 8])
+    shown = compare(a, b, [1, 8], allow_missing=True)
+    assert shown.left_out == ("b",)
+    assert shown.problem_ids == ("a",)
+    with pytest.raises(InputError, match="no problem has 8"):
+        compare(a, Counts.from_columns(["a", "b"], [4, 8], [1, 1]), 8, allow_missing=True)
+    with pytest.raises(InputError, match="at least one flip"):
+        compare(a, b, 1, flips=0)
+    with pytest.raises(InputError, match="no k = 2; it has 1"):
+        compare(a, b, 1).at(2)
+
+
+def test_few_problems_that_look_consistent_are_warned_of() -> None:
+    """A small loss everywhere: the rare large gains that would make up for it may be missing."""
+    rates = RNG.uniform(0.2, 0.8, 30)
+    a, b = (
+        counts(RNG.binomial(128, rates - 0.1).tolist(), 128),
+        counts(RNG.binomial(128, rates).tolist(), 128),
+    )
+    row = compare(a, b, 1).at(1)
+
+    assert row.p_value <= 0.05
+    assert row.warning is not None
+    assert "one more that the other side wins would undo this" in row.warning
+    assert is_fragile(np.full(30, 0.01) + RNG.normal(0, 0.001, 30))
+    assert not is_fragile(np.full(30, 0.6) + RNG.normal(0, 0.1, 30))
+
+
+def test_skewed_differences_of_few_problems_are_warned_of_and_of_many_are_not() -> None:
+    def row(problems: int) -> str | None:
+        correct = [16 if place % 10 == 0 else 1 for place in range(problems)]
+        return compare(counts(correct), counts([2] * problems), 1).at(1).warning
+
+    assert "skewness" in (row(60) or "")
+    assert row(200) is None
+
+
+def test_a_large_clear_difference_needs_no_warning() -> None:
+    a, b = RNG.binomial(16, 0.7, 150), RNG.binomial(16, 0.4, 150)
+    row = compare(counts(a.tolist()), counts(b.tolist()), [1, 2]).at(1)
+
+    assert row.p_value == pytest.approx(1 / 10_001)
+    assert row.warning is None
+    assert row.interval.low > 0.2
+
+
+def test_levels_are_kept_where_sides_are_exchangeable() -> None:
+    rng = np.random.default_rng(0)
+    rates = rng.beta(0.5, 0.6, (2, 1500, 40))
+    values = pass_at_k(32, rng.binomial(32, rates), 2)
+    differences = values[0] - values[1]
+    low, high = paired_bounds(differences)
+
+    # Four standard errors of 1,500 repetitions at .05 are .0225.
+    assert (sign_flip_p_values(differences, 999, 1) <= 0.05).mean() == pytest.approx(0.05, abs=0.0225)
+    assert ((low <= 0) & (high >= 0)).mean() == pytest.approx(0.95, abs=0.0225)
+
+
+def test_same_seed_same_numbers() -> None:
+    a, b = counts(RNG.integers(0, 17, 50).tolist()), counts(RNG.integers(0, 17, 50).tolist())
+
+    assert compare(a, b, [1, 8]) == compare(a, b, [1, 8])
+    assert compare(a, b, 1, seed=1).at(1).p_value != compare(a, b, 1, seed=2).at(1).p_value
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
+    assert holm([]).tolist() == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+
+    assert (adjusted >= np.array(p_values) - 1e-15).all()
+    assert (adjusted <= np.minimum(1, len(p_values) * np.array(p_values)) + 1e-15).all()
+    assert (np.diff(adjusted[np.argsort(p_values, kind="stable")]) >= 0).all()
+
+
+@pytest.mark.parametrize("p_values", [[1.5], [-0.1], [float("nan")], [[0.5]]])
+def test_p_values_that_are_none(p_values: list[float]) -> None:
+    with pytest.raises(ValueError, match="p-values"):
+        holm(p_values)

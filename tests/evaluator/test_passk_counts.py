@@ -1,0 +1,167 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.errors import InputError
+from evaluator.passk import NEW_PROBLEMS, SAME_PROBLEMS, Counts, curve, pass_at_k, pool
+
+
+@st.composite
+def some_counts(draw: st.DrawFn, least: int = 1) -> Counts:
+    rows = draw(
+        st.lists(
+            st.integers(least, 20).flatmap(
+                lambda n: st.tuples(st.just(n), st.integers(0, n)).flatmap(
+                    lambda pair: st.tuples(
+                        st.just(pair[0]), st.just(pair[1]), st.integers(0, pair[0] - pair[1])
+                    )
+                )
+            ),
+            min_size=1,
+            max_size=12,
+        )
+    )
+    n, correct, unknown = zip(*rows, strict=True)
+    return Counts.from_columns([f"p{row}" for row in range(len(rows))], n, correct, unknown)
+
+
+def test_counts_from_grades() -> None:
+    counts = Counts.from_grades(["b", "a", "b", "b"], ["wrong", "correct", "unknown", "correct"])
+
+    assert counts.problem_ids == ("b", "a")
+    assert counts.n.tolist() == [3, 1]
+    assert counts.correct.tolist() == [1, 1]
+    assert counts.unknown.tolist() == [1, 0]
+    with pytest.raises(ValueError, match="read-only"):
+        counts.n[0] = 5
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (((), (), ()), "no problem"),
+        ((("a", "a"), (1, 1), (0, 0)), "repeated: a"),
+        ((("a",), (1, 1), (0,)), "n has shape"),
+        ((("a", "b"), (4, 4), (1, 5)), "problem b: 5 correct and 0 unknown among 4"),
+        ((("a", "b"), (4, 4), (1, 3), (0, 2)), "problem b: 3 correct and 2 unknown among 4"),
+        ((("a",), (4,), (-1,)), "problem a: correct is -1"),
+        ((("a",), (4,), (0.5,)), "whole numbers"),
+    ],
+)
+def test_counts_that_cannot_be(columns: tuple[tuple[object, ...], ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Counts.from_columns(*columns)  # type: ignore[arg-type]
+
+
+def test_grades_that_cannot_be() -> None:
+    with pytest.raises(InputError, match="problem a: a grade is"):
+        Counts.from_grades(["a"], ["maybe"])
+    with pytest.raises(InputError, match="differ in length"):
+        Counts.from_grades(["a", "b"], ["wrong"])
+    with pytest.raises(InputError, match="no problem"):
+        Counts.from_grades([], [])
+
+
+def test_pooling_adds_by_problem_whatever_the_order() -> None:
+    first = Counts.from_columns(["a", "b"], [4, 4], [1, 2], [1, 0])
+    second = Counts.from_columns(["b", "a"], [8, 2], [8, 0])
+    both = pool([first, second])
+
+    assert both.problem_ids == ("a", "b")
+    assert both.n.tolist() == [6, 12]
+    assert both.correct.tolist() == [1, 10]
+    assert both.unknown.tolist() == [1, 0]
+
+
+def test_pooling_names_the_problems_that_differ() -> None:
+    first, second = (Counts.from_columns(ids, [4, 4], [1, 2]) for ids in (["a", "b"], ["b", "c"]))
+
+    with pytest.raises(InputError, match="1 only in run 1: a; 1 only in run 2: c"):
+        pool([first, second])
+    with pytest.raises(InputError, match="no run"):
+        pool([])
+
+
+@given(some_counts(), some_counts())
+def test_pooled_halves_are_the_whole(one: Counts, other: Counts) -> None:
+    size = min(one.problems, other.problems)
+    one, other = one.select(np.arange(size)), other.select(np.arange(size))
+    both = pool([one, other])
+
+    assert both.n.sum() == one.n.sum() + other.n.sum()
+    assert curve(both, [1]).at(1).value == pytest.approx(np.mean(both.correct / both.n))
+
+
+def test_a_curve_of_known_values() -> None:
+    counts = Counts.from_columns(["a", "b"], [4, 8], [1, 8])
+    shown = curve(counts, [2, 1, 2])
+
+    assert shown.ks == (1, 2)
+    assert shown.at(1).value == pytest.approx((1 / 4 + 1) / 2)
+    assert shown.at(2).value == pytest.approx((1 / 2 + 1) / 2)
+    assert shown.at(2).value_high == shown.at(2).value
+    assert shown.at(1).new_problems.question == NEW_PROBLEMS == "new problems"
+    assert shown.at(1).same_problems.question == SAME_PROBLEMS == "same problems, new samples"
+    assert (shown.problems, shown.samples, shown.left_out, shown.unknown) == (2, (4, 8), (), 0)
+    with pytest.raises(InputError, match="no point at k = 3; it has 1, 2"):
+        shown.at(3)
+
+
+def test_problems_with_too_few_samples_stop_the_curve_or_leave_all_of_it() -> None:
+    counts = Counts.from_columns(["a", "b", "c"], [4, 8, 0], [4, 2, 0])
+
+    with pytest.raises(InputError, match="2 of 3 problems have fewer than 8 graded samples: a, c; draw"):
+        curve(counts, [1, 8])
+    shown = curve(counts, [1, 8], allow_missing=True)
+    assert shown.left_out == ("a", "c")
+    assert {point.problems for point in shown.points} == {shown.problems} == {1}
+    assert shown.at(1).value == pytest.approx(2 / 8)  # not a mean over a and b at k = 1 and b alone at k = 8
+    with pytest.raises(InputError, match="none of the 3 problems has 9"):
+        curve(counts, [9], allow_missing=True)
+
+
+def test_many_missing_problems_are_counted_and_some_named() -> None:
+    counts = Counts.from_columns([f"p{row}" for row in range(9)], [9] + [3] * 8, [0] * 9)
+
+    with pytest.raises(InputError, match=r"8 of 9 .*: p1, p2, p3, p4, p5 and 3 more;"):
+        curve(counts, [4])
+
+
+@pytest.mark.parametrize(("ks", "message"), [([], "at least one k"), ([0], "at least 1"), ([1.5], "whole")])
+def test_bad_ks(ks: list[int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        curve(Counts.from_columns(["a"], [4], [1]), ks)
+
+
+@given(some_counts())
+def test_bounds_are_ordered_and_hold_every_way_unknown_grades_can_fall(counts: Counts) -> None:
+    most = int(counts.n.min())
+    shown = curve(counts, range(1, most + 1))
+    middle = counts.correct + counts.unknown // 2
+
+    for point in shown.points:
+        assert 0 <= point.value <= point.value_high <= 1
+        between = float(np.mean(pass_at_k(counts.n, middle, point.k)))
+        assert point.value - 1e-12 <= between <= point.value_high + 1e-12
+        for interval in (point.new_problems, point.same_problems, point.rerun):
+            assert 0 <= interval.low <= point.value + 1e-12
+            assert point.value_high - 1e-12 <= interval.high <= 1
+        assert point.rerun.low <= point.same_problems.low
+        assert point.same_problems.high <= point.rerun.high
+    values = [point.value for point in shown.points]
+    assert all(late >= early - 1e-12 for early, late in pairwise(values))
+
+
+@given(some_counts(), st.randoms(use_true_random=False))
+def test_the_order_of_problems_makes_no_difference(counts: Counts, chance: object) -> None:
+    order = list(range(counts.problems))
+    chance.shuffle(order)  # type: ignore[attr-defined]
+    one, other = curve(counts, [1]).at(1), curve(counts.select(np.array(order)), [1]).at(1)
+
+    assert one.value == pytest.approx(other.value, abs=1e-12)
+    for name in ("new_problems", "same_problems", "rerun"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        assert (mine.low, mine.high) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
