@@ -1,0 +1,266 @@
+"""Pages of eval runs: runs, problems, samples, texts, groups."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from eval_runs import add_eval_run, make_problems, regrade
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from runs import open_empty
+
+from evaluator.database import Database
+from evaluator.errors import InputError, NotFoundError
+from evaluator.evals.browsing import (
+    UNGRADED,
+    group_samples,
+    page_problems,
+    page_samples,
+    read_texts,
+    runs_overview,
+    shown_grader,
+)
+from evaluator.evals.graders import find_grader
+from evaluator.evals.problems import PlacedProblem, run_problems
+from evaluator.evals.samples import count_problems, count_samples
+from evaluator.grading import GRADER_VERSION
+from evaluator.runs.store import Run
+
+COUNTS = [(8, 2, 1), (8, 8, 0), (8, 0, 0), (4, 2, 0), (8, 2, 0)]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(db: Database) -> Run:
+    return add_eval_run(db, "a", COUNTS, truncated=2)
+
+
+def problem_ids(db: Database, run: Run) -> list[int]:
+    with db.read() as session:
+        return [problem.id for problem in run_problems(session, run.id)]
+
+
+def test_samples_come_in_order_page_by_page_with_their_grades(db: Database, run: Run) -> None:
+    first = problem_ids(db, run)[0]
+    with db.read() as session:
+        one = page_samples(session, run.id, first, limit=5)
+        two = page_samples(session, run.id, first, after_ordinal=one[-1].ordinal, limit=5)
+        assert page_samples(session, run.id, first, after_ordinal=7) == []
+    assert [sample.ordinal for sample in one + two] == list(range(8))
+    assert [sample.value for sample in one + two] == ["correct"] * 2 + ["unknown"] + ["wrong"] * 5
+    assert (one[0].reason, one[0].extracted, one[0].source) == ("exact", "1", "boxed")
+    assert (one[0].prompt_tokens, one[0].completion_tokens, one[0].seed) == (20, 100, 0)
+
+
+def test_samples_are_found_by_grade_and_stop_reason(db: Database, run: Run) -> None:
+    first = problem_ids(db, run)[0]
+    with db.read() as session:
+
+        def ordinals(**which: str) -> list[int]:
+            return [sample.ordinal for sample in page_samples(session, run.id, first, **which)]  # type: ignore[arg-type]
+
+        assert ordinals(value="correct") == [0, 1]
+        assert ordinals(value="unknown") == [2]
+        assert ordinals(stop_reason="length") == [6, 7]
+        assert ordinals(value="wrong", stop_reason="stop") == [3, 4, 5]
+        assert ordinals(value=UNGRADED) == []
+        with pytest.raises(
+            InputError, match="'right' is no grade; ask for correct, wrong, unknown or ungraded"
+        ):
+            ordinals(value="right")
+
+
+def test_samples_without_a_grade_show_none_and_can_be_asked_for(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 2, 0)], graded=[3])
+    (problem,) = problem_ids(db, run)
+    with db.read() as session:
+        samples = page_samples(session, run.id, problem)
+        ungraded = page_samples(session, run.id, problem, value=UNGRADED)
+    assert [sample.value for sample in samples] == ["correct", "correct", "wrong", None]
+    assert ungraded == samples[3:]
+    assert (ungraded[0].reason, ungraded[0].extracted, ungraded[0].source) == (None, None, None)
+
+
+def test_a_problem_of_another_run_is_refused(db: Database, run: Run) -> None:
+    other = problem_ids(db, add_eval_run(db, "b", [(2, 1, 0)]))[0]
+    with db.read() as session, pytest.raises(NotFoundError, match=f"problem {other} is not in the run"):
+        page_samples(session, run.id, other)
+    with db.read() as session, pytest.raises(NotFoundError, match="is not in the run"):
+        page_problems(session, run.id, after=other)
+
+
+def test_texts_are_read_by_id(db: Database) -> None:
+    run = add_eval_run(
+        db, "a", [(600, 1, 0)], texts=lambda place, ordinal, value: f"{ordinal} {value} \ud800"
+    )
+    (problem,) = problem_ids(db, run)
+    with db.read() as session:
+        samples = page_samples(session, run.id, problem, limit=None)
+        texts = read_texts(session, [sample.id for sample in samples])
+        assert read_texts(session, []) == {}
+        with pytest.raises(NotFoundError, match="sample 999999 is not in the database"):
+            read_texts(session, [samples[0].id, 999_999])
+    assert [texts[sample.id] for sample in samples[:2]] == ["0 correct \ud800", "1 wrong \ud800"]
+    assert len(texts) == 600
+
+
+def test_grades_shown_are_this_versions_then_the_newest_complete_ones(db: Database, run: Run) -> None:
+    with db.read() as session:
+        shown = shown_grader(session, run.id)
+        assert shown is not None
+        assert (shown.version, shown.complete) == (GRADER_VERSION, True)
+    regrade(db, run, [(n, 0, 0) for n, _, _ in COUNTS], "newer")
+    first = problem_ids(db, run)[0]
+    with db.read() as session:
+        assert shown_grader(session, run.id) == shown
+        newer = find_grader(session, "newer")
+        assert page_samples(session, run.id, first)[0].value == "correct"
+        assert page_samples(session, run.id, first, grader_id=newer)[0].value == "wrong"
+        assert page_problems(session, run.id, grader_id=newer)[0].rate == 0
+
+
+def test_a_complete_older_version_is_shown_before_a_newer_partial_one(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 4, 0)], grader_version="old")
+    other = add_eval_run(db, "b", [(4, 2, 0)], graded=[2], grader_version="old")
+    regrade(db, run, [(1, 0, 0)], "new")
+    regrade(db, other, [(1, 0, 0)], "new")
+    with db.read() as session:
+        whole, partial = shown_grader(session, run.id), shown_grader(session, other.id)
+    assert whole is not None
+    assert partial is not None
+    assert (whole.version, whole.complete) == ("old", True)
+    assert (partial.version, partial.complete) == ("new", False)
+
+
+def test_nothing_graded_shows_no_grader(db: Database) -> None:
+    run = add_eval_run(db, "a", [(2, 0, 0)], graded=[0])
+    with db.read() as session:
+        assert shown_grader(session, run.id) is None
+        (problem,) = page_problems(session, run.id)
+        (overview,) = runs_overview(session)
+    assert (problem.rate, problem.rate_high, problem.counts.samples) == (None, None, 2)
+    assert (overview.grader, overview.mean, overview.graded, overview.samples) == (None, None, 0, 2)
+
+
+def test_problems_come_by_place_and_by_rate(db: Database, run: Run) -> None:
+    with db.read() as session:
+
+        def places(**how: object) -> list[int]:
+            return [one.problem.position for one in page_problems(session, run.id, **how)]  # type: ignore[arg-type]
+
+        assert places() == [0, 1, 2, 3, 4]
+        assert places(descending=True, limit=2) == [4, 3]
+        assert places(order="rate") == [2, 0, 4, 3, 1]
+        assert places(order="rate", descending=True) == [1, 3, 0, 4, 2]
+        first = page_problems(session, run.id)[0]
+    assert (first.rate, first.rate_high) == (2 / 8, 3 / 8)
+    assert (first.counts.samples, first.counts.truncated, first.counts.graded) == (8, 2, 8)
+
+
+@pytest.mark.parametrize("order", ["position", "rate"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_pages_of_problems_join_up(db: Database, run: Run, order: str, descending: bool) -> None:
+    with db.read() as session:
+        whole = page_problems(session, run.id, order=order, descending=descending)  # type: ignore[arg-type]
+        found, after = [], None
+        while part := page_problems(
+            session, run.id, after=after, limit=2, order=order, descending=descending
+        ):  # type: ignore[arg-type]
+            found += part
+            after = part[-1].problem.id
+    assert found == whole
+
+
+def test_ungraded_problems_come_last_by_rate(db: Database) -> None:
+    run = add_eval_run(db, "a", [(2, 0, 0), (2, 1, 0), (2, 2, 0)], graded=[0, 2, 2])
+    with db.read() as session:
+        up = page_problems(session, run.id, order="rate")
+        down = page_problems(session, run.id, order="rate", descending=True)
+        assert page_problems(session, run.id, order="rate", after=up[1].problem.id) == up[2:]
+    assert [one.problem.position for one in up] == [1, 2, 0]
+    assert [one.problem.position for one in down] == [2, 1, 0]
+
+
+def test_problems_are_searched_in_text_and_answer(db: Database, run: Run) -> None:
+    with db.read() as session:
+
+        def places(search: str, **how: object) -> list[int]:
+            return [
+                one.problem.position
+                for one in page_problems(session, run.id, search=search, **how)  # type: ignore[arg-type]
+            ]
+
+        assert places("TEST 3") == [3]
+        assert places("3") == [2, 3]  # the answer of one, the text of the other
+        assert places("100%") == []
+        assert places("test", order="rate") == [2, 0, 4, 3, 1]
+        # A page may go on after a problem that the search does not find.
+        ids = problem_ids(db, run)
+        assert places("3", after=ids[2]) == [3]
+        assert places("3", after=ids[0], order="rate") == [3]
+
+
+def test_a_question_comes_with_its_neighbors(db: Database) -> None:
+    problems = make_problems(5)
+    placed = [
+        PlacedProblem(problem, f"q_{n // 3}", n % 3, strategy="s") for n, problem in enumerate(problems)
+    ]
+    run = add_eval_run(db, "a", [(4, n % 3, 0) for n in range(5)], problems=placed)
+    with db.read() as session:
+        members = group_samples(session, run.id, "q_0")
+        short = group_samples(session, run.id, "q_1", limit=2)
+        with pytest.raises(NotFoundError, match="no question 'q_9'"):
+            group_samples(session, run.id, "q_9")
+        (overview,) = runs_overview(session)
+    assert [member.problem.variant for member in members] == [0, 1, 2]
+    assert [sum(s.value == "correct" for s in member.samples) for member in members] == [0, 1, 2]
+    assert [len(member.samples) for member in short] == [2, 2]
+    assert (overview.problems, overview.groups) == (5, 2)
+
+
+def test_runs_come_with_their_numbers(db: Database, run: Run) -> None:
+    add_eval_run(db, "half", [(4, 4, 0), (4, 0, 0)], graded=[4, 0])
+    with db.read() as session:
+        whole, half = sorted(runs_overview(session), key=lambda one: one.run.name)
+    assert (whole.run.name, whole.problems, whole.groups, whole.samples) == ("a", 5, 5, 36)
+    assert (whole.fewest, whole.most, whole.truncated) == (4, 8, 10)
+    assert (whole.correct, whole.wrong, whole.unknown, whole.graded) == (14, 21, 1, 36)
+    assert whole.mean == pytest.approx((2 / 8 + 1 + 0 + 2 / 4 + 2 / 8) / 5)
+    assert half.mean is None
+    assert half.grader is not None
+    assert not half.grader.complete
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6)).map(
+            lambda c: (c[0] + c[1] + c[2], c[0], c[1])
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.data(),
+)
+def test_counts_and_pages_agree(tmp_path_factory: pytest.TempPathFactory, counts, data) -> None:  # type: ignore[no-untyped-def]
+    cut = [data.draw(st.integers(0, n)) for n, _, _ in counts]
+    graded = [data.draw(st.integers(0, n)) for n, _, _ in counts]
+    with open_empty(tmp_path_factory.mktemp("p") / "t.db") as db:
+        run = add_eval_run(db, "a", counts, truncated=cut, graded=graded)
+        with db.read() as session:
+            grader = find_grader(session, GRADER_VERSION)
+            found = count_samples(session, run.id, grader)
+            assert count_problems(session, [one.run_problem_id for one in found], grader) == found
+            for one, problem in zip(found, run_problems(session, run.id), strict=True):
+                samples = page_samples(session, run.id, problem.id, limit=None)
+                values = [sample.value for sample in samples]
+                assert (one.run_problem_id, one.samples) == (problem.id, len(samples))
+                assert one.truncated == sum(sample.stop_reason == "length" for sample in samples)
+                assert (one.correct, one.wrong, one.unknown) == tuple(
+                    values.count(value) for value in ("correct", "wrong", "unknown")
+                )
