@@ -20,7 +20,7 @@ from evaluator.errors import InputError
 
 REPLICATES = 60
 QUESTIONS_RESAMPLED = 1000
-_ROUNDS = 4
+_ROUNDS = 3
 _EDGE = 1e-6
 
 

@@ -114,7 +114,7 @@ def _search(
 
 
 def nelder_mead(loss: Callable[[Floats], float], start: Floats, **options: Any) -> Floats:
-    """Return where the loss is least near `start`, by the simplex method; it stops at `maxfev` evaluations."""
+    """Return where the loss is least near `start`, by the simplex method, `maxfev` evaluations at most."""
     from scipy import optimize
 
     minimize: Any = optimize.minimize  # its stubs know no plain function of an array
