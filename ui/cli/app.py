@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from evaluator.errors import InputError, TagrpoError
-from ui.cli import demo, doctor, evals, neighbors, output, propose, questions, runs, sets
+from ui.cli import (
+    benchmarks,
+    contamination,
+    demo,
+    doctor,
+    evals,
+    neighbors,
+    output,
+    propose,
+    questions,
+    runs,
+    sets,
+)
 
 STOPPED = "interrupted; run the same command again to go on where it stopped"
 INTERRUPTED = 130  # as shells say it: 128 + SIGINT
@@ -26,7 +38,9 @@ app = typer.Typer(
         "Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]"
     ),
 )
+questions.app.command("contamination")(contamination.contamination)
 app.add_typer(questions.app, name="questions")
+app.add_typer(benchmarks.app, name="benchmarks")
 neighbors.app.add_typer(propose.app)  # without a name: its commands stand among those of neighbors
 app.add_typer(neighbors.app, name="neighbors")
 app.add_typer(runs.app, name="runs")
