@@ -8,9 +8,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 pytest.importorskip("transformers", reason="needs transformers: pip install 'tagrpo[train]'")
 
-from tiny_model import save_tiny_model  # noqa: E402
+from tiny_model import save_tiny_model
 
-from trainer_adapter.sampling import SamplingParams, choose, draw, from_verl  # noqa: E402
+from trainer_adapter.sampling import SamplingParams, choose, draw, from_verl
 
 PROMPTS = [[5, 6, 7, 8, 9], [40], [70, 71, 72]]
 GREEDY = SamplingParams(temperature=0.0, max_tokens=6)

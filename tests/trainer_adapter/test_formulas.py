@@ -1,0 +1,204 @@
+"""Identities of the formulas, their degenerate cases, and their gradients."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+
+from trainer_adapter.advantages import (
+    ADVANTAGES,
+    a_grae_advantages,
+    easy_focused_advantages,
+    grpo_advantages,
+    hard_focused_advantages,
+    lead_rewards,
+    rloo_advantages,
+    w_reinforce_advantages,
+)
+from trainer_adapter.groups import Groups
+from trainer_adapter.losses import aggregate, clipped_surrogate, kl_estimate
+from trainer_adapter.weights import choose_clipped, clip_cov_candidates, cw_weights
+
+BATCHES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), min_size=1, max_size=60)
+
+
+def split(batch: list[tuple[int, int]]) -> tuple[list[int], list[float]]:
+    return [group for group, _ in batch], [float(reward) for _, reward in batch]
+
+
+def binary_group(right: int, size: int) -> tuple[list[float], list[int]]:
+    return [1.0] * right + [0.0] * (size - right), [7] * size
+
+
+@pytest.mark.parametrize("size", [2, 8, 32])
+def test_the_weight_of_a_binary_group_follows_from_its_success_rate(size: int) -> None:
+    for right in range(1, size):
+        rewards, ids = binary_group(right, size)
+        p = right / size
+        total = float(grpo_advantages(rewards, ids).abs().sum())
+        assert total == pytest.approx(2 * size * math.sqrt(p * (1 - p)), rel=1e-12)
+        hard = float(hard_focused_advantages(rewards, ids).abs().sum())
+        assert hard == pytest.approx(size * math.sqrt(1 - p), rel=1e-12)
+        easy = float(easy_focused_advantages(rewards, ids).abs().sum())
+        assert easy == pytest.approx(size * math.sqrt(p), rel=1e-12)
+
+
+@given(BATCHES)
+def test_grpo_sums_to_zero_in_every_group_and_all_equal_groups_get_none(batch: list[tuple[int, int]]) -> None:
+    ids, rewards = split(batch)
+    groups = Groups.of(ids)
+    advantages = grpo_advantages(rewards, ids)
+    assert torch.allclose(groups.sum(advantages), torch.zeros(groups.count, dtype=torch.float64), atol=1e-9)
+    equal = groups.spread(groups.all_equal(torch.tensor(rewards, dtype=torch.float64)))
+    assert (advantages[equal] == 0).all()
+    assert (advantages[~equal] != 0).all()
+
+
+@given(BATCHES, st.randoms(use_true_random=False))
+def test_the_order_of_the_batch_makes_no_difference(batch: list[tuple[int, int]], random: Any) -> None:
+    order = list(range(len(batch)))
+    random.shuffle(order)
+    ids, rewards = split(batch)
+    for name, advantages in ADVANTAGES.items():
+        straight = advantages(rewards, ids)
+        mixed = advantages([rewards[place] for place in order], [ids[place] for place in order])
+        assert torch.allclose(straight[order], mixed, rtol=1e-9, atol=1e-12), name
+
+
+@given(st.floats(-1e9, 1e9), st.integers(1, 40))
+def test_equal_rewards_give_exactly_nothing_however_large(reward: float, size: int) -> None:
+    assert (grpo_advantages([reward] * size, [0] * size) == 0).all()
+    assert (rloo_advantages([reward] * size, [0] * size) == 0).all()
+
+
+def test_the_joint_group_has_an_advantage_where_the_questions_own_group_has_none() -> None:
+    rewards = [0.0] * 4 + [1.0, 0.0, 1.0, 0.0]  # the question's four responses, then a neighbor's
+    own = grpo_advantages(rewards, [0] * 4 + [1] * 4)
+    joint = grpo_advantages(rewards, [0] * 8)
+    assert (own[:4] == 0).all()
+    assert joint[:4].tolist() == pytest.approx([-1 / math.sqrt(3)] * 4)
+
+
+def test_a_group_of_one_has_no_advantage_unless_as_the_public_code_has_it() -> None:
+    for paper in (grpo_advantages([1.0], ["q"]), rloo_advantages([1.0], ["q"])):
+        assert paper.tolist() == [0.0]
+    assert grpo_advantages([1.0], ["q"], variant="repo").tolist() == pytest.approx([1 / (1 + 1e-6)])
+    assert rloo_advantages([1.0], ["q"], variant="repo").tolist() == [1.0]
+
+
+def test_a_grae_takes_the_weight_of_the_larger_batch_where_it_is_given() -> None:
+    rewards, ids = [1.0, 0.0, 0.0, 0.0], [0, 0, 0, 0]
+    assert a_grae_advantages(rewards, ids, batch_weight=0.25).tolist() == pytest.approx(
+        a_grae_advantages(rewards, ids).tolist()
+    )
+    assert a_grae_advantages(rewards, ids, batch_weight=0.5)[0] > a_grae_advantages(rewards, ids)[0]
+
+
+def test_shorter_correct_responses_are_rewarded_more_by_grpo_lead() -> None:
+    short, mean, long, wrong = lead_rewards([1, 1, 1, 0], [100, 200, 300, 5], [0] * 4).tolist()
+    z = 100 / math.sqrt(20_000 / 3)
+    assert (short, mean, long, wrong) == pytest.approx((math.exp(0.05 * z), 1.0, math.exp(-0.05 * z), -1.0))
+    assert lead_rewards([0, 0], [1, 9], [0, 0]).tolist() == [-1.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        (lambda: grpo_advantages([1.0, 0.0], [0]), "for 1 group ids"),
+        (lambda: grpo_advantages([float("nan")], [0]), "not finite"),
+        (lambda: grpo_advantages([], []), "without responses"),
+        (lambda: Groups.of(torch.zeros(2, 2)), "one id a response"),
+        (lambda: a_grae_advantages([2.0], [0]), r"in \[0, 1\]"),
+        (lambda: a_grae_advantages([1.0], [0], alpha=0.0), "alpha is 0.0"),
+        (lambda: w_reinforce_advantages([[1.0]]), "one finite reward"),
+        (lambda: w_reinforce_advantages([1.0], part="half"), "part is 'half'"),
+        (lambda: clipped_surrogate(*[torch.zeros(1, 1)] * 3, clip_low=-1), "clip bounds"),
+        (lambda: clipped_surrogate(*[torch.zeros(1, 1)] * 3, dual_clip=1.0), "dual clip is 1.0"),
+        (lambda: aggregate(torch.zeros(1, 1), torch.ones(1, 1), "mean"), "no aggregation 'mean'"),
+        (lambda: aggregate(torch.zeros(1, 1), torch.ones(1, 1), "token-mean", ranks=2), "number of tokens"),
+        (lambda: kl_estimate(torch.zeros(1), torch.zeros(1), "k4"), "no KL estimator 'k4'"),
+        (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, ratio=0.0), "ratio is 0.0"),
+        (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, variant="repo"), "give old_log_prob_BT"),
+    ],
+)
+def test_what_is_not_defined_is_refused(run: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        run()
+
+
+def random_batch(seed: int, rows: int = 4, tokens: int = 6) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    log_prob, old = (
+        -torch.rand(rows, tokens, dtype=torch.float64, generator=generator) * 2 for _ in range(2)
+    )
+    lengths = torch.randint(1, tokens + 1, (rows,), generator=generator)
+    mask = (torch.arange(tokens) < lengths.unsqueeze(-1)).to(torch.float64)
+    advantages = torch.randn(rows, dtype=torch.float64, generator=generator)
+    return log_prob, old, mask, advantages
+
+
+@pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"])
+@pytest.mark.parametrize("dual_clip", [None, 3.0])
+def test_gradients_agree_with_finite_differences(mode: Any, dual_clip: float | None) -> None:
+    log_prob, old, mask, advantages = random_batch(3)
+    weights = cw_weights(old, advantages, mask)
+
+    def loss(values: torch.Tensor) -> torch.Tensor:
+        surrogate = clipped_surrogate(
+            values, old, advantages.unsqueeze(-1) * weights, clip_high=0.28, dual_clip=dual_clip
+        )
+        penalty = kl_estimate(values, old, "k3")
+        return aggregate(surrogate.loss_BT + 0.01 * penalty, mask, mode)
+
+    assert torch.autograd.gradcheck(loss, (log_prob.requires_grad_(),), eps=1e-7, atol=1e-5)
+
+
+def test_padding_takes_no_part_whatever_it_holds() -> None:
+    log_prob, old, mask, advantages = random_batch(5)
+    spoiled = log_prob.masked_fill(mask == 0, float("nan"))
+    for mode in ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum"):
+        clean = aggregate(clipped_surrogate(log_prob, old, advantages).loss_BT, mask, mode)
+        assert aggregate(clipped_surrogate(spoiled, old, advantages).loss_BT, mask, mode) == clean
+    assert torch.equal(cw_weights(spoiled, advantages, mask), cw_weights(log_prob, advantages, mask))
+
+
+def test_a_padding_row_changes_no_mean() -> None:
+    log_prob, old, mask, advantages = random_batch(6)
+    padded = [
+        torch.cat([values, torch.zeros_like(values[:1])]) for values in (log_prob, old, mask, advantages)
+    ]
+    for mode in ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum"):
+        plain = aggregate(clipped_surrogate(log_prob, old, advantages).loss_BT, mask, mode)
+        with_row = aggregate(clipped_surrogate(padded[0], padded[1], padded[3]).loss_BT, padded[2], mode)
+        assert float(with_row) == pytest.approx(float(plain), rel=1e-12)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10_000))
+def test_cw_weights_have_mean_one_over_the_tokens_of_each_pool(seed: int) -> None:
+    log_prob, _, mask, advantages = random_batch(seed, rows=6)
+    pools = [0, 1, 0, 1, 1, 0]
+    weights = cw_weights(log_prob, advantages, mask, pools=pools)
+    for pool in (0, 1):
+        rows = [row for row, own in enumerate(pools) if own == pool]
+        assert float(weights[rows].sum() / mask[rows].sum()) == pytest.approx(1.0)
+        alone = cw_weights(log_prob[rows], advantages[rows], mask[rows])
+        assert torch.allclose(weights[rows], alone)
+    assert (weights[mask == 0] == 0).all()
+
+
+def test_clip_cov_draws_as_many_tokens_as_it_says_from_its_candidates() -> None:
+    log_prob, _, mask, advantages = random_batch(8, rows=30, tokens=40)
+    found = clip_cov_candidates(log_prob, advantages, mask, ratio=0.05, lower=0.2)
+    assert 0 < found.clipped == found.wanted < int(found.candidate_BT.sum())
+    first, again, other = (choose_clipped(found, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
+    assert int(first.sum()) == found.wanted
+    assert not (first & ~found.candidate_BT).any()
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    few = clip_cov_candidates(log_prob, advantages, mask, ratio=1e-9, lower=0.2)
+    assert int(choose_clipped(few).sum()) == few.clipped == 0

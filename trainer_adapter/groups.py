@@ -1,0 +1,111 @@
+"""Groups of responses: explicit ids, and statistics over each group without a loop over responses.
+
+Suffixes of names: B responses in batch order, G groups, T tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+Tensor: TypeAlias = torch.Tensor
+Ids: TypeAlias = Sequence[Any] | torch.Tensor
+"""The group of each response: any hashable values, or a tensor of integers, in batch order."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which responses share a group. Groups may interleave and differ in size.
+
+    `index_B` numbers the group of each response from 0; `size_G` counts the responses of each group.
+    """
+
+    index_B: Tensor
+    size_G: Tensor
+
+    @classmethod
+    def of(cls, group_ids: "Ids | Groups", *, device: Any = None) -> "Groups":
+        """Number the groups of a batch.
+
+        Raises:
+            ValueError: no response at all, or ids that do not form one axis.
+        """
+        if isinstance(group_ids, Groups):
+            return group_ids
+        if isinstance(group_ids, torch.Tensor):
+            ids = group_ids.to(device) if device is not None else group_ids
+            if ids.dim() != 1:
+                raise ValueError(f"group ids of shape {tuple(ids.shape)}; give one id a response")
+        else:
+            numbers: dict[Any, int] = {}
+            ids = torch.tensor(
+                [numbers.setdefault(id, len(numbers)) for id in group_ids], dtype=torch.long, device=device
+            )
+        if not len(ids):
+            raise ValueError("a batch without responses has no groups")
+        _, index_B, size_G = torch.unique(ids, return_inverse=True, return_counts=True)
+        return cls(index_B, size_G)
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(self.size_G)
+
+    def sum(self, values_B: Tensor) -> Tensor:
+        """Return the sum of each group, shape G."""
+        zeros = torch.zeros(self.count, dtype=values_B.dtype, device=values_B.device)
+        return zeros.index_add_(0, self.index_B, values_B)
+
+    def mean(self, values_B: Tensor) -> Tensor:
+        """Return the mean of each group, shape G."""
+        return self.sum(values_B) / self.size_G
+
+    def std(self, values_B: Tensor, *, ddof: int) -> Tensor:
+        """Return the standard deviation of each group, shape G; 0 where all values are equal.
+
+        Two passes, so that equal values give exactly 0 however large they are. A group of no more than `ddof`
+        values has no deviation; it is 0 here and callers treat it as a singleton.
+        """
+        centred = self.centred(values_B)
+        degrees = (self.size_G - ddof).clamp(min=1)
+        return torch.where(self.all_equal(values_B), 0.0, (self.sum(centred * centred) / degrees).sqrt())
+
+    def centred(self, values_B: Tensor) -> Tensor:
+        """Return each value minus the mean of its group, shape B; exactly 0 where all are equal."""
+        centred = values_B - self.mean(values_B)[self.index_B]
+        return torch.where(self.all_equal(values_B)[self.index_B], 0.0, centred)
+
+    def all_equal(self, values_B: Tensor) -> Tensor:
+        """Return for each group whether all its values are the same, shape G."""
+        low = torch.full((self.count,), torch.inf, dtype=values_B.dtype, device=values_B.device)
+        low = low.scatter_reduce(0, self.index_B, values_B, "amin")
+        high = torch.full((self.count,), -torch.inf, dtype=values_B.dtype, device=values_B.device)
+        high = high.scatter_reduce(0, self.index_B, values_B, "amax")
+        return low == high
+
+    def spread(self, values_G: Tensor) -> Tensor:
+        """Return for each response the value of its group, shape B."""
+        return values_G[self.index_B]
+
+
+def rewards_tensor(rewards: Any, groups: "Ids | Groups") -> tuple[Tensor, Groups]:
+    """Return rewards as float64, shape B, and the groups on their device.
+
+    Raises:
+        ValueError: not one reward a response, or a reward that is not finite.
+    """
+    rewards_B = torch.as_tensor(rewards).to(torch.float64)
+    numbered = Groups.of(groups, device=rewards_B.device)
+    if rewards_B.dim() != 1 or len(rewards_B) != len(numbered.index_B):
+        raise ValueError(
+            f"rewards of shape {tuple(rewards_B.shape)} for {len(numbered.index_B)} group ids; give one each"
+        )
+    if not torch.isfinite(rewards_B).all():
+        raise ValueError("a reward is not finite; an unknown grade must be given a reward before this")
+    return rewards_B, numbered
+
+
+def over_tokens(values_B: Tensor, mask_BT: Tensor) -> Tensor:
+    """Return a response's value on each of its tokens, shape BT; 0 at padding."""
+    return values_B.unsqueeze(-1) * mask_BT.to(values_B.dtype)
