@@ -1,5 +1,6 @@
 """Which runs make a row of a report: `RUN`, `LABEL=RUN`, `LABEL=RUN+RUN`, or a prefix of several."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from evaluator.evals.spec import EVAL, EvalSpec
 from evaluator.passk import Counts, pool
 from evaluator.runs.store import Run, list_runs
 
+_FIRST = re.compile(r"\[:(\d+)\]$")
 _FREE = ("sampling.seed", "sampling.samples_per_request")  # in which runs that are pooled may differ
 
 
@@ -188,7 +190,9 @@ def _name(run: Run) -> str:
 def _label(name: str, run: Run, *, pooled: bool, text: str) -> str:
     if pooled:
         return text
-    return name if run.name.startswith(f"{name}.") else run.name.removesuffix(f".{run.spec['problems']}")
+    if run.name.startswith(f"{name}."):
+        return name
+    return run.name.removesuffix("." + _FIRST.sub(r"-first\1", run.spec["problems"]).replace("@", "-"))
 
 
 def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:

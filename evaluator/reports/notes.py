@@ -1,11 +1,14 @@
 """What has to be said below a report: choices made, what differs from the paper, what cannot be compared."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from sqlalchemy.orm import Session
+
+from evaluator.contamination import overlaps_with
 from evaluator.grading import GRADER_VERSION
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
-from evaluator.reports.methods import differing_settings
+from evaluator.reports.methods import Method, differing_settings
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import MAJ_AT_K
 
@@ -29,6 +32,19 @@ def report_notes(report: Report) -> list[str]:
         _paper,
     )
     return [note for make in makers for note in make(report)]
+
+
+def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str]:
+    """Return a note for each question set known to repeat problems of a benchmark of the methods."""
+    entries = {entry.problems_hash: entry for method in methods for entry in method.entries.values()}
+    return [
+        f"{entry.benchmark}: {checked.problems} of its {entry.counts.problems} problems also stand in the set "
+        f"{checked.set_name} ({checked.variants} more resemble one); a model trained on it may know them. "
+        "`tagrpo questions contamination` names them."
+        for problems_hash, entry in entries.items()
+        for checked in overlaps_with(session, problems_hash)
+        if checked.problems
+    ]
 
 
 def _choices(report: Report) -> Iterator[str]:

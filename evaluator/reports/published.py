@@ -1,6 +1,6 @@
 """The pass@32 figures of TA-GRPO, Table 1 (arXiv:2601.22478 v5), as printed, and what is odd about them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evaluator.errors import InputError
@@ -49,6 +49,12 @@ def benchmarks_of(average: Average) -> tuple[str, ...]:
     """Return the benchmarks of an average's columns."""
     by_title = {column.title: column.benchmark for column in COLUMNS}
     return tuple(by_title[title] for title in average.of)
+
+
+def in_order(benchmarks: Iterable[str]) -> list[str]:
+    """Return benchmarks with the table's first, in its order; others stay in theirs."""
+    order = [column.benchmark for column in COLUMNS]
+    return sorted(benchmarks, key=lambda name: order.index(name) if name in order else len(order))
 
 
 METHODS = ("Base", "GRPO", "GRPO w/ DS", "TA-GRPO")

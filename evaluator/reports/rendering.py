@@ -89,8 +89,19 @@ def render_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def render_json(value: Mapping[str, Any]) -> str:
-    """Return a value as JSON; infinite numbers, which JSON has not, become the text "Infinity"."""
-    return json.dumps(_finite(value), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    """Return a value as JSON, see `finite`."""
+    return json.dumps(finite(value), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def finite(value: Any) -> Any:
+    """Return the value with infinite numbers, which JSON has not, as the texts "Infinity" and "-Infinity"."""
+    if isinstance(value, Mapping):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 RENDERERS: dict[str, Callable[[Document], str]] = {
@@ -160,13 +171,3 @@ def _latex_cell(cell: str, side: str) -> str:
         return f"{{{first}}}" if first.startswith(("[", "*")) else first
     below = r"\\".join(rf"{{\scriptsize {line}}}" for line in rest)
     return rf"\shortstack[{side}]{{{first}\\{below}}}"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value

@@ -113,7 +113,8 @@ def build_report(
     counts = _counts(methods, wanted[-1], allow_missing)
     lines = []
     for method in methods:
-        for benchmark, entry in sorted(method.entries.items(), key=_place):
+        for benchmark in published.in_order(method.entries):
+            entry = method.entries[benchmark]
             kept = counts[method.label, benchmark]
             try:
                 if metric.name == MAJ_AT_K:
@@ -166,12 +167,6 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
         f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded samples of some problem of "
         f"{entry.benchmark}. `tagrpo eval run ... --n` with more adds what is missing."
     )
-
-
-def _place(item: tuple[str, Entry]) -> int:
-    """The paper's benchmarks come first, in its order."""
-    order = [column.benchmark for column in published.COLUMNS]
-    return order.index(item[0]) if item[0] in order else len(order)
 
 
 def _fewest(entry: Entry) -> int:
@@ -239,7 +234,9 @@ def _paper(lines: Sequence[Line], asked: str | None, metric: Metric, ks: Sequenc
         model: str | None = published.find_model(asked)
     else:
         named = {published.recognise(line.entry.spec.model) for line in lines}
-        model = named.pop() if len(named) == 1 else None
+        known = {column.benchmark for column in published.COLUMNS}
+        comparable = any(line.entry.benchmark in known for line in lines)
+        model = named.pop() if len(named) == 1 and comparable else None
     return model if metric.name == PASS_AT_K and published.K in ks else None
 
 

@@ -13,6 +13,7 @@ from ui.cli import (
     contamination,
     demo,
     doctor,
+    eval_tables,
     evals,
     neighbors,
     output,
@@ -45,6 +46,7 @@ neighbors.app.add_typer(propose.app)  # without a name: its commands stand among
 app.add_typer(neighbors.app, name="neighbors")
 app.add_typer(runs.app, name="runs")
 app.add_typer(sets.app, name="sets")
+evals.app.add_typer(eval_tables.app)
 app.add_typer(evals.app, name="eval")
 app.command()(demo.demo)
 app.command()(doctor.doctor)

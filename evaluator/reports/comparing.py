@@ -1,0 +1,192 @@
+"""Two methods on the same problems: paired differences by benchmark and k, and each problem's change."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluator.errors import InputError
+from evaluator.passk import Comparison, Counts, compare, holm
+from evaluator.reports.methods import Entry, Method
+from evaluator.reports.published import in_order
+from evaluator.reports.report import DEFAULT_K
+
+FLIPS = 10_000
+
+
+@dataclass(frozen=True)
+class ProblemChange:
+    """A problem's correct samples on both sides; `position` counts from 1 in the order of A's run."""
+
+    problem_id: str
+    position: int
+    correct_a: int
+    n_a: int
+    correct_b: int
+    n_b: int
+
+    @property
+    def change(self) -> float:
+        """A's success rate minus B's."""
+        return self.correct_a / self.n_a - self.correct_b / self.n_b
+
+
+@dataclass(frozen=True)
+class BenchmarkComparison:
+    """A and B on one benchmark; `changes` are all compared problems, A's largest gain first."""
+
+    benchmark: str
+    a: Entry
+    b: Entry
+    comparison: Comparison
+    changes: tuple[ProblemChange, ...]
+
+
+@dataclass(frozen=True)
+class MethodComparison:
+    """A and B on every benchmark that both have.
+
+    Attributes:
+        ks: ascending.
+        adjusted: p-values by (benchmark, k), by Holm's method over the benchmarks of that k.
+        only_a, only_b: benchmarks of one side only.
+    """
+
+    label_a: str
+    label_b: str
+    ks: tuple[int, ...]
+    parts: tuple[BenchmarkComparison, ...]
+    adjusted: dict[tuple[str, int], float]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    chosen: str
+
+
+def compare_methods(
+    a: Method,
+    b: Method,
+    *,
+    ks: Sequence[int] | None = None,
+    flips: int = FLIPS,
+    seed: int = 0,
+    allow_missing: bool = False,
+    common_only: bool = False,
+) -> MethodComparison:
+    """Compare A with B on each benchmark that both have, problem by problem.
+
+    Args:
+        ks: by default the powers of two up to 32 or to what every problem has samples for.
+        flips, seed: of the sign-flip test.
+        allow_missing: leave out problems with fewer than max(ks) samples on either side.
+        common_only: where the problems differ compare those that both have.
+
+    Raises:
+        InputError: no benchmark in common, problems that differ, too few samples, or a bad k.
+    """
+    shared = in_order(name for name in a.entries if name in b.entries)
+    if not shared:
+        raise InputError(
+            f"{a.label} and {b.label} have no benchmark in common: {', '.join(a.entries)} there, "
+            f"{', '.join(b.entries)} here."
+        )
+    wanted, chosen = _choose_ks([side.entries[name] for side in (a, b) for name in shared], ks)
+    parts = []
+    for name in shared:
+        one, other = a.entries[name], b.entries[name]
+        try:
+            found = compare(
+                one.counts,
+                other.counts,
+                wanted,
+                flips=flips,
+                seed=seed,
+                allow_missing=allow_missing,
+                common_only=common_only,
+            )
+        except InputError as error:
+            raise InputError(f"{name}: {_way_out(str(error))}") from error
+        parts.append(BenchmarkComparison(name, one, other, found, _changes(one.counts, other.counts, found)))
+    adjusted = {
+        (part.benchmark, k): float(p)
+        for k in wanted
+        for part, p in zip(parts, holm([part.comparison.at(k).p_value for part in parts]), strict=True)
+    }
+    only_a, only_b = (tuple(name for name in side.entries if name not in shared) for side in (a, b))
+    return MethodComparison(a.label, b.label, wanted, tuple(parts), adjusted, only_a, only_b, chosen)
+
+
+def comparison_records(found: MethodComparison) -> list[dict[str, Any]]:
+    """Return one row a benchmark and k, at full precision; shares, differences A minus B."""
+    return [
+        {
+            "a": found.label_a,
+            "b": found.label_b,
+            "run_a": "+".join(part.a.runs),
+            "run_b": "+".join(part.b.runs),
+            "benchmark": part.benchmark,
+            "k": point.k,
+            "problems": len(part.comparison.problem_ids),
+            "value_a": point.value_a,
+            "value_b": point.value_b,
+            "difference": point.difference,
+            "lowest": point.bounds[0],
+            "highest": point.bounds[1],
+            "low": point.interval.low,
+            "high": point.interval.high,
+            "interval": point.interval.question,
+            "p_value": point.p_value,
+            "p_holm": found.adjusted[part.benchmark, point.k],
+            "same_low": point.same_interval.low,
+            "same_high": point.same_interval.high,
+            "same_interval": point.same_interval.question,
+            "same_z": point.same_z,
+            "same_p_value": point.same_p_value,
+            "wins": point.wins,
+            "losses": point.losses,
+            "ties": point.ties,
+            "warning": point.warning,
+        }
+        for part in found.parts
+        for point in part.comparison.points
+    ]
+
+
+def change_records(found: MethodComparison) -> list[dict[str, Any]]:
+    """Return one row a benchmark and problem, A's largest gain first."""
+    return [
+        {"benchmark": part.benchmark, **vars(change), "change": change.change}
+        for part in found.parts
+        for change in part.changes
+    ]
+
+
+def _changes(a: Counts, b: Counts, compared: Comparison) -> tuple[ProblemChange, ...]:
+    at_a = {id: place for place, id in enumerate(a.problem_ids)}
+    at_b = {id: place for place, id in enumerate(b.problem_ids)}
+    rows = [(id, at_a[id], at_b[id]) for id in compared.problem_ids]
+    found = [
+        ProblemChange(id, i + 1, int(a.correct[i]), int(a.n[i]), int(b.correct[j]), int(b.n[j]))
+        for id, i, j in rows
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.change, one.position)))
+
+
+def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
+    if ks is not None:
+        return tuple(sorted(set(ks))), ""
+    least = max(1, min(int(np.min(entry.counts.n)) for entry in entries))
+    most = min(DEFAULT_K, least)
+    powers = tuple(2**power for power in range(most.bit_length()))
+    said = (
+        f"k goes up to {powers[-1]}: some problem has only {least} graded samples."
+        if least < DEFAULT_K
+        else ""
+    )
+    return powers, said
+
+
+def _way_out(message: str) -> str:
+    return message.replace("or allow missing ones to leave", "or pass --allow-missing to leave").replace(
+        "or the common problems only", "or pass --common-only"
+    )

@@ -1,0 +1,127 @@
+"""A comparison as a document: differences by benchmark and k, the problems that changed most, notes."""
+
+from collections.abc import Sequence
+
+from evaluator.passk import Comparison, ComparisonPoint
+from evaluator.reports.comparing import BenchmarkComparison, MethodComparison
+from evaluator.reports.document import Document, Sheet, percent, signed
+from evaluator.reports.methods import differing_settings
+
+CHANGES_SHOWN = 5
+
+_FREE = ("model", "sampling.seed", "sampling.samples_per_request")
+
+
+def comparison_document(
+    found: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = CHANGES_SHOWN
+) -> Document:
+    """Return the table of differences, the `changes` largest gains and losses by benchmark, and notes."""
+    columns = (
+        "benchmark",
+        "k",
+        "A",
+        "B",
+        "A - B",
+        "95%, new problems",
+        "p",
+        "p (Holm)",
+        "wins/losses/ties",
+        "95%, same problems",
+        "z",
+        "p",
+    )
+    rows: list[tuple[str, ...]] = []
+    breaks = []
+    for part in found.parts:
+        breaks.append(len(rows))
+        rows += [_row(found, part, point) for point in part.comparison.points]
+    title = f"pass@k, A = {found.label_a}, B = {found.label_b}; percent, differences in points"
+    sheets = [Sheet(title, columns, tuple(rows), breaks=tuple(breaks))]
+    if changes:
+        sheets.append(_changes_sheet(found, changes))
+    return Document(tuple(sheets), (*_notes(found), *extra_notes))
+
+
+def _row(found: MethodComparison, part: BenchmarkComparison, point: ComparisonPoint) -> tuple[str, ...]:
+    difference = signed(point.difference)
+    if point.bounds[1] > point.bounds[0]:
+        difference += f"\n({signed(point.bounds[0])} to {signed(point.bounds[1])})"
+    mark = " (!)" if point.warning else ""
+    return (
+        part.benchmark,
+        str(point.k),
+        percent(point.value_a),
+        percent(point.value_b),
+        difference,
+        f"[{signed(point.interval.low, 1)}, {signed(point.interval.high, 1)}]{mark}",
+        _p(point.p_value),
+        _p(found.adjusted[part.benchmark, point.k]),
+        f"{point.wins}/{point.losses}/{point.ties}",
+        f"[{signed(point.same_interval.low, 1)}, {signed(point.same_interval.high, 1)}]",
+        f"{point.same_z:+.2f}",
+        _p(point.same_p_value),
+    )
+
+
+def _changes_sheet(found: MethodComparison, shown: int) -> Sheet:
+    rows: list[tuple[str, ...]] = []
+    breaks = []
+    for part in found.parts:
+        breaks.append(len(rows))
+        gains = [change for change in part.changes if change.change > 0][:shown]
+        losses = [change for change in part.changes if change.change < 0][-shown:]
+        rows += [
+            (
+                part.benchmark,
+                change.problem_id,
+                str(change.position),
+                f"{change.correct_a}/{change.n_a}",
+                f"{change.correct_b}/{change.n_b}",
+                signed(change.change, 1),
+            )
+            for change in (*gains, *losses)
+        ]
+    columns = ("benchmark", "problem", "place", "A correct", "B correct", "A - B")
+    return Sheet("problems with the largest changes", columns, tuple(rows), words=2, breaks=tuple(breaks))
+
+
+def _notes(found: MethodComparison) -> list[str]:
+    first = found.parts[0].comparison
+    notes = [found.chosen] if found.chosen else []
+    notes.append(
+        f"Paired by problem. Interval of the difference on new problems by t; p by {first.flips:,} sign "
+        f"flips (seed {first.seed}), corrected by Holm over the {len(found.parts)} benchmarks at each k. The "
+        "last three columns are about the same problems with new samples; they say nothing about other ones."
+    )
+    notes += [
+        f"(!) {part.benchmark}, k = {_ks(part.comparison, warning)}: {warning}."
+        for part in found.parts
+        for warning in dict.fromkeys(p.warning for p in part.comparison.points if p.warning)
+    ]
+    for part in found.parts:
+        compared = part.comparison
+        if compared.only_a or compared.only_b:
+            notes.append(
+                f"{part.benchmark}: {len(compared.only_a)} problems of A and {len(compared.only_b)} of B "
+                f"only are left out; {len(compared.problem_ids)} are compared."
+            )
+        if compared.left_out:
+            notes.append(
+                f"{part.benchmark}: {len(compared.left_out)} problems with too few samples are left out."
+            )
+        specs = {f"A ({found.label_a})": part.a.spec, f"B ({found.label_b})": part.b.spec}
+        differing = differing_settings(specs, among=("prompt.", "sampling."), free=_FREE)
+        if differing:
+            notes.append(f"{part.benchmark}: sampled with different settings: {'; '.join(differing)}.")
+    for label, names in ((found.label_a, found.only_a), (found.label_b, found.only_b)):
+        if names:
+            notes.append(f"Only {label} has {', '.join(names)}; nothing to compare there.")
+    return notes
+
+
+def _ks(compared: Comparison, warning: str) -> str:
+    return ", ".join(str(point.k) for point in compared.points if point.warning == warning)
+
+
+def _p(value: float) -> str:
+    return "<.001" if value < 0.001 else f"{value:.3f}"
