@@ -166,7 +166,7 @@ class Backend:
             await litellm.acompletion(**nowhere, messages=[{"role": "user", "content": ""}])
 
     async def complete(self, request: ChatRequest) -> Any:
-        """Ask once; return litellm's `ModelResponse`, OpenAI's `Completion` of raw text, or let errors through."""
+        """Ask once; return litellm's `ModelResponse`, for raw text OpenAI's `Completion`, or raise."""
         if request.prompt is not None:
             return await self._texts().completions.create(
                 model=self.model, prompt=request.prompt, **self._settings(request)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from evaluator.database import Database
 from evaluator.grading import Grader
 from evaluator.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
+from evaluator.remote.interrupts import finish_on_interrupt
 from evaluator.runs.batching import fill_by_batch
 from evaluator.runs.cells import is_complete, open_cells, release_dead_leases, reopen_failed_cells
 from evaluator.runs.filling import BuildRequests, Filled, fill_cells
@@ -81,6 +82,7 @@ class Engine:
         async with AsyncExitStack() as stack:
             grader = stack.enter_context(Grader(workers=self.grader_workers))
             clients: dict[str, Client] = {}
+            stack.enter_context(finish_on_interrupt(lambda: _interrupt(clients.values())))
             waited = False
             while True:
                 began = time.monotonic()
@@ -201,6 +203,11 @@ class Engine:
 
     def _job(self, status: BatchStatus) -> None:
         self.report("waiting for a batch job", status.completed + status.failed, status.total or None)
+
+
+def _interrupt(clients: Iterable[Client]) -> bool:
+    """Let what is in flight come to its end; a batch job goes on without its process anyway."""
+    return any([client.interrupt() for client in clients if isinstance(client, RemoteClient)])
 
 
 class Tally:

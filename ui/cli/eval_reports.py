@@ -277,7 +277,7 @@ def print_graded(
 
 
 def is_secret(benchmark: str) -> bool:
-    """Return whether a benchmark's texts must not be shown: those of gated ones, named here by their label."""
+    """Return whether a benchmark's texts must not be shown, given its label: those of gated ones."""
     from evaluator.benchmarks import BENCHMARKS
 
     name = benchmark.partition("[")[0]

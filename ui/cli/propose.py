@@ -275,6 +275,7 @@ def _note_unmatched(found: "FileCandidates | None") -> None:
 def _carry_out(
     database: "Database", run: "Run", prepared: "Prepared", execution: "Execution", *, as_json: bool
 ) -> None:
+    from evaluator.remote.types import INTERRUPTED
     from rephraser.pipeline.execution import carry_out
 
     with output.progress(run.name, quiet=as_json) as bar:
@@ -283,6 +284,8 @@ def _carry_out(
             bar.update(done, total, " ".join(filter(None, (stage, detail))))
 
         outcome, summary = carry_out(database, run, prepared, execution, report)
+    if outcome.stopped == INTERRUPTED:  # what was in flight is stored
+        raise KeyboardInterrupt
     if as_json:
         output.print_json({**summary.to_json(), "stopped": outcome.stopped, "message": outcome.message})
     else:
