@@ -26,15 +26,39 @@ def boxed_answer(text: str) -> str | None:
 
     Taking 3 alone would count a response that names two answers as one that found the right one.
     """
-    boxes = _boxes(text)
-    if not boxes:
-        return None
-    joined = [boxes[-1]]
+    start, earlier = _start_of_last(text, 3)
+    boxes = _boxes(text, start)
+    joined = _joined(text, boxes)
+    if earlier and len(joined) == len(boxes):
+        # All of them belong together, or none is complete: those before may belong to them as well.
+        joined = _joined(text, _boxes(text))
+    return ", ".join(dict.fromkeys(box.content for box in joined)) if joined else None
+
+
+def _joined(text: str, boxes: list["_Box"]) -> list["_Box"]:
+    joined = boxes[-1:]
     for box in reversed(boxes[:-1]):
         if box.end > joined[0].start or not _BOX_GLUE.fullmatch(text, box.end, joined[0].start):
             break
         joined.insert(0, box)
-    return ", ".join(dict.fromkeys(box.content for box in joined))
+    return joined
+
+
+def _start_of_last(text: str, count: int) -> tuple[int, bool]:
+    """Where the last `count` boxes begin, and whether there may be earlier ones.
+
+    Braces before that place do not matter: what they close is no box.
+    """
+    place = len(text)
+    for _ in range(count):
+        before = max(text.rfind("boxed", 0, place), text.rfind("fbox", 0, place))
+        if before < 0:
+            break
+        place = before
+    earlier = before >= 0
+    while place > 0 and (text[place - 1] == "\\" or text[place - 1].isalpha()):
+        place -= 1
+    return place, earlier
 
 
 @dataclass(frozen=True)
@@ -44,14 +68,14 @@ class _Box:
     content: str
 
 
-def _boxes(text: str) -> list[_Box]:
-    """All complete boxes by their start, in one pass over the text."""
+def _boxes(text: str, start: int = 0) -> list[_Box]:
+    """All complete boxes from `start` on, by their start, in one pass over the text."""
     if "boxed" not in text and "fbox" not in text:
         return []
     open_braces: list[int] = []
     openings: dict[int, int] = {}  # position of an opening brace -> start of its \boxed
     found: list[_Box] = []
-    for match in _BOX_TOKEN.finditer(text):
+    for match in _BOX_TOKEN.finditer(text, start):
         token = match.group()
         if token == "{":
             open_braces.append(match.start())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from evaluator.grading import normal, structure
+from evaluator.grading import normal, numeric, structure
 from evaluator.grading.matching import all_of, matched, without_common
 from evaluator.grading.outcomes import (
     CHOICE,
@@ -39,11 +39,14 @@ class Means(NamedTuple):
     near: Near | None = None
 
     def settle(self, gold: str, answer: str) -> Judged:
-        """What algebra says, None without it."""
+        """What arithmetic or else algebra says, None without algebra."""
+        if self.near is None and numeric.differ(gold, answer):
+            return DIFFERENT
         return self.leaf(gold, answer) if self.leaf is not None else None
 
 
 _ZERO_GROUP = re.compile(r",0\d\d(?!\d)")
+_PLAIN = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
 _LONGEST_UNORDERED = 40
 _DEEPEST = 12
 
@@ -55,6 +58,8 @@ def compare(gold: str, answer: str, leaf: Leaf | None = None, near: Near | None 
     Texts longer than `normal.LONGEST_ANSWER` are unknown.
     """
     gold, answer = gold.strip(), answer.strip()
+    if _PLAIN.fullmatch(gold) and _PLAIN.fullmatch(answer):
+        return _compare_plain(gold, answer, near)
     if not gold:
         return NO_GOLD
     if not answer:
@@ -77,6 +82,23 @@ def compare(gold: str, answer: str, leaf: Leaf | None = None, near: Near | None 
         if other is None or other.value is GradeValue.CORRECT:
             return other
     return judged
+
+
+def _compare_plain(gold: str, answer: str, near: Near | None) -> Outcome:
+    if gold == answer:
+        return EXACT
+    if near is None and "." not in gold and "." not in answer:
+        return NUMERIC if int(gold) == int(answer) else DIFFERENT
+    first, second = normal.exact_number(gold), normal.exact_number(answer)
+    assert first is not None
+    assert second is not None
+    return _compare_numbers(first, second, near)
+
+
+def _compare_numbers(gold: normal.ExactNumber, answer: normal.ExactNumber, near: Near | None) -> Outcome:
+    if normal.same_number(gold, answer):
+        return NUMERIC
+    return WITHIN_TOLERANCE if near is not None and near(gold.value, answer.value) else DIFFERENT
 
 
 def _other_readings(gold: str, answer: str, tidy_gold: str, tidy_answer: str) -> Iterator[tuple[str, str]]:
@@ -275,10 +297,7 @@ def _judge_quantities(gold: str, answer: str, means: Means, depth: int) -> Judge
         return judged
     gold_number, answer_number = normal.exact_number(gold), normal.exact_number(answer)
     if gold_number is not None and answer_number is not None:
-        if normal.same_number(gold_number, answer_number):
-            return NUMERIC
-        near = means.near is not None and means.near(gold_number.value, answer_number.value)
-        return WITHIN_TOLERANCE if near else DIFFERENT
+        return _compare_numbers(gold_number, answer_number, means.near)
     gold_base, answer_base = structure.number_in_base(gold), structure.number_in_base(answer)
     if gold_base is not None or answer_base is not None:
         return EXACT if gold_base == answer_base else DIFFERENT

@@ -23,6 +23,9 @@ _MARKER = re.compile(
     r"|\bfinal[ \t]answer\b(?=[*_#]{0,4}[ \t]{0,4}\n)",
     re.IGNORECASE,
 )
+_MARKER_WORDS = ("answer", "####", "a:", "option", "choice")
+_BEFORE_WORD, _AFTER_WORD = 40, 100  # no marker reaches further
+_MOST_WORDS = 30
 _CLOSING = "The final answer is "
 _SENTENCE_END = re.compile(r"(?<=[^\s.])\.(?=\s|$)")
 _MATH = re.compile(r"\$\$?([^$]+)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
@@ -70,6 +73,8 @@ def extract_answer(response: str) -> str | None:
 
 
 def _after_thinking(response: str) -> str | None:
+    if "think>" not in response:
+        return response
     _, closed, after = response.rpartition("</think>")
     if closed:
         return after
@@ -84,13 +89,37 @@ def _marked(text: str) -> Found | None:
         boxed = None
     if boxed is not None:
         return Found(boxed, "boxed")
-    last = None
-    for match in _MARKER.finditer(text):
-        last = match
-    if last is None:
+    end = last_marker(text)
+    if end is None:
         return None
-    answer = _clean(_first_line(text[last.end() : last.end() + _LONGEST_TAIL]))
+    answer = _clean(_first_line(text[end : end + _LONGEST_TAIL]))
     return Found(answer, "stated") if any(map(str.isalnum, answer)) else None
+
+
+def last_marker(text: str) -> int | None:
+    """Where the last marker of an answer ends, None without one.
+
+    Only the surroundings of a word that every marker holds are searched, from the last one on.
+    """
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = text  # a character with a longer small letter; its case is left
+    place = len(text)
+    for _ in range(_MOST_WORDS):
+        place = max([lowered.rfind(word, 0, place) for word in _MARKER_WORDS])
+        if place < 0:
+            return None
+        found = _last_match(text, max(0, place - _BEFORE_WORD), place + _AFTER_WORD)
+        if found is not None:
+            return found
+    return _last_match(text, 0, place)
+
+
+def _last_match(text: str, start: int, stop: int) -> int | None:
+    last = None
+    for match in _MARKER.finditer(text, start, stop):
+        last = match
+    return last.end() if last is not None else None
 
 
 def _first_line(tail: str) -> str:

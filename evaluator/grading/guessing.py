@@ -25,6 +25,7 @@ _LETTER = re.compile(
 )
 _LONGEST_BARE = 300
 _LONGEST_END = 2_000
+_LONGEST_LINE = 300
 _UNITS_AFTER = frozenset((
     "m", "cm", "mm", "km", "kg", "g", "mg", "s", "h", "l", "ml", "ft", "in", "lb", "oz", "N", "J", "W", "V",
     "A", "K", "Hz", "eV", "Pa",
@@ -42,8 +43,10 @@ def guess(text: str, kind: AnswerKind) -> tuple[str, str] | None:
     if kind is AnswerKind.CHOICE:
         letters = [next(filter(None, match.groups())) for match in _LETTER.finditer(end)]
         return (letters[-1], "last letter") if letters else None
+    chunks = list(_MATH.finditer(end)) if any(mark in end for mark in ("$", r"\(", r"\[")) else []
+    if not chunks:
+        end = end[-_LONGEST_LINE:] if _NUMBER.search(end, max(0, len(end) - _LONGEST_LINE + 100)) else end
     numbers = [match for match in _NUMBER.finditer(end) if _is_number(end, match)]
-    chunks = list(_MATH.finditer(end))
     if chunks and (not numbers or numbers[-1].start() < chunks[-1].end()):
         return _last_formula(end, chunks), "last formula"
     return (_last_numbers(end, numbers), "last number") if numbers else None

@@ -7,6 +7,7 @@ Everything here may only join spellings of the same answer: `\dfrac12` and `\fra
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 LONGEST_ANSWER = 2_000
 """Answers with more characters than this (after joining white space) are not read."""
@@ -52,6 +53,7 @@ _SPACED_GROUPS = re.compile(r"[-+]?[1-9]\d{0,2}(?: \d{3})+")
 _EDGE_LEFT = re.compile(r"^(?:=|:|\+|\\approx|\\sim|\\therefore)+ ?")
 
 
+@lru_cache(maxsize=4096)
 def tidy(text: str, *, join_thousands: bool = True) -> str:
     r"""One spelling of an answer; equal results mean equal answers.
 

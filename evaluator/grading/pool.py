@@ -1,8 +1,10 @@
 """Runs grading tasks in worker processes that can be killed, each task within its own limits.
 
-Tasks go out in chunks. When a chunk dies (time, memory, crash) its tasks are run again one by one, so that
-only the culprit is unknown. Pebble starts the clock of a chunk when a worker takes it, not when it is
-queued, and replaces workers it has killed.
+There are two lanes. In the quick one tasks go out in chunks with little time. What looks expensive goes to
+the careful one, and so do the tasks of a chunk that died (time, memory, crash): there each runs alone with
+all the time it may take, in few workers of low priority, so that hostile answers cannot hold up honest ones
+and only the culprit of a chunk is unknown. Pebble starts the clock when a worker takes a chunk, not when it
+is queued, and replaces workers it has killed.
 """
 
 import contextlib
@@ -18,6 +20,7 @@ from typing import Any
 
 from evaluator.errors import PrerequisiteError
 from evaluator.grading import worker
+from evaluator.grading.expense import looks_expensive
 from evaluator.grading.outcomes import CRASHED, MEMORY, TIMEOUT, Outcome
 
 _CHUNK = 24
@@ -30,21 +33,29 @@ _CANNOT_START = (
 _RESTARTS = 3
 
 
+QUICK, CAREFUL = "quick", "careful"
+_QUICK_BUDGET_S = 0.5
+_QUICK_LIMIT_S = 2.5
+
+
 @dataclass(frozen=True)
 class _Batch:
     indices: tuple[int, ...]
-    alone: bool
+    lane: str
 
 
 class WorkerPool:
-    """A pool of killable workers, started at first use; safe to share between threads."""
+    """Two lanes of killable workers, each started at first use; safe to share between threads.
+
+    The quick lane has `workers` processes, the careful one half as many (at least one).
+    """
 
     def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int) -> None:
-        self._workers = workers
+        self._workers = {QUICK: workers, CAREFUL: max(1, workers // 2)}
         self._time_limit_s = time_limit_s
         self._memory_limit_mb = memory_limit_mb
         self._lock = threading.Lock()
-        self._pool: Any = None
+        self._pools: dict[str, Any] = {}
         self._closed = False
 
     def run(
@@ -57,49 +68,71 @@ class WorkerPool:
         Raises PrerequisiteError when no worker can be started at all.
         """
         outcomes: list[Outcome | None] = [None] * len(tasks)
-        size = max(1, min(_CHUNK, -(-len(tasks) // (2 * self._workers))))
-        waiting = deque(
-            _Batch(tuple(range(start, min(start + size, len(tasks)))), alone=size == 1)
-            for start in range(0, len(tasks), size)
-        )
-        running: dict[Future[list[Outcome]], _Batch] = {}
+        waiting = {QUICK: deque[_Batch](), CAREFUL: deque[_Batch]()}
+        quick = []
+        for index, task in enumerate(tasks):
+            if looks_expensive(task.first) or looks_expensive(task.second):
+                waiting[CAREFUL].append(_Batch((index,), CAREFUL))
+            else:
+                quick.append(index)
+        size = max(1, min(_CHUNK, -(-len(quick) // (2 * self._workers[QUICK]))))
+        for start in range(0, len(quick), size):
+            waiting[QUICK].append(_Batch(tuple(quick[start : start + size]), QUICK))
+        running: dict[Future[list[Outcome]], tuple[_Batch, Any]] = {}
         restarts = 0
-        pool = self._current()
         try:
-            while waiting or running:
-                try:
-                    while waiting and len(running) < 2 * self._workers:
-                        batch = waiting.popleft()
-                        try:
-                            running[self._schedule(pool, tasks, batch)] = batch
-                        except RuntimeError:
-                            waiting.appendleft(batch)
-                            raise
+            while running or any(waiting.values()):
+                broken = self._submit(tasks, waiting, running)
+                if not broken and running:
                     finished, _ = wait(running, timeout=self._patience(), return_when=FIRST_COMPLETED)
                     if not finished:
-                        raise RuntimeError("no task finished in time")
+                        broken = [pool for _, pool in running.values()]
                     for future in finished:
-                        batch = running.pop(future)
-                        finished_now = self._collect(future, batch, outcomes, waiting)
+                        batch, pool = running.pop(future)
+                        try:
+                            newly = self._collect(future, batch, outcomes, waiting)
+                        except RuntimeError:
+                            broken.append(pool)
+                            continue
                         if done is not None:
-                            done([tasks[index] for index in finished_now])
-                except RuntimeError:
-                    # The pool is broken: give back what it held, and start another.
+                            done([tasks[index] for index in newly])
+                if broken:
                     restarts += 1
-                    waiting.extend(running.values())
-                    running.clear()
-                    if self._closed:
-                        raise
+                    for future in [future for future, (_, pool) in running.items() if pool in broken]:
+                        batch, _ = running.pop(future)
+                        waiting[batch.lane].append(batch)
+                    self.check_open()
                     if restarts > _RESTARTS:
                         if not any(outcomes):
                             raise PrerequisiteError(_CANNOT_START) from None
                         break
-                    pool = self._replace(pool)
+                    for pool in {id(pool): pool for pool in broken}.values():
+                        self._drop(pool)
         except BaseException:
             for future in running:
                 future.cancel()
             raise
         return [outcome if outcome is not None else CRASHED for outcome in outcomes]
+
+    def _submit(
+        self,
+        tasks: Sequence[worker.Task],
+        waiting: "dict[str, deque[_Batch]]",
+        running: dict[Future[list[Outcome]], tuple[_Batch, Any]],
+    ) -> list[Any]:
+        """Hands out batches, two for each quick worker and one for each careful one; returns broken pools."""
+        for lane, batches in waiting.items():
+            room = self._workers[lane] * (2 if lane == QUICK else 1)
+            room -= sum(batch.lane == lane for batch, _ in running.values())
+            while batches and room > 0:
+                pool = self._current(lane)
+                try:
+                    running[self._schedule(pool, tasks, batches[0])] = (batches[0], pool)
+                except RuntimeError:
+                    return [pool]
+                batches.popleft()
+                room -= 1
+        return []
 
     def check_open(self) -> None:
         """Raises RuntimeError after `close`."""
@@ -109,21 +142,21 @@ class WorkerPool:
     def close(self) -> None:
         """Stops all workers and waits for them; running tasks are abandoned."""
         with self._lock:
-            pool, self._pool, self._closed = self._pool, None, True
-        if pool is not None:
+            pools, self._pools, self._closed = list(self._pools.values()), {}, True
+        for pool in pools:
             pool.stop()
             pool.join()
 
     def _patience(self) -> float:
-        # Two batches may wait on each worker; starting a worker on a busy machine takes seconds.
+        # Batches may wait for other callers' ones; starting a worker on a busy machine takes seconds.
         return 60.0 + 4 * self._time_limit_s
 
     def _schedule(self, pool: Any, tasks: Sequence[worker.Task], batch: _Batch) -> Future[list[Outcome]]:
-        if batch.alone:
+        if batch.lane == CAREFUL:
             budget, limit = 0.0, self._time_limit_s
         else:
-            budget = min(1.0, self._time_limit_s)
-            limit = budget + min(3.0, self._time_limit_s)
+            budget = min(_QUICK_BUDGET_S, self._time_limit_s)
+            limit = min(_QUICK_LIMIT_S, budget + self._time_limit_s)
         future: Future[list[Outcome]] = pool.schedule(
             worker.run_chunk, args=([tasks[index] for index in batch.indices], budget), timeout=limit
         )
@@ -134,8 +167,9 @@ class WorkerPool:
         future: Future[list[Outcome]],
         batch: _Batch,
         outcomes: list[Outcome | None],
-        waiting: "deque[_Batch]",
+        waiting: "dict[str, deque[_Batch]]",
     ) -> tuple[int, ...]:
+        """Takes in what a batch brought, puts the rest of it back and returns the tasks that are finished."""
         from concurrent.futures.process import BrokenProcessPool
 
         from pebble import ProcessExpired
@@ -143,46 +177,44 @@ class WorkerPool:
         try:
             results = future.result()
         except BrokenProcessPool as error:
-            waiting.append(batch)
+            waiting[batch.lane].append(batch)
             raise RuntimeError("the pool lost its workers") from error
         except (FutureTimeoutError, ProcessExpired, MemoryError, OSError) as error:
-            if not batch.alone:
-                waiting.extendleft(_Batch((index,), alone=True) for index in reversed(batch.indices))
+            if batch.lane == QUICK:
+                waiting[CAREFUL].extend(_Batch((index,), CAREFUL) for index in batch.indices)
                 return ()
             results = [_outcome_of(error)]
         for index, outcome in zip(batch.indices, results, strict=False):
             outcomes[index] = outcome
         if rest := batch.indices[len(results) :]:
-            waiting.appendleft(_Batch(rest, alone=False))
+            waiting[batch.lane].appendleft(_Batch(rest, batch.lane))
         return batch.indices[: len(results)]
 
-    def _current(self) -> Any:
+    def _current(self, lane: str) -> Any:
         with self._lock:
-            if self._closed:
-                raise RuntimeError("the grader is closed")
-            if self._pool is None:
-                self._pool = self._start()
-            return self._pool
+            self.check_open()
+            if lane not in self._pools:
+                self._pools[lane] = self._start(lane)
+            return self._pools[lane]
 
-    def _replace(self, broken: Any) -> Any:
+    def _drop(self, broken: Any) -> None:
         with self._lock:
-            if self._closed:
-                raise RuntimeError("the grader is closed")
-            if self._pool is broken:
-                self._pool = self._start()
-                with contextlib.suppress(RuntimeError):
-                    broken.stop()
-                    broken.join()
-            return self._pool
+            mine = [lane for lane, pool in self._pools.items() if pool is broken]
+            for lane in mine:
+                del self._pools[lane]
+        if mine:
+            with contextlib.suppress(RuntimeError):
+                broken.stop()
+                broken.join()
 
-    def _start(self) -> Any:
+    def _start(self, lane: str) -> Any:
         from pebble import ProcessPool
 
         return ProcessPool(
-            max_workers=self._workers,
+            max_workers=self._workers[lane],
             max_tasks=_CHUNKS_PER_WORKER,
             initializer=worker.start_worker,
-            initargs=[self._memory_limit_mb],
+            initargs=[self._memory_limit_mb, lane == CAREFUL],
             context=_context(),
         )
 

@@ -41,6 +41,7 @@ _FUNCTIONS = (
 )  # fmt: skip
 _BARE_FUNCTION = re.compile(rf"(?<![A-Za-z\\])({'|'.join(_FUNCTIONS)})(?![a-z])")
 _WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{4,}")
+_PRODUCT = re.compile(r"(?<![_^\d.])(\d+(?:\.\d+)?) ?\((?=[-\d.])")  # 2(3) would be read as 2 + 3
 _DIGIT_GAP = re.compile(r"(?<!_)[\d.] +[\d.]")
 _DIGIT_BASE = re.compile(r"\d_")
 _POINTS = (0.37, -1.21, 2.73, -0.58, 1.93, 5.11, 0.11, 3.47)
@@ -112,6 +113,7 @@ def parse(text: str) -> Any:
     latex = _BARE_FUNCTION.sub(lambda found: f"\\{found.group(1)} ", text)
     latex = re.sub(r"\\text\{([A-Za-z])\}", r"\1", latex)
     latex = re.sub(r"\\log ?_(\w) ?", r"\\log_{\1} ", latex)
+    latex = _PRODUCT.sub(r"\1\\cdot (", latex)
     latex = re.sub(r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}", latex).replace("\\pi ", "\\pi  ")
     if _DIGIT_GAP.search(latex) or _DIGIT_BASE.search(latex) or _WORD.search(_without_commands(latex)):
         return None

@@ -13,6 +13,7 @@ from evaluator.grading.kinds import Algebra, judge
 from evaluator.grading.outcomes import CRASHED, MEMORY, Outcome
 from evaluator.grading.types import AnswerKind, GradeValue
 
+_LOW_PRIORITY = 15
 MEMORY_EXIT = 77
 """Exit status of a worker that went over its memory limit."""
 
@@ -33,7 +34,7 @@ UNREADABLE = Outcome(GradeValue.UNKNOWN, "unparsable")
 _limit_bytes = sys.maxsize
 
 
-def start_worker(memory_limit_mb: int) -> None:
+def start_worker(memory_limit_mb: int, low_priority: bool = False) -> None:
     """Loads the algebra, sets the limits and starts the watch; runs before the worker takes a case.
 
     A worker ends itself when its peak memory passes the limit or when the process that owns the pool is
@@ -48,6 +49,8 @@ def start_worker(memory_limit_mb: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import evaluator.grading.symbolic  # noqa: F401
 
+    if low_priority and hasattr(os, "nice"):
+        os.nice(_LOW_PRIORITY)
     _limit_bytes = memory_limit_mb * 2**20 + _resident_peak()
     threading.Thread(target=_watch, name="grader-watch", daemon=True).start()
     # Address space runs ahead of memory in use by a few arenas.

@@ -1,0 +1,29 @@
+"""Tells from the text of an answer that comparing it may take long. Pure; a hint, never a verdict."""
+
+import re
+
+_LONG = 400
+_DEEP = 16
+_EXPENSIVE = re.compile(
+    r"\\(?:int|iint|oint|sum|prod|lim|binom|choose)(?![A-Za-z])"
+    r"|\d{60}"  # a long number
+    r"|\^ ?\{?[^{}^]{0,40}\^"  # a tower of powers
+    r"|\^ ?\{? ?\d{4}"  # a large power
+    r"|\^ ?\{?[^{}]{0,40}\d{2}\}? ?\^"
+    r"|\d{3} ?\)? ?!|! ?\)? ?!"  # a large factorial, a factorial of a factorial
+    r"|! ?\)?\^|\^ ?\{?[^{}]{0,40}!"
+)
+
+
+def looks_expensive(text: str) -> bool:
+    """True for long or deeply nested texts, integrals and sums, towers of powers and large factorials."""
+    if len(text) > _LONG:
+        return True
+    depth = deepest = 0
+    for char in text:
+        if char in "({[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in ")}]":
+            depth -= 1
+    return deepest > _DEEP or _EXPENSIVE.search(text) is not None
