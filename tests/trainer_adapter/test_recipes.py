@@ -1,0 +1,127 @@
+"""Recipes: all names, their axes, composing, and what is refused."""
+
+import typing
+from pathlib import Path
+
+import pytest
+
+from evaluator.errors import InputError
+from trainer_adapter.recipes import RECIPES, AdvantageAxis, Recipe, compose, find_recipe, read_recipe
+
+NAMES = """
+grpo grpo_matched grpo_ds grpo_matched_ds ta_grpo ta_grpo_v1 ta_grpo_star ta_grpo_corrected dr_grpo dapo rloo
+a_grae a_grae_sample a_grae_group dapo_a_grae dr_grpo_a_grae positive_dominant negative_dominant hard_focused
+easy_focused w_reinforce grpo_lead cw_grpo clip_cov ta_a_grae ta_cw_grpo
+"""
+
+
+def test_every_method_is_a_recipe() -> None:
+    assert set(RECIPES) == set(NAMES.split())
+    assert all(
+        recipe.name == name and "a recipe of your own" not in recipe.summary
+        for name, recipe in RECIPES.items()
+    )
+
+
+def test_every_advantage_of_a_recipe_is_a_formula() -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+    from trainer_adapter.advantages import ADVANTAGES
+
+    assert set(typing.get_args(AdvantageAxis)) == set(ADVANTAGES)
+
+
+@pytest.mark.parametrize(
+    ("name", "rollouts", "group_size", "anchor", "filter"),
+    [
+        ("grpo", 8, 8, "question", "none"),
+        ("grpo_matched", 32, 32, "question", "none"),
+        ("grpo_ds", 8, 8, "question", "dynamic"),
+        ("ta_grpo", 32, 32, "question", "none"),
+        ("ta_grpo_v1", 32, 32, "own", "none"),
+        ("ta_grpo_star", 32, 8, "own", "none"),
+        ("ta_grpo_corrected", 32, 32, "corrected", "none"),
+        ("dapo_a_grae", 8, 8, "question", "none"),
+    ],
+)
+def test_axes_are_those_of_the_papers(
+    name: str, rollouts: int, group_size: int, anchor: str, filter: str
+) -> None:
+    recipe = RECIPES[name]
+    assert (recipe.rollouts, recipe.group_size, recipe.anchor, recipe.filter) == (
+        rollouts,
+        group_size,
+        anchor,
+        filter,
+    )
+
+
+def test_the_papers_settings_stand_in_the_loss() -> None:
+    grpo, dapo = RECIPES["ta_grpo"].loss, RECIPES["dapo"].loss
+    assert (grpo.clip_low, grpo.clip_high, grpo.kl_coef, grpo.kl) == (0.2, 0.2, 0.001, "low_var_kl")
+    assert (grpo.aggregation, grpo.dual_clip) == ("seq-mean-token-mean", None)
+    assert (dapo.clip_low, dapo.clip_high, dapo.kl_coef, dapo.aggregation) == (0.2, 0.28, 0.0, "token-mean")
+
+
+def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'base = "ta_grpo"\nweights = "cw_grpo"\nneighbors = 1\n[loss]\nclip_high = 0.28\nkl_coef = 0\n'
+    )
+    mine = find_recipe(str(path))
+    assert (mine.name, mine.weights, mine.neighbors, mine.rollouts) == ("mine", "cw_grpo", 1, 16)
+    assert (mine.loss.clip_low, mine.loss.clip_high, mine.loss.kl_coef) == (0.2, 0.28, 0.0)
+    assert mine.summary == "ta_grpo, changed in mine.toml"
+    assert find_recipe("ta_grpo") is RECIPES["ta_grpo"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("base = ", "not a TOML file"),
+        ('base = "ppo"', "base 'ppo' is no recipe"),
+        ('anchors = "own"', "no axis 'anchors'"),
+        ('base = "ta_grpo"\nanchor = "both"', "give one of 'question', 'own', 'corrected'"),
+        ("responses = 8.5", "give a whole number"),
+        ("responses = true", "give a whole number"),
+        ("summary = 3", "give text"),
+        ('alpha = "big"', "give a number"),
+        ('loss = "mean"', "loss is a table"),
+        ("[loss]\nclip = 0.2", "no axis 'clip'"),
+        ("[loss]\ndual_clip = 0.5", "dual clip is more than 1"),
+        ("responses = 1", "a group of one response has no advantage"),
+        ('anchor = "own"', "without neighbors there is one prompt only"),
+        ('group = "prompt"', "without neighbors the prompt's group"),
+        ('base = "ta_grpo_star"\nfilter = "dynamic"', "take the flat export"),
+        ('base = "w_reinforce"\nfilter = "dynamic"', "W-REINFORCE learns from groups"),
+        ('reward = "grpo_lead"', "belong together"),
+        ('base = "a_grae"\nreward = "overlong"', "its reward is binary"),
+        ('base = "rloo"\nweights = "clip_cov"', "unit deviation"),
+        ("neighbors = -1", "neighbors are 0 to 64"),
+        ("[loss]\nkl_coef = -1", "KL coefficient"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_reason(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=says) as refused:
+        read_recipe(path)
+    assert str(path) in str(refused.value)
+
+
+def test_an_unknown_recipe_names_the_known_ones() -> None:
+    with pytest.raises(InputError, match="no recipe 'tagrpo'; there are: grpo, grpo_matched"):
+        find_recipe("tagrpo")
+
+
+def test_a_composed_recipe_keeps_what_was_not_changed() -> None:
+    changed = compose(RECIPES["dapo"], {"responses": 16, "loss": {"dual_clip": 3}})
+    assert changed == Recipe(
+        "dapo",
+        RECIPES["dapo"].summary,
+        responses=16,
+        loss=changed.loss,
+        filter="dynamic",
+        reward="overlong",
+    )
+    assert changed.loss.dual_clip == 3.0
+    assert compose(changed, {"loss": {"dual_clip": "none"}}).loss == RECIPES["dapo"].loss
