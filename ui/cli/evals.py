@@ -193,19 +193,37 @@ def grade(
 @app.command()
 def show(
     run: Annotated[str, typer.Argument(help="Name or id of an eval run.")],
+    samples: Annotated[
+        str | None,
+        typer.Option("--samples", help="Print responses to this problem: its place (from 0) or its id."),
+    ] = None,
+    grade: Annotated[
+        str | None, typer.Option("--grade", help="Of these only correct, wrong, unknown or ungraded ones.")
+    ] = None,
+    after: Annotated[int, typer.Option("--after", help="Only samples behind this one.")] = -1,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Samples on a page.")] = 5,
+    full: Annotated[bool, typer.Option("--full", help="Whole texts, not only their beginnings.")] = False,
     db: DbOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a run: its settings, how far it is, pass@k, truncated and refused shares, tokens and cost.
 
-    Example: tagrpo eval show Qwen3-4B.amc23
+    With --samples a page of the responses to one problem; of gated benchmarks only ids and grades.
+
+    Example: tagrpo eval show Qwen3-4B.amc23 --samples 0 --grade wrong
     """
     from evaluator.database import Database, locate_database
-    from ui.cli import eval_reports
+    from ui.cli import eval_reports, eval_samples
 
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
             chosen = eval_reports.find_eval_run(session, run)
+            if samples is not None:
+                page = eval_samples.read_samples(
+                    session, chosen, samples, after=after, limit=limit, grade=grade, full=full
+                )
+                output.print_json(page) if as_json else eval_samples.print_samples(page)
+                return
         shown = eval_reports.read_shown(database, chosen)
     if as_json:
         output.print_json({**shown.to_json(), "spec": chosen.spec, "versions": chosen.versions})
