@@ -38,9 +38,9 @@ def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str
     """Return a note for each question set known to repeat problems of a benchmark of the methods."""
     entries = {entry.problems_hash: entry for method in methods for entry in method.entries.values()}
     return [
-        f"{entry.benchmark}: {checked.problems} of its {entry.counts.problems} problems also stand in the set "
-        f"{checked.set_name} ({checked.variants} more resemble one); a model trained on it may know them. "
-        "`tagrpo questions contamination` names them."
+        f"{entry.benchmark}: {checked.problems} of its {entry.counts.problems} problems also stand in the "
+        f"set {checked.set_name} ({checked.variants} more resemble one); a model trained on it may "
+        "know them. `tagrpo questions contamination` names them."
         for problems_hash, entry in entries.items()
         for checked in overlaps_with(session, problems_hash)
         if checked.problems
@@ -124,6 +124,11 @@ def _amc(report: Report) -> Iterator[str]:
 
 
 def _paper(report: Report) -> Iterator[str]:
+    if report.withheld is not None:
+        yield (
+            f"The published figures of {report.withheld} are pass@{published.K}; they are not set beside "
+            "another k or metric."
+        )
     if report.paper is None:
         return
     settings = published.SETTINGS

@@ -1,7 +1,7 @@
 """A report: methods by benchmarks at some k, averages, curves, and what has to be said beside them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -58,6 +58,7 @@ class Report:
         lines: methods in order, each with its benchmarks in order.
         averages: at the ks of the tables, where all columns of an average are there.
         paper: the model whose published figures stand beside, None for none.
+        withheld: the model whose published figures are not shown, because they are of another k or metric.
         no_average: why averages are missing that could be expected; empty where none is.
     """
 
@@ -68,7 +69,8 @@ class Report:
     lines: tuple[Line, ...]
     averages: tuple[AverageLine, ...]
     paper: str | None
-    no_average: tuple[str, ...] = field(default=())
+    withheld: str | None = None
+    no_average: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -129,6 +131,8 @@ def build_report(
             left_out = entry.counts.problems - kept.problems
             lines.append(Line(method.label, entry, kept, scores, left_out))
     averages, missing = _averages(lines, wanted)
+    model = _paper(lines, paper)
+    beside = metric.name == PASS_AT_K and published.K in wanted
     return Report(
         metric,
         interval,
@@ -136,8 +140,9 @@ def build_report(
         chosen,
         tuple(lines),
         averages,
-        _paper(lines, paper, metric, wanted),
-        missing,
+        model if beside else None,
+        withheld=None if beside else model,
+        no_average=missing,
     )
 
 
@@ -227,7 +232,7 @@ def _averages(lines: Sequence[Line], ks: Sequence[int]) -> tuple[tuple[AverageLi
     return tuple(found), tuple(missing)
 
 
-def _paper(lines: Sequence[Line], asked: str | None, metric: Metric, ks: Sequence[int]) -> str | None:
+def _paper(lines: Sequence[Line], asked: str | None) -> str | None:
     if asked == NO_PAPER:
         return None
     if asked is not None:
@@ -237,7 +242,7 @@ def _paper(lines: Sequence[Line], asked: str | None, metric: Metric, ks: Sequenc
         known = {column.benchmark for column in published.COLUMNS}
         comparable = any(line.entry.benchmark in known for line in lines)
         model = named.pop() if len(named) == 1 and comparable else None
-    return model if metric.name == PASS_AT_K and published.K in ks else None
+    return model
 
 
 def _way_out(message: str) -> str:

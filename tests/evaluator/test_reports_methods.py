@@ -1,0 +1,144 @@
+"""Which runs make a row of a report."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from eval_runs import add_eval_run, make_problems
+from runs import add_run, open_empty
+
+from evaluator.database import Database
+from evaluator.errors import InputError, NotFoundError
+from evaluator.reports.methods import Method, differing_settings, load_methods
+
+TWO = [(4, 2, 0), (4, 1, 1)]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as opened:
+        yield opened
+
+
+def load(db: Database, *references: str, pool_anyway: bool = False) -> list[Method]:
+    with db.read() as session:
+        return load_methods(session, references, pool_anyway=pool_anyway)
+
+
+def shape(methods: list[Method]) -> dict[str, dict[str, tuple[str, ...]]]:
+    return {m.label: {name: entry.runs for name, entry in m.entries.items()} for m in methods}
+
+
+def test_a_name_stands_for_all_its_benchmarks(db: Database) -> None:
+    for name in ("base.amc12", "base.aime24", "baseline.aime24"):
+        add_eval_run(db, name, TWO, benchmark=name.partition(".")[2])
+    assert shape(load(db, "base")) == {"base": {"aime24": ("base.aime24",), "amc12": ("base.amc12",)}}
+    assert shape(load(db, "Ours=base", "baseline.aime24")) == {
+        "Ours": {"aime24": ("base.aime24",), "amc12": ("base.amc12",)},
+        "baseline": {"aime24": ("baseline.aime24",)},
+    }
+
+
+def test_runs_of_one_label_fill_one_row(db: Database) -> None:
+    add_eval_run(db, "a.amc12", TWO, benchmark="amc12")
+    add_eval_run(db, "other", TWO, benchmark="aime24")
+    assert shape(load(db, "X=a.amc12", "X=other")) == {"X": {"amc12": ("a.amc12",), "aime24": ("other",)}}
+
+
+def test_the_label_leaves_out_the_benchmark_even_a_part_of_it(db: Database) -> None:
+    add_eval_run(db, "a.amc12-first2", TWO, benchmark="amc12[:2]")
+    add_eval_run(db, "a.math-3", TWO, benchmark="math@3")
+    assert list(shape(load(db, "a.amc12-first2", "a.math-3"))) == ["a"]
+
+
+def test_a_run_is_found_by_its_id(db: Database) -> None:
+    run = add_eval_run(db, "one", TWO)
+    assert shape(load(db, run.id)) == shape(load(db, run.id[:12])) == {"one": {"test": ("one",)}}
+
+
+def test_seeds_are_pooled_by_problem(db: Database) -> None:
+    problems = make_problems(2)
+    add_eval_run(db, "s0", [(4, 2, 0), (4, 1, 1)], problems=problems, truncated=1, usd=0.25)
+    add_eval_run(db, "s1", [(8, 3, 0), (8, 0, 0)], problems=problems, seed=1, tokens=lambda *_: 400, usd=0.5)
+    (method,) = load(db, "Both=s0+s1")
+    entry = method.entries["test"]
+    assert (entry.counts.n.tolist(), entry.counts.correct.tolist()) == ([12, 12], [5, 1])
+    assert entry.counts.unknown.tolist() == [0, 1]
+    assert (entry.samples, entry.truncated, entry.usd) == (24, pytest.approx(2 / 24), 0.75)
+    assert entry.unknown == pytest.approx(1 / 24)
+    assert entry.mean_tokens == pytest.approx((8 * 100 + 16 * 400) / 24)
+
+
+def test_pooling_goes_benchmark_by_benchmark(db: Database) -> None:
+    for name, seed in (("a", 0), ("b", 1)):
+        for benchmark in ("amc12", "aime24"):
+            add_eval_run(db, f"{name}.{benchmark}", TWO, benchmark=benchmark, seed=seed)
+    assert shape(load(db, "a+b")) == {
+        "a+b": {"aime24": ("a.aime24", "b.aime24"), "amc12": ("a.amc12", "b.amc12")}
+    }
+
+
+def test_other_settings_are_not_pooled_unasked(db: Database) -> None:
+    add_eval_run(db, "a", TWO)
+    add_eval_run(db, "b", TWO, seed=1, temperature=1.0)
+    with pytest.raises(InputError, match=r"sampling.temperature \(0.6 in a, 1.0 in b\)\. Pass --pool-anyway"):
+        load(db, "X=a+b")
+    assert shape(load(db, "X=a+b", pool_anyway=True)) == {"X": {"test": ("a", "b")}}
+
+
+def test_the_same_seed_is_not_pooled_unasked(db: Database) -> None:
+    add_eval_run(db, "a", TWO)
+    add_eval_run(db, "b", TWO)
+    with pytest.raises(InputError, match="a and b have the same seed"):
+        load(db, "a+b")
+
+
+def test_different_problems_are_never_pooled(db: Database) -> None:
+    add_eval_run(db, "a", TWO)
+    add_eval_run(db, "b", TWO, problems=make_problems(2, "else"), seed=1)
+    with pytest.raises(InputError, match="hold different problems"):
+        load(db, "a+b", pool_anyway=True)
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("=a", "names no runs"),
+        ("X=", "names no runs"),
+        ("a++b", "names no runs"),
+        ("a+a", "names a run twice"),
+    ],
+)
+def test_references_that_cannot_be_read(db: Database, reference: str, message: str) -> None:
+    add_eval_run(db, "a", TWO)
+    with pytest.raises(InputError, match=message):
+        load(db, reference)
+
+
+def test_two_runs_of_one_benchmark_need_labels(db: Database) -> None:
+    add_eval_run(db, "a.one", TWO)
+    add_eval_run(db, "a.two", TWO)
+    with pytest.raises(InputError, match=r"a names several runs of test: a.one, a.two; give them labels"):
+        load(db, "a")
+    with pytest.raises(InputError, match="X names several runs of test"):
+        load(db, "X=a.one", "X=a.two")
+    assert len(load(db, "X=a.one", "Y=a.two")) == 2
+
+
+def test_only_eval_runs_are_found(db: Database) -> None:
+    add_run(db, "rules", [("1+1=?", "2", [])])
+    add_eval_run(db, "a", TWO)
+    with pytest.raises(NotFoundError, match=r"no eval run 'rules'.*only: a\."):
+        load(db, "rules")
+    with pytest.raises(InputError, match="name at least one run"):
+        load(db)
+
+
+def test_settings_that_differ_are_named_with_their_values(db: Database) -> None:
+    add_eval_run(db, "a", TWO, form="raw")
+    add_eval_run(db, "b", TWO, max_tokens=100, model="other")
+    specs = {m.label: m.entries["test"].spec for m in load(db, "a", "b")}
+    assert differing_settings(specs, among=("prompt.", "sampling.")) == [
+        "prompt.form ('raw' in a, 'chat' in b)",
+        "sampling.max_tokens (3072 in a, 100 in b)",
+    ]

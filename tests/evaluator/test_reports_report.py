@@ -1,0 +1,307 @@
+"""Reports from runs made of nothing: k, averages, published figures, notes, rows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eval_runs import Counts, add_eval_run, make_problems, regrade
+from runs import open_empty
+
+from evaluator.contamination import Overlap, Settings, store_check
+from evaluator.database import Database
+from evaluator.errors import InputError
+from evaluator.evals.problems import PlacedProblem
+from evaluator.passk import SAME_PROBLEMS
+from evaluator.reports.document import Document, Sheet
+from evaluator.reports.layout import report_document
+from evaluator.reports.methods import load_methods
+from evaluator.reports.notes import contamination_notes, report_notes
+from evaluator.reports.records import COLUMNS, curve_rows, records
+from evaluator.reports.report import Report, build_report, curve_ks
+
+COMPETITIONS = ("amc12", "olympiadbench", "aime24", "aime25")
+HALF: Counts = [(32, 16, 0), (32, 0, 0)]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as opened:
+        yield opened
+
+
+def build(db: Database, *references: str, **options: Any) -> Report:
+    with db.read() as session:
+        return build_report(load_methods(session, references), **options)
+
+
+def cells(sheet: Sheet) -> dict[str, dict[str, str]]:
+    """Return the first lines of a sheet's cells by row and column."""
+    return {
+        row[0]: {
+            f"{column}{place}" if sheet.columns.count(column) > 1 else column: cell.split("\n")[0]
+            for place, (column, cell) in enumerate(zip(sheet.columns, row, strict=True))
+        }
+        for row in sheet.rows
+    }
+
+
+def said(report: Report, words: str) -> list[str]:
+    return [note for note in report_notes(report) if words in note]
+
+
+def test_k_is_32_where_samples_allow_else_the_largest_power_of_two(db: Database) -> None:
+    add_eval_run(db, "a.one", [(40, 20, 0), (33, 0, 0)], benchmark="one")
+    add_eval_run(db, "b.one", [(31, 20, 0), (40, 0, 0)], benchmark="one")
+    assert build(db, "a").ks == (32,)
+    assert said(build(db, "a"), "k = ") == []
+    report = build(db, "a", "b")
+    assert report.ks == (16,)
+    assert "k = 16, not 32: b has only 31 graded samples of some problem of one." in report_notes(report)[0]
+
+
+def test_scores_are_the_mean_over_problems(db: Database) -> None:
+    add_eval_run(db, "a", [(4, 2, 0), (4, 0, 0), (4, 4, 0)])
+    (line,) = build(db, "a", ks=[2]).lines
+    assert line.at(2).value == pytest.approx((5 / 6 + 0 + 1) / 3)
+    assert [one.k for one in line.scores] == [1, 2, 4]
+    assert {one.problems for one in line.scores} == {3}
+
+
+def test_a_curve_has_powers_of_two_and_the_ks_asked_for() -> None:
+    assert curve_ks(20, [5, 16]) == (1, 2, 4, 5, 8, 16)
+
+
+def test_too_few_samples_name_the_row_and_the_way_out(db: Database) -> None:
+    add_eval_run(db, "a", [(8, 2, 0), (4, 0, 0)])
+    with pytest.raises(InputError, match=r"a, test: 1 of 2 problems .*--allow-missing"):
+        build(db, "a", ks=[8])
+
+
+def test_left_out_problems_are_left_out_for_all_rows_and_said(db: Database) -> None:
+    add_eval_run(db, "a", [(8, 8, 0), (8, 0, 0), (8, 0, 0)])
+    add_eval_run(db, "b", [(8, 8, 0), (8, 4, 0), (4, 4, 0)])
+    report = build(db, "a", "b", ks=[8], allow_missing=True)
+    assert [line.at(8).value for line in report.lines] == [0.5, 1.0]
+    assert {(line.left_out, one.problems) for line in report.lines for one in line.scores} == {(1, 2)}
+    assert len(said(report, "1 of 3 problems are left out at every k")) == 2
+    basis = report_document(report).sheets[-1]
+    assert [row[3] for row in basis.rows] == ["2 of 3", "2 of 3"]
+    with pytest.raises(InputError, match="no problem of test has 16 graded samples"):
+        build(db, "a", "b", ks=[16], allow_missing=True)
+
+
+def test_an_average_stands_only_where_all_its_columns_do(db: Database) -> None:
+    for name in COMPETITIONS:
+        add_eval_run(db, f"a.{name}", HALF, benchmark=name)
+    for name in (*COMPETITIONS[:3], "minerva"):
+        add_eval_run(db, f"b.{name}", HALF, benchmark=name)
+    report = build(db, "a", "b")
+    assert [(one.label, one.place, one.score.value) for one in report.averages] == [("a", 4, 0.5)]
+    table = cells(report_document(report).sheets[0])
+    assert table["a"] == {
+        "method": "a",
+        "AMC": "50.00",
+        "Olympiad": "50.00",
+        "AIME24": "50.00",
+        "AIME25": "50.00",
+        "avg": "50.00",
+        "Minerva": "-",
+    }
+    assert table["b"]["avg"] == "-"
+    assert said(report, "Zou and Donner")
+
+
+def test_no_average_over_different_problems(db: Database) -> None:
+    for method in ("a", "b"):
+        for name in COMPETITIONS:
+            text = f"{name} of {method}" if name == "aime24" else name
+            add_eval_run(db, f"{method}.{name}", HALF, benchmark=name, problems=make_problems(2, text))
+    report = build(db, "a", "b")
+    assert report.averages == ()
+    assert said(report, "no average over AMC, Olympiad, AIME24, AIME25: the rows stand on different problems")
+    assert said(report, "aime24: the rows stand on different problems (a 2, b 2)")
+
+
+def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> None:
+    add_eval_run(db, "a.aime24", HALF, benchmark="aime24", model="hosted_vllm/Qwen/Qwen3-4B")
+    report = build(db, "a")
+    assert report.paper == "Qwen3-4B"
+    sheet = report_document(report).sheets[0]
+    assert sheet.columns == (
+        "method",
+        "AMC",
+        "Olympiad",
+        "AIME24",
+        "AIME25",
+        "avg",
+        "Minerva",
+        "GPQA-D",
+        "avg",
+    )
+    table = cells(sheet)
+    assert list(table) == [
+        "a",
+        "Base (paper)",
+        "GRPO (paper)",
+        "GRPO w/ DS (paper)",
+        "TA-GRPO (paper)",
+    ]
+    assert (table["a"]["AIME24"], table["a"]["AMC"]) == ("50.00", "-")
+    assert table["TA-GRPO (paper)"]["AIME24"] == "57.37"
+    assert table["TA-GRPO (paper)"]["avg5"] == "66.73(!)"
+    (unlike,) = said(report, "Unlike there")
+    assert "32 samples a problem (everywhere)" in unlike
+    assert "a chat prompt (everywhere)" in unlike
+    assert "2 problems, not 30 (everywhere)" in unlike
+    for words in ("66.48", 'gains "over GRPO"', '"TA-"'):
+        assert said(report, words)
+
+
+def test_settings_of_the_paper_are_not_remarked_on(db: Database) -> None:
+    paper_like = [(128, 16, 0)] * 30
+    add_eval_run(db, "a.aime24", paper_like, benchmark="aime24", form="raw", model="Qwen/Qwen3-4B")
+    assert said(build(db, "a"), "Unlike there") == []
+
+
+def test_published_figures_are_asked_for_or_turned_off(db: Database) -> None:
+    add_eval_run(db, "a.aime24", HALF, benchmark="aime24", model="Qwen/Qwen3-4B")
+    add_eval_run(db, "c.aime24", HALF, benchmark="aime24", model="out/checkpoint-100")
+    add_eval_run(db, "d.own", HALF, benchmark="own", model="Qwen/Qwen3-4B")
+    assert build(db, "a", paper="none").paper is None
+    assert build(db, "c").paper is None
+    assert build(db, "d").paper is None
+    assert build(db, "c", paper="llama-3.2-3b").paper == "Llama-3.2-3B"
+    with pytest.raises(InputError, match="no model 'gpt'"):
+        build(db, "c", paper="gpt")
+
+
+def test_published_figures_are_not_set_beside_another_k(db: Database) -> None:
+    add_eval_run(db, "a.aime24", HALF, benchmark="aime24", model="Qwen/Qwen3-4B")
+    report = build(db, "a", ks=[8], paper="Qwen3-4B")
+    assert report.paper is None
+    assert said(report, "are pass@32")
+    both = report_document(build(db, "a", ks=[8, 32]))
+    assert [len(sheet.rows) for sheet in both.sheets[:2]] == [1, 5]
+
+
+def test_amc23_is_not_the_amc_of_the_paper(db: Database) -> None:
+    add_eval_run(db, "a.amc23", HALF, benchmark="amc23")
+    report = build(db, "a")
+    assert said(report, "all 40 of amc23")
+    assert report_document(report).sheets[0].columns == ("method", "amc23")
+
+
+def test_unknown_grades_are_bounds(db: Database) -> None:
+    add_eval_run(db, "a", [(4, 2, 0), (4, 0, 2)])
+    report = build(db, "a", ks=[1])
+    document = report_document(report)
+    value, interval = document.sheets[0].rows[0][1].split("\n")
+    assert value == "25.00 to 50.00"
+    low, high = interval.strip("[]").split(", ")
+    assert float(low) < 25 < 50 < float(high)
+    assert said(report, "there are two values")
+    assert document.sheets[-1].rows[0][6] == "25.00"  # unknown %
+
+
+def test_the_basis_says_what_stands_beside_the_scores(db: Database) -> None:
+    add_eval_run(
+        db, "a", [(8, 2, 0), (10, 0, 0)], truncated=[4, 5], usd=None, tokens=lambda *_: 300, finished=False
+    )
+    report = build(db, "a", ks=[1])
+    assert report_document(report).sheets[-1] == Sheet(
+        "what they stand on",
+        (
+            "method",
+            "benchmark",
+            "run",
+            "problems",
+            "samples each",
+            "truncated %",
+            "unknown %",
+            "tokens",
+            "USD",
+        ),
+        (("a", "test", "a", "2", "8 to 10", "50.0", "0.00", "300", "unknown"),),
+        words=3,
+    )
+    assert said(report, "Run a is not finished")
+
+
+def test_other_graders_and_settings_are_said(db: Database) -> None:
+    for name, temperature in (("a", 0.6), ("b", 1.0)):
+        run = add_eval_run(db, name, HALF, grader_version="old 1", temperature=temperature)
+        regrade(db, run, HALF, "old 2")
+    report = build(db, "a", "b")
+    assert said(report, "Graded by old 2; this installation grades by")
+    assert said(report, "test: the rows were sampled with different settings: sampling.temperature (0.6 in a")
+
+
+def test_neighbors_of_a_run_are_said_to_be_left_out(db: Database) -> None:
+    problems = make_problems(2)
+    placed = [PlacedProblem(problems[0], "g", 0), PlacedProblem(problems[1], "g", 1)]
+    add_eval_run(db, "a", HALF, problems=placed)
+    assert said(build(db, "a"), "Run a holds 1 neighbors; only the original questions count")
+
+
+def test_contamination_is_said(db: Database) -> None:
+    run = add_eval_run(db, "a", HALF)
+    found = Overlap("q_1", make_problems(2)[0].id, "n-gram", 100.0)
+    with db.write() as session:
+        for name, overlaps in (("math", [found]), ("clean", [])):
+            store_check(
+                session,
+                set_name=name,
+                set_hash=name,
+                benchmark="test",
+                problems_hash=run.spec["problems_hash"],
+                settings=Settings(),
+                overlaps=overlaps,
+            )
+    with db.read() as session:
+        notes = contamination_notes(session, load_methods(session, ["a"]))
+    assert len(notes) == 1
+    assert "test: 1 of its 2 problems also stand in the set math (0 more resemble one)" in notes[0]
+
+
+def test_rows_are_tidy_and_whole(db: Database) -> None:
+    for name in COMPETITIONS:
+        add_eval_run(db, f"a.{name}", HALF, benchmark=name, model="Qwen/Qwen3-4B")
+    report = build(db, "a", interval=SAME_PROBLEMS)
+    rows = records(report)
+    assert all(tuple(row) == COLUMNS for row in rows)
+    assert [row["source"] for row in rows].count("runs") == 4 * 6
+    (mean,) = [row for row in rows if row["source"] == "average"]
+    assert (mean["benchmark"], mean["k"], mean["value"]) == (
+        "average of amc12, olympiadbench, aime24, aime25",
+        32,
+        0.5,
+    )
+    paper = [row for row in rows if row["source"].startswith("arXiv")]
+    assert len(paper) == 4 * 8
+    assert [(row["printed"], row["value"]) for row in paper if row["odd"]] == [("66.73", 0.6673)]
+    curve = curve_rows(report)
+    assert [row["k"] for row in curve if row["benchmark"] == "aime24"] == [1, 2, 4, 8, 16, 32]
+    assert curve[0]["value"] == pytest.approx(0.25)
+    assert list(curve[0]) == [
+        "run",
+        "label",
+        "benchmark",
+        "k",
+        "value",
+        "value_high",
+        "low",
+        "high",
+        "interval",
+        "problems",
+        "samples",
+    ]
+    assert {row["interval"] for row in curve} == {SAME_PROBLEMS}
+
+
+def test_a_report_reads_as_one_document(db: Database) -> None:
+    add_eval_run(db, "a", HALF)
+    document = report_document(build(db, "a"), ["one more"])
+    assert isinstance(document, Document)
+    assert document.sheets[0].title == "pass@32, percent, with 95% intervals: new problems"
+    assert document.notes[-1] == "one more"
