@@ -1,0 +1,140 @@
+"""Comparisons of methods over benchmarks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eval_runs import Counts, add_eval_run, make_problems
+from runs import open_empty
+
+from evaluator.database import Database
+from evaluator.errors import InputError
+from evaluator.reports.comparing import (
+    MethodComparison,
+    change_records,
+    compare_methods,
+    comparison_records,
+)
+from evaluator.reports.comparison_layout import comparison_document
+from evaluator.reports.methods import load_methods
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as opened:
+        yield opened
+
+
+def compared(db: Database, a: str, b: str, **options: Any) -> MethodComparison:
+    with db.read() as session:
+        return compare_methods(*load_methods(session, [a, b]), **options)
+
+
+def runs(db: Database, name: str, **counts: Counts) -> None:
+    for benchmark, of_it in counts.items():
+        add_eval_run(db, f"{name}.{benchmark}", of_it, benchmark=benchmark)
+
+
+LOW: Counts = [(8, 2, 0)] * 12
+HIGH: Counts = [(8, 6, 0)] * 12
+SAME: Counts = [(8, 2, 0)] * 11 + [(8, 3, 0)]
+
+
+def test_differences_are_paired_by_problem(db: Database) -> None:
+    runs(db, "a", one=[(4, 4, 0), (4, 2, 0), (4, 0, 0)])
+    runs(db, "b", one=[(4, 0, 0), (4, 2, 0), (4, 1, 0)])
+    found = compared(db, "a", "b", ks=[1, 4])
+    one, four = found.parts[0].comparison.points
+    assert (one.difference, one.wins, one.losses, one.ties) == (pytest.approx(0.25), 1, 1, 1)
+    assert (four.value_a, four.value_b) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert [(c.position, c.change) for c in found.parts[0].changes] == [(1, 1.0), (2, 0.0), (3, -0.25)]
+
+
+def test_p_values_are_corrected_over_benchmarks_at_each_k(db: Database) -> None:
+    runs(db, "a", aime24=HIGH, gsm8k=SAME, amc12=HIGH)
+    runs(db, "b", aime24=LOW, gsm8k=LOW, amc12=LOW)
+    found = compared(db, "a", "b", ks=[1], flips=1000)
+    assert [part.benchmark for part in found.parts] == ["amc12", "aime24", "gsm8k"]
+    plain = {part.benchmark: part.comparison.at(1).p_value for part in found.parts}
+    assert plain["amc12"] == plain["aime24"] < 0.01
+    assert plain["gsm8k"] == 1.0
+    assert found.adjusted["amc12", 1] == pytest.approx(3 * plain["amc12"])
+    assert found.adjusted["aime24", 1] == pytest.approx(3 * plain["amc12"])
+    assert found.adjusted["gsm8k", 1] == 1.0
+
+
+def test_k_goes_up_to_what_all_problems_have(db: Database) -> None:
+    runs(db, "a", one=[(20, 2, 0), (9, 2, 0)])
+    runs(db, "b", one=[(20, 2, 0), (20, 2, 0)])
+    found = compared(db, "a", "b")
+    assert found.ks == (1, 2, 4, 8)
+    assert "only 9 graded samples" in comparison_document(found).notes[0]
+    with pytest.raises(InputError, match=r"one: 1 of 2 problems.*--allow-missing"):
+        compared(db, "a", "b", ks=[16])
+    assert compared(db, "a", "b", ks=[16], allow_missing=True).parts[0].comparison.left_out
+
+
+def test_different_problems_need_to_be_asked_for(db: Database) -> None:
+    problems = make_problems(3)
+    add_eval_run(db, "a", LOW[:2], problems=problems[:2])
+    add_eval_run(db, "b", LOW[:2], problems=problems[1:])
+    with pytest.raises(InputError, match="--common-only"):
+        compared(db, "a", "b", ks=[1])
+    found = compared(db, "a", "b", ks=[1], common_only=True)
+    assert [change.problem_id for change in found.parts[0].changes] == [problems[1].id]
+    assert any("1 problems of A and 1 of B only" in note for note in comparison_document(found).notes)
+
+
+def test_methods_without_a_common_benchmark_cannot_be_compared(db: Database) -> None:
+    runs(db, "a", one=LOW)
+    runs(db, "b", two=LOW)
+    with pytest.raises(InputError, match="no benchmark in common: one there, two here"):
+        compared(db, "a", "b")
+
+
+def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
+    runs(db, "a", one=LOW, two=LOW)
+    add_eval_run(db, "b.one", LOW, benchmark="one", temperature=1.0, model="other", seed=3)
+    notes = comparison_document(compared(db, "a", "b")).notes
+    assert "Only a has two; nothing to compare there." in notes
+    assert "one: sampled with different settings: sampling.temperature (0.6 in A (a), 1.0 in B (b))." in notes
+
+
+def test_rows_hold_both_questions(db: Database) -> None:
+    runs(db, "a", one=[(8, 6, 1), *HIGH[1:]])
+    runs(db, "b", one=LOW)
+    found = compared(db, "a", "b", ks=[1])
+    (row,) = comparison_records(found)
+    assert (row["problems"], row["wins"], row["k"]) == (12, 12, 1)
+    assert row["difference"] == pytest.approx(0.5)
+    assert (row["lowest"], row["highest"]) == (pytest.approx(0.5), pytest.approx(0.5 + 1 / 96))
+    assert row["same_low"] < 0.5 < row["same_high"]
+    assert (row["interval"], row["same_interval"]) == ("new problems", "same problems, new samples")
+    assert row["same_z"] > 3
+    changes = change_records(found)
+    assert len(changes) == 12
+    assert changes[0] == {
+        "benchmark": "one",
+        "problem_id": make_problems(1, "one")[0].id,
+        "position": 1,
+        "correct_a": 6,
+        "n_a": 8,
+        "correct_b": 2,
+        "n_b": 8,
+        "change": 0.5,
+    }
+
+
+def test_the_document_marks_what_cannot_be_relied_on(db: Database) -> None:
+    runs(db, "a", one=[(8, 8, 0), *LOW[1:]])
+    runs(db, "b", one=LOW)
+    document = comparison_document(compared(db, "a", "b", ks=[1]), ["one more"], changes=2)
+    (row,) = document.sheets[0].rows
+    assert row[:5] == ("one", "1", "31.25", "25.00", "+6.25")
+    assert row[5].endswith("(!)")
+    assert row[8] == "1/0/11"
+    assert document.sheets[1].rows == (("one", make_problems(1, "one")[0].id, "1", "8/8", "2/8", "+75.0"),)
+    assert any(note.startswith("(!) one, k = 1: only 1 of 12 problems differ") for note in document.notes)
+    assert document.notes[-1] == "one more"
+    assert len(comparison_document(compared(db, "a", "b", ks=[1]), changes=0).sheets) == 1
