@@ -99,7 +99,7 @@ class _Definition:
         file, hub_id = texts["file"], texts["hub"]
         if (file is None) == (hub_id is None):
             raise InputError(f'{self.path}: give either file = "rows.jsonl" or hub = "org/name".')
-        if hub_id is not None and not hub.is_id(hub.PREFIX + hub_id):
+        if hub_id is not None and not hub.is_id(hub_id):
             raise self.fail("hub", f'"{hub_id}" is no id of a Hub data set, like org/name')
         for key in ("split", "revision", "configs"):
             if file is not None and key in self.values:

@@ -165,7 +165,7 @@ def _kind(name: str) -> AnswerKind:
     try:
         return AnswerKind(name.lower())
     except ValueError:
-        raise RowProblem(f'"{name}" is no kind of answer; there are: {", ".join(AnswerKind)}') from None
+        raise RowProblem(f'"{name}" is no kind of answer ({", ".join(AnswerKind)})') from None
 
 
 def canonical_integer(answer: str) -> str:

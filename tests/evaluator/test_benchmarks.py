@@ -1,0 +1,296 @@
+"""Known benchmarks: what the catalogue says, files that are read as them, changed rows, gated rows, golds."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.benchmarks import (
+    BENCHMARKS,
+    Benchmark,
+    BenchmarkColumns,
+    ChangedBenchmarkError,
+    check_golds,
+    content_hash,
+    load_benchmark,
+    require_golds,
+    source_name,
+)
+from evaluator.benchmarks.options import render_options
+from evaluator.benchmarks.rows import canonical_integer
+from evaluator.errors import InputError, NotFoundError
+from evaluator.evals.problems import make_problem
+from evaluator.grading import AnswerKind, Grader
+
+FILES = {
+    "amc12": "amc12_83",
+    "amc23": "amc23",
+    "aime24": "aime24",
+    "aime25": "aime25",
+    "olympiadbench": "olympiadbench_675",
+    "minerva": "minerva_272",
+    "math500": "math500",
+    "gsm8k": "gsm8k_test",
+}
+NO_GOLD = {  # rows whose answer is empty; those of math_train have an empty box in their solution
+    "math_train": {5341, 5343},
+    "grpo_group_log_dsrsub": {145},
+}
+SECRET = "Which quark is the secret one"
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(workers=1) as grader:
+        yield grader
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def write_gpqa(path: Path, count: int = 198) -> Path:
+    names = ["Question", "Correct Answer", *(f"Incorrect Answer {number}" for number in (1, 2, 3))]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["Record ID", *names])
+        for row in range(count):
+            writer.writerow(
+                [f"rec{row}", f"{SECRET} {row}?\n", f"right {row}\n", *(f"wrong {n}" for n in "123")]
+            )
+    return path
+
+
+def test_the_catalogue_holds_what_each_benchmark_needs() -> None:
+    sizes = {name: benchmark.rows for name, benchmark in BENCHMARKS.items()}
+    assert sizes == {
+        "amc12": 83,
+        "amc23": 40,
+        "aime24": 30,
+        "aime25": 30,
+        "olympiadbench": 675,
+        "minerva": 272,
+        "gpqa-diamond": 198,
+        "math500": 500,
+        "math-test": 5000,
+        "gsm8k": 1319,
+    }
+    for name, benchmark in BENCHMARKS.items():
+        assert benchmark.name == name
+        assert benchmark.licence
+        assert benchmark.citation
+        assert benchmark.revision is None or len(benchmark.revision) == 40
+        assert benchmark.revision is not None or ("not pinned" in benchmark.note and benchmark.content_hash)
+        assert benchmark.content_hash is None or len(benchmark.content_hash) == 64
+    assert [name for name, benchmark in BENCHMARKS.items() if benchmark.gated] == ["gpqa-diamond"]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_at_hand_is_the_benchmark_it_is_known_as(
+    name: str, data_folder: Path, grader: Grader
+) -> None:
+    loaded = load_benchmark(name, source=data_folder / f"{FILES[name]}.jsonl")
+    assert loaded.content == "as known"
+    assert len(loaded.problems) == BENCHMARKS[name].rows
+    assert set(loaded.source) == {"file", "sha256"}
+    assert json.loads(json.dumps(loaded.source)) == loaded.source
+    assert require_golds(loaded, grader) == []
+
+
+@pytest.mark.shared
+def test_every_gold_of_every_other_file_is_correct_or_named(data_folder: Path, grader: Grader) -> None:
+    for path in sorted(data_folder.glob("*.jsonl")):
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if path.stem in FILES.values() or not all(isinstance(row["answer"], str) for row in rows):
+            continue
+        if path.stem in ("grader_cases", "reliablemath_unsolvable"):
+            continue  # not golds: cases of graders' own tests; questions that have no answer
+        grades = grader.check_golds([row["answer"] for row in rows])
+        failed = {row for row, grade in enumerate(grades) if grade.value != "correct"}
+        assert failed == NO_GOLD.get(path.stem, set()), path
+
+
+@pytest.mark.shared
+def test_kinds_and_tolerances_of_rows(data_folder: Path) -> None:
+    olympiad = load_benchmark("olympiadbench", source=data_folder / "olympiadbench_675.jsonl").problems
+    close = [problem for problem in olympiad if problem.kind is AnswerKind.TOLERANCE]
+    assert [(problem.answer, problem.tolerance) for problem in close] == [("4.2", "1e-1")]
+    minerva = load_benchmark("minerva", source=data_folder / "minerva_272.jsonl").problems
+    assert {(problem.kind, problem.tolerance) for problem in minerva} == {(AnswerKind.TOLERANCE, None)}
+    aime = load_benchmark("aime25", source=data_folder / "aime25.jsonl").problems
+    assert aime[19].answer == "336"
+
+
+def test_a_wrong_number_of_rows_stops_unless_allowed(tmp_path: Path) -> None:
+    rows = [{"problem": f"What is {n}+{n}?", "answer": f"{2 * n:03}"} for n in range(29)]
+    path = write(tmp_path / "a.jsonl", rows)
+    with pytest.raises(ChangedBenchmarkError, match=r"AIME 2024 has 30 problems, this source 29") as caught:
+        load_benchmark("aime24", source=path)
+    assert "--allow-changed" in str(caught.value)
+    loaded = load_benchmark("aime24", source=path, allow_changed=True)
+    assert loaded.content == "changed"
+    assert loaded.problems[4].answer == "8"
+
+
+def test_a_changed_answer_stops_a_file(tmp_path: Path) -> None:
+    rows = [{"problem": f"What is {n}+{n}?", "answer": 2 * n} for n in range(30)]
+    with pytest.raises(ChangedBenchmarkError, match="a question or an answer differs"):
+        load_benchmark("aime24", source=write(tmp_path / "a.jsonl", rows))
+
+
+@pytest.mark.shared
+def test_one_changed_gold_changes_the_content_and_another_order_does_not(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    lines = (data_folder / "amc23.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    turned = tmp_path / "turned.jsonl"
+    turned.write_text("".join(reversed(lines)), encoding="utf-8")
+    assert load_benchmark("amc23", source=turned).content == "as known"
+    rows = [json.loads(line) for line in lines]
+    rows[7]["answer"] = "22"
+    with pytest.raises(ChangedBenchmarkError, match="differs"):
+        load_benchmark("amc23", source=write(tmp_path / "edited.jsonl", rows))
+
+
+def test_an_unknown_name_lists_those_there_are() -> None:
+    with pytest.raises(NotFoundError, match=r'did you mean "aime25".* olympiadbench'):
+        load_benchmark("aime2025")
+
+
+def test_missing_columns_and_bad_rows_name_file_and_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [{"text": "1+1?", "answer": "2"}])
+    with pytest.raises(InputError, match=r"a\.jsonl: no question and answer found; there are: answer, text"):
+        load_benchmark("aime24", source=path)
+    path.write_bytes(b'{"question": "1+1?", "answer": "2"}\n{"question": "\xff", "answer": "2"}\n')
+    with pytest.raises(InputError, match=r"1 of 2 rows cannot be used:\n  a\.jsonl:2: not UTF-8"):
+        load_benchmark("aime24", source=path)
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(InputError, match="the file is empty"):
+        load_benchmark("aime24", source=tmp_path / "empty.jsonl")
+
+
+def test_gpqa_options_are_shuffled_by_the_recorded_seed(tmp_path: Path) -> None:
+    path = write_gpqa(tmp_path / "gpqa_diamond.csv")
+    first, again, other = (
+        load_benchmark("gpqa-diamond", source=path, options_seed=seed) for seed in (0, 0, 1)
+    )
+    assert first.source["options_seed"] == 0
+    assert first.problems == again.problems
+    assert first.problems_hash != other.problems_hash
+    letters = Counter(problem.answer for problem in first.problems)
+    assert set(letters) == set("ABCD")
+    assert min(letters.values()) > 198 / 4 - 25  # 4 standard deviations
+    for row, problem in enumerate(first.problems):
+        lines = problem.text.split("\n")
+        assert lines[0] == f"{SECRET} {row}?"
+        assert [line[:3] for line in lines[2:]] == ["(A)", "(B)", "(C)", "(D)"]
+        assert lines["ABCD".index(problem.answer) + 2].endswith(f"right {row}")
+        assert problem.kind is AnswerKind.CHOICE
+
+
+def test_the_order_of_options_does_not_depend_on_the_row(tmp_path: Path) -> None:
+    text, letter = render_options("Which?", ["a", "b", "c", "d"], 5)
+    assert render_options("Which?", ["a", "b", "c", "d"], 5) == (text, letter)
+    assert text.split("\n")["ABCD".index(letter) + 2] == f"({letter}) a"
+    with pytest.raises(ValueError, match="1 options"):
+        render_options("Which?", ["a"], 5)
+
+
+def test_rows_of_a_gated_benchmark_never_show(tmp_path: Path, grader: Grader) -> None:
+    loaded = load_benchmark("gpqa-diamond", source=write_gpqa(tmp_path / "gpqa_diamond.csv"))
+    assert SECRET not in repr(loaded)
+    broken = replace(loaded, problems=(*loaded.problems[:5], make_problem(SECRET, SECRET, AnswerKind.CHOICE)))
+    with pytest.raises(InputError, match=r"row 5: unknown") as caught:
+        require_golds(broken, grader)
+    assert SECRET not in str(caught.value)
+    assert len(require_golds(broken, grader, allow=True)) == 1
+
+    path = write_gpqa(tmp_path / "short.csv", 10)
+    with pytest.raises(ChangedBenchmarkError) as caught:
+        load_benchmark("gpqa-diamond", source=path)
+    assert SECRET not in str(caught.value)
+    path.write_text(path.read_text() + f'rec,"{SECRET}\x00",a,b,c,d\n{SECRET}\n')
+    with pytest.raises(InputError, match=r"2 of 12 rows cannot be used") as caught:
+        load_benchmark("gpqa-diamond", source=path)
+    assert SECRET not in str(caught.value)
+    assert "rows of a gated benchmark are not shown" in str(caught.value)
+    rows = [{"Question": SECRET}]
+    with pytest.raises(InputError, match="no column 'Correct Answer'") as caught:
+        load_benchmark("gpqa-diamond", source=write(tmp_path / "g.jsonl", rows))
+    assert SECRET not in str(caught.value)
+
+
+def test_golds_that_fail_are_listed_and_stop_the_run(tmp_path: Path, grader: Grader) -> None:
+    rows = [{"question": f"What is {n}+{n}?", "answer": str(2 * n)} for n in range(3)]
+    rows[1]["answer"] = ""
+    loaded = load_benchmark(str(write(tmp_path / "mine.jsonl", rows)))
+    failures = check_golds(loaded, grader)
+    assert [(failure.row, failure.problem_id, failure.reason) for failure in failures] == [
+        (1, loaded.problems[1].id, "unknown (no answer)")
+    ]
+    with pytest.raises(InputError, match=r"mine: 1 of 3 golds .*\n  row 1, gold '': unknown \(no answer\)"):
+        require_golds(loaded, grader)
+
+
+def test_repeated_problems_are_kept_and_numbered(tmp_path: Path) -> None:
+    row = {"question": "What is 1+1?", "answer": "2"}
+    loaded = load_benchmark(str(write(tmp_path / "mine.jsonl", [row, row])))
+    assert [problem.copy for problem in loaded.problems] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("spelled", "plain"),
+    [
+        ("27.0", "27"),
+        ("033", "33"),
+        (r"336^\circ", "336"),
+        (r"$336^{\circ}$", "336"),
+        ("1,450,000", "1450000"),
+        ("-1", "-1"),
+        ("+2.", "2"),
+        ("0", "0"),
+        ("-0", "0"),
+        ("12,34", "12,34"),
+        ("2.5", "2.5"),
+        ("x", "x"),
+        ("", ""),
+    ],
+)
+def test_integers_lose_what_copies_spell_differently(spelled: str, plain: str) -> None:
+    assert canonical_integer(spelled) == plain
+
+
+@given(st.integers(-(10**9), 10**9))
+def test_every_spelling_of_an_integer_is_one(value: int) -> None:
+    for spelled in (str(value), f"{value}.0", f"{value:,}", f" {value:+} ", f"${value}$"):
+        assert canonical_integer(spelled) == str(value)
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, unique=True), st.randoms())
+def test_the_content_hash_knows_no_order(texts: list[str], random: Any) -> None:
+    problems = [make_problem(f"q{text}", "1") for text in texts]
+    turned = random.sample(problems, len(problems))
+    assert content_hash(problems) == content_hash(turned)
+    assert content_hash(problems) != content_hash([*problems, make_problem("another", "1")])
+
+
+def test_sources_have_short_names() -> None:
+    assert source_name({"file": "a.jsonl", "sha256": "0"}) == "a.jsonl"
+    assert source_name({"hub": "org/a", "commit": "0123456789"}) == "org/a@0123456"
+    assert source_name({"hub": "org/a", "commit": None}) == "org/a"
+
+
+def test_a_choice_needs_its_columns() -> None:
+    benchmark = BENCHMARKS["gpqa-diamond"]
+    assert benchmark.columns == BenchmarkColumns(question="Question", options=benchmark.columns.options)
+    assert isinstance(benchmark, Benchmark)
+    assert len(benchmark.columns.options) == 4

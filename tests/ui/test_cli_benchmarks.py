@@ -1,0 +1,135 @@
+"""`tagrpo benchmarks` as a user meets it."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluator.errors import PrerequisiteError
+from evaluator.questions import hub
+from ui.cli.app import main
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run `tagrpo benchmarks ...` in an empty folder; return exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tagrpo", "benchmarks", *arguments])
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as leaving:
+            code = leaving.code or 0
+        out, err = capsys.readouterr()
+        return int(code), out, err
+
+    return run
+
+
+def write(name: str, *golds: str) -> str:
+    rows = [{"question": f"What is {n}+{n}?", "answer": gold} for n, gold in enumerate(golds)]
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return name
+
+
+def test_the_list_names_every_benchmark(cli: Cli) -> None:
+    code, out, _ = cli("list")
+    assert code == 0
+    lines = {line.split()[0]: line for line in out.splitlines()}
+    assert set(lines) == {
+        *("name", "amc12", "amc23", "aime24", "aime25", "olympiadbench", "minerva", "gpqa-diamond"),
+        *("math500", "math-test", "gsm8k"),
+    }
+    assert all(
+        word in lines["gpqa-diamond"] for word in ("198", "choice", "Idavidrein/gpqa", "yes", "CC-BY-4.0")
+    )
+    assert all(word in lines["math-test"] for word in ("5,000", "latex", " no "))
+
+
+def test_the_list_as_json_holds_revision_and_citation(cli: Cli) -> None:
+    code, out, _ = cli("list", "--json")
+    rows = {row["name"]: row for row in json.loads(out)["benchmarks"]}
+    assert code == 0
+    assert rows["gsm8k"]["revision"] == "e53f048856ff4f594e959d75785d2c2d37b678ee"
+    assert "2110.14168" in rows["gsm8k"]["citation"]
+    assert rows["olympiadbench"]["revision"] is None
+    assert "not pinned" in rows["olympiadbench"]["note"]
+
+
+def test_a_benchmark_that_is_fine_exits_with_0(cli: Cli) -> None:
+    code, out, err = cli("check", write("mine.jsonl", "0", "2", "4"))
+    assert (code, out) == (
+        0,
+        "mine: 3 problems from mine.jsonl, content not checked, all golds correct\n",
+    )
+    assert "attention" not in err
+
+
+def test_a_gold_that_fails_exits_with_1(cli: Cli) -> None:
+    code, out, err = cli("check", write("mine.jsonl", "0", ""), write("fine.jsonl", "0"))
+    assert code == 1
+    assert "1 golds fail\n  row 1, gold '': unknown (no answer)" in out
+    assert "fine: 1 problems" in out
+    assert "not as they should be: mine.jsonl" in err
+
+
+def test_other_rows_than_expected_exit_with_1(cli: Cli) -> None:
+    write("a.jsonl", "0", "2")
+    code, out, _ = cli("check", "aime24", "--from", "a.jsonl")
+    assert code == 1
+    assert "AIME 2024 has 30 problems, this source 2" in out
+    code, out, _ = cli("check", "aime24", "--from", "a.jsonl", "--allow-changed")
+    assert code == 0
+    assert "content changed" in out
+
+
+def test_json_holds_source_hash_and_failures(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise PrerequisiteError("the Hub cannot be reached.")
+
+    monkeypatch.setattr(hub, "open_dataset", unreachable)
+    write("mine.jsonl", "0", "")
+    code, out, _ = cli("check", "mine.jsonl", "aime24", "--json")
+    mine, aime = json.loads(out)["benchmarks"]
+    assert code == 1
+    assert mine["ok"] is False
+    assert mine["source"]["file"] == "mine.jsonl"
+    assert [failure["row"] for failure in mine["gold_failures"]] == [1]
+    assert aime["ok"] is False
+    assert aime["problem"] == "the Hub cannot be reached. Or give a copy of aime24 with --from FILE."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check", "aime2024"], 'did you mean "aime24"'),
+        (["check", "aime24", "--from", "none.jsonl"], "no such file"),
+        (["check", "--from", "none.jsonl"], "--from needs the name of one benchmark"),
+        (["check", "aime24", "aime25", "--from", "a.jsonl"], "--from needs the name of one benchmark"),
+        (["check", "none.toml"], "cannot be read"),
+    ],
+)
+def test_bad_usage_exits_with_2(cli: Cli, arguments: list[str], message: str) -> None:
+    code, _, err = cli(*arguments)
+    assert code == 2
+    assert message in err
+
+
+def test_rows_of_gpqa_are_not_printed(cli: Cli) -> None:
+    secret = "a secret question"
+    header = "Question,Correct Answer,Incorrect Answer 1,Incorrect Answer 2,Incorrect Answer 3"
+    rows = [f"{secret} {n},right{n},b,c,d" for n in range(198)]
+    Path("gpqa_diamond.csv").write_text("\n".join([header, *rows]) + "\n")
+    code, out, err = cli("check", "gpqa-diamond", "--from", "gpqa_diamond.csv")
+    assert code == 0
+    assert "GPQA" not in err
+    assert secret not in out + err
+    assert "gpqa-diamond: 198 problems from gpqa_diamond.csv, content not checked, all golds correct" in out

@@ -1,0 +1,147 @@
+"""`tagrpo questions contamination` as a user meets it."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import Proposed, add_run
+
+from evaluator.contamination import overlaps_with
+from evaluator.database import Database
+from ui.cli.app import main
+
+HENS = "A farmer has 12 hens and each hen lays 3 eggs a week. How many eggs are laid in 4 weeks?"
+TRAINS = "Two trains leave at noon, 300 km apart, at 60 and 90 km per hour. When do they meet?"
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run `tagrpo ...` in a folder with the question set "mine"; return exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TAGRPO_DB", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tagrpo", *arguments])
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as leaving:
+            code = leaving.code or 0
+        out, err = capsys.readouterr()
+        return int(code), out, err
+
+    write("mine.jsonl", (TRAINS, "2 pm"), (HENS, "144"))
+    run("questions", "import", "mine.jsonl")
+    return run
+
+
+def write(name: str, *rows: tuple[str, str]) -> str:
+    lines = [json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in rows]
+    Path(name).write_text("".join(lines), encoding="utf-8")
+    return name
+
+
+def checked() -> list[tuple[str, int, int]]:
+    from evaluator.benchmarks import load_benchmark
+
+    with Database.open("tagrpo.db") as db, db.read() as session:
+        found = overlaps_with(session, load_benchmark("bench.jsonl").problems_hash)
+    return [(one.set_name, one.problems, one.variants) for one in found]
+
+
+def test_repeated_problems_are_listed_without_their_texts(cli: Cli) -> None:
+    write("bench.jsonl", (HENS.replace("12", "$12$"), "144"), ("What is 1+1?", "2"), (TRAINS, "2 pm"))
+    code, out, err = cli(
+        "questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--out", "pairs.jsonl"
+    )
+    assert code == 1
+    assert "attention: 2 problems of benchmarks are repeated" in err
+    assert "farmer" not in out
+    assert [line.split() for line in out.splitlines()[:2]] == [
+        ["set", "texts", "benchmark", "problems", "exact", "fuzzy", "n-gram", "variant"],
+        ["mine", "2", "bench", "3", "2", "0", "0", "0"],
+    ]
+    pairs = [json.loads(line) for line in Path("pairs.jsonl").read_text().splitlines()]
+    assert [(pair["row"], pair["problem_row"], pair["measure"], pair["score"]) for pair in pairs] == [
+        (1, 0, "exact", 100.0),
+        (0, 2, "exact", 100.0),
+    ]
+    assert "farmer" not in Path("pairs.jsonl").read_text()
+    assert checked() == [("mine", 2, 0)]
+
+
+def test_variants_alone_need_no_attention(cli: Cli) -> None:
+    write("bench.jsonl", (HENS.replace("12", "15"), "180"))
+    code, out, _ = cli("questions", "contamination", "mine", "--benchmark", "bench.jsonl")
+    assert code == 0
+    assert out.splitlines()[1].split()[-4:] == ["0", "0", "0", "1"]
+    assert checked() == [("mine", 0, 1)]
+
+
+def test_nothing_found_is_kept_too(cli: Cli) -> None:
+    write("bench.jsonl", ("What is 1+1?", "2"))
+    assert checked() == []
+    assert cli("questions", "contamination", "mine", "--benchmark", "bench.jsonl")[0] == 0
+    assert checked() == [("mine", 0, 0)]
+
+
+def test_thresholds_are_options(cli: Cli) -> None:
+    write("bench.jsonl", (f"{HENS} Show every step of your work and check it.", "144"))
+    command = ["questions", "contamination", "mine", "--benchmark", "bench.jsonl"]
+    assert cli(*command, "--threshold", "0.9")[0] == 0
+    assert cli(*command, "--threshold", "0.5")[0] == 1
+    assert cli(*command, "--n", "40")[0] == 0
+
+
+def test_answers_are_compared_by_the_grader(cli: Cli) -> None:
+    write("bench.jsonl", (HENS.replace("are laid", "get laid"), r"\frac{288}{2}"))
+    code, out, _ = cli("questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--json")
+    result = json.loads(out)
+    assert code == 1
+    assert [pair["measure"] for pair in result["pairs"]] == ["fuzzy"]
+    assert result["checks"][0]["repeated_problems"] == 1
+    assert result["settings"]["n"] == 8
+
+
+def test_neighbors_are_checked_beside_their_questions(cli: Cli) -> None:
+    neighbor = "How many eggs are laid in 4 weeks by 12 hens, if each hen of the farm lays 3 eggs a week?"
+    with Database.open("tagrpo.db") as db:
+        add_run(db, "run", [(HENS, "144", [Proposed(neighbor)])])
+    assert cli("sets", "publish", "farm", "--run", "run")[0] == 0
+    write("bench.jsonl", (neighbor, "144"))
+    code, out, _ = cli(
+        "questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--neighbors", "farm", "--json"
+    )
+    assert code == 1
+    checks = {check["set"]: check for check in json.loads(out)["checks"]}
+    assert (checks["mine"]["repeated_problems"], checks["farm@1"]["repeated_problems"]) == (0, 1)
+    assert checked() == [("farm@1", 1, 0), ("mine", 0, checked()[1][2])]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none", "--benchmark", "mine.jsonl"], 'no question set "none"'),
+        (["mine", "--benchmark", "aime2024"], 'no benchmark "aime2024"'),
+        (
+            ["mine", "--benchmark", "aime24", "--from", "mine.jsonl"],
+            "AIME 2024 has 30 problems, this source 2",
+        ),
+        (
+            ["mine", "--benchmark", "aime24", "--benchmark", "aime25", "--from", "a"],
+            "1 --from for 2 --benchmark",
+        ),
+        (["mine", "--benchmark", "mine.jsonl", "--n", "0"], "n-gram of 0 words"),
+        (["mine", "--benchmark", "mine.jsonl", "--neighbors", "x"], "there is no neighbor set 'x'"),
+        (["mine", "--benchmark", "mine.jsonl", "--out", "no/such/folder.jsonl"], "cannot be written"),
+    ],
+)
+def test_bad_usage_exits_with_2(cli: Cli, arguments: list[str], message: str) -> None:
+    code, _, err = cli("questions", "contamination", *arguments)
+    assert code == 2
+    assert message in err
