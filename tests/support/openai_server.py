@@ -40,6 +40,11 @@ _STATUS = {
     "no_model": (404, "model_not_found", "The model does not exist"),
     "content_filter": (400, "content_filter", "The response was filtered by the content management policy"),
     "context_length": (400, "context_length_exceeded", "This model's maximum context length is 4096 tokens"),
+    "no_template": (
+        400,
+        "BadRequestError",
+        "default chat template is no longer allowed, so you must provide a chat template",
+    ),
 }
 
 
@@ -292,7 +297,9 @@ class OpenAIServer:
         limit = body.get("max_tokens") or body.get("max_completion_tokens") or 10**9
         messages, raw = asked_messages(body), "prompt" in body
         texts = list(self.answer(messages, n, body.get("seed")))
-        thinks = self.thinks and not raw and (body.get("chat_template_kwargs") or {}).get("enable_thinking", 1)
+        thinks = (
+            self.thinks and not raw and (body.get("chat_template_kwargs") or {}).get("enable_thinking", 1)
+        )
         thought = "Let me see.\n" if thinks else ""
         choices = [self._choice(place, text, limit, raw, thought) for place, text in enumerate(texts)]
         prompt = sum(count_tokens(str(message.get("content"))) for message in messages)

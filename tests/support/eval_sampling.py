@@ -1,0 +1,90 @@
+"""Eval runs that ask the test server: the server in a thread of this process, problems that it can solve."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import world
+from eval_runs import make_eval_spec
+from openai_server import OpenAIServer
+from sqlalchemy import text
+
+from evaluator.database import Database
+from evaluator.evals.problems import PlacedProblem, Problem, make_problem
+from evaluator.evals.running import EvalOutcome, run_eval
+from evaluator.evals.start import open_eval_run
+from evaluator.grading import Grader
+from evaluator.remote import Endpoint, RetryPolicy
+from evaluator.runs.store import Run
+from evaluator.sampling.remote import RemoteSampler
+
+FAST = RetryPolicy(base_s=0.001, longest_s=0.01)
+MODEL = "hosted_vllm/test-model"
+
+
+@contextmanager
+def running_server(**settings: Any) -> Iterator[OpenAIServer]:
+    """Run the test server in a thread, so that code with an event loop of its own can ask it."""
+    server = OpenAIServer(**{"answer": world.answer, **settings})
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
+    try:
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+def sums(count: int) -> list[Problem]:
+    """Return problems that the small world's solver answers, rightly most of the time."""
+    return [make_problem(row["question"], row["answer"]) for row in world.questions(count)]
+
+
+def start(db: Database, name: str, problems: Sequence[Problem], **spec: Any) -> Run:
+    """Open an eval run over the problems; settings of its spec by name, as `make_eval_spec` takes them."""
+    made = make_eval_spec(problems, model=MODEL, **spec)
+    with db.write() as session:
+        run, _ = open_eval_run(session, name, made, [PlacedProblem(problem) for problem in problems], {})
+    return run
+
+
+def sampler(server: OpenAIServer, model: str = MODEL, **settings: Any) -> RemoteSampler:
+    """Return the remote sampler for the server, with quick retries."""
+    return RemoteSampler(Endpoint(model, server.url, timeout_s=20), **{"retries": FAST, **settings})
+
+
+def draw(db: Database, run: Run, drawing: Any, n: int) -> EvalOutcome:
+    """Draw and grade."""
+    with Grader(workers=1) as grader:
+        return run_eval(db, run, drawing, n, lambda *_: None, grader=grader)
+
+
+def stored(db: Database, run: Run) -> list[Any]:
+    """Return (position, ordinal, seed, stop reason, prompt tokens, completion tokens, text) of all samples."""
+    query = """
+        SELECT r.position, s.ordinal, s.seed, s.stop_reason, s.prompt_tokens, s.completion_tokens, s.id
+        FROM samples s JOIN run_problems r ON r.id = s.run_problem_id
+        WHERE r.run_id = :run ORDER BY r.position, s.ordinal
+    """
+    from evaluator.evals.browsing import read_texts
+
+    with db.read() as session:
+        rows = session.execute(text(query), {"run": run.id}).all()
+        texts = read_texts(session, [row[-1] for row in rows])
+    return [(*row[:-1], texts[row[-1]]) for row in rows]
+
+
+def places(db: Database, run: Run) -> list[tuple[int, int]]:
+    """Return (position, ordinal) of all samples."""
+    return [(row[0], row[1]) for row in stored(db, run)]
+
+
+def every(problems: int, n: int) -> list[tuple[int, int]]:
+    """Return what `places` returns for a run with nothing missing."""
+    return [(position, ordinal) for position in range(problems) for ordinal in range(n)]
