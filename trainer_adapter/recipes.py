@@ -136,8 +136,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: r.group == "prompt" and r.filter == "dynamic",
-        "dynamic sampling drops whole rows, and the groups of several prompts share one; take the flat export "
-        + "with neighbors 0, where every prompt is a row, or filter joint groups",
+        "dynamic sampling drops the whole row, which several groups would share; take the flat export instead",
     ),
     (
         lambda r: r.filter == "dynamic" and r.advantage == "w_reinforce",

@@ -91,7 +91,7 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
         ("responses = 1", "a group of one response has no advantage"),
         ('anchor = "own"', "without neighbors there is one prompt only"),
         ('group = "prompt"', "without neighbors the prompt's group"),
-        ('base = "ta_grpo_star"\nfilter = "dynamic"', "take the flat export"),
+        ('base = "ta_grpo_star"\nfilter = "dynamic"', "take the flat export instead"),
         ('base = "w_reinforce"\nfilter = "dynamic"', "W-REINFORCE learns from groups"),
         ('reward = "grpo_lead"', "belong together"),
         ('base = "a_grae"\nreward = "overlong"', "its reward is binary"),
