@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from evaluator.grading import normal, numeric, structure
+from evaluator.grading import normal, shortcuts, structure
 from evaluator.grading.matching import all_of, matched, without_common
 from evaluator.grading.outcomes import (
     CHOICE,
@@ -40,8 +40,8 @@ class Means(NamedTuple):
 
     def settle(self, gold: str, answer: str) -> Judged:
         """What arithmetic or else algebra says, None without algebra."""
-        if self.near is None and numeric.differ(gold, answer):
-            return DIFFERENT
+        if self.near is None and (settled := shortcuts.settle(gold, answer)) is not None:
+            return settled
         return self.leaf(gold, answer) if self.leaf is not None else None
 
 

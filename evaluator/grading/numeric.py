@@ -1,255 +1,85 @@
-r"""Tells that two expressions differ, by their values at a few points. Pure arithmetic on floats, no sympy.
+r"""Compares two expressions by their values to 50 digits. Pure arithmetic on decimals, no sympy.
 
-Only "certainly different" or "cannot say" comes out of here: equality is left to algebra. Errors of rounding
-are carried along, and whatever could be read in two ways (`1/2x`, `3\frac{1}{2}`, `f(x)`) is not read at all.
+Constants that agree to 25 digits are equal; expressions in variables are equal when they agree at four points
+or more (Schwartz-Zippel) and differ when they do at one. These are the rules of `symbolic` without its cost.
+Bounds on the error are carried along, and what could be read in two ways (`1/2x`, `3\frac{1}{2}`, `f(x)`) or
+is not plain arithmetic is left to algebra.
 """
 
-import cmath
-import math
-import re
-from typing import NamedTuple
+import decimal
+from decimal import Decimal
 
-_TOKEN = re.compile(
-    r" *(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|(?P<command>\\(?:frac|sqrt|pi|cdot|times)(?![A-Za-z]))"
-    r"|(?P<letter>[A-Za-z])|(?P<sign>[-+*/^(){}!\[\]]))"
-)
-_EPS = 4e-16
-_LARGEST = 1e150
+from evaluator.grading.arithmetic import Reader, Token, UnreadableError, Value, tokens_of
+
+_CONTEXT = decimal.Context(prec=50, Emax=400, Emin=-400, traps=[decimal.InvalidOperation, decimal.Overflow])
 _LONGEST = 300
-_DEEPEST = 25
-_POINTS = (0.6180339887, 1.3247179572, 2.2360679775, 0.8346268417, 3.1462643699)
-_SMALLEST_GAP = 2e-6
+_POINTS = tuple(
+    map(
+        Decimal,
+        ("0.618034", "-1.324718", "2.236068", "-0.434627", "1.732051", "5.146264", "0.130395", "3.4716"),
+    )
+)
+_FEWEST_POINTS = 4
+_FEW_DIGITS = 12
+_SAME = Decimal("1e-25")
+_SMALLEST_GAP = Decimal("2e-6")
 """A decimal may stand for a number that it rounds at the sixth place; see `normal.same_number`."""
 
 
-class Value(NamedTuple):
-    """A complex number and a bound on its error."""
-
-    number: complex
-    error: float
-
-
-class UnreadableError(Exception):
-    """The text holds what is not read here."""
-
-
-def differ(first: str, second: str) -> bool:
-    """True when two tidy expressions certainly have different values; False when that cannot be said."""
+def same_value(first: str, second: str) -> bool | None:
+    """Whether two tidy expressions have the same value; None when arithmetic cannot say."""
     if max(len(first), len(second)) > _LONGEST:
-        return False
+        return None
     try:
-        sides = _tokens(first), _tokens(second)
-        letters = sorted({text for side in sides for kind, text in side if kind == "letter"} - {"e", "i"})
-        complex_valued = any(("letter", "i") in side for side in sides)
-        for start in range(len(_POINTS) if letters else 1):
+        left, right = tokens_of(first), tokens_of(second)
+    except UnreadableError:
+        return None
+    letters = [{text for kind, text in side if kind == "letter"} - {"e", "i"} for side in (left, right)]
+    names = sorted(letters[0] | letters[1])
+    agreed = 0
+    with decimal.localcontext(_CONTEXT):
+        for start in range(len(_POINTS) if names else 1):
             point = {
-                letter: _POINTS[(start + 2 * place) % len(_POINTS)] + place // len(_POINTS)
-                for place, letter in enumerate(letters)
+                name: _POINTS[(start + 3 * place) % len(_POINTS)] + place // len(_POINTS)
+                for place, name in enumerate(names)
             }
-            left, right = (_Reader(side, point).value() for side in sides)
-            if not complex_valued and (abs(left.number.imag) > 0 or abs(right.number.imag) > 0):
-                continue
-            if _apart(left, right):
-                return True
-    except (UnreadableError, ArithmeticError, ValueError):
-        pass
-    return False
+            try:
+                same = _same(Reader(left, point).value(), Reader(right, point).value())
+            except (UnreadableError, ArithmeticError):
+                continue  # not defined here, or not readable anywhere
+            if same is not True:
+                return same
+            agreed += 1
+    if not names:  # rational numbers of few digits that differ at all differ by more than 1e-25
+        return True if agreed and all(_decides(side) for side in (left, right)) else None
+    return True if agreed >= _FEWEST_POINTS and letters[0] == letters[1] else None
 
 
-def _apart(left: Value, right: Value) -> bool:
-    gap = abs(left.number - right.number)
-    size = max(abs(left.number), abs(right.number))
-    return gap > _SMALLEST_GAP + 1e-8 * size + 10 * (left.error + right.error)
+def has_value(text: str) -> bool:
+    """True when the whole text is plain arithmetic."""
+    try:
+        tokens = tokens_of(text)
+        point = {token: _POINTS[3] + place for place, (kind, token) in enumerate(tokens) if kind == "letter"}
+        with decimal.localcontext(_CONTEXT):
+            Reader(tokens, point).value()
+    except (UnreadableError, ArithmeticError):
+        return False
+    return True
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
-    tokens, position = [], 0
-    text = text.rstrip()
-    while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:
-            raise UnreadableError
-        kind = str(found.lastgroup)
-        token = found[kind]
-        if kind == "letter":
-            if token in "EId":
-                raise UnreadableError  # Euler's number or a name, the imaginary unit, a differential
-            token = token.lower()  # as latex2sympy reads them
-        tokens.append((kind, token))
-        position = found.end()
-    run = 0
-    for kind, _ in tokens:
-        run = run + 1 if kind == "letter" else 0
-        if run >= 4:
-            raise UnreadableError  # a word
-    return tokens
+def _decides(tokens: list[Token]) -> bool:
+    """Whether 25 equal digits are proof: constants are irrational, or rational with few digits."""
+    if any(token in ("\\sqrt", "\\pi", "\\ln", "e") or kind == "letter" for kind, token in tokens):
+        return True
+    digits = sum(len(token) for kind, token in tokens if kind == "number")
+    powers = any(token in ("^", "!") for _, token in tokens)
+    return not powers and digits <= _FEW_DIGITS
 
 
-class _Reader:
-    """A recursive descent over tokens at one point."""
-
-    def __init__(self, tokens: list[tuple[str, str]], point: dict[str, float]) -> None:
-        self._tokens = tokens
-        self._point = point
-        self._at = 0
-        self._depth = 0
-
-    def value(self) -> Value:
-        result = self._sum()
-        if self._at < len(self._tokens):
-            raise UnreadableError
-        return result
-
-    def _peek(self) -> tuple[str, str]:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "")
-
-    def _take(self, wanted: str) -> None:
-        if self._peek()[1] != wanted:
-            raise UnreadableError
-        self._at += 1
-
-    def _sum(self) -> Value:
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise UnreadableError
-        sign = self._sign()
-        total = _scaled(self._product(), sign)
-        while self._peek()[1] in ("+", "-"):
-            sign = self._sign()
-            total = _add(total, _scaled(self._product(), sign))
-        self._depth -= 1
-        return total
-
-    def _sign(self) -> int:
-        sign = 1
-        while self._peek()[1] in ("+", "-"):
-            sign *= -1 if self._peek()[1] == "-" else 1
-            self._at += 1
-        return sign
-
-    def _product(self) -> Value:
-        result = self._power()
-        divided = joined = False
-        while True:
-            before = self._tokens[self._at - 1]
-            kind, token = self._peek()
-            if token in ("*", "\\cdot", "\\times"):
-                self._at += 1
-                result = _multiply(result, _scaled(self._power(), 1))
-            elif token == "/":
-                self._at += 1
-                divided = True
-                result = _divide(result, self._power())
-            elif kind in ("number", "letter") or token in ("(", "\\sqrt", "\\pi", "\\frac"):
-                ambiguous = kind == "number" or (before[0] == "number" and token in ("\\frac", "("))
-                if ambiguous or (before[0] == "letter" and token == "("):
-                    raise UnreadableError  # 3\frac12, 2(3), x2, f(x)
-                joined = True
-                result = _multiply(result, self._power())
-            else:
-                break
-        if divided and joined:
-            raise UnreadableError  # 1/2x
-        return result
-
-    def _power(self) -> Value:
-        base = self._atom()
-        while self._peek()[1] == "!":
-            self._at += 1
-            base = _factorial(base)
-        if self._peek()[1] != "^":
-            return base
-        self._at += 1
-        kind, token = self._peek()
-        if token == "{":
-            exponent = self._group("{", "}")
-        elif kind == "number" or kind == "letter":
-            exponent = self._atom()
-        else:
-            raise UnreadableError
-        if self._peek()[1] in ("^", "!"):
-            raise UnreadableError
-        return _raise(base, exponent)
-
-    def _group(self, opening: str, closing: str) -> Value:
-        self._take(opening)
-        result = self._sum()
-        self._take(closing)
-        return result
-
-    def _atom(self) -> Value:
-        kind, token = self._peek()
-        self._at += 1
-        if kind == "number":
-            number = float(token)
-            return Value(number, abs(number) * _EPS)
-        if kind == "letter":
-            if token in "ei":
-                return Value(math.e, _EPS * 3) if token == "e" else Value(1j, 0.0)
-            return Value(self._point[token], 0.0)
-        if token == "\\pi":
-            return Value(math.pi, math.pi * _EPS)
-        if token == "\\frac":
-            return _divide(self._group("{", "}"), self._group("{", "}"))
-        if token == "\\sqrt":
-            if self._peek()[1] == "[":
-                degree = self._group("[", "]")
-                return _raise(self._group("{", "}"), _divide(Value(1, 0.0), degree))
-            return _raise(self._group("{", "}"), Value(0.5, 0.0))
-        if token in ("(", "{"):
-            self._at -= 1
-            return self._group(token, ")" if token == "(" else "}")
-        raise UnreadableError
-
-
-def _checked(number: complex, error: float) -> Value:
-    number = complex(number)
-    if not abs(number) < _LARGEST or not error < _LARGEST:
-        raise UnreadableError
-    return Value(number, error + abs(number) * _EPS)
-
-
-def _scaled(value: Value, sign: int) -> Value:
-    return Value(sign * value.number, value.error)
-
-
-def _add(left: Value, right: Value) -> Value:
-    return _checked(left.number + right.number, left.error + right.error)
-
-
-def _multiply(left: Value, right: Value) -> Value:
-    error = abs(left.number) * right.error + abs(right.number) * left.error + left.error * right.error
-    return _checked(left.number * right.number, error)
-
-
-def _divide(left: Value, right: Value) -> Value:
-    size = abs(right.number)
-    if size <= 1e3 * right.error or size < 1e-100:
-        raise UnreadableError
-    number = left.number / right.number
-    return _checked(number, 2 * (left.error + abs(number) * right.error) / size)
-
-
-def _raise(base: Value, exponent: Value) -> Value:
-    size = abs(base.number)
-    if size <= 1e3 * base.error or size < 1e-100:
-        raise UnreadableError
-    log = cmath.log(base.number)
-    if abs(exponent.number) * abs(log) > 300:
-        raise UnreadableError
-    if base.number.imag == 0 and exponent.number.imag == 0 and base.number.real < 0:
-        whole = exponent.number.real
-        number = complex(base.number.real**whole) if whole == int(whole) else base.number**whole
-    elif base.number.imag == 0 and exponent.number.imag == 0:
-        number = complex(base.number.real**exponent.number.real)
-    else:
-        number = base.number**exponent.number
-    relative = abs(exponent.number) * base.error / size + abs(log) * exponent.error
-    return _checked(number, abs(number) * (2 * relative + 10 * _EPS * (1 + abs(exponent.number))))
-
-
-def _factorial(value: Value) -> Value:
-    whole = value.number.real
-    if value.number.imag != 0 or whole != int(whole) or not 0 <= whole <= 90:
-        raise UnreadableError
-    return _checked(float(math.factorial(int(whole))), 0.0)
+def _same(left: Value, right: Value) -> bool | None:
+    gap = abs(left.real - right.real) + abs(left.imag - right.imag)
+    size = max(left.size, right.size)
+    error = left.error + right.error
+    if gap > _SMALLEST_GAP + size * Decimal("1e-8") + 10 * error:
+        return False
+    return True if gap <= size * _SAME and error <= size * _SAME else None

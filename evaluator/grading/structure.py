@@ -143,7 +143,7 @@ def named_value(text: str) -> tuple[str | None, str]:
     Of a chain `x = 2+3 = 5` the last part is the value. `2+3 = 5` has no name but a value, 5; an equation
     such as `x+y = 5` is no named value.
     """
-    parts = _sides(text)
+    parts = sides(text)
     if len(parts) < 2 or re.search(r"<|>|\\(?:le|ge|ne)(?![A-Za-z])", text):
         return None, text
     first, last = parts[0].strip(), parts[-1].strip()
@@ -158,19 +158,19 @@ def named_value(text: str) -> tuple[str | None, str]:
     return None, text
 
 
-def _sides(text: str) -> list[str]:
+def sides(text: str) -> list[str]:
     r"""The sides of a chain of `=` and `\in`, without those inside braces as in `\sum_{k=0}`."""
     parts = re.split(r"(?<![<>!\\])=|\\in(?![A-Za-z])", text)
     if len(parts) < 2 or "{" not in text:
         return parts
-    sides, depth, last = [], 0, 0
+    found, depth, last = [], 0, 0
     for token in re.finditer(r"[{}]|(?<![<>!\\])=|\\in(?![A-Za-z])", text):
         if token.group() in "{}":
             depth += 1 if token.group() == "{" else -1
         elif depth == 0:
-            sides.append(text[last : token.start()])
+            found.append(text[last : token.start()])
             last = token.end()
-    return [*sides, text[last:]]
+    return [*found, text[last:]]
 
 
 def has_relation(text: str) -> bool:

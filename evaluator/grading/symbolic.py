@@ -18,15 +18,14 @@ from math_verify import verify
 from math_verify.parser import parse_latex_cached
 
 from evaluator.grading import normal, structure
-from evaluator.grading.outcomes import DIFFERENT, UNPARSABLE, Outcome
+from evaluator.grading.latex import latex_of
+from evaluator.grading.outcomes import DIFFERENT, ONE_UNPARSABLE, SYMBOLIC, UNPARSABLE, Outcome
 from evaluator.grading.types import GradeValue
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 logging.getLogger("latex2sympy2_extended").setLevel(logging.ERROR)
 
-SYMBOLIC = Outcome(GradeValue.CORRECT, "symbolic")
 TOO_LARGE = Outcome(GradeValue.UNKNOWN, "too large")
-ONE_UNPARSABLE = Outcome(GradeValue.WRONG, "unparsable")
 
 LARGEST_BITS = 200_000
 """Integers that would need more bits than this are not computed (a power tower has no useful value)."""
@@ -34,16 +33,6 @@ LARGEST_BITS = 200_000
 _NORMALIZATION = NormalizationConfig(
     basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False
 )
-_FUNCTIONS = (
-    "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh",
-    "tanh", "log", "ln", "exp", "lim", "max", "min", "gcd", "lcm", "pi", "theta", "alpha", "beta",
-    "gamma", "phi", "infty", "det", "mod", "binom",
-)  # fmt: skip
-_BARE_FUNCTION = re.compile(rf"(?<![A-Za-z\\])({'|'.join(_FUNCTIONS)})(?![a-z])")
-_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{4,}")
-_PRODUCT = re.compile(r"(?<![_^\d.])(\d+(?:\.\d+)?) ?\((?=[-\d.])")  # 2(3) would be read as 2 + 3
-_DIGIT_GAP = re.compile(r"(?<!_)[\d.] +[\d.]")
-_DIGIT_BASE = re.compile(r"\d_")
 _POINTS = (0.37, -1.21, 2.73, -0.58, 1.93, 5.11, 0.11, 3.47)
 _PRECISION = 30
 
@@ -110,14 +99,8 @@ def parse(text: str) -> Any:
 
     Raises TooLargeError for integers of more than `LARGEST_BITS` bits.
     """
-    latex = _BARE_FUNCTION.sub(lambda found: f"\\{found.group(1)} ", text)
-    latex = re.sub(r"\\text\{([A-Za-z])\}", r"\1", latex)
-    latex = re.sub(r"\\log ?_(\w) ?", r"\\log_{\1} ", latex)
-    latex = _PRODUCT.sub(r"\1\\cdot (", latex)
-    latex = re.sub(r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}", latex).replace("\\pi ", "\\pi  ")
-    if _DIGIT_GAP.search(latex) or _DIGIT_BASE.search(latex) or _WORD.search(_without_commands(latex)):
-        return None
-    if r"\text" in latex or latex.count("{") != latex.count("}") or "'" in latex:
+    latex = latex_of(text)
+    if latex is None:
         return None
     try:
         parsed = parse_latex_cached(normalize_latex(latex, _NORMALIZATION))
@@ -131,10 +114,6 @@ def parse(text: str) -> Any:
     if isinstance(parsed, sympy.Basic) and parsed.has(sympy.nan, sympy.zoo):
         return None
     return parsed
-
-
-def _without_commands(latex: str) -> str:
-    return re.sub(r"\\(?:begin|end) ?\{[a-z]+\}|\\[A-Za-z]+", " ", latex)
 
 
 def refuse_large(expression: Any) -> None:

@@ -21,6 +21,8 @@ from evaluator.grading import ClusterJob, Grader, GradeValue
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = r"\int_0^1 \sin(\sin(\sin(x^x))) \cos(x^{\sin x}) dx"
 
+HARD = (r"\sin(1)+\sin(1)", r"2\sin(1)")  # a pair that only a worker can settle
+
 
 @pytest.fixture(scope="module")
 def grader() -> Iterator[Grader]:
@@ -83,13 +85,13 @@ def test_unparsable_equations_are_not_equal(grader: Grader) -> None:
 
 def test_order_extraction_and_progress(grader: Grader) -> None:
     seen: list[tuple[int, int]] = []
-    cases = [(rf"So \boxed{{\sqrt{{{k * k * 3}}}}}", rf"{k}\sqrt{{3}}") for k in range(2, 40)]
+    cases = [(rf"So \boxed{{\cos({k}) + \cos({k})}}", rf"2\cos({k})") for k in range(2, 40)]
     cases[7] = ("", "5")
     cases[9] = (r"\boxed{6}", "5")
     result = grader.grade_many(cases, lambda done, total: seen.append((done, total)))
     assert [i for i, grade in enumerate(result) if grade.value is not GradeValue.CORRECT] == [7, 9]
     assert (result[7].reason, result[7].extracted) == ("no answer found", None)
-    assert result[3].extracted == r"\sqrt{75}"
+    assert result[3].extracted == r"\cos(5) + \cos(5)"
     assert seen[-1] == (38, 38)
     assert seen == sorted(seen)
 
@@ -126,9 +128,9 @@ def test_hostile_answers_end_quickly() -> None:
 def test_a_slow_case_times_out_and_the_others_are_unharmed() -> None:
     with Grader(workers=1, time_limit_s=0.7) as grader:
         cases = [
-            (r"\boxed{\sqrt{8}}", r"2\sqrt2"),
+            (r"\boxed{\sin(1)+\sin(1)}", r"2\sin(1)"),
             (r"\boxed{0.5}", SLOW),
-            (r"\boxed{\sqrt{12}}", r"2\sqrt3"),
+            (r"\boxed{\sin(2)+\sin(2)}", r"2\sin(2)"),
         ]
         started = time.monotonic()
         result = grader.grade_many(cases)
@@ -160,7 +162,7 @@ def test_killed_workers_are_replaced() -> None:
     before = {process.pid for process in _workers()}
     with Grader(workers=1, time_limit_s=3.0) as grader:
         cases = [(r"\boxed{0.5}", SLOW)]
-        cases += [(rf"\boxed{{\sqrt{{{k * k * 2}}}}}", rf"{k}\sqrt2") for k in range(2, 12)]
+        cases += [(rf"\boxed{{\sin({k})+\sin({k})}}", rf"2\sin({k})") for k in range(2, 12)]
         grader.grade_many(cases[1:2])
         result = []
         thread = threading.Thread(target=lambda: result.extend(grader.grade_many(cases)))
@@ -177,7 +179,7 @@ def test_killed_workers_are_replaced() -> None:
 def test_used_from_many_threads(grader: Grader) -> None:
     async def main() -> list[list[GradeValue]]:
         calls = [
-            asyncio.to_thread(grader.equal_many, [(rf"\sqrt{{{k * k * 5}}}", rf"{k}\sqrt5")])
+            asyncio.to_thread(grader.equal_many, [(rf"\sin({k})+\sin({k})", rf"2\sin({k})")])
             for k in range(2, 9)
         ]
         return list(await asyncio.gather(*calls))
@@ -189,12 +191,12 @@ def test_no_worker_is_left_after_closing() -> None:
     before = {process.pid for process in _workers()}
     grader = Grader(workers=2)
     assert {process.pid for process in _workers()} <= before, "no worker before the first hard case"
-    assert grader.equal_many([(r"\sqrt{8}", r"2\sqrt2")]) == [GradeValue.CORRECT]
+    assert grader.equal_many([HARD]) == [GradeValue.CORRECT]
     grader.close()
     grader.close()
     assert {process.pid for process in _workers()} <= before
     with pytest.raises(RuntimeError, match="closed"):
-        grader.equal_many([(r"\sqrt{8}", r"2\sqrt2")])
+        grader.equal_many([HARD])
 
 
 def test_bad_limits_are_refused() -> None:
@@ -208,7 +210,7 @@ SCRIPT = """
     from evaluator.grading import Grader
     if __name__ == "__main__":
         with Grader(workers=1, time_limit_s=60) as grader:
-            grader.equal_many([("x+x", "2x")])
+            grader.equal_many([("sin(x)+sin(x)", "2sin(x)")])
             print("ready", flush=True)
             grader.grade_many([(r"\\\\boxed{0.5}", SLOW)])
 """
@@ -240,7 +242,7 @@ def test_a_signal_ends_the_program_and_its_workers(signum: int, tmp_path: Path) 
 def test_workers_that_cannot_start_are_an_error_not_a_grade() -> None:
     program = (
         "from evaluator.grading import Grader\n"
-        "with Grader(workers=1) as grader: grader.equal_many([('x+x', '2x')])\n"
+        "with Grader(workers=1) as grader: grader.equal_many([('sin(x)+sin(x)', '2sin(x)')])\n"
     )
     done = subprocess.run(
         [sys.executable, "-"],

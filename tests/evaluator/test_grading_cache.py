@@ -13,8 +13,8 @@ from evaluator.grading.outcomes import Outcome
 from evaluator.grading.worker import Task
 
 CASES: list[GradeCase | tuple[str, str]] = [
-    (r"\boxed{\sqrt{8}}", r"2\sqrt{2}"),
-    (r"\boxed{\sqrt{8}}", r"3\sqrt{2}"),
+    (r"\boxed{\sin(1)+\sin(1)}", r"2\sin(1)"),
+    (r"\boxed{\sin(1)+\sin(1)}", r"3\sin(1)"),
     (r"\boxed{4}", "4.0"),
     GradeCase(r"\boxed{\sqrt{2}}", "1.41", AnswerKind.TOLERANCE),
     GradeCase(r"\boxed{\sqrt{2}}", "1.41", AnswerKind.LATEX),
@@ -42,7 +42,7 @@ def test_a_later_grader_reads_what_an_earlier_one_found(
             forbid_workers(grader, monkeypatch)
             assert grader.grade_many(CASES) == first
             with pytest.raises(AssertionError, match="worked on again"):
-                grader.grade_many([(r"\boxed{\sqrt{18}}", r"3\sqrt{2}")])
+                grader.grade_many([(r"\boxed{\sin(2)}", r"\sin(3)")])
 
 
 def test_another_version_of_the_grader_starts_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
