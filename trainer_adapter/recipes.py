@@ -136,7 +136,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: r.group == "prompt" and r.filter == "dynamic",
-        "dynamic sampling drops the whole row, which several groups would share; take the flat export instead",
+        "dynamic sampling drops a row, which several groups would share; take the flat export instead",
     ),
     (
         lambda r: r.filter == "dynamic" and r.advantage == "w_reinforce",
