@@ -15,6 +15,7 @@ from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import Clustering, ClusterJob
 from evaluator.passk import maj_at_k
 from evaluator.passk.estimators import Floats
+from evaluator.passk.majority import AT_RANDOM
 
 GOLD = "gold"
 """The vote of every sample graded correct."""
@@ -91,10 +92,11 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
     return Votes(keys, tuple(tuple(vote(key, *pair) for pair in pooled[key]) for key in keys))
 
 
-def majority_values(votes: Votes, k: int, *, ties: str = "first seen") -> tuple[Floats, Floats]:
+def majority_values(votes: Votes, k: int, *, ties: str = AT_RANDOM) -> tuple[Floats, Floats]:
     """Return maj@k of each problem [M], with samples of unknown grade against the gold answer and for it.
 
-    Against it: they vote for the problem's most frequent wrong answer.
+    Against it: they vote for the problem's most frequent wrong answer. Ties are broken at random, in
+    expectation: the value does not depend on the order of the samples.
 
     Raises:
         InputError: a problem with fewer than k samples.

@@ -53,8 +53,8 @@ def _choices(report: Report) -> Iterator[str]:
     yield _INTERVALS[report.interval == NEW_PROBLEMS]
     if report.metric.name == MAJ_AT_K:
         yield (
-            "maj@k over all subsets of k samples: ties go to the answer seen first, and a sample without an "
-            "answer casts no vote."
+            "maj@k is the mean over all subsets of k samples; ties are broken at random, and a sample "
+            "without an answer casts no vote."
         )
     if report.averages:
         yield (

@@ -97,7 +97,7 @@ def score(
 
 
 def score_majority(votes: Votes, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
-    """Return maj@k on the problems named, ties to the answer seen first.
+    """Return maj@k on the problems named.
 
     Raises:
         InputError: a problem with fewer than max(ks) samples.

@@ -1,0 +1,194 @@
+"""`tagrpo eval list`, `report` and `compare` as a user meets them."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+from eval_runs import Counts, add_eval_run
+from runs import open_empty
+
+from evaluator.grading import GRADER_VERSION
+
+BASE: Counts = [(32, 8, 0), (32, 0, 0), (32, 32, 0), (32, 1, 0)]
+TUNED: Counts = [(32, 20, 0), (32, 1, 0), (32, 32, 0), (32, 4, 0)]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """Run `tagrpo ...` beside a database with runs base.aime24, base.own, tuned.aime24, tuned.own, open."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TAGRPO_DB", raising=False)
+    with open_empty(tmp_path / "tagrpo.db") as db:
+        for name, counts in (("base", BASE), ("tuned", TUNED)):
+            for benchmark in ("aime24", "own"):
+                add_eval_run(
+                    db, f"{name}.{benchmark}", counts, benchmark=benchmark, model=f"Qwen/Qwen3-4B-{name}"
+                )
+        add_eval_run(db, "open", [(8, 2, 0), (4, 0, 0)], graded=[8, 2], finished=False)
+    return CommandLine(monkeypatch, capsys)
+
+
+def test_list_shows_where_each_run_stands(cli: CommandLine) -> None:
+    done = cli("eval", "list")
+    assert done.code == 0
+    lines = {line.split()[0]: line.split() for line in done.out.splitlines()[1:]}
+    assert lines["base.aime24"][:7] == [
+        "base.aime24",
+        "aime24",
+        "Qwen/Qwen3-4B-base",
+        "4",
+        "32",
+        "all",
+        f"{100 * 41 / 128:.2f}",
+    ]
+    assert " 4 to 8 " in done.out
+    assert "10 of 12" in done.out
+    found = json.loads(cli("eval", "list", "--json").out)["runs"]
+    assert [run["run"] for run in found] == sorted(run["run"] for run in found) or len(found) == 5
+    by_name = {run["run"]: run for run in found}
+    assert by_name["base.own"]["pass_at_1"] == pytest.approx(41 / 128)
+    assert by_name["base.own"]["grader"] == GRADER_VERSION
+    assert (by_name["open"]["fewest"], by_name["open"]["most"], by_name["open"]["graded"]) == (4, 8, 10)
+
+
+def test_list_of_nothing_says_how_to_begin(tmp_path: Path, cli: CommandLine) -> None:
+    open_empty(tmp_path / "empty.db").close()
+    assert "tagrpo eval run" in cli("eval", "list", "--db", "empty.db").out
+
+
+def test_report_prints_the_table_of_the_paper(cli: CommandLine) -> None:
+    done = cli("eval", "report", "base", "Ours=tuned", "--paper", "Qwen3-4B")
+    assert done.code == 0
+    first = done.out.splitlines()
+    assert first[0] == (
+        "pass@32, percent, with 95% intervals: new problems; paper: Qwen3-4B in arXiv:2601.22478 v5, Table 1"
+    )
+    assert first[1].split() == [
+        "method",
+        "AMC",
+        "Olympiad",
+        "AIME24",
+        "AIME25",
+        "avg",
+        "Minerva",
+        "GPQA-D",
+        "avg",
+        "own",
+    ]
+    assert first[3].split() == ["base", "-", "-", "75.00", "-", "-", "-", "-", "-", "75.00"]
+    assert first[5].split()[:4] == ["Ours", "-", "-", "100.00"]
+    assert "66.73(!)" in done.out
+    assert "- Unlike there: 32 samples a problem (all rows)" in done.out
+
+
+def test_report_without_a_paper_has_the_users_columns_only(cli: CommandLine) -> None:
+    done = cli("eval", "report", "base", "--k", "1,8", "--interval", "same-problems")
+    assert [line for line in done.out.splitlines() if line.startswith("pass@")] == [
+        "pass@1, percent, with 95% intervals: same problems, new samples",
+        "pass@8, percent, with 95% intervals: same problems, new samples",
+    ]
+    assert "(paper)" not in done.out
+
+
+def test_report_writes_files_by_their_endings(cli: CommandLine) -> None:
+    for name, begins in (
+        ("t.md", "**pass@32"),
+        ("t.tex", "% needs"),
+        ("t.csv", "source,run,label"),
+        ("t.json", "{"),
+        ("t.txt", "pass@32"),
+    ):
+        done = cli("eval", "report", "base", "tuned", "--out", name)
+        assert (done.code, done.out) == (0, "")
+        assert f"written to {name}" in done.err
+        assert Path(name).read_text(encoding="utf-8").startswith(begins)
+    again = cli("eval", "report", "base", "--out", "t.md")
+    assert again.code == 2
+    assert "--overwrite" in again.err
+    assert cli("eval", "report", "base", "--out", "t.md", "--overwrite", "--format", "latex").code == 0
+    assert Path("t.md").read_text(encoding="utf-8").startswith("% needs")
+
+
+def test_csv_and_json_hold_every_value_at_full_precision(cli: CommandLine) -> None:
+    printed = cli("eval", "report", "base", "--format", "csv").out
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert [int(row["k"]) for row in rows if row["benchmark"] == "own"] == [1, 2, 4, 8, 16, 32]
+    assert float(rows[0]["value"]) == 41 / 128
+    found = json.loads(cli("eval", "report", "base", "--json").out)
+    assert (found["metric"], found["interval"], found["k"]) == ("pass@k", "new problems", [32])
+    assert found["scores"][0]["value"] == 41 / 128
+    assert found["notes"]
+
+
+def test_other_metrics(cli: CommandLine) -> None:
+    def value(*arguments: str) -> float:
+        found = json.loads(cli("eval", "report", "base.own", "--json", "--k", "2", *arguments).out)
+        return float(next(row["value"] for row in found["scores"] if row["k"] == 2))
+
+    all_right = (8 * 7 / (32 * 31) + 1) / 4
+    assert value("--metric", "pass^k") == pytest.approx(all_right)
+    assert value("--metric", "g-pass@k", "--tau", "1") == pytest.approx(all_right)
+    assert value("--metric", "g-pass@k", "--tau", "0.5") == pytest.approx(value())
+    assert value("--metric", "maj@k") == pytest.approx(41 / 128)  # a tie counts half
+
+
+def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
+    refused = cli("eval", "report", "Both=base.own+tuned.own")
+    assert refused.code == 2
+    assert "model ('Qwen/Qwen3-4B-base' in base.own" in refused.err
+    done = cli("eval", "report", "Both=base.own+tuned.own", "--pool-anyway", "--json")
+    row = json.loads(done.out)["scores"][0]
+    assert (row["samples"], row["run"], row["value"]) == (64, "base.own+tuned.own", 98 / 256)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "nothing"], "no eval run 'nothing'"),
+        (["report", "open"], "2 of 12 samples have no grade"),
+        (["report", "base", "--k", "64"], "none of the 4 problems has 64 graded samples"),
+        (["report", "base", "--k", "two"], "give whole numbers"),
+        (["report", "base", "--k", "0"], "k must be at least 1"),
+        (["report", "base", "--chart", "c.gif"], "ends in .png, .svg or .html"),
+        (
+            ["report", "base", "--metric", "maj@k", "--interval", "same-problems"],
+            "take --interval new-problems",
+        ),
+        (["report", "base", "--paper", "gpt"], "the paper's table has no model 'gpt'"),
+        (["report", "base", "--json", "--format", "csv"], "exclude each other"),
+        (["compare", "base", "base"], "names several runs of aime24"),
+        (["compare", "base.own", "tuned.aime24"], "no benchmark in common"),
+        (["compare", "X=base.own", "X=tuned.aime24"], "write LABEL=RUN for one of them"),
+    ],
+)
+def test_what_cannot_be_done_says_why(cli: CommandLine, arguments: list[str], message: str) -> None:
+    done = cli("eval", *arguments)
+    assert done.code == 2
+    assert message in " ".join(done.err.replace("│", " ").split())
+
+
+def test_compare_prints_differences_and_changed_problems(cli: CommandLine) -> None:
+    done = cli("eval", "compare", "tuned", "base", "--k", "1,32", "--flips", "200")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0] == "pass@k, A = tuned, B = base; percent, differences in points"
+    assert lines[3].split()[:5] == ["aime24", "1", f"{5700 / 128:.2f}", f"{4100 / 128:.2f}", "+12.50"]
+    assert "3/0/1" in lines[3]
+    assert "problems with the largest changes" in done.out
+    assert "20/32" in done.out
+    assert "(!) aime24, k = 1: " in done.out
+
+
+def test_compare_for_machines(cli: CommandLine) -> None:
+    found = json.loads(cli("eval", "compare", "tuned.own", "base.own", "--json").out)
+    assert (found["a"], found["b"], found["k"]) == ("tuned", "base", [1, 2, 4, 8, 16, 32])
+    assert [row["k"] for row in found["differences"]] == [1, 2, 4, 8, 16, 32]
+    assert found["differences"][0]["difference"] == pytest.approx(16 / 128)
+    assert [row["correct_a"] for row in found["problems"]] == [20, 4, 1, 32]
+    printed = cli("eval", "compare", "tuned.own", "base.own", "--format", "csv").out
+    assert len(list(csv.DictReader(io.StringIO(printed)))) == 6
+    assert cli("eval", "compare", "tuned.own", "base.own", "--out", "c.tex").code == 0
+    assert "\\toprule" in Path("c.tex").read_text(encoding="utf-8")
