@@ -12,12 +12,15 @@ DYNAMIC = "original, G, dynamic sampling"
 BREAK_EVEN = "original, break-even G"
 _SECONDS_AN_HOUR = 3600
 
+_DYNAMIC_SAMPLING = (
+    "dynamic sampling (DAPO, arXiv 2503.14476) replaces groups of equal rewards by those of other questions "
+    "and so draws 1/(mixed share) groups for each one it keeps"
+)
 ASSUMPTIONS = (
     "a mixed-reward group has at least one right and one wrong response; only such groups have a gradient",
-    "dynamic sampling drops groups of equal rewards and draws other questions until the batch is full (DAPO, "
-    + "arXiv 2503.14476): 1/(mixed share) groups are drawn for each one kept",
+    _DYNAMIC_SAMPLING,
     "the policy stays as it was in the pilot",
-    "generation is paid for by response tokens; reading prompts and the updates of the policy are not counted",
+    "generation is paid for by response tokens; reading prompts and updating the policy are not counted",
 )
 
 
@@ -63,7 +66,8 @@ class BreakEven:
     `grpo_cheaper_per_group`: a mixed group of the original at G costs fewer responses than one of the joint
     group; then only more of the questions, not cheaper groups, speaks for neighbors. `redraws`: the groups
     dynamic sampling at G must draw for as many mixed groups as the joint group gives, per question.
-    `needed_share`: the mixed share that the joint group would need to cost no more a group than G alone.
+    `needed_share`: the mixed share from which a mixed joint group costs no more responses than one of G to
+    the original; None: it would have to be above 1.
     """
 
     g_equal_share: int | None
@@ -71,7 +75,7 @@ class BreakEven:
     grpo_cheaper_per_group: bool | None
     redraws: float | None
     redraw_responses: float | None
-    needed_share: float
+    needed_share: float | None
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,7 @@ def cost_report(predicted: Forecast, g: int, n: int, tokens: TokenCosts) -> Cost
         None if first.responses is None or last.responses is None else first.responses < last.responses,
         redraws,
         None if redraws is None else redraws * g,
-        min(1.0, (n + 1) * first.mixed),
+        needed if (needed := (n + 1) * first.mixed) <= 1 else None,
     )
     return CostReport(g, n, tuple(rows), break_even, tokens)
 

@@ -1,8 +1,8 @@
 """Diversity of responses: distances between their embeddings, original against neighbors.
 
 TA-GRPO (arXiv 2601.22478v5), section 5.2 and Figure 4: the density over questions of the average distance
-among embeddings of G responses to the original, and of N*G responses to its neighbors. The paper names neither
-the embedding model nor the distance; here it is the cosine distance.
+among embeddings of G responses to the original, and of N*G responses to its neighbors. The paper names
+neither the embedding model nor the distance; here it is the cosine distance.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

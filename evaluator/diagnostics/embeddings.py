@@ -9,7 +9,7 @@ from evaluator.diagnostics.groups import Bools
 from evaluator.errors import InputError, PrerequisiteError
 
 TOKENS = r"\\[A-Za-z]+|[^\W\d_]+|\d+(?:\.\d+)?|[^\w\s]"
-"""What TF-IDF counts, singly and in pairs: LaTeX commands, words, numbers, and each other sign of a formula."""
+"""What TF-IDF counts, singly and in pairs: LaTeX commands, words, numbers, other signs of formulas."""
 
 _FEATURES = 2**18
 _TEXTS_AT_ONCE = 512
@@ -78,8 +78,8 @@ class SentenceModel:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
             raise PrerequisiteError(
-                "--embedding needs sentence-transformers; install it with `pip install 'tagrpo[embeddings]'`, "
-                "or leave --embedding out for TF-IDF."
+                "--embedding needs sentence-transformers; install it with `pip install "
+                "'tagrpo[embeddings]'`, or leave --embedding out for TF-IDF."
             ) from error
         try:
             self._model: Any = SentenceTransformer(name_or_path)

@@ -88,7 +88,6 @@ class Forecast:
         from scipy.special import expit, logit, ndtri
 
         clipped = np.clip(replicates, _EDGE, 1 - _EDGE)
-        # A pilot that shows one side only says little: the error of its logit is at least that of 1 in M.
         error = self.scale * float(np.std(logit(clipped), ddof=1))
         middle = float(np.clip(share, _EDGE, 1 - _EDGE))
         half = float(ndtri(0.5 + confidence / 2)) * error
@@ -135,6 +134,8 @@ def forecast(
         raise ValueError(f"an interval needs at least 2 replicates, not {replicates}")
     counts = counts.rows(counts.known.sum(axis=1) > 0)
     fitted = model or fit_rates(counts, shift=shift, seed=seed)
+    pilot = make_pilot(counts)
+    own = Likelihoods(pilot).own
     rng = np.random.default_rng(seed)
     order = np.argsort(counts.question, kind="stable")
     names, starts, visits = np.unique(counts.question[order], return_index=True, return_counts=True)
@@ -146,10 +147,9 @@ def forecast(
         rows = np.concatenate(
             [order[start : start + count] for start, count in zip(starts[drawn], visits[drawn], strict=True)]
         )
-        pilot = make_pilot(counts.rows(rows))
-        found.append(
-            fit_given(Likelihoods(pilot), pilot.times, fitted.mixture.family, given, fitted, rounds=_ROUNDS)
-        )
+        replicate = Likelihoods(pilot.drawn(rows), own)
+        times = replicate.pilot.times
+        found.append(fit_given(replicate, times, fitted.mixture.family, given, fitted, rounds=_ROUNDS))
     known = counts.known[counts.known > 0]
     return Forecast(
         fitted,

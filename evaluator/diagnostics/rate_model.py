@@ -39,6 +39,19 @@ class Pilot:
     def has_neighbors(self) -> bool:
         return bool((self.neighbors >= 0).any())
 
+    def drawn(self, groups: Ints) -> "Pilot":
+        """Return the pilot of these groups, by number; a group may be there several times."""
+        times = np.bincount(self.row_of[groups], minlength=len(self.times))
+        used = np.flatnonzero(times)
+        places = np.cumsum(times > 0) - 1
+        return Pilot(
+            self.pairs,
+            self.original[used],
+            self.neighbors[used],
+            times[used].astype(np.float64),
+            places[self.row_of[groups]],
+        )
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -76,9 +89,10 @@ def make_pilot(counts: GroupCounts) -> Pilot:
 class Likelihoods:
     """Likelihoods of a pilot's rows on the grid; those of neighbors depend on the shift."""
 
-    def __init__(self, pilot: Pilot) -> None:
+    def __init__(self, pilot: Pilot, own: Floats | None = None) -> None:
+        """Take `own` over from another pilot with the same pairs, where it was computed before."""
         self.pilot = pilot
-        self.own = binomial_table(pilot.pairs[:, 0], pilot.pairs[:, 1])  # [U, J]
+        self.own = binomial_table(pilot.pairs[:, 0], pilot.pairs[:, 1]) if own is None else own  # [U, J]
         # One more row of ones, for prompts that are not there.
         self._original = np.concatenate([self.own, np.ones((1, self.own.shape[1]))])[pilot.original]
 

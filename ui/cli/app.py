@@ -12,6 +12,7 @@ from ui.cli import (
     benchmarks,
     contamination,
     demo,
+    diagnose,
     doctor,
     eval_tables,
     evals,
@@ -48,6 +49,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(sets.app, name="sets")
 evals.app.add_typer(eval_tables.app)
 app.add_typer(evals.app, name="eval")
+app.add_typer(diagnose.app, name="diagnose")
 app.command()(demo.demo)
 app.command()(doctor.doctor)
 
