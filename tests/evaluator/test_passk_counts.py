@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.errors import InputError
@@ -85,6 +85,7 @@ def test_pooling_names_the_problems_that_differ() -> None:
         pool([])
 
 
+@settings(max_examples=40)
 @given(some_counts(), some_counts())
 def test_pooled_halves_are_the_whole(one: Counts, other: Counts) -> None:
     size = min(one.problems, other.problems)
@@ -136,6 +137,7 @@ def test_bad_ks(ks: list[int], message: str) -> None:
         curve(Counts.from_columns(["a"], [4], [1]), ks)
 
 
+@settings(max_examples=40)
 @given(some_counts())
 def test_bounds_are_ordered_and_hold_every_way_unknown_grades_can_fall(counts: Counts) -> None:
     most = int(counts.n.min())
@@ -155,6 +157,7 @@ def test_bounds_are_ordered_and_hold_every_way_unknown_grades_can_fall(counts: C
     assert all(late >= early - 1e-12 for early, late in pairwise(values))
 
 
+@settings(max_examples=40)
 @given(some_counts(), st.randoms(use_true_random=False))
 def test_the_order_of_problems_makes_no_difference(counts: Counts, chance: object) -> None:
     order = list(range(counts.problems))
