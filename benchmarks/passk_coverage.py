@@ -184,7 +184,7 @@ def levels(
 
 
 def print_coverage(repetitions: int, rng: Generator) -> dict[str, dict[str, float]]:
-    """Print coverage by cell; return its ends by interval, without "two lumps" and the edge, and with them."""
+    """Print coverage by cell; return its ends by interval, without "two lumps" and the edge, and with all."""
     print("Coverage in percent; * = at the edge.")
     print(f"| population | problems | n | interval | {' | '.join(f'k={k}' for k in KS)} |")
     print("|---" * (4 + len(KS)) + "|")
