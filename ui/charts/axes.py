@@ -1,0 +1,41 @@
+"""Ends and ticks of axes, chosen here so that labels can be placed before the chart is drawn."""
+
+from collections.abc import Sequence
+from math import ceil, floor, log2
+
+_STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
+
+
+def share_ticks(values: Sequence[float], most: int = 6) -> list[float]:
+    """Return up to `most` + 1 even ticks from below the least to above the greatest share, within 0 to 1."""
+    low, high = min(values), max(values)
+    for step in _STEPS:
+        first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+        last = max(last, first + 1)
+        if last * step > 1 + 1e-9:
+            first, last = first - 1, last - 1
+        if last - first <= most:
+            break
+    return [round(number * step, 6) for number in range(first, last + 1)]
+
+
+def shared_ticks(panels: Sequence[Sequence[float]], most: int = 6) -> list[list[float]]:
+    """Return ticks of the panels: the same for all, unless one would lose half of its height by that."""
+    alone = [share_ticks(values, most) for values in panels]
+    together = share_ticks([value for values in panels for value in values], most)
+    length = together[-1] - together[0]
+    if all(2 * (ticks[-1] - ticks[0]) >= length for ticks in alone):
+        return [together for _ in panels]
+    return alone
+
+
+def power_ticks(low: float, high: float, most: int = 9) -> list[int]:
+    """Return powers of two from `low` to `high`, at most `most`: every second, third, ... if need be."""
+    first, last = ceil(log2(low) - 1e-9), floor(log2(high) + 1e-9)
+    step = max(1, ceil((last - first + 1) / most))
+    return [2**power for power in range(first, last + 1, step)]
+
+
+def percent_format(ticks: Sequence[float]) -> str:
+    """Return the d3 format of shares at these ticks: whole percents where they are whole."""
+    return ".0%" if all(abs(tick * 100 - round(tick * 100)) < 1e-6 for tick in ticks) else ".1%"

@@ -1,0 +1,80 @@
+"""Reading the tables that charts are drawn from."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, Protocol
+
+from evaluator.errors import InputError
+
+Row = dict[str, Any]
+
+
+class Frame(Protocol):
+    """A pandas DataFrame, as far as charts need it."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, columns: list[str], /) -> Any: ...
+
+
+def read_rows(
+    frame: Frame,
+    *,
+    texts: Sequence[str] = (),
+    shares: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+    optional: Sequence[str] = (),
+) -> list[Row]:
+    """Return a table's rows with the named columns, checked; other columns are left.
+
+    Args:
+        texts: columns that become text.
+        shares: numbers from 0 to 1.
+        numbers: finite numbers.
+        optional: those of the columns above in which a value may be missing (None in the rows).
+
+    Raises:
+        InputError: no rows, a missing column, or a value that is missing, no number or out of range; the
+            message names row and column.
+    """
+    columns = [*texts, *shares, *numbers]
+    if absent := [name for name in columns if name not in frame.columns]:
+        raise InputError(
+            f"the chart's table has no column {', '.join(absent)}; it needs {', '.join(columns)}."
+        )
+    if not len(frame):
+        raise InputError("the chart's table has no rows; there is nothing to draw.")
+    rows = []
+    for place, found in enumerate(frame[columns].to_dict("records")):
+        row: Row = {}
+        for name in columns:
+            value = found[name]
+            missing = value is None or value != value
+            if missing and name in optional:
+                row[name] = None
+            elif missing:
+                raise InputError(f"the chart's table, row {place}: {name} is missing.")
+            else:
+                row[name] = str(value) if name in texts else _number(value, name, place, share=name in shares)
+        rows.append(row)
+    return rows
+
+
+def _number(value: Any, name: str, place: int, *, share: bool) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not isfinite(number):
+        raise InputError(f"the chart's table, row {place}: {name} is {value!r}, no number.")
+    if share and not -1e-9 <= number <= 1 + 1e-9:
+        raise InputError(f"the chart's table, row {place}: {name} is {number}, outside 0 to 1.")
+    return min(1.0, max(0.0, number)) if share else number
+
+
+def in_order(values: Sequence[Any]) -> list[Any]:
+    """Return the different values in the order in which they first come."""
+    return list(dict.fromkeys(values))
