@@ -1,6 +1,7 @@
 """The work of a sampler: cells to lease, draw and store, whatever the engine behind it."""
 
 import threading
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -54,7 +55,8 @@ class SamplingWork:
     run_id: str
     spec: EvalSpec
     problems: Mapping[int, RunProblem]  # by id
-    owner: str = field(default_factory=lambda: this_owner("sampling"))
+    # Told apart within a process too: giving back its own leases must not give back another thread's.
+    owner: str = field(default_factory=lambda: this_owner(f"sampling-{uuid.uuid4().hex[:8]}"))
 
     def request(self, cell: Cell) -> SampleRequest:
         """Return the request of a cell."""

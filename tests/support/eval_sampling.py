@@ -66,7 +66,7 @@ def draw(db: Database, run: Run, drawing: Any, n: int) -> EvalOutcome:
 
 
 def stored(db: Database, run: Run) -> list[Any]:
-    """Return (position, ordinal, seed, stop reason, prompt tokens, completion tokens, text) of all samples."""
+    """Return (position, ordinal, seed, stop reason, prompt and completion tokens, text) of all samples."""
     query = """
         SELECT r.position, s.ordinal, s.seed, s.stop_reason, s.prompt_tokens, s.completion_tokens, s.id
         FROM samples s JOIN run_problems r ON r.id = s.run_problem_id

@@ -1,0 +1,140 @@
+"""Grading runs: once by each version of the grader, in parts, with changes between versions told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from eval_runs import add_eval_run, make_problems
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from evaluator.database import Database
+from evaluator.evals import grading
+from evaluator.evals.grading import (
+    Graded,
+    grade_changes,
+    grade_run,
+    run_graders,
+    shorten_answer,
+    ungraded_samples,
+)
+from evaluator.evals.problems import PlacedProblem, make_problem
+from evaluator.evals.tables import GradeRow
+from evaluator.grading import GRADER_VERSION, AnswerKind, Grader
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with Database.open(tmp_path / "t.db") as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(workers=1) as made:
+        yield made
+
+
+def silent(done: int, total: int) -> None:
+    pass
+
+
+def test_samples_without_a_grade_are_graded_by_kind(db: Database, grader: Grader) -> None:
+    problems = [
+        make_problem("1 + 1?", "2", AnswerKind.INTEGER),
+        make_problem("Which?", "B", AnswerKind.CHOICE),
+        make_problem("How much?", "3.00", AnswerKind.TOLERANCE, "1e-1"),
+    ]
+    said = {"1 + 1?": "\\boxed{02}", "Which?": "The answer is (B).", "How much?": "\\boxed{3.05}"}
+
+    def text(place: PlacedProblem, ordinal: int, grade: str) -> str:
+        return said[place.problem.text] if ordinal else ""
+
+    run = add_eval_run(db, "r", [(2, 0, 0)] * 3, problems=problems, texts=text, graded=[0, 0, 0])
+    graded = grade_run(db, run.id, grader, silent)
+    assert graded == Graded(correct=3, wrong=3, unknown=0)
+    with db.read() as session:
+        rows = session.scalars(select(GradeRow).order_by(GradeRow.sample_id)).all()
+        assert [(row.value, row.reason, row.source) for row in rows] == [
+            ("wrong", "no answer found", None),
+            ("correct", "numeric", "boxed"),
+            ("wrong", "no answer found", None),
+            ("correct", "choice", "stated"),
+            ("wrong", "no answer found", None),
+            ("correct", "tolerance", "boxed"),
+        ]
+        assert [row.extracted for row in rows] == [None, "02", None, "(B)", None, "3.05"]
+        assert ungraded_samples(session, run.id) == 0
+    assert grade_run(db, run.id, grader, silent).samples == 0
+
+
+def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(
+    db: Database, grader: Grader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grading, "SAMPLES_PER_COMMIT", 4)
+    run = add_eval_run(db, "r", [(3, 1, 0), (3, 3, 0)], graded=[0, 0])
+
+    class Stop(Exception):
+        pass
+
+    steps: list[tuple[int, int]] = []
+
+    def report(done: int, total: int) -> None:
+        steps.append((done, total))
+        if done:
+            raise Stop
+
+    with pytest.raises(Stop):
+        grade_run(db, run.id, grader, report)
+    assert steps == [(0, 6), (4, 6)]
+    with db.read() as session:
+        assert ungraded_samples(session, run.id) == 2
+    assert grade_run(db, run.id, grader, silent) == Graded(2, 0, 0)
+
+
+def test_long_texts_make_small_parts(db: Database, grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grading, "CHARACTERS_PER_COMMIT", 1)
+    run = add_eval_run(db, "r", [(3, 1, 0)], graded=[0])
+    steps: list[int] = []
+    grade_run(db, run.id, grader, lambda done, _: steps.append(done))
+    assert steps == [0, 1, 2, 3]
+
+
+def test_another_version_grades_anew_and_the_changes_are_told(db: Database, grader: Grader) -> None:
+    def text(place: PlacedProblem, ordinal: int, grade: str) -> str:
+        return f"\\boxed{{{place.problem.answer}}}" if ordinal < 2 else "\\boxed{77}"
+
+    # The old grader called two of four correct; by the texts that holds for the first problem only.
+    run = add_eval_run(
+        db, "r", [(4, 2, 0), (4, 3, 1)], problems=make_problems(2), texts=text, grader_version="old grader"
+    )
+    graded = grade_run(db, run.id, grader, silent)
+    assert graded == Graded(4, 4, 0)
+    with db.read() as session:
+        assert run_graders(session, run.id) == [("old grader", 8), (GRADER_VERSION, 8)]
+        changes = grade_changes(session, run.id, "old grader", GRADER_VERSION)
+        assert [(c.position, c.ordinal, c.old, c.new, c.gold) for c in changes] == [
+            (1, 2, "correct", "wrong", "2"),
+            (1, 3, "unknown", "wrong", "2"),
+        ]
+        assert changes[0].new_extracted == "77"
+        assert grade_changes(session, run.id, GRADER_VERSION, GRADER_VERSION) == []
+        assert grade_changes(session, run.id, "never was", GRADER_VERSION) == []
+
+
+def test_a_run_without_samples_has_nothing_to_grade(db: Database, grader: Grader) -> None:
+    run = add_eval_run(db, "r", [(1, 1, 0)])
+    assert grade_run(db, run.id, grader, silent, version=GRADER_VERSION) == Graded(0, 0, 0)
+
+
+@given(st.text(max_size=1_005))
+def test_short_answers_are_stored_whole(answer: str) -> None:
+    stored = shorten_answer(answer)
+    assert stored is not None
+    assert (stored == answer) == (len(answer) <= 1_000)
+
+
+def test_long_answers_are_stored_by_their_beginning() -> None:
+    assert shorten_answer(None) is None
+    assert shorten_answer("1" * 5_000) == "1" * 1_000 + "... (5,000 characters)"
