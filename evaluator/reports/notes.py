@@ -135,7 +135,7 @@ def _paper(report: Report) -> Iterator[str]:
     yield (
         f"Rows marked (paper) are printed in {published.SOURCE}, without intervals. Its authors' public "
         f"evaluation draws {settings['n']} samples a problem at temperature {settings['temperature']}, top-p "
-        f"{settings['top_p']}, at most {settings['max_tokens']:,} tokens, from the problem's raw text."
+        f"{settings['top_p']}, at most {settings['max_tokens']:,} tokens, as raw text."
     )
     different: dict[str, list[Line]] = {}
     for line in report.lines:

@@ -148,6 +148,14 @@ def add_eval_run(
     return run
 
 
+def add_methods(db: Database, *names: str) -> None:
+    """Store runs NAME.aime24, NAME.aime25 and NAME.amc12 of each name, each name with a seed of its own."""
+    for seed, name in enumerate(names):
+        for benchmark in ("aime24", "aime25", "amc12"):
+            counts = [(32, min(32, place * (seed + 2)), place == 1) for place in range(6)]
+            add_eval_run(db, f"{name}.{benchmark}", counts, benchmark=benchmark, seed=seed)
+
+
 def regrade(db: Database, run: Run, counts: Counts, grader_version: str) -> None:
     """Grade the samples of a run again by another version of the grader, with these counts."""
     with db.write() as session:

@@ -152,7 +152,7 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
         (["report", "base", "--k", "64"], "none of the 4 problems has 64 graded samples"),
         (["report", "base", "--k", "two"], "give whole numbers"),
         (["report", "base", "--k", "0"], "k must be at least 1"),
-        (["report", "base", "--chart", "c.gif"], "ends in .png, .svg or .html"),
+        (["report", "base", "--chart", "c.gif"], "a chart's name ends in .png"),
         (
             ["report", "base", "--metric", "maj@k", "--interval", "same-problems"],
             "take --interval new-problems",
@@ -168,6 +168,19 @@ def test_what_cannot_be_done_says_why(cli: CommandLine, arguments: list[str], me
     done = cli("eval", *arguments)
     assert done.code == 2
     assert message in " ".join(done.err.replace("│", " ").split())
+
+
+def test_curves_are_drawn(cli: CommandLine) -> None:
+    done = cli("eval", "report", "base", "tuned", "--chart", "c.json", "--json")
+    assert done.code == 0
+    assert "curves drawn in c.json" in done.err
+    assert json.loads(done.out)["scores"]
+    drawn = Path("c.json").read_text(encoding="utf-8")
+    assert "base" in drawn
+    assert "tuned" in drawn
+    again = cli("eval", "report", "base", "--chart", "c.json")
+    assert (again.code, again.out) == (2, "")
+    assert "--overwrite" in again.err
 
 
 def test_compare_prints_differences_and_changed_problems(cli: CommandLine) -> None:

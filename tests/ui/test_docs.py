@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 import world
+from eval_runs import add_methods
 from runs import Proposed, add_run, make_spec
 from sqlalchemy import text
 from typer.core import TyperGroup
@@ -181,6 +182,9 @@ def prepare(page: str, folder: Path) -> None:
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in part), encoding="utf-8")
     if page == "docs/questions.md":
         CliRunner().invoke(app, ["questions", "import", "openr1.jsonl"], catch_exceptions=False)
+    if page == "docs/compare-with-the-paper.md":
+        with Database.open(Path("tagrpo.db")) as database:
+            add_methods(database, "base", "grpo", "grpo-matched", "ta-grpo", "ta-grpo-seed1")
     if page not in PAGES_ABOUT_A_RUN:
         return
     proposed = [Proposed("Add 2 to 3."), Proposed("3+2=?"), Proposed("2-3=?", verdicts=("undecided",))]

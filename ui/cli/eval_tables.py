@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "markdown", "latex", "csv", "json"]
 BY_SUFFIX: dict[str, Format] = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json"}
+CHART_SUFFIXES = (".png", ".svg", ".html", ".json")
 
 References = Annotated[
     list[str],
@@ -123,7 +124,7 @@ def report(
         ),
     ] = None,
     chart: Annotated[
-        Path | None, typer.Option("--chart", help="Draw the curves: .png, .svg or .html.", show_default=False)
+        Path | None, typer.Option("--chart", help="Draw the curves: .png, .svg, .html.", show_default=False)
     ] = None,
     format: FormatOption = None,
     out: Out = None,
@@ -173,9 +174,9 @@ def report(
         "scores": rows,
         "notes": list(document.notes),
     }
-    _deliver(document, rows, value, chosen, out, overwrite=overwrite)
     if chart is not None:
         _draw(found, chart)
+    _deliver(document, rows, value, chosen, out, overwrite=overwrite)
 
 
 @app.command()
@@ -255,8 +256,8 @@ def _check_files(out: Path | None, chart: Path | None, *, overwrite: bool) -> No
     for path in (out, chart):
         if path is not None:
             check_file_target(path, overwrite=overwrite)
-    if chart is not None and chart.suffix.lower() not in (".png", ".svg", ".html"):
-        raise InputError(f"{chart}: a chart's name ends in .png, .svg or .html.")
+    if chart is not None and chart.suffix.lower() not in CHART_SUFFIXES:
+        raise InputError(f"{chart}: a chart's name ends in {', '.join(CHART_SUFFIXES)}.")
 
 
 def _whole_numbers(text: str | None) -> list[int] | None:
@@ -331,5 +332,5 @@ def _draw(found: "Report", chart: Path) -> None:
     from evaluator.reports.records import curve_rows
     from ui.charts.eval_curves import curve_chart, save_chart
 
-    save_chart(curve_chart(pd.DataFrame(curve_rows(found))), chart)
+    save_chart(curve_chart(pd.DataFrame(curve_rows(found)), metric=found.metric.name), chart)
     output.note(f"curves drawn in {chart}")
