@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from evaluator.grading.normal import exact_number
+
 _TOKEN = re.compile(
-    r" *(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|(?P<command>\\(?:frac|sqrt|pi|cdot|times|ln)(?![A-Za-z]))"
-    r"|(?P<letter>[A-Za-z](?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]\}))?)|(?P<sign>[-+*/^(){}!\[\]]))"
+    r" *(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|(?P<command>\\(?:frac|sqrt|pi|cdot|times|ln|exp)(?![A-Za-z]))"
+    r"|(?P<letter>[A-Za-z](?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]\}))?)|(?P<sign>[-+*/^(){}!|\[\]]))"
 )
 _EPS = Decimal("1e-48")
 _TINY = Decimal("1e-60")
@@ -17,6 +19,7 @@ _LARGEST_POWER = 300
 _LARGEST_FACTORIAL = 90
 _DEEPEST = 25
 _LONGEST_RUN = 3
+_FACTORS = ("(", "\\sqrt", "\\pi", "\\frac", "\\ln", "\\exp")
 
 Token = tuple[str, str]
 
@@ -40,6 +43,8 @@ class Value(NamedTuple):
 
 def tokens_of(text: str) -> list[Token]:
     """The (kind, text) tokens of a tidy expression; raises UnreadableError for anything but arithmetic."""
+    if (number := exact_number(text)) is not None:
+        return [("fraction", str(number.value.numerator) + "/" + str(number.value.denominator))]
     tokens: list[Token] = []
     position, run = 0, 0
     text = text.rstrip()
@@ -50,8 +55,9 @@ def tokens_of(text: str) -> list[Token]:
         kind = str(found.lastgroup)
         token = found[kind]
         run = run + 1 if kind == "letter" else 0
-        # Euler's number or a name, the imaginary unit, a differential; a word.
-        if kind == "letter" and (token in "EId" or run > _LONGEST_RUN):
+        # Euler's number or a name, the imaginary unit; a word; a differential.
+        name = kind == "letter" and (token in "EI" or run > _LONGEST_RUN)
+        if name or (run > 1 and tokens[-1][1] == "d"):
             raise UnreadableError
         tokens.append((kind, token.lower() if kind == "letter" else token))  # as latex2sympy reads them
         position = found.end()
@@ -66,6 +72,7 @@ class Reader:
         self._point = point
         self._at = 0
         self._depth = 0
+        self._bars = 0
 
     def value(self) -> Value:
         """The value of the whole; raises UnreadableError or ArithmeticError. Call in a decimal context."""
@@ -114,7 +121,7 @@ class Reader:
                 self._at += 1
                 divided = True
                 result = _divide(result, self._power())
-            elif kind in ("number", "letter") or token in ("(", "\\sqrt", "\\pi", "\\frac", "\\ln"):
+            elif kind in ("number", "letter") or token in _FACTORS or (token == "|" and not self._bars):
                 mixed = before[0] == "number" and token in ("\\frac", "(")
                 called = before[0] == "letter" and before[1] != "i" and token == "("
                 if kind == "number" or mixed or called:
@@ -168,6 +175,17 @@ class Reader:
             degree = self._group("[", "]") if self._peek()[1] == "[" else None
             base = self._group("{", "}")
             return _root(base) if degree is None else _raise(base, _divide(Value(Decimal(1)), degree))
+        if token == "|":
+            self._bars += 1
+            inner = self._sum()
+            self._take("|")
+            self._bars -= 1
+            return _absolute(inner)
+        if kind == "fraction":
+            top, bottom = token.split("/")
+            return _divide(Value(Decimal(top)), Value(Decimal(bottom)))
+        if token == "\\exp":
+            return _raise(Value(_E, error=_EPS), self._group("(", ")"))
         if token == "\\ln":
             return _log(self._group("(", ")") if self._peek()[1] == "(" else self._atom())
         if token in ("(", "{"):
@@ -232,6 +250,12 @@ def _root(base: Value) -> Value:
         raise UnreadableError
     number = base.real.sqrt()
     return _value(number, Decimal(0), base.error / number if number else Decimal(0))
+
+
+def _absolute(value: Value) -> Value:
+    if value.imag:
+        raise UnreadableError
+    return Value(abs(value.real), error=value.error)
 
 
 def _log(value: Value) -> Value:

@@ -7,11 +7,10 @@ _DEEP = 16
 _EXPENSIVE = re.compile(
     r"\\(?:int|iint|oint|sum|prod|lim|binom|choose)(?![A-Za-z])"
     r"|\d{60}"  # a long number
-    r"|\^ ?\{?[^{}^]{0,40}\^"  # a tower of powers
-    r"|\^ ?\{? ?\d{4}"  # a large power
-    r"|\^ ?\{?[^{}]{0,40}\d{2}\}? ?\^"
+    r"|\^ ?\{[^{}]{0,40}[\^!]|\^ ?\w ?[\^!]"  # a tower of powers
+    r"|\^ ?\{? ?\d{4}|\d{4} ?\)? ?\^ ?\{?\d{3}"  # a large power
+    r"|\)\^ ?\{? ?\d{2}"  # a power that multiplies out into many terms
     r"|\d{3} ?\)? ?!|! ?\)? ?!"  # a large factorial, a factorial of a factorial
-    r"|! ?\)?\^|\^ ?\{?[^{}]{0,40}!"
 )
 
 

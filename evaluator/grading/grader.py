@@ -70,6 +70,11 @@ class Grader:
         """Stops the workers; the grader cannot be used afterwards. Closing twice does nothing."""
         self._pool.close()
 
+    def forget(self) -> None:
+        """Empties the grader's memory; verdicts in a database stay."""
+        self._grades.clear()
+        self._outcomes.clear()
+
     def grade_many(
         self, cases: Sequence[GradeCase | tuple[str, str]], progress: Progress | None = None
     ) -> list[Grade]:

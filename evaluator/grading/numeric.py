@@ -8,7 +8,9 @@ is not plain arithmetic is left to algebra.
 
 import decimal
 from decimal import Decimal
+from fractions import Fraction
 
+from evaluator.grading import normal
 from evaluator.grading.arithmetic import Reader, Token, UnreadableError, Value, tokens_of
 
 _CONTEXT = decimal.Context(prec=50, Emax=400, Emin=-400, traps=[decimal.InvalidOperation, decimal.Overflow])
@@ -55,6 +57,19 @@ def same_value(first: str, second: str) -> bool | None:
     return True if agreed >= _FEWEST_POINTS and letters[0] == letters[1] else None
 
 
+def constant(text: str) -> Fraction | None:
+    """The value of a tidy real constant to 30 digits, exactly where it is plain; None for anything else."""
+    if (number := normal.exact_number(text)) is not None:
+        return number.value
+    try:
+        with decimal.localcontext(_CONTEXT):
+            value = Reader(tokens_of(text), {}).value()
+            certain = not value.imag and value.error <= value.size * _SAME
+            return Fraction(round(value.real, 30)) if certain else None
+    except (UnreadableError, ArithmeticError, KeyError):
+        return None
+
+
 def has_value(text: str) -> bool:
     """True when the whole text is plain arithmetic."""
     try:
@@ -71,7 +86,7 @@ def _decides(tokens: list[Token]) -> bool:
     """Whether 25 equal digits are proof: constants are irrational, or rational with few digits."""
     if any(token in ("\\sqrt", "\\pi", "\\ln", "e") or kind == "letter" for kind, token in tokens):
         return True
-    digits = sum(len(token) for kind, token in tokens if kind == "number")
+    digits = sum(len(token) for kind, token in tokens if kind in ("number", "fraction"))
     powers = any(token in ("^", "!") for _, token in tokens)
     return not powers and digits <= _FEW_DIGITS
 

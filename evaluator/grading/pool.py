@@ -232,5 +232,5 @@ def _context() -> Any:
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["math_verify", "pebble", "evaluator.grading.symbolic"])
+    context.set_forkserver_preload(["math_verify", "pebble", "evaluator.grading.warming"])
     return context

@@ -1,12 +1,13 @@
-r"""Compares intervals and their unions with plain end points. Pure, exact.
+r"""Compares intervals and their unions with plain end points. Pure.
 
-`[0,1]\cup[1,2]` is `[0,2]`, and `(0,9)\cup(9,36)` is not `(0,36)`. Other end points are left to algebra.
+`[0,1]\cup[1,2]` is `[0,2]`, and `(0,9)\cup(9,36)` is not `(0,36)`. End points that
+are no constants are left to algebra.
 """
 
 import re
 from fractions import Fraction
 
-from evaluator.grading import normal, structure
+from evaluator.grading import numeric, structure
 
 _INFINITE = re.compile(r"([-+]?) ?\\infty")
 # A place on the line: a number (infinite ones by their first part) and 0 before it, 1 after it.
@@ -19,7 +20,9 @@ def same_region(first: str, second: str) -> bool | None:
         return None
     left = _region(first)
     right = _region(second) if left is not None else None
-    return left == right if left is not None and right is not None else None
+    if left is None or right is None or not (left or right):
+        return None
+    return left == right
 
 
 def _region(text: str) -> list[tuple[_Cut, _Cut]] | None:
@@ -30,7 +33,7 @@ def _region(text: str) -> list[tuple[_Cut, _Cut]] | None:
             return None
         intervals.append(interval)
     joined: list[tuple[_Cut, _Cut]] = []
-    for start, end in sorted(intervals):
+    for start, end in sorted(interval for interval in intervals if interval[0] < interval[1]):
         if joined and start <= joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
@@ -44,11 +47,11 @@ def _interval(text: str) -> tuple[_Cut, _Cut] | None:
         return None
     start = _end_point(inner.elements[0], after=inner.pair[0] == "(")
     end = _end_point(inner.elements[1], after=inner.pair[1] == "]")
-    return (start, end) if start is not None and end is not None and start < end else None
+    return (start, end) if start is not None and end is not None else None
 
 
 def _end_point(text: str, *, after: bool) -> _Cut | None:
     if found := _INFINITE.fullmatch(text):
         return (-1 if found.group(1) == "-" else 1, Fraction(0), 0)
-    number = normal.exact_number(text)
-    return (0, number.value, int(after)) if number is not None else None
+    number = numeric.constant(text)
+    return (0, number, int(after)) if number is not None else None

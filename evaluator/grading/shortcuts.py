@@ -1,9 +1,14 @@
 """Settles two expressions without algebra where arithmetic or their form is enough. Pure."""
 
+import re
+from itertools import pairwise
+
 from evaluator.grading import normal, numeric, regions, structure
 from evaluator.grading.arithmetic import UnreadableError, tokens_of
 from evaluator.grading.latex import latex_of
 from evaluator.grading.outcomes import DIFFERENT, ONE_UNPARSABLE, SYMBOLIC, UNPARSABLE, Judged
+
+_INFINITE = re.compile(r"[-+]? ?\\infty")
 
 
 def settle(first: str, second: str) -> Judged:
@@ -37,12 +42,16 @@ def _against_plain(plain: str, other: str) -> Judged:
         return None
     if structure.matrix_rows(other) is not None:
         return DIFFERENT
+    if _INFINITE.fullmatch(other):
+        return DIFFERENT
     if latex_of(other) is None:
         return ONE_UNPARSABLE
     if not structure.has_relation(other):
         return None
     sides = structure.sides(other)
     if len(sides) > 1 and not structure.has_inequality(other):
-        return DIFFERENT if numeric.same_value(sides[-1].strip(), plain) is False else None
+        sides = [*map(str.strip, sides), plain]
+        same = [numeric.same_value(one, next_one) for one, next_one in pairwise(sides)]
+        return DIFFERENT if False in same else SYMBOLIC if all(same) else None
     inequality = len(sides) == 1 and structure.has_inequality(other) and normal.exact_number(plain)
     return DIFFERENT if inequality and r"\in" not in other else None

@@ -13,7 +13,7 @@ from evaluator.grading.kinds import Algebra, judge
 from evaluator.grading.outcomes import CRASHED, MEMORY, Outcome
 from evaluator.grading.types import AnswerKind, GradeValue
 
-_LOW_PRIORITY = 15
+_LOW_PRIORITY = 5
 MEMORY_EXIT = 77
 """Exit status of a worker that went over its memory limit."""
 
