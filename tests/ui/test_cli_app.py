@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from command_line import CommandLine, words
+from eval_runs import add_methods
+from runs import open_empty
 from typer.main import get_command
 from world_runs import tagrpo
 
@@ -203,7 +205,9 @@ def test_the_database_can_be_named_by_the_environment(
 
 def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, ...], list[object]]:
     """Return for each command with --json the arguments of a call that does its work."""
-    db = demo / "tagrpo.db"
+    db, measured = demo / "tagrpo.db", folder / "measured.db"
+    with open_empty(measured) as database:
+        add_methods(database, "base", "tuned")
     return {
         ("doctor",): ["--db", db],
         ("questions", "import"): [one_question(folder), "--name", "odd", "--db", db],
@@ -212,6 +216,9 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("questions", "mix"): [
             *("mixed", "--base", "demo", "--extra", "odd", "--chunks", "1", "--chunk", "1", "--db", db),
         ],
+        ("eval", "list"): ["--db", measured],
+        ("eval", "report"): ["base", "tuned", "--db", measured],
+        ("eval", "compare"): ["base", "tuned", "--db", measured],
         ("neighbors", "propose"): ["demo", "--name", "rules", "--proposer", "rules", "--db", db],
         ("neighbors", "resume"): ["rules", "--db", db],
         ("neighbors", "list"): ["--db", db],
