@@ -44,8 +44,9 @@ def comparison_document(
 
 def _row(found: MethodComparison, part: BenchmarkComparison, point: ComparisonPoint) -> tuple[str, ...]:
     difference = signed(point.difference)
-    if point.bounds[1] > point.bounds[0]:
-        difference += f"\n({signed(point.bounds[0])} to {signed(point.bounds[1])})"
+    lowest, highest = map(signed, point.bounds)
+    if lowest != highest:
+        difference += f"\n({lowest} to {highest})"
     mark = " (!)" if point.warning else ""
     return (
         part.benchmark,
@@ -93,11 +94,11 @@ def _notes(found: MethodComparison) -> list[str]:
         f"flips (seed {first.seed}), corrected by Holm over the {len(found.parts)} benchmarks at each k. The "
         "last three columns are about the same problems with new samples; they say nothing about other ones."
     )
-    notes += [
-        f"(!) {part.benchmark}, k = {_ks(part.comparison, warning)}: {warning}."
-        for part in found.parts
-        for warning in dict.fromkeys(p.warning for p in part.comparison.points if p.warning)
-    ]
+    warned: dict[str, list[str]] = {}
+    for part in found.parts:
+        for warning in dict.fromkeys(p.warning for p in part.comparison.points if p.warning):
+            warned.setdefault(warning, []).append(f"{part.benchmark} at k = {_ks(part.comparison, warning)}")
+    notes += [f"(!) {', '.join(where)}: {warning}." for warning, where in warned.items()]
     for part in found.parts:
         compared = part.comparison
         if compared.only_a or compared.only_b:

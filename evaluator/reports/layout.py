@@ -32,9 +32,9 @@ def score_cell(one: Score | None) -> str:
     """Return value (two of them where grades are unknown) and interval, in percent; "-" without a score."""
     if one is None:
         return ABSENT
-    value = percent(one.value)
-    if one.value_high > one.value:
-        value += f" to {percent(one.value_high)}"
+    value, high = percent(one.value), percent(one.value_high)
+    if high != value:
+        value += f" to {high}"
     return f"{value}\n[{percent(one.low, 1)}, {percent(one.high, 1)}]"
 
 

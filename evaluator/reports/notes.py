@@ -8,6 +8,7 @@ from evaluator.contamination import overlaps_with
 from evaluator.grading import GRADER_VERSION
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
+from evaluator.reports.document import percent
 from evaluator.reports.methods import Method, differing_settings
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import MAJ_AT_K
@@ -62,7 +63,8 @@ def _choices(report: Report) -> Iterator[str]:
             "independent estimates (Zou and Donner 2008)."
         )
     yield from report.no_average
-    if any(line.at(k).value_high > line.at(k).value for line in report.lines for k in report.ks):
+    scores = [line.at(k) for line in report.lines for k in report.ks]
+    if any(percent(one.value_high) != percent(one.value) for one in scores):
         yield (
             "Where the grader could not tell there are two values: unknown grades counted wrong, and counted "
             "right; the interval spans both."

@@ -135,6 +135,6 @@ def test_the_document_marks_what_cannot_be_relied_on(db: Database) -> None:
     assert row[5].endswith("(!)")
     assert row[8] == "1/0/11"
     assert document.sheets[1].rows == (("one", make_problems(1, "one")[0].id, "1", "8/8", "2/8", "+75.0"),)
-    assert any(note.startswith("(!) one, k = 1: only 1 of 12 problems differ") for note in document.notes)
+    assert any(note.startswith("(!) one at k = 1: only 1 of 12 problems differ") for note in document.notes)
     assert document.notes[-1] == "one more"
     assert len(comparison_document(compared(db, "a", "b", ks=[1]), changes=0).sheets) == 1

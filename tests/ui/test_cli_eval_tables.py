@@ -192,7 +192,7 @@ def test_compare_prints_differences_and_changed_problems(cli: CommandLine) -> No
     assert "3/0/1" in lines[3]
     assert "problems with the largest changes" in done.out
     assert "20/32" in done.out
-    assert "(!) aime24, k = 1: " in done.out
+    assert "(!) aime24 at k = 1, own at k = 1: " in done.out
 
 
 def test_compare_for_machines(cli: CommandLine) -> None:

@@ -53,7 +53,7 @@ def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
     from evaluator.evals.browsing import runs_overview
 
     with Database.open(locate_database(db), create=False) as database, database.read() as session:
-        runs = runs_overview(session)
+        runs = sorted(runs_overview(session), key=lambda one: (one.run.created_at, one.run.name))
     if as_json:
         output.print_json(
             {
