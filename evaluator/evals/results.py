@@ -73,6 +73,10 @@ def load_result(session: Session, run: Run, grader_version: str | None = None) -
     ungraded = sum(problem.samples - problem.graded for problem in originals)
     if ungraded:
         raise InputError(_ungraded(run, ungraded, sum(problem.samples for problem in originals), chosen))
+    if not any(problem.samples for problem in originals):
+        raise InputError(
+            f"run {run.name} has samples of neighbors only; draw the rest with `tagrpo eval run`."
+        )
     stops = _stop_reasons(session, run.id)
     return RunResult(
         run=run,

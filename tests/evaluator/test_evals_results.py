@@ -122,5 +122,17 @@ def test_of_a_run_over_neighbors_the_originals_are_counted(db: Database) -> None
     assert (result.neighbors, result.samples, result.truncated) == (2, 8, 2)
 
 
+def test_a_run_of_neighbors_alone_has_no_result(db: Database) -> None:
+    first, second = make_problems(2)
+    both = [PlacedProblem(first, "g", 0), PlacedProblem(second, "g", 1)]
+    undrawn = add_eval_run(db, "undrawn", [(0, 0, 0), (4, 2, 0)], problems=both)
+    alone = add_eval_run(db, "alone", [(4, 2, 0)], problems=both[1:])
+    with db.read() as session:
+        with pytest.raises(InputError, match="samples of neighbors only"):
+            load_result(session, undrawn)
+        with pytest.raises(InputError, match="neighbors without their questions"):
+            load_result(session, alone)
+
+
 def test_a_problem_that_a_run_holds_twice_keeps_two_names() -> None:
     assert problem_keys(["p", "q", "p", "p"]) == ("p", "q", "p#2", "p#3")
