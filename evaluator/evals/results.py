@@ -74,9 +74,7 @@ def load_result(session: Session, run: Run, grader_version: str | None = None) -
     if ungraded:
         raise InputError(_ungraded(run, ungraded, sum(problem.samples for problem in originals), chosen))
     if not any(problem.samples for problem in originals):
-        raise InputError(
-            f"run {run.name} has samples of neighbors only; `tagrpo eval run` draws the rest."
-        )
+        raise InputError(f"run {run.name} has samples of neighbors only; `tagrpo eval run` draws the rest.")
     stops = _stop_reasons(session, run.id)
     return RunResult(
         run=run,
