@@ -55,8 +55,7 @@ def run_eval(
     Raises:
         InputError: `n` is less than 1 or more than 100,000.
     """
-    if not 1 <= n <= MAX_SAMPLES:
-        raise InputError(f"{n} samples a problem; give 1 to {MAX_SAMPLES:,}.")
+    check_n(n)
     drawing = _draw(db, run, sampler, n, report)
     graded = Graded(0, 0, 0)
     if drawing.stopped != "interrupted":
@@ -69,6 +68,12 @@ def run_eval(
         drawing.message,
         dict(drawing.failures),
     )
+
+
+def check_n(n: int) -> None:
+    """Raise `InputError` where `n` samples a problem cannot be drawn."""
+    if not 1 <= n <= MAX_SAMPLES:
+        raise InputError(f"{n} samples a problem; give 1 to {MAX_SAMPLES:,}.")
 
 
 def samples_missing(session: Session, run_id: str, n: int) -> int:

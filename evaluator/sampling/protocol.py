@@ -1,6 +1,6 @@
 """What a sampler is."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from evaluator.runs.filling import Filled
@@ -26,6 +26,11 @@ class Sampler(Protocol):
         Raises:
             PrerequisiteError: the engine is not installed, the model cannot be found or reached.
         """
+        ...
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What the user should know of the responses so far: raw text for want of a chat template, ..."""
         ...
 
     def fill(self, work: SamplingWork, report: Report) -> Filled:

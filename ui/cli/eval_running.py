@@ -40,11 +40,13 @@ def open_runs(database: "Database", plan: RunsPlan, sampler: "Sampler") -> "list
         InputError: settings that cannot be used, or a run of that name with other ones.
         PrerequisiteError: the model cannot be found or reached, or takes no such prompts.
     """
+    from evaluator.evals.running import check_n
     from evaluator.evals.spec import EvalSpec
     from evaluator.evals.start import check_eval_run, model_slug, open_eval_run, placed_hash
     from evaluator.runs.store import package_versions
     from evaluator.sampling.prompts import make_prompt, make_sampling
 
+    check_n(plan.n)
     sampling = make_sampling(plan.preset, plan.overrides)
     asked = plan.overrides.samples_per_request is not None
     sampling = fit_sampling(sampler, sampling, asked=asked)
@@ -100,7 +102,9 @@ def carry_out(
         sampler.count_spent(database, [run.id for run in runs])
     problems: list[str] = []
     printed = []
+    told: set[str] = set()
     for run in runs:
+        _note(sampler, told)
         with output.progress(run.name, quiet=as_json) as bar:
 
             def report(stage: str, done: int, total: int | None, detail: str = "") -> None:
@@ -109,6 +113,7 @@ def carry_out(
             outcome = run_eval(database, run, sampler, n, report, grader=grader)
         if outcome.stopped == INTERRUPTED:
             raise KeyboardInterrupt
+        _note(sampler, told)
         shown = eval_reports.read_shown(database, run, n)
         if as_json:
             printed.append({**shown.to_json(), **eval_reports.outcome_json(outcome)})
@@ -122,6 +127,13 @@ def carry_out(
         output.print_json({"runs": printed})
     if problems:
         raise output.needs_attention("; ".join(problems) + ".")
+
+
+def _note(sampler: "Sampler", told: set[str]) -> None:
+    for notice in sampler.notices:
+        if notice not in told:
+            output.note(notice)
+            told.add(notice)
 
 
 def complaints(run: "Run", outcome: "EvalOutcome") -> list[str]:

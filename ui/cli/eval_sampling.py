@@ -1,6 +1,6 @@
 """From the options of `tagrpo eval run` to the problems it asks and the sampler that draws."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from evaluator.evals.spec import EvalSpec, SamplingSettings
     from evaluator.grading import Grader
     from evaluator.sampling.protocol import Sampler
+
+
+ENGINE_OPTIONS: dict[str, set[str]] = {
+    "local": {"device", "dtype", "batch_size", "revision"},
+    "vllm": {"dtype", "tensor_parallel", "revision"},
+    "remote": set(),
+}
+"""Which sampler knows which option of an engine."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +166,9 @@ def choose_sampler(wanted: SamplerName, model: str) -> SamplerName:
 
 def open_sampler(name: SamplerName, model: str, remote: RemoteOptions, engine: EngineOptions) -> "Sampler":
     """Return the sampler; nothing is loaded or sent yet."""
+    given = {option: value for option, value in vars(engine).items() if value is not None}
+    for option in sorted(set(given) - ENGINE_OPTIONS[name]):
+        raise typer.BadParameter(f"--{option.replace('_', '-')} does not belong to --sampler {name}")
     if name == "remote":
         from evaluator.remote import Endpoint, PriceTable
         from evaluator.sampling.remote import RemoteSampler
@@ -171,19 +182,13 @@ def open_sampler(name: SamplerName, model: str, remote: RemoteOptions, engine: E
             batch=remote.batch,
             batch_poll_s=remote.batch_poll_s,
         )
-    given = {option: value for option, value in vars(engine).items() if value is not None}
-    make: Callable[..., Sampler]
     if name == "local":
         from evaluator.sampling.local import LocalSampler
 
-        make, known = LocalSampler, {"device", "dtype", "batch_size", "revision"}
-    else:
-        from evaluator.sampling.vllm import VllmSampler
+        return LocalSampler(model, **given)
+    from evaluator.sampling.vllm import VllmSampler
 
-        make, known = VllmSampler, {"dtype", "tensor_parallel", "revision"}
-    for option in sorted(set(given) - known):
-        raise typer.BadParameter(f"--{option.replace('_', '-')} does not belong to --sampler {name}")
-    return make(model, **given)
+    return VllmSampler(model, **given)
 
 
 def fit_sampling(sampler: "Sampler", sampling: "SamplingSettings", *, asked: bool) -> "SamplingSettings":

@@ -75,6 +75,7 @@ class RemoteSampler:
         self._max_concurrency, self._retries = max_concurrency, retries
         self._batch, self._batch_poll_s = batch, batch_poll_s
         self._serving: Serving | None = None
+        self._notices: dict[str, None] = {}
         self._spending: dict[str, Spending] = {}  # by run
 
     def describe(self) -> Mapping[str, Any]:
@@ -89,6 +90,11 @@ class RemoteSampler:
                 self._prices.require(self.endpoint.model)
             self._serving = asyncio.run(self._find())
         return {"sampler": "remote", **self._serving.to_json()}
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Fields that the server refused, so that the samples were drawn without them."""
+        return tuple(self._notices)
 
     def check(self, spec: EvalSpec) -> None:
         """See that the endpoint takes prompts of this kind, before a run is made.
@@ -175,6 +181,8 @@ class RemoteSampler:
                     on_answer=filling.count,
                     keep=filling.keep,
                 )
+            if not client.sends("seed"):
+                self._notices["the server takes no seed: the same run would draw other responses"] = None
         if filled.message is not None and "chat template" in filled.message.lower():
             filled.message += "; a model without a chat template continues raw text (--raw)"
         return filled

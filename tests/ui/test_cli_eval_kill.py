@@ -1,0 +1,102 @@
+"""Eval runs that are killed, interrupted or shared by two processes end with the same samples."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import world
+from command_line import CommandLine
+from sqlalchemy import text
+from world_runs import command, stats, world_server
+
+from evaluator.database import Database
+
+PROBLEMS, N = 12, 16
+REQUESTS = PROBLEMS * N // 2
+
+DRAWN = """
+    SELECT r.position, s.ordinal, s.seed, s.stop_reason, g.value, g.extracted
+    FROM samples s JOIN run_problems r ON r.id = s.run_problem_id
+    LEFT JOIN grades g ON g.sample_id = s.id ORDER BY 1, 2
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
+    rows_of_sums = "".join(json.dumps(row) + "\n" for row in world.questions(PROBLEMS))
+    (tmp_path / "sums.jsonl").write_text(rows_of_sums, encoding="utf-8")
+    return CommandLine(monkeypatch, capsys)
+
+
+def rows(path: str, query: str) -> list[Any]:
+    with Database.open(path, read_only=True) as db, db.read() as session:
+        return [tuple(row) for row in session.execute(text(query))]
+
+
+def arguments(db: str, url: str) -> list[str]:
+    return [
+        *("eval", "run", "sums.jsonl", "--db", db, "--model", "hosted_vllm/test-model", "--api-base", url),
+        *("--n", str(N), "--samples-per-request", "2", "--max-concurrency", "4"),
+    ]
+
+
+def begin(db: str, url: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(*arguments(db, url)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+
+
+def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLine) -> None:
+    with world_server("--latency", "0.05") as url:
+        assert cli(*arguments("calm.db", url)).code == 0
+        expected, before = rows("calm.db", DRAWN), stats(url)["requests"]
+        assert (len(expected), before) == (PROBLEMS * N, REQUESTS)
+        for wait_for in (5, 50):
+            process = begin("killed.db", url)
+            while stats(url)["requests"] - before < wait_for and process.poll() is None:
+                pass
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate(timeout=60)
+            assert process.returncode == -signal.SIGKILL
+        done = cli(*arguments("killed.db", url))
+        assert done.code == 0, done.err
+        assert stats(url)["requests"] - before <= REQUESTS + 2 * 4  # what was in flight is asked again
+    assert rows("killed.db", DRAWN) == expected
+    assert rows("killed.db", "SELECT count(*) FROM sample_texts") == [(PROBLEMS * N,)]
+
+
+def test_ctrl_c_stores_what_is_in_flight(cli: CommandLine) -> None:
+    with world_server("--latency", "0.3") as url:
+        process = begin("t.db", url)
+        while stats(url)["in_flight"] < 4 and process.poll() is None:
+            pass
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
+        out, errors = process.communicate(timeout=60)
+        assert (process.returncode, out) == (130, "")
+        assert "interrupted; run the same command again" in errors
+        assert "Traceback" not in errors
+        assert rows("t.db", "SELECT count(*) FROM samples") == [(2 * stats(url)["paid"],)]
+        assert cli(*arguments("t.db", url)).code == 0
+        assert (stats(url)["paid"], stats(url)["paid_again"]) == (REQUESTS, 0)
+
+
+def test_two_processes_share_a_run(cli: CommandLine) -> None:
+    Database.open("t.db").close()
+    with world_server("--latency", "0.1") as url:
+        both = [begin("t.db", url) for _ in range(2)]
+        ended = [(process.communicate(timeout=120)[1], process.returncode) for process in both]
+        assert [code for _, code in ended] == [0, 0], ended
+        found = stats(url)
+    assert (found["paid"], found["paid_again"], found["overlaps"]) == (REQUESTS, 0, 0)
+    places = [(place, ordinal) for place in range(PROBLEMS) for ordinal in range(N)]
+    assert [row[:2] for row in rows("t.db", DRAWN)] == places

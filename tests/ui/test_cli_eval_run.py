@@ -1,0 +1,336 @@
+"""`tagrpo eval run`, `grade` and `show` against the test server."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import world
+from command_line import CommandLine, words
+from runs import Proposed, add_run
+from sqlalchemy import text
+from world_runs import stats, world_server
+
+from evaluator.database import Database
+
+MODEL = "hosted_vllm/test-model"
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
+    for name in ("TAGRPO_DB", "HOSTED_VLLM_API_KEY", "HF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    write_sums(tmp_path / "sums.jsonl", 6)
+    return CommandLine(monkeypatch, capsys)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with world_server("--version", "0.11.0") as url:
+        yield url
+
+
+def write_sums(path: Path, count: int) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in world.questions(count)), encoding="utf-8")
+    return path
+
+
+def asked(url: str, *more: object, benchmark: str = "sums.jsonl", n: int = 8) -> list[object]:
+    return ["eval", "run", benchmark, "--model", MODEL, "--api-base", url, "--n", n, *more]
+
+
+def rows(path: Path | str, query: str) -> list[Any]:
+    with Database.open(path, read_only=True) as db, db.read() as session:
+        return [tuple(row) for row in session.execute(text(query))]
+
+
+DRAWN = """
+    SELECT r.position, s.ordinal, s.seed, s.stop_reason, g.value, g.extracted
+    FROM samples s JOIN run_problems r ON r.id = s.run_problem_id
+    LEFT JOIN grades g ON g.sample_id = s.id ORDER BY 1, 2
+"""
+
+
+# run
+
+
+def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> None:
+    done = cli(*asked(server))
+    assert done.code == 0, done.err
+    assert "test-model.sums: 6 problems, 8 samples each" in done.out
+    assert "95% new problems" in done.out
+    assert "truncated 0.0%, refused 0.0%" in done.out
+    drawn = rows("tagrpo.db", DRAWN)
+    assert [row[:2] for row in drawn] == [(place, ordinal) for place in range(6) for ordinal in range(8)]
+    correct = sum(row[4] == "correct" for row in drawn)
+    assert f"{100 * correct / 48:.1f}" in done.out.splitlines()[2].split()
+
+
+def test_json_tells_the_same(cli: CommandLine, server: str) -> None:
+    done = cli(*asked(server, "--json"))
+    assert done.code == 0, done.err
+    (run,) = json.loads(done.out)["runs"]
+    assert (run["run"], run["benchmark"], run["problems"], run["samples"]) == (
+        "test-model.sums",
+        "sums",
+        6,
+        48,
+    )
+    assert (run["drawn"], run["graded"], run["missing"], run["stopped"]) == (48, 48, 0, None)
+    assert [point["k"] for point in run["pass_at_k"]] == [1, 2, 4, 8]
+    first = run["pass_at_k"][0]
+    assert first["value"] == pytest.approx(run["correct"] / 48)
+    assert first["new_problems"][0] < first["value"] < first["new_problems"][1]
+    assert (run["truncated_share"], run["usd"]) == (0.0, None)
+
+
+def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_another_run(
+    cli: CommandLine, server: str
+) -> None:
+    cli(*asked(server))
+    before = stats(server)["requests"]
+    done = cli(*asked(server, n=32))
+    assert "continuing run test-model.sums" in done.err
+    assert stats(server)["requests"] - before == 6 * 3
+    other = cli(*asked(server, "--temperature", "1", n=32))
+    assert other.code == 2
+    assert "sampling.temperature (0.6 there, 1.0 now)" in words(other.err)
+    assert stats(server)["requests"] - before == 6 * 3
+    assert cli(*asked(server, "--temperature", "1", "--name", "hot")).code == 0
+    assert rows("tagrpo.db", "SELECT name FROM runs ORDER BY name") == [("hot.sums",), ("test-model.sums",)]
+
+
+def test_several_benchmarks_are_a_run_each(cli: CommandLine, server: str, tmp_path: Path) -> None:
+    write_sums(tmp_path / "more.jsonl", 3)
+    done = cli(*asked(server, "more.jsonl", "--name", "base", n=4))
+    assert done.code == 0, done.err
+    assert "base.sums: 6 problems" in done.out
+    assert "base.more: 3 problems" in done.out
+    ambiguous = cli(*asked(server, "more.jsonl", "--from", "x.jsonl"))
+    assert (ambiguous.code, "--from sums.jsonl=FILE" in words(ambiguous.err)) == (2, True)
+
+
+def test_rows_of_a_known_benchmark_come_from_a_file(cli: CommandLine, server: str, tmp_path: Path) -> None:
+    short = write_sums(tmp_path / "aime.jsonl", 5)
+    refused = cli(*asked(server, "--from", short, benchmark="aime24"))
+    assert (refused.code, "--allow-changed" in words(refused.err)) == (2, True)
+    done = cli(*asked(server, "--from", f"aime24={short}", "--allow-changed", benchmark="aime24", n=2))
+    assert done.code == 0, done.err
+    assert "not the content it is known by" in words(done.err)
+    ((spec,),) = rows("tagrpo.db", "SELECT spec FROM runs")
+    assert json.loads(spec)["source"]["file"] == "aime.jsonl"
+
+
+def test_the_first_problems_are_a_run_of_their_own(cli: CommandLine, server: str) -> None:
+    done = cli(*asked(server, "--limit", "2", n=2))
+    assert "test-model.sums-first2: 2 problems" in done.out
+    assert cli(*asked(server, "--limit", "6", n=2)).code == 0  # all of them: no part
+    labels = [
+        json.loads(spec)["problems"] for (spec,) in rows("tagrpo.db", "SELECT spec FROM runs ORDER BY name")
+    ]
+    assert labels == ["sums", "sums[:2]"]
+
+
+def test_golds_that_fail_against_themselves_stop_the_run(
+    cli: CommandLine, server: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.jsonl").write_text(
+        '{"question": "Which?", "answer": "maybe \\\\frac{", "kind": "integer"}\n'
+    )
+    before = stats(server)["requests"]
+    refused = cli(*asked(server, benchmark="bad.jsonl"))
+    assert (refused.code, "--allow-bad-golds" in words(refused.err)) == (2, True)
+    assert stats(server)["requests"] == before
+    allowed = cli(*asked(server, "--allow-bad-golds", benchmark="bad.jsonl", n=1))
+    assert "golds are not correct" in words(allowed.err)
+
+
+def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("Sum up: {question}\n")
+    for name, more in {
+        "paper": ["--preset", "paper"],
+        "public": ["--preset", "paper-eval"],
+        "own": ["--prompt-file", "p.txt", "--system", "Be brief.", "--chat-template-kwargs", '{"a": 1}'],
+        "raw": ["--raw"],
+    }.items():
+        done = cli(*asked(server, "--name", name, *more, n=1))
+        assert done.code == 0, done.err
+    specs = {name: json.loads(spec) for name, spec in rows("tagrpo.db", "SELECT name, spec FROM runs")}
+    assert specs["paper.sums"]["prompt"]["chat_template_kwargs"] == {"enable_thinking": False}
+    assert specs["public.sums"]["prompt"]["form"] == "raw"
+    assert specs["own.sums"]["prompt"] == {
+        "template": "Sum up: {question}",
+        "form": "chat",
+        "system": "Be brief.",
+        "chat_template_kwargs": {"a": 1},
+    }
+    assert specs["raw.sums"]["prompt"]["form"] == "raw"
+    assert specs["raw.sums"]["engine"]["version"] == "0.11.0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["eval", "run", "--model", "m"], "name benchmarks, or a neighbor set"),
+        (["eval", "run", "sums.jsonl", "--neighbors", "x", "--model", "m"], "and not both"),
+        (["eval", "run", "sums.jsonl", "--model", "m", "--preset", "mine"], "there is no preset 'mine'"),
+        (["eval", "run", "nothing", "--model", "m"], 'no benchmark "nothing"'),
+        (["eval", "run", "sums.jsonl", "--model", "noprovider-model"], "no provider that litellm knows"),
+        (
+            ["eval", "run", "sums.jsonl", "--model", "x", "--sampler", "vllm", "--device", "cpu"],
+            "--device does not",
+        ),
+        (
+            ["eval", "run", "sums.jsonl", "--model", MODEL, "--api-base", "http://127.0.0.1:9/v1"],
+            "be reached",
+        ),
+        (["eval", "show", "nothing"], "there is no run 'nothing'"),
+        (["eval", "grade", "nothing"], "there is no run 'nothing'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_message(
+    cli: CommandLine, arguments: list[str], complaint: str
+) -> None:
+    Database.open("tagrpo.db").close()
+    done = cli(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert complaint in words(done.err)
+    assert "Traceback" not in done.err
+
+
+def test_a_number_of_samples_out_of_range_makes_no_run(cli: CommandLine, server: str) -> None:
+    done = cli(*asked(server, n=0))
+    assert (done.code, "give 1 to 100,000" in words(done.err)) == (2, True)
+    assert rows("tagrpo.db", "SELECT name FROM runs") == []
+
+
+def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None:
+    priced = ["--price", f"{MODEL}=1000,1000", "--max-tokens", "50"]
+    done = cli(*asked(server, *priced, "--max-usd", "1"))
+    assert done.code == 1
+    assert "--max-usd 1.0 are spent" in words(done.err)
+    assert "samples missing" in words(done.err)
+    assert cli(*asked(server, *priced, "--max-usd", "100")).code == 0
+    unpriced = cli(*asked(server, "--max-usd", "1", "--name", "x"))
+    assert (unpriced.code, "--price" in words(unpriced.err)) == (2, True)
+
+
+def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) -> None:
+    first, second = world.questions(2)
+    phrased = [Proposed("Starting with $11$ apples, Ada gets $5$ more. How many apples has Ada?")]
+    with Database.open("tagrpo.db") as db:
+        add_run(
+            db,
+            "run",
+            [(first["question"], first["answer"], phrased), (second["question"], second["answer"], [])],
+        )
+    assert cli("sets", "publish", "math", "--run", "run").code == 0
+    done = cli("eval", "run", "--neighbors", "math", "--model", MODEL, "--api-base", server, "--n", "4")
+    assert done.code == 0, done.err
+    assert "test-model.math-1: 3 problems" in done.out
+    assert "pass@k of the originals; 1 neighbor beside them" in done.out
+    placed = rows(
+        "tagrpo.db", "SELECT position, group_id, variant, source_id, strategy FROM run_problems ORDER BY 1"
+    )
+    assert [(row[0], row[2]) for row in placed] == [(0, 0), (1, 1), (2, 0)]
+    assert placed[0][1] == placed[1][1] == placed[0][3]
+    assert placed[1][3].startswith("c_")
+    assert placed[1][4]
+    assert placed[2][1] == placed[2][3] != placed[0][1]
+    first_only = cli(
+        "eval",
+        "run",
+        "--neighbors",
+        "math@1",
+        "--model",
+        MODEL,
+        "--api-base",
+        server,
+        "--n",
+        "1",
+        "--limit",
+        "1",
+    )
+    assert "test-model.math-1-first1: 2 problems" in first_only.out
+
+
+# grade and show
+
+
+def test_grading_again_tells_what_another_version_changed(cli: CommandLine, server: str) -> None:
+    cli(*asked(server))
+    again = cli("eval", "grade", "test-model.sums")
+    assert again.code == 0
+    assert "0 new grades" in again.out
+    with Database.open("tagrpo.db") as db, db.write() as session:
+        session.execute(text("INSERT INTO graders (id, version) VALUES (99, 'old grader')"))
+        session.execute(
+            text(
+                "INSERT INTO grades SELECT sample_id, 99, run_problem_id, CASE WHEN sample_id % 8 = 0 "
+                "THEN 'unknown' ELSE value END, reason, extracted, source FROM grades"
+            )
+        )
+    told = cli("eval", "grade", "test-model.sums", "--changes")
+    assert "against old grader: 6 verdicts changed" in told.out
+    assert told.out.count("unknown (") == 6
+    as_json = json.loads(cli("eval", "grade", "test-model.sums", "--changes", "--json").out)
+    assert (as_json["graded"], len(as_json["changes"]), sum(as_json["changed"].values())) == (0, 6, 6)
+
+
+def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server: str) -> None:
+    cli(*asked(server, "--max-tokens", "3"))
+    shown = cli("eval", "show", "test-model.sums")
+    assert shown.code == 0, shown.err
+    for expected in ("engine vllm, version 0.11.0", "temperature 0.6", "truncated 100.0%", "tagrpo"):
+        assert expected in shown.out
+    as_json = json.loads(cli("eval", "show", "test-model.sums", "--json").out)
+    assert (as_json["truncated_share"], as_json["spec"]["sampling"]["max_tokens"]) == (1.0, 3)
+    page = json.loads(cli("eval", "show", "test-model.sums", "--samples", "2", "--limit", "3", "--json").out)
+    assert [sample["ordinal"] for sample in page["samples"]] == [0, 1, 2]
+    assert {sample["stop_reason"] for sample in page["samples"]} == {"length"}
+    assert page["question"] == world.questions(3)[2]["question"]
+    by_id = cli("eval", "show", "test-model.sums", "--samples", page["problem_id"][:8], "--after", "6")
+    assert "sample 7: wrong" in by_id.out
+    assert "sample 6" not in by_id.out
+    none = cli("eval", "show", "test-model.sums", "--samples", "0", "--grade", "unknown")
+    assert "no such samples" in none.out
+    missing = cli("eval", "show", "test-model.sums", "--samples", "6")
+    assert (missing.code, "0 to 5" in words(missing.err)) == (2, True)
+
+
+def test_control_characters_of_a_model_are_shown_as_codes(cli: CommandLine, tmp_path: Path) -> None:
+    from eval_runs import add_eval_run
+
+    with Database.open("tagrpo.db") as db:
+        add_eval_run(db, "r", [(1, 1, 0)], texts=lambda *_: "\x1b[31mred\x9b \\boxed{1}")
+    shown = cli("eval", "show", "r", "--samples", "0")
+    assert "\\x1b[31mred\\x9b" in shown.out
+    assert "\x1b" not in shown.out
+
+
+def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
+    from eval_runs import add_eval_run
+
+    with Database.open("tagrpo.db") as db:
+        for version in ("old grader", "older grader"):
+            add_eval_run(
+                db,
+                version.split()[0],
+                [(2, 1, 0)],
+                benchmark="gpqa",
+                texts=lambda *_: "SECRET \\boxed{SECRET}",
+                answers=[["SECRET", "SECRET"]],
+                grader_version=version,
+            )
+    for arguments in (
+        ["eval", "show", "old", "--samples", "0"],
+        ["eval", "show", "old", "--samples", "0", "--full", "--json"],
+        ["eval", "grade", "old", "--changes"],
+        ["eval", "grade", "old", "--changes", "--json"],
+    ):
+        done = cli(*arguments)
+        assert done.code == 0, done.err
+        assert "SECRET" not in done.out + done.err
+        assert "what is 0 + 1" not in done.out + done.err
