@@ -136,9 +136,8 @@ def test_the_first_problems_are_a_run_of_their_own(cli: CommandLine, server: str
 def test_golds_that_fail_against_themselves_stop_the_run(
     cli: CommandLine, server: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "bad.jsonl").write_text(
-        '{"question": "Which?", "answer": "maybe \\\\frac{", "kind": "integer"}\n'
-    )
+    row = {**world.questions(1)[0], "answer": "maybe", "kind": "integer"}
+    (tmp_path / "bad.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     before = stats(server)["requests"]
     refused = cli(*asked(server, benchmark="bad.jsonl"))
     assert (refused.code, "--allow-bad-golds" in words(refused.err)) == (2, True)
