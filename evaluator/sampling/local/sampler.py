@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evaluator.errors import InputError, PrerequisiteError
 from evaluator.evals.samples import Drawn
+from evaluator.evals.spec import EvalSpec
 from evaluator.runs.cells import Receipt
 from evaluator.runs.filling import Filled
 from evaluator.sampling.checkpoint import Checkpoint, open_checkpoint
@@ -93,6 +94,14 @@ class LocalSampler:
             "chat_template": template,
             **({} if template else {"form": "raw"}),
         }
+
+    def check(self, spec: EvalSpec) -> None:
+        """See that a run can be drawn, before it is made; what there is to say goes to `notices`.
+
+        Raises:
+            InputError: a system prompt, but the model has no chat template.
+        """
+        self._notices += self._open().renderer.notices(spec.prompt)
 
     def fill(self, work: SamplingWork, report: Report) -> Filled:
         """Draw all empty cells; SIGINT and SIGTERM stop between two tokens (`stopped` is `interrupted`).
