@@ -1,0 +1,97 @@
+"""Recipes as overrides of verl's configuration, read back from Hydra's own configuration."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluator.errors import InputError
+from trainer_adapter.recipes import RECIPES, Recipe, compose
+from trainer_adapter.verl_plugin.overrides import hydra_arguments, keeps_log_probs, recipe_overrides
+from trainer_adapter.verl_plugin.settings import RunSettings, recipe_of, settings_of
+
+
+def composed(arguments: list[str]) -> dict[str, Any]:
+    """Return verl's configuration with these arguments, as `main_ppo` would read it."""
+    verl = pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from omegaconf import OmegaConf
+
+    folder = Path(verl.__file__).parent / "trainer" / "config"
+    with initialize_config_dir(str(folder), version_base=None):
+        config = hydra_compose("ppo_trainer", overrides=arguments)
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def test_ta_grpo_in_verls_words() -> None:
+    overrides = recipe_overrides(RECIPES["ta_grpo"])
+    assert overrides["actor_rollout_ref.rollout.n"] == 32
+    assert overrides["trainer.v1.trainer_mode"] == "tagrpo"
+    assert overrides["algorithm.adv_estimator"] == "tagrpo"
+    assert overrides["actor_rollout_ref.rollout.agent.default_agent_loop"] == "tagrpo"
+    assert overrides["actor_rollout_ref.rollout.calculate_log_probs"] is False
+    assert overrides["algorithm.rollout_correction.rollout_is"] is None
+    assert overrides["algorithm.filter_groups.enable"] is False
+    assert overrides["actor_rollout_ref.actor.loss_agg_mode"] == "seq-mean-token-mean"
+    assert overrides["actor_rollout_ref.actor.use_kl_loss"] is True
+    assert overrides["actor_rollout_ref.actor.kl_loss_coef"] == 0.001
+    assert "actor_rollout_ref.actor.clip_ratio_c" not in overrides
+    assert overrides["+tagrpo_recipe"]["neighbors"] == 3
+
+
+def test_the_corrected_anchor_is_verls_rollout_correction() -> None:
+    settings = RunSettings(correction="sequence", correction_threshold=5.0)
+    overrides = recipe_overrides(RECIPES["ta_grpo_corrected"], settings)
+    assert overrides["algorithm.rollout_correction.rollout_is"] == "sequence"
+    assert overrides["algorithm.rollout_correction.rollout_is_threshold"] == 5.0
+    assert overrides["actor_rollout_ref.rollout.calculate_log_probs"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [("ta_grpo", False), ("ta_grpo_v1", True), ("ta_grpo_corrected", True), ("grpo", True), ("dapo", True)],
+)
+def test_log_probs_of_another_prompt_stay_out_of_verls_batch(name: str, kept: bool) -> None:
+    assert keeps_log_probs(RECIPES[name]) is kept
+
+
+def test_hydra_reads_every_recipe_back() -> None:
+    odd = Recipe("mine", "a summary: 'quoted', {braced}, ${interpolated}, a\\'b, = and null", neighbors=1)
+    numbered = compose(RECIPES["grpo"], {"name": "1e3", "summary": "null", "loss": {"dual_clip": 3.0}})
+    for recipe in (RECIPES["ta_grpo"], RECIPES["dapo"], odd, numbered):
+        settings = RunSettings(seed=None, record="runs/first one, or 'second'")
+        config = composed(hydra_arguments(recipe_overrides(recipe, settings)))
+        assert recipe_of(config) == recipe
+        assert settings_of(config) == settings
+        assert config["algorithm"]["filter_groups"]["enable"] is (recipe.filter == "dynamic")
+        assert config["actor_rollout_ref"]["actor"]["clip_ratio_high"] == recipe.loss.clip_high
+
+
+def test_a_configuration_without_a_recipe_is_refused() -> None:
+    with pytest.raises(InputError, match="has no tagrpo_recipe; start with"):
+        recipe_of({"trainer": {}})
+    with pytest.raises(InputError, match="tagrpo_recipe has no 'colour'"):
+        recipe_of({"tagrpo_recipe": {"name": "grpo", "colour": "red"}})
+    with pytest.raises(InputError, match=r"tagrpo_recipe.loss has no 'x'"):
+        recipe_of({"tagrpo_recipe": {"name": "grpo", "loss": {"x": 1}}})
+    assert settings_of({}) == RunSettings()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"seed": -1}, "seed is -1"),
+        ({"max_gen_batches": 0}, "max_gen_batches is 0"),
+        ({"kl_on": "some"}, "kl_on is 'some'"),
+        ({"correction": "word"}, "correction is 'word'"),
+        ({"correction_threshold": 0.0}, "correction_threshold is 0.0"),
+        ({"overlong_buffer": 0}, "overlong_buffer is 0"),
+        ({"poll_interval_s": 0.0}, "poll_interval_s is 0.0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        RunSettings(**values)
