@@ -8,12 +8,14 @@ from ui.charts.theme import LINE_HEIGHT, altair
 
 _NEAR, _FAR = 5, 16  # pixels right of the line's end: where the leader begins and ends
 _GAP = 9  # to the text where no leader is needed
+_APART = 2  # pixels between labels
 _MOVED = 3  # pixels: below that a label stands beside its line well enough without a leader
 
 
 def end_labels(
     ends: Sequence[tuple[str, float, float]],
     *,
+    at: str,
     x: Any,
     y: Callable[[str], Any],
     colour: Any,
@@ -25,6 +27,7 @@ def end_labels(
 
     Args:
         ends: of each line, its name and the place of its last point. Lines may end at different x.
+        at: name of the field that x encodes.
         x, y, colour: encodings of the chart's other layers; `y` takes the name of a field.
         room: lowest and highest place for a label, in units of y.
         per_pixel: units of y in a pixel.
@@ -32,19 +35,19 @@ def end_labels(
     """
     alt = altair()
     labels = ["\n".join(wrap_label(name, *wrapped)) for name, _, _ in ends]
-    heights = [(label.count("\n") + 1) * LINE_HEIGHT * per_pixel for label in labels]
+    heights = [((label.count("\n") + 1) * LINE_HEIGHT + _APART) * per_pixel for label in labels]
     places = spread([value for _, _, value in ends], heights, *room)
     rightmost = max(last for _, last, _ in ends)
     rows = [
         {
             "label": name,
             "text": label,
-            "k": last,
+            at: last,
             "right": rightmost,
             "value": value,
             "place": place,
             # A text of several lines hangs from its first one.
-            "first": place + (height - LINE_HEIGHT * per_pixel) / 2,
+            "first": place + (height - (LINE_HEIGHT + _APART) * per_pixel) / 2,
             "moved": abs(place - value) > _MOVED * per_pixel or last != rightmost,
         }
         for (name, last, value), label, height, place in zip(ends, labels, heights, places, strict=True)

@@ -1,6 +1,6 @@
 """Where the names of lines stand, and how long ones are broken."""
 
-import textwrap
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -57,14 +57,29 @@ def _not_falling(values: Sequence[float]) -> list[float]:
 def wrap_label(label: str, width: int = 24, lines: int = 2) -> list[str]:
     """Return a label in up to `lines` lines of up to `width` characters; the middle of longer ones is cut.
 
-    The ends of names of models and checkpoints tell them apart more often than their middles.
+    Lines break at blanks and behind `/` and `_`, and within a word only where it is longer than a line. The
+    ends of names of models and checkpoints tell them apart more often than their middles.
     """
     label = " ".join(label.split())
     for room in range(min(len(label), width * lines), 0, -1):
-        wrapped = textwrap.wrap(_cut(label, room), width)
+        wrapped = _wrap(_cut(label, room), width)
         if len(wrapped) <= lines:
             return wrapped
     return [""]
+
+
+def _wrap(label: str, width: int) -> list[str]:
+    pieces = [
+        word[start : start + width]
+        for word in re.findall(r"[^ /_]*[ /_]|[^ /_]+$", label)
+        for start in range(0, len(word), width)
+    ]
+    lines = [""]
+    for piece in pieces:
+        if len((lines[-1] + piece).rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _cut(label: str, room: int) -> str:

@@ -12,8 +12,8 @@ INK, MUTED, GRID = "#1f2430", "#5d6472", "#e6e8ec"
 PALETTE = ("#0072b2", "#d1495b", "#00876c", "#8a5fbf", "#b8720a", "#4c4f56", "#2a9fd6", "#a8447f")
 """One colour a method, in this order: at least 3:1 on white, apart for colour-blind readers (tested)."""
 
-TEXT_SIZE, LINE_HEIGHT, CHARACTER_WIDTH = 11, 13, 5.6
-"""Of labels, in pixels; the width is that of an average character."""
+TEXT_SIZE, LINE_HEIGHT = 11, 13
+"""Of labels, in pixels."""
 
 CONFIG: dict[str, Any] = {
     "background": "white",

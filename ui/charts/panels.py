@@ -1,0 +1,188 @@
+"""Panels of shares with intervals: lines over a scale, or one dot a line where the scale has one place."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ui.charts.axes import percent_format, shared_ticks
+from ui.charts.ends import end_labels
+from ui.charts.tables import Row
+from ui.charts.theme import LINE_HEIGHT, MUTED, PANEL_TITLE, altair, colour_by
+
+_SAME = 1e-9
+_POINTS_SHOWN = 14
+_BANDS_STRONG = 4
+
+
+@dataclass(frozen=True)
+class Size:
+    """How panels are laid out: pixels, the most steps of ticks, characters and lines of a label."""
+
+    columns: int
+    width: int
+    height: int
+    share_ticks: int
+    x_ticks: int
+    label: tuple[int, int]
+
+
+def panel_size(panels: int) -> Size:
+    """Return the layout of so many panels: one large one, or up to two or three beside each other."""
+    if panels == 1:
+        return Size(1, 520, 330, 8, 11, (24, 3))
+    if panels <= 4:
+        return Size(2, 330, 230, 6, 8, (22, 2))
+    return Size(3, 235, 185, 5, 6, (18, 2))
+
+
+def has_interval(row: Row) -> bool:
+    """Return whether a row has both ends of its interval."""
+    return row["low"] is not None and row["high"] is not None
+
+
+def is_unsure(row: Row) -> bool:
+    """Return whether unknown grades leave a row's value open."""
+    return bool(row["value_high"] > row["value"] + _SAME)
+
+
+def line_panels(
+    panels: Sequence[Sequence[Row]],
+    palette: dict[str, str],
+    size: Size,
+    *,
+    at: str,
+    x: Callable[[bool], Any],
+    y_title: str,
+    tooltip: Sequence[Any],
+) -> list[Any]:
+    """Return a layered chart for each panel: bands, lines, points, names at the ends.
+
+    Args:
+        panels: rows with label (one line each), `at` (their place), value, value_high, low, high.
+        at: name of the field on the horizontal scale.
+        x: its encoding; takes whether its title is shown (not where another panel stands below).
+        tooltip: what a point tells.
+    """
+    ticks = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
+    return [
+        _line_panel(
+            sorted(rows, key=lambda row: float(row[at])),
+            palette,
+            size,
+            at=at,
+            x=x(place + size.columns >= len(panels)),
+            ticks=own,
+            y_title=None if place % size.columns else y_title,
+            tooltip=tooltip,
+        )
+        for place, (rows, own) in enumerate(zip(panels, ticks, strict=True))
+    ]
+
+
+def _line_panel(
+    rows: Sequence[Row],
+    palette: dict[str, str],
+    size: Size,
+    *,
+    at: str,
+    x: Any,
+    ticks: Sequence[float],
+    y_title: str | None,
+    tooltip: Sequence[Any],
+) -> Any:
+    alt = altair()
+    lines = {name: [row for row in rows if row["label"] == name] for name in palette}
+    lines = {name: line for name, line in lines.items() if line}
+    colour = colour_by("label", palette)
+    scale = alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False)
+    axis = alt.Axis(values=list(ticks), format=percent_format(ticks))
+
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", title=y_title, scale=scale, axis=axis)
+
+    def of(some: Sequence[Row]) -> Any:
+        return alt.Chart(alt.Data(values=list(some))).encode(x=x, color=colour)
+
+    layers = []
+    if banded := [row for row in rows if has_interval(row)]:
+        strong = len(lines) <= _BANDS_STRONG
+        band = of(banded).mark_area(opacity=0.13 if strong else 0.07)
+        layers.append(band.encode(y=y("low"), y2="high:Q"))
+    if unsure := [row for line in lines.values() if any(map(is_unsure, line)) for row in line]:
+        dashed = of(unsure).mark_line(strokeWidth=1, strokeDash=[4, 3])
+        layers.append(dashed.encode(y=y("value_high")))
+    layers.append(of(rows).mark_line().encode(y=y("value")))
+    few = max(len(line) for line in lines.values()) <= _POINTS_SHOWN
+    points = of(rows).mark_circle(size=26 if few else 60, opacity=1 if few else 0)
+    layers.append(points.encode(y=y("value"), tooltip=list(tooltip)))
+    per_pixel = (ticks[-1] - ticks[0]) / size.height
+    layers += end_labels(
+        [(name, line[-1][at], line[-1]["value"]) for name, line in lines.items()],
+        at=at,
+        x=x,
+        y=y,
+        colour=colour,
+        room=(ticks[0] - LINE_HEIGHT * per_pixel, ticks[-1] + LINE_HEIGHT * per_pixel),
+        per_pixel=per_pixel,
+        wrapped=size.label,
+    )
+    return alt.layer(*layers).properties(width=size.width, height=size.height)
+
+
+def dot_panels(
+    panels: Sequence[Sequence[Row]],
+    palette: dict[str, str],
+    size: Size,
+    *,
+    x_title: str,
+    tooltip: Sequence[Any],
+) -> list[Any]:
+    """Return a layered chart for each panel: one row a name, a dot on a bar; rows as for `line_panels`."""
+    alt = altair()
+    names = alt.Axis(labelLimit=260, labelFontSize=12, labelColor=MUTED, grid=False, domain=False)
+    drawn = []
+    ticks_of = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
+    for place, (rows, ticks) in enumerate(zip(panels, ticks_of, strict=True)):
+        scale = alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False)
+        axis = alt.Axis(
+            values=list(ticks), format=percent_format(ticks), grid=True, domain=False, labelFlush=False
+        )
+        below = place + size.columns < len(panels)
+        y = alt.Y(
+            "label:N",
+            title=None,
+            sort=list(palette),
+            scale=alt.Scale(domain=list(palette)),
+            axis=None if place % size.columns else names,
+        )
+
+        def x(field: str, scale: Any = scale, axis: Any = axis, below: bool = below) -> Any:
+            return alt.X(f"{field}:Q", title=None if below else x_title, scale=scale, axis=axis)
+
+        def of(some: Sequence[Row], y: Any = y) -> Any:
+            return alt.Chart(alt.Data(values=list(some))).encode(y=y, color=colour_by("label", palette))
+
+        layers = []
+        if banded := [row for row in rows if has_interval(row)]:
+            bars = of(banded).mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round")
+            layers.append(bars.encode(x=x("low"), x2="high:Q"))
+        if unsure := [row for row in rows if is_unsure(row)]:
+            layers.append(of(unsure).mark_point(size=60, strokeWidth=1.2).encode(x=x("value_high")))
+        dots = of(rows).mark_circle(size=90, opacity=1)
+        layers.append(dots.encode(x=x("value"), tooltip=list(tooltip)))
+        drawn.append(alt.layer(*layers).properties(width=size.width, height=32 * len(palette)))
+    return drawn
+
+
+def titled(panels: Sequence[Any], names: Sequence[str], subtitles: Sequence[str]) -> list[Any]:
+    """Return the panels with their own titles."""
+    alt = altair()
+    return [
+        panel.properties(title=alt.TitleParams(name, subtitle=subtitle, **PANEL_TITLE))
+        for panel, name, subtitle in zip(panels, names, subtitles, strict=True)
+    ]
+
+
+def _extent(rows: Sequence[Row]) -> list[float]:
+    names = ("value", "value_high", "low", "high")
+    return [row[name] for row in rows for name in names if row[name] is not None]
