@@ -2,8 +2,8 @@
 
 On `grpo_group_log_dsrsub` (successes out of 8 at each visit of each prompt, in time order) it is fitted to
 one half of each prompt's visits and compared with the other: in time (the drift of training counts as error)
-and at random (the error of the model alone). On simulated questions with neighbors the shares are known; errors
-and coverage of the intervals are printed, for a population as the model assumes and for two that it does not.
+and at random (the error of the model alone). On simulated questions with neighbors the shares are known:
+errors and coverage of the intervals are printed, for a population as the model assumes and for two others.
 The last line is one JSON object.
 """
 
