@@ -32,7 +32,7 @@ class ComparisonPoint:
         same_interval: difference +- 1.96 sqrt(seA^2 + seB^2), "same problems, new samples", widened likewise.
         same_z, same_p_value: difference over that error and its two-sided normal p-value. They say nothing
             about new problems.
-        wins, losses, ties: problems on which A's estimate is above, below, equal to B's.
+        wins, losses, ties: problems with A above, below, equal to B, from equally many samples.
         skewness: of the differences over problems; 0 where they are all equal.
         warning: why the levels of this row may not hold, or None.
     """
@@ -62,6 +62,7 @@ class Comparison:
         problem_ids: the problems compared, sorted.
         only_a, only_b: problems of one side only, left out; empty unless `common_only`.
         left_out: problems with too few samples on one side; empty unless `allow_missing`.
+        thinned: problems with more samples on one side, of which the test takes as many as the other has.
         differences: A minus B of each problem [K, M], in the order of points and problem_ids.
     """
 
@@ -70,6 +71,7 @@ class Comparison:
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     left_out: tuple[str, ...]
+    thinned: int
     flips: int
     seed: int
     differences: tuple[tuple[float, ...], ...]
@@ -99,9 +101,14 @@ def compare(
 ) -> Comparison:
     """Compare A with B per k on the same problems. The order of the problems makes no difference.
 
+    Estimates from different numbers of samples are spread differently: of two equal models the one with more
+    samples lies a little below 1 on most problems, where the other's estimate is 1 or, seldom, 0. The test,
+    wins and losses therefore take equally many samples of both sides, those of the larger drawn at random.
+    Values and intervals take all.
+
     Args:
         flips: random sign flips; the smallest p-value is 1 / (1 + flips).
-        seed: of the flips; the same flips serve every k.
+        seed: of the flips, the same for every k, and of the samples taken.
         common_only: compare the problems that both have, instead of refusing where they differ.
         allow_missing: leave out problems with fewer than max(ks) samples on either side, instead of refusing.
 
@@ -134,7 +141,9 @@ def compare(
     differences = low_a - low_b
     lowest = low_a - values_over_k(b.n, b.most_correct, wanted)
     highest = values_over_k(a.n, a.most_correct, wanted) - low_b
-    p_values = sign_flip_p_values(differences, flips, seed)
+    even_a, even_b, thinned = _evened(a, b, seed)
+    evened = values_over_k(even_a.n, even_a.correct, wanted) - values_over_k(even_b.n, even_b.correct, wanted)
+    p_values = sign_flip_p_values(evened, flips, seed)
     errors = np.hypot(
         same_problems_errors(a.n, a.correct, wanted), same_problems_errors(b.n, b.correct, wanted)
     )
@@ -162,15 +171,30 @@ def compare(
                 Interval(max(-1.0, bounds[0] - half), min(1.0, bounds[1] + half), SAME_PROBLEMS, confidence),
                 same_z,
                 same_p,
-                int((here > 0).sum()),
-                int((here < 0).sum()),
-                int((here == 0).sum()),
+                int((evened[row] > 0).sum()),
+                int((evened[row] < 0).sum()),
+                int((evened[row] == 0).sum()),
                 skewness,
                 _warning(here, float(p_values[row]), skewness, bounds if unknown else None),
             )
         )
     rows = tuple(tuple(row) for row in differences.tolist())
-    return Comparison(tuple(points), tuple(kept), only_a, only_b, left_out, flips, seed, rows)
+    return Comparison(tuple(points), tuple(kept), only_a, only_b, left_out, thinned, flips, seed, rows)
+
+
+def _evened(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:
+    """Return both sides with equally many samples of each problem, and how many problems lost some by it.
+
+    Unknown grades count as wrong. The same samples are taken whichever side is called A.
+    """
+    fewest, more_in_a = np.minimum(a.n, b.n), a.n > b.n
+    right = np.where(more_in_a, a.correct, b.correct)
+    wrong = np.where(more_in_a, a.n, b.n) - right
+    drawn = np.random.default_rng([seed, 1]).hypergeometric(right, wrong, fewest)
+    none = np.zeros_like(fewest)
+    side_a = Counts(a.problem_ids, fewest, np.where(more_in_a, drawn, a.correct), none)
+    side_b = Counts(b.problem_ids, fewest, np.where(more_in_a, b.correct, drawn), none)
+    return side_a, side_b, int((a.n != b.n).sum())
 
 
 def sign_flip_p_values(differences: Floats, flips: int, seed: int) -> Floats:

@@ -110,6 +110,12 @@ def _notes(found: MethodComparison) -> list[str]:
             notes.append(
                 f"{part.benchmark}: {len(compared.left_out)} problems with too few samples are left out."
             )
+        if compared.thinned:
+            notes.append(
+                f"{part.benchmark}: {compared.thinned} problems have more samples on one side; p, wins and "
+                "losses take equally many of both, drawn at random, since estimates from more samples are "
+                "spread differently. Values and intervals take all."
+            )
         specs = {f"A ({found.label_a})": part.a.spec, f"B ({found.label_b})": part.b.spec}
         differing = differing_settings(specs, among=("prompt.", "sampling."), free=_FREE)
         if differing:

@@ -204,3 +204,37 @@ def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
 def test_p_values_that_are_none(p_values: list[float]) -> None:
     with pytest.raises(ValueError, match="p-values"):
         holm(p_values)
+
+
+def test_more_samples_on_one_side_are_no_win() -> None:
+    """Equal models at k = n of the smaller side: with all samples A would win wherever it has a right one."""
+    rng = np.random.default_rng(3)
+    ids = [f"p{i}" for i in range(200)]
+    rates = rng.beta(2, 2, 200)
+    a = Counts.from_columns(ids, [32] * 200, rng.binomial(32, rates))
+    b = Counts.from_columns(ids, [48] * 200, rng.binomial(48, rates))
+    point = compare(a, b, 32).at(32)
+    assert point.wins + point.losses < 10
+    assert point.p_value > 0.05
+    assert compare(a, b, 32).thinned == 200
+    assert compare(a, a, 32).thinned == 0
+
+
+def test_levels_are_kept_where_one_side_has_more_samples() -> None:
+    rng = np.random.default_rng(5)
+    ids = [f"p{i}" for i in range(120)]
+    rejected = 0
+    for _ in range(200):
+        rates = rng.beta(0.7, 0.7, 120)
+        a = Counts.from_columns(ids, [16] * 120, rng.binomial(16, rates))
+        b = Counts.from_columns(ids, [64] * 120, rng.binomial(64, rates))
+        rejected += compare(a, b, 16, flips=500).at(16).p_value <= 0.05
+    assert rejected <= 20  # 10 expected, 20 or more once in 400 times
+
+
+def test_sides_mirror_where_one_has_more_samples() -> None:
+    a, b = counts([3, 9, 0, 16, 5], n=16), counts([20, 9, 7, 30, 0], n=32)
+    one, other = compare(a, b, [1, 8]), compare(b, a, [1, 8])
+    for point, mirrored in zip(one.points, other.points, strict=True):
+        assert (point.wins, point.losses) == (mirrored.losses, mirrored.wins)
+        assert point.p_value == mirrored.p_value
