@@ -23,11 +23,13 @@ import world
 from eval_runs import add_methods
 from runs import Proposed, add_run, make_spec
 from sqlalchemy import text
+from tiny_model import save_tiny_model
 from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 from world_runs import world_server
 
+from evaluator.benchmarks import BENCHMARKS
 from evaluator.database import Database
 from evaluator.errors import TagrpoError
 from ui.cli.app import app
@@ -130,7 +132,9 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
     left_out = [found.words for page in NAMES for found in commands(page) if not found.runs]
     for words in left_out:
         from_hub = words[:2] == ("questions", "import") and words[2].count("/") == 1 and "." not in words[2]
-        assert from_hub or "--push" in words, words
+        # A benchmark of the Hub needs the network, vLLM in this process a GPU.
+        measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
+        assert from_hub or measured or "--push" in words, words
 
 
 def anchors(page: Path) -> set[str]:
@@ -185,6 +189,8 @@ def prepare(page: str, folder: Path) -> None:
     if page == "docs/compare-with-the-paper.md":
         with Database.open(Path("tagrpo.db")) as database:
             add_methods(database, "base", "grpo", "grpo-matched", "ta-grpo", "ta-grpo-seed1")
+    if page == "docs/evaluate.md":
+        save_tiny_model(folder / "checkpoints" / "step_200")
     if page not in PAGES_ABOUT_A_RUN:
         return
     proposed = [Proposed("Add 2 to 3."), Proposed("3+2=?"), Proposed("2-3=?", verdicts=("undecided",))]
@@ -213,7 +219,7 @@ def at_the_server(words: tuple[str, ...], url: str) -> list[str]:
     """Return the command with the test server's address, real ids, and sizes that fit a small world."""
     sizes = {"3749": "2", SERVER: url}
     adapted = [sizes.get(word, _ID.sub(existing, word) if _ID.fullmatch(word) else word) for word in words]
-    asks = "--model" in words and words[0] in ("neighbors", "doctor")
+    asks = "--model" in words and (words[0] in ("neighbors", "doctor") or "gpt-4-turbo" in words)
     if (asks or "resume" in words) and "--api-base" not in words:
         adapted += ["--api-base", url]
     if "resume" in words and "--solver-api-base" not in words:

@@ -62,6 +62,17 @@ TensorParallel = Annotated[
 BatchSize = Annotated[
     int | None, typer.Option("--batch-size", min=1, help="local: most responses drawn side by side.")
 ]
+BatchTokens = Annotated[
+    int | None,
+    typer.Option("--batch-tokens", min=1, help="local: most tokens side by side; else what fits in memory."),
+]
+MaxModelLen = Annotated[
+    int | None, typer.Option("--max-model-len", min=2, help="vllm: tokens of prompt and response together.")
+]
+GpuMemory = Annotated[
+    float | None,
+    typer.Option("--gpu-memory-utilization", help="vllm: share of a GPU's memory to take; default 0.9."),
+]
 Revision = Annotated[str | None, typer.Option("--revision", help="local, vllm: revision of the weights.")]
 EvalApiBase = Annotated[
     str | None, typer.Option("--api-base", help="Address of the server (vLLM: http://HOST:8000/v1).")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 ENGINE_OPTIONS: dict[str, set[str]] = {
-    "local": {"device", "dtype", "batch_size", "revision"},
-    "vllm": {"dtype", "tensor_parallel", "revision"},
+    "local": {"device", "dtype", "batch_size", "batch_tokens", "revision"},
+    "vllm": {"dtype", "tensor_parallel", "max_model_len", "gpu_memory_utilization", "revision"},
     "remote": set(),
 }
 """Which sampler knows which option of an engine."""
@@ -62,7 +62,10 @@ class EngineOptions:
     device: str | None
     dtype: str | None
     tensor_parallel: int | None
+    max_model_len: int | None
+    gpu_memory_utilization: float | None
     batch_size: int | None
+    batch_tokens: int | None
     revision: str | None
 
 

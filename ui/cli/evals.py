@@ -71,7 +71,10 @@ def run(
     device: options.Device = None,
     dtype: options.Dtype = None,
     tensor_parallel: options.TensorParallel = None,
+    max_model_len: options.MaxModelLen = None,
+    gpu_memory_utilization: options.GpuMemory = None,
     batch_size: options.BatchSize = None,
+    batch_tokens: options.BatchTokens = None,
     revision: options.Revision = None,
     db: DbOption = None,
     as_json: JsonOption = False,
@@ -120,7 +123,16 @@ def run(
             batch,
             batch_poll,
         ),
-        eval_sampling.EngineOptions(device, dtype, tensor_parallel, batch_size, revision),
+        eval_sampling.EngineOptions(
+            device,
+            dtype,
+            tensor_parallel,
+            max_model_len,
+            gpu_memory_utilization,
+            batch_size,
+            batch_tokens,
+            revision,
+        ),
     )
     with (
         Database.open(locate_database(db)) as database,
