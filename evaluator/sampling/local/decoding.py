@@ -1,6 +1,5 @@
 """Decoding in one moving batch: rows that end leave it at once, waiting ones take their places."""
 
-import inspect
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from transformers import DynamicCache
 from evaluator.errors import PrerequisiteError
 from evaluator.sampling.local.cache import Prefix, Room, RowCache
 from evaluator.sampling.local.choosing import choose_tokens
+from evaluator.sampling.local.probing import accepted_arguments, extra_arguments
 from evaluator.sampling.local.rows import Choosing, Row
 
 _PREFILL_TOKENS = 4096
@@ -40,9 +40,7 @@ class MovingBatch:
         self._choosing = choosing
         self._room = room
         self._device = model.device
-        accepted = inspect.signature(model.forward).parameters
-        self._takes_positions = "position_ids" in accepted
-        self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+        self._accepted = accepted_arguments(model)
         self._groups: list[_Group] = []  # by length, the longest last
         self._rows: list[Row] = []  # in the order of the cache
         self._cache = RowCache()
@@ -137,8 +135,7 @@ class MovingBatch:
             input_ids=torch.tensor([group.ids for group in batch], device=self._device),
             past_key_values=past,
             use_cache=True,
-            **({"position_ids": positions} if self._takes_positions else {}),
-            **self._last_only,
+            **extra_arguments(self._accepted, positions),
         )
         for place, group in enumerate(batch):
             group.prefix = [(layer.keys[place].clone(), layer.values[place].clone()) for layer in past.layers]
@@ -164,8 +161,7 @@ class MovingBatch:
             attention_mask=self._cache.mask(self._device),
             past_key_values=self._cache.past,
             use_cache=True,
-            **({"position_ids": positions} if self._takes_positions else {}),
-            **self._last_only,
+            **extra_arguments(self._accepted, positions),
         )
         self._choose(out.logits[:, -1], self._rows)
         self._cache.advance()

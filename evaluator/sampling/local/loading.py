@@ -6,15 +6,14 @@ from typing import Any
 
 import psutil
 import torch
-from transformers import AutoModelForCausalLM, DynamicCache, GenerationConfig
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 from evaluator.errors import InputError, PrerequisiteError
 from evaluator.sampling.checkpoint import Checkpoint
+from evaluator.sampling.local.probing import keys_of_a_token
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
 _SHARE_OF_CPU, _SHARE_OF_GPU = 0.4, 0.7  # of the free memory, for keys and values
-_ANY_LENGTH = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -106,49 +105,10 @@ def forget_generation_settings(model: Any) -> None:
     model.generation_config = GenerationConfig()
 
 
-def keeps_keys_and_values(model: Any) -> bool:
-    """Return whether all layers keep the keys and values of every token, and nothing else.
-
-    The configuration must name no other kind of layer, and a forward pass of two tokens must show it.
-    """
-    text = model.config.get_text_config(decoder=True)
-    kinds = {"full_attention", "sliding_attention", None}
-    if not set(getattr(text, "layer_types", None) or []) <= kinds:
-        return False
-    if any(type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer) for layer in _own_layers(model)):
-        return False
-    past = DynamicCache()
-    try:
-        with torch.inference_mode():
-            ids = torch.zeros((1, 2), dtype=torch.long, device=model.device)
-            model(input_ids=ids, past_key_values=past, use_cache=True)
-    except (TypeError, ValueError, AttributeError, IndexError):
-        return False
-    return bool(past.layers) and all(
-        layer.is_initialized and layer.keys.shape[0] == 1 and layer.keys.shape[2] == 2
-        for layer in past.layers
-    )
-
-
 def room_for_keys(model: Any, device: Device) -> int:
     """Return for how many tokens keys and values fit into a share of the memory that is free now."""
-    past = DynamicCache()
-    with torch.inference_mode():
-        model(
-            input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device),
-            past_key_values=past,
-            use_cache=True,
-        )
-    of_a_token = sum(part.nbytes for layer in past.layers for part in (layer.keys, layer.values))
     if device.kind == "cuda":
         free, share = torch.cuda.mem_get_info(device.name)[0], _SHARE_OF_GPU
     else:
         free, share = psutil.virtual_memory().available, _SHARE_OF_CPU
-    return max(int(free * share / of_a_token), 1) if of_a_token else _ANY_LENGTH
-
-
-def _own_layers(model: Any) -> list[Any]:
-    try:
-        return list(DynamicCache(config=model.config).layers)
-    except (AttributeError, TypeError, ValueError, KeyError):
-        return [None]
+    return max(int(free * share / keys_of_a_token(model)), 1)

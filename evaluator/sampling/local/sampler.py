@@ -139,6 +139,7 @@ class LocalSampler:
         from evaluator.sampling.local import loading
         from evaluator.sampling.local.cache import Room
         from evaluator.sampling.local.decoding import MovingBatch
+        from evaluator.sampling.local.probing import can_share_a_batch
         from evaluator.sampling.local.rows import Choosing
         from evaluator.sampling.local.whole import WholeBatches
 
@@ -151,7 +152,7 @@ class LocalSampler:
             loading.forget_generation_settings(self._model)
         choosing = Choosing(sampling.temperature, sampling.top_p, self._stop_ids)
         rows = self._batch_size or (_ROWS_ON_CPU if device.kind == "cpu" else _ROWS_ON_GPU)
-        if not loading.keeps_keys_and_values(self._model):
+        if not can_share_a_batch(self._model):
             return WholeBatches(self._model, choosing, rows, is_stopped)
         places = self._batch_tokens or loading.room_for_keys(self._model, device)
         return MovingBatch(self._model, choosing, Room(rows, places))
