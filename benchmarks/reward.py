@@ -1,0 +1,165 @@
+"""Speed of rewards: our reward function against verl's own math rewards, each called as verl calls it.
+
+verl's reward manager of a worker (`naive`) is built without Ray and without a model; its tokenizer only looks
+texts up. All responses are awaited at once, as the worker does with those of a step, once with each function.
+Ours runs cold (its processes start within) and then on a grader that has seen nothing. One process of verl
+serves one manager; a training node has 8 by default.
+
+    python benchmarks/reward.py [--rows 1000]
+
+Agreement is with the label of the file. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import io
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)]
+
+FILE = "rho_responses.jsonl"
+SETTINGS = (1, 2)
+
+
+def main() -> None:
+    """Print the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--rows", type=int, help="take only so many responses, drawn at random (seed 0)")
+    args = parser.parse_args()
+
+    with (args.data / FILE).open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    if args.rows:
+        rows = random.Random(0).sample(rows, min(args.rows, len(rows)))
+    print(json.dumps({"responses": len(rows), **asyncio.run(compare(rows))}))
+
+
+async def compare(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Responses per second and agreement of each function."""
+    from trainer_adapter import reward
+
+    report: dict[str, Any] = {}
+    for workers in SETTINGS:
+        ours = with_settings(reward.compute_score, workers)
+        for name in (f"tagrpo_{workers}_workers_cold", f"tagrpo_{workers}_workers"):
+            if not name.endswith("cold"):
+                forget(reward)
+            report[name] = await measure(ours, rows)
+            show(name, report[name])
+        reward.close_service()
+    for name, function in of_verl().items():
+        with contextlib.redirect_stdout(io.StringIO()):  # they print what they could not read
+            report[name] = await measure(function, rows)
+        show(name, report[name])
+    ours_per_s = report[f"tagrpo_{SETTINGS[-1]}_workers"]["per_s"]
+    for name in of_verl():
+        report[f"ratio_to_{name}"] = round(ours_per_s / report[name]["per_s"], 2)
+    return report
+
+
+def show(name: str, measured: dict[str, Any]) -> None:
+    """Print a line of the report for people."""
+    print(f"{name:24} {measured['per_s']:10,.0f} responses/s  agreement {measured['agreement']:.4f}")
+
+
+def with_settings(function: Callable[..., Any], workers: int) -> Callable[..., Any]:
+    """Return the function as verl wraps it with `reward_kwargs`."""
+
+    async def called(**given: Any) -> Any:
+        return await function(**given, workers=workers)
+
+    return called
+
+
+def forget(reward: Any) -> None:
+    """Empty the grader's memory, so that the next pass grades anew with its processes running."""
+    from evaluator.grading import normal
+
+    reward._shared._grader.forget()
+    normal.tidy.cache_clear()
+
+
+def of_verl() -> dict[str, Callable[..., Any]]:
+    """Return verl's own math rewards with the arguments of a custom reward function."""
+    from verl.utils.reward_score import math_dapo, math_reward, math_verify, prime_math
+
+    def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(data_source: str, solution_str: str, ground_truth: str, extra_info: Any) -> float:
+            del data_source, extra_info
+            found = function(solution_str, ground_truth)
+            found = found["acc"] if isinstance(found, dict) else found
+            return float(found[0] if isinstance(found, tuple) else found)
+
+        return called
+
+    return {
+        "verl_math_reward": plain(math_reward.compute_score),
+        "verl_math_dapo": plain(math_dapo.compute_score),
+        "verl_prime_math": plain(prime_math.compute_score),
+        "verl_math_verify": plain(math_verify.compute_score),
+    }
+
+
+async def measure(function: Callable[..., Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Await the rewards of all rows through verl's manager."""
+    import torch
+    from omegaconf import OmegaConf
+    from verl import DataProto
+    from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
+
+    texts = [row["response"] for row in rows]
+
+    class Lookup:
+        def decode(self, ids: Any, **_: Any) -> str:
+            return texts[int(ids[0])]
+
+    manager = NaiveRewardManager(OmegaConf.create({}), Lookup(), function)
+    items = [
+        DataProto.from_dict(
+            tensors={
+                "responses": torch.tensor([[place]]),
+                "attention_mask": torch.ones(1, 1, dtype=torch.long),
+            },
+            non_tensors={
+                "data_source": as_objects("math"),
+                "reward_model": as_objects({"ground_truth": row["answer"]}),
+                "extra_info": as_objects({}),
+            },
+        )
+        for place, row in enumerate(rows)
+    ]
+    began = time.perf_counter()
+    found = await asyncio.gather(*(manager.run_single(item) for item in items))
+    seconds = time.perf_counter() - began
+    right = sum((one["reward_score"] > 0) == bool(row["label"]) for one, row in zip(found, rows, strict=True))
+    unknown = sum(one["reward_extra_info"].get("unknown", 0.0) for one in found)
+    return {
+        "seconds": round(seconds, 3),
+        "per_s": round(len(rows) / seconds, 1),
+        "agreement": round(right / len(rows), 4),
+        "unknown": int(unknown),
+    }
+
+
+def as_objects(value: Any) -> Any:
+    """Return an array of one object."""
+    import numpy as np
+
+    array = np.empty(1, dtype=object)
+    array[0] = value
+    return array
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""The reward function as verl's workers call it: values, hostile responses, dead workers, the penalty."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from evaluator.grading import GradeCase, Grader
+from trainer_adapter import reward
+from trainer_adapter.reward import compute_score, overlong_penalty, settle
+
+LIMIT_S = 1.0
+ALGEBRA = r"so it is \boxed{\sin(7)+\sin(7)}", r"2\sin(7)"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _stop_the_grader() -> Iterator[None]:
+    yield
+    reward.close_service()
+
+
+def score(response: Any, gold: Any = "5", **given: Any) -> dict[str, Any]:
+    return asyncio.run(compute_score("math", response, gold, time_limit_s=LIMIT_S, **given))
+
+
+@pytest.mark.parametrize(
+    ("response", "gold", "acc", "reason"),
+    [
+        (r"2 + 3 is \boxed{5}", "5", 1.0, "exact"),
+        (r"half: \boxed{\frac{2}{4}}", "0.5", 1.0, "numeric"),
+        (r"\boxed{6}", "5", 0.0, "different"),
+        ("", "5", 0.0, "no answer found"),
+        ("First we take the square of both", "5", 0.0, "no answer found"),  # truncated
+        (*ALGEBRA, 1.0, "symbolic"),
+        (r"\boxed{5}", 5, 1.0, "exact"),
+    ],
+)
+def test_score_is_correctness(response: str, gold: Any, acc: float, reason: str) -> None:
+    found = score(response, gold)
+    assert (found["score"], found["acc"], found["unknown"], found["reason"]) == (acc, acc, 0.0, reason)
+
+
+@pytest.mark.parametrize("gold", ["", None])
+def test_without_a_gold_the_grade_is_unknown_and_the_reward_0(gold: Any) -> None:
+    found = score(r"\boxed{5}", gold)
+    assert (found["score"], found["unknown"]) == (0.0, 1.0)
+
+
+def test_every_grade_has_the_same_keys_and_types() -> None:
+    found = [score(response) for response in (r"\boxed{5}", r"\boxed{4}", "", r"\boxed{" + "(" * 99 + "}")]
+    assert {tuple(one) for one in found} == {("score", "acc", "unknown", "reason", "extracted")}
+    assert {tuple(map(type, one.values())) for one in found} == {(float, float, float, str, str)}
+
+
+def test_a_row_may_have_its_own_kind_and_tolerance() -> None:
+    about = {"answer_kind": "tolerance", "tolerance": "0.1", "question_id": "q"}
+    assert score(r"\boxed{5.05}", "5", extra_info=about)["acc"] == 1.0
+    assert score(r"\boxed{5.2}", "5", extra_info=about)["acc"] == 0.0
+    assert score(r"\boxed{B}", "B", extra_info={"answer_kind": "choice"})["acc"] == 1.0
+
+
+def test_answers_outside_a_box_can_be_refused() -> None:
+    assert score("The answer is 5.")["acc"] == 1.0
+    assert score("The answer is 5.", boxed_only=True)["reason"] == "not boxed"
+    assert score("", boxed_only=True)["reason"] == "no answer found"
+    assert score(r"\boxed{5}", boxed_only=True)["acc"] == 1.0
+
+
+def test_what_needs_no_process_is_graded_as_the_grader_does() -> None:
+    cases = [
+        GradeCase(response, gold)
+        for response in (
+            r"\boxed{1/2}",
+            "It is 7",
+            "",
+            r"\boxed{(1,2)}",
+            r"\boxed{x=3}",
+            r"\boxed{\text{no}}",
+        )
+        for gold in ("1/2", "7", "(1, 2)", "no", "")
+    ]
+    with Grader(workers=1) as grader:
+        grades = grader.grade_many(cases)
+    settled = [settle(case) for case in cases]
+    assert [one for one in settled if one is not None] == [
+        grade for one, grade in zip(settled, grades, strict=True) if one is not None
+    ]
+    assert sum(one is not None for one in settled) > 15
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        r"\boxed{" * 150_000,
+        r"\boxed{" + r"\frac{" * 170_000,
+        r"\boxed{" + "9" * 1_000_000 + "}",
+        r"\boxed{" + "{" * 90_000 + "}" * 90_000 + "}",
+        "$" * 1_000_000,
+        "\\" * 1_000_000,
+        "the answer is 4. " * 60_000,
+        "\x00\ud800" * 1000,
+        r"\boxed{(10^{9})!}",
+    ],
+    ids=["boxes", "fractions", "digits", "braces", "dollars", "backslashes", "words", "bytes", "factorial"],
+)
+def test_a_hostile_response_gets_0_soon(response: str) -> None:
+    began = time.monotonic()
+    assert score(response)["score"] == 0.0
+    assert time.monotonic() - began < 15
+
+
+def test_the_answer_at_the_end_of_a_very_long_response_counts() -> None:
+    assert score("a word " * 200_000 + r"\boxed{5}")["acc"] == 1.0
+
+
+def test_an_honest_answer_is_not_held_up_by_hostile_ones() -> None:
+    async def both() -> tuple[float, float]:
+        began = time.monotonic()
+        hostile = [
+            asyncio.create_task(
+                compute_score("m", rf"\boxed{{\int_0^{n} e^{{x^{{x^x}}}} dx}}", "5", time_limit_s=LIMIT_S)
+            )
+            for n in (1, 2)
+        ]
+        await asyncio.sleep(0)
+        honest = await compute_score("m", *ALGEBRA, time_limit_s=LIMIT_S)
+        honest_s = time.monotonic() - began
+        assert honest["acc"] == 1.0
+        assert [(await one)["unknown"] for one in hostile] == [1.0, 1.0]
+        return honest_s, time.monotonic() - began
+
+    honest_s, all_s = asyncio.run(both())
+    assert honest_s < all_s
+
+
+def test_a_grading_process_that_dies_is_replaced() -> None:
+    def kill_workers() -> int:
+        killed = 0
+        for child in psutil.Process().children(recursive=True):
+            if any("forkserver" in part for part in child.cmdline()) and child.parent() != psutil.Process():
+                child.send_signal(signal.SIGKILL)
+                killed += 1
+        return killed
+
+    assert score(*ALGEBRA)["acc"] == 1.0
+    assert kill_workers() >= 1
+    assert score(r"\boxed{\cos(7)+\cos(7)}", r"2\cos(7)")["acc"] == 1.0
+
+
+def test_one_process_has_one_grader() -> None:
+    score(r"\boxed{5}")
+    with pytest.raises(ValueError, match="grades with"):
+        score(r"\boxed{5}", workers=3)
+    with pytest.raises(ValueError, match="nonsense"):
+        score(r"\boxed{5}", extra_info={"answer_kind": "nonsense"})
+
+
+def test_overlong_penalty_falls_from_0_to_minus_1() -> None:
+    lengths = torch.tensor([0, 60, 80, 81, 90, 100, 101, 500])
+    expected = [0, 0, 0, -0.05, -0.5, -1, -1, -1]
+    assert overlong_penalty(lengths, 100, 20).tolist() == pytest.approx(expected)
+    assert overlong_penalty(lengths, 100, 20).dtype == torch.float64
+    with pytest.raises(ValueError, match="101 of 100"):
+        overlong_penalty(lengths, 100, 101)
+    with pytest.raises(ValueError, match="give 1 to 100"):
+        overlong_penalty(lengths, 100, 0)
+
+
+def test_verls_own_manager_awaits_it() -> None:
+    pytest.importorskip("verl")
+    import numpy as np
+    from omegaconf import OmegaConf
+    from verl import DataProto
+    from verl.trainer.ppo.reward import load_reward_manager
+
+    texts = [r"\boxed{5}", r"\boxed{4}", "", "(" * 1_000_000, ALGEBRA[0], r"\boxed{\int_0^9 e^{x^{x^x}} dx}"]
+    golds = ["5", "5", "5", "5", ALGEBRA[1], "5"]
+
+    class Lookup:
+        def decode(self, ids: Any, **_: Any) -> str:
+            return texts[int(ids[0])]
+
+    def objects(value: Any) -> Any:
+        array = np.empty(1, dtype=object)
+        array[0] = value
+        return array
+
+    custom = {
+        "path": "pkg://trainer_adapter.reward",
+        "name": "compute_score",
+        "reward_kwargs": {"boxed_only": True, "time_limit_s": LIMIT_S},
+    }
+    config = {
+        "reward": {
+            "custom_reward_function": custom,
+            "reward_manager": {"source": "register", "name": "naive"},
+        }
+    }
+
+    async def run() -> list[dict[str, Any]]:
+        manager = load_reward_manager(OmegaConf.create(config), Lookup())
+        rows = [
+            DataProto.from_dict(
+                tensors={"responses": torch.tensor([[place, 0]]), "attention_mask": torch.tensor([[1, 1]])},
+                non_tensors={
+                    "data_source": objects("math"),
+                    "reward_model": objects({"ground_truth": gold}),
+                    "extra_info": objects({"question_id": "q"}),
+                    "tool_extra_fields": objects({"variant": 1}),
+                },
+            )
+            for place, gold in enumerate(golds)
+        ]
+        return await asyncio.gather(*(manager.run_single(row) for row in rows))
+
+    found = asyncio.run(run())
+    assert [one["reward_score"] for one in found] == [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    assert [one["reward_extra_info"]["unknown"] for one in found] == [0, 0, 0, 1, 0, 1]
+
+
+def test_closing_leaves_no_process() -> None:
+    score(*ALGEBRA)
+    reward.close_service()
+    deadline = time.monotonic() + 10
+    while _graders() and time.monotonic() < deadline:
+        psutil.wait_procs(_graders(), timeout=0.2)
+    assert not _graders()
+    assert score(*ALGEBRA)["acc"] == 1.0
+
+
+def _graders() -> list[psutil.Process]:
+    """The processes that a fork server of ours has started."""
+    mine = psutil.Process()
+    return [child for child in mine.children(recursive=True) if child.ppid() != mine.pid]
