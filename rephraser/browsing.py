@@ -7,6 +7,7 @@ from sqlalchemy import Select, String, cast, func, or_, select
 from sqlalchemy.orm import Session
 
 from evaluator.errors import InputError
+from evaluator.evals.spec import EVAL
 from evaluator.questions.types import Question
 from evaluator.runs.store import Run, find_run, list_runs
 from evaluator.runs.tables import CellRow, RunRow
@@ -101,16 +102,32 @@ class Detail:
     answering: Cost
 
 
-def choose_run(session: Session, reference: str | None) -> Run:
-    """Return the run named, or the only one there is.
+def find_neighbor_run(session: Session, reference: str) -> Run:
+    """Return the run with this name or id, which has to be one of neighbors.
 
     Raises:
         NotFoundError: no such run.
-        InputError: none is named and there are several, or none at all.
+        InputError: it is an eval run.
+    """
+    run = find_run(session, reference)
+    if run.kind == EVAL:
+        raise InputError(
+            f"run {run.name!r} measures a model and holds no neighbors; `tagrpo eval show "
+            f"{run.name}` shows it."
+        )
+    return run
+
+
+def choose_run(session: Session, reference: str | None) -> Run:
+    """Return the run named, or the only one of neighbors that there is.
+
+    Raises:
+        NotFoundError: no such run.
+        InputError: none is named and there are several, or none at all; or an eval run is named.
     """
     if reference is not None:
-        return find_run(session, reference)
-    runs = list_runs(session)
+        return find_neighbor_run(session, reference)
+    runs = [run for run in list_runs(session) if run.kind != EVAL]
     if len(runs) != 1:
         names = ", ".join(sorted(run.name for run in runs))
         raise InputError(

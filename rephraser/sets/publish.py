@@ -10,8 +10,9 @@ from evaluator.database import Database
 from evaluator.errors import InputError
 from evaluator.questions import Question
 from evaluator.questions.tables import QuestionRow
-from evaluator.runs.store import Run, check_name, find_run, package_versions
+from evaluator.runs.store import Run, check_name, package_versions
 from evaluator.runs.tables import RunQuestionRow
+from rephraser.browsing import find_neighbor_run
 from rephraser.sets.counts import PENDING, count_proposals
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior
@@ -94,7 +95,7 @@ def publish(
     )
     check_name(name)
     with db.write() as session:
-        source = find_run(session, run)
+        source = find_neighbor_run(session, run)
         statuses = current_statuses(session, source.id)
         every = _entries(session, source, statuses, selection)
         entries = [entry for entry in every if entry.neighbors or not selection.only_with_neighbors]

@@ -333,3 +333,18 @@ def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
         assert done.code == 0, done.err
         assert "SECRET" not in done.out + done.err
         assert "what is 0 + 1" not in done.out + done.err
+
+
+def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandLine) -> None:
+    from eval_runs import add_eval_run
+
+    with Database.open("tagrpo.db") as db:
+        add_eval_run(db, "base.sums", [(1, 1, 0)])
+    for arguments in (
+        ["runs", "show", "base.sums"],
+        ["neighbors", "resume", "base.sums"],
+        ["sets", "publish", "x", "--run", "base.sums"],
+    ):
+        done = cli(*arguments)
+        assert (done.code, "tagrpo eval show base.sums" in words(done.err)) == (2, True), arguments
+    assert "there is no run yet" in words(cli("runs", "show").err)

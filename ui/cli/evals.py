@@ -84,7 +84,7 @@ def run(
     Everything is stored as it comes. Run the same command again to go on after an interruption or a spent
     budget; with a larger --n only the missing samples are drawn. Other settings are another run.
 
-    Exit code 1: samples are missing or have no known grade.
+    Exit code 1: samples are missing; the message says why.
 
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B
     --api-base http://localhost:8000/v1 --n 128

@@ -206,7 +206,8 @@ def resume(
     Example: tagrpo neighbors resume math-gpt4 --max-usd 100
     """
     from evaluator.database import Database, locate_database
-    from evaluator.runs.store import find_run, run_question_ids
+    from evaluator.runs.store import run_question_ids
+    from rephraser.browsing import find_neighbor_run
     from rephraser.pipeline.execution import prepare
     from rephraser.pipeline.spec import RunSpec
     from rephraser.pipeline.start import read_candidate_file
@@ -225,7 +226,7 @@ def resume(
     )
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
-            stored = find_run(session, run)
+            stored = find_neighbor_run(session, run)
             count = len(run_question_ids(session, stored.id))
         spec = RunSpec.from_json(stored.spec)
         found = read_candidate_file(database, execution.candidates, spec.questions, limit=count)
