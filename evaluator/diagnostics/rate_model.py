@@ -16,6 +16,7 @@ from evaluator.errors import InputError
 
 FOLDS = 5
 _ROUNDS, _GAIN = 40, 1e-6
+_NEGLIGIBLE = 1e-3  # of log-likelihood a group: no reason for a freer family
 _FIRST_SHIFT = Shift(0.0, 0.7, 0.02)
 _MOST_STRAY = 0.3
 _LARGEST_SHIFT = 6.0
@@ -150,7 +151,7 @@ def fit_rates(
         return RateModel(mixture, found)
     fits = {name: fit_given(tables, pilot.times, name, shift) for name in FAMILIES}
     held_out = _cross_validate(counts, tables, fits, seed)
-    chosen = next(row.family for row in held_out if row.behind <= row.error)
+    chosen = next(row.family for row in held_out if row.behind <= max(row.error, _NEGLIGIBLE))
     return RateModel(*fits[chosen], tuple(held_out))
 
 

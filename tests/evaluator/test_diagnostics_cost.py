@@ -1,0 +1,101 @@
+"""Cost: responses, tokens and money per mixed-reward group; break-evens by their definitions."""
+
+import numpy as np
+import pytest
+
+from evaluator.diagnostics.cost import (
+    BREAK_EVEN,
+    DYNAMIC,
+    TokenCosts,
+    cost_report,
+    mean_tokens,
+    usd_per_token,
+)
+from evaluator.diagnostics.forecast import Forecast, GroupShape
+from evaluator.diagnostics.groups import Checkpoint, PromptSample, QuestionGroup
+from evaluator.diagnostics.mixtures import Mixture
+from evaluator.diagnostics.rate_model import RateModel
+from evaluator.diagnostics.rates import Shift, beta_cells, rates
+from evaluator.diagnostics.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
+from evaluator.errors import InputError
+
+
+def known(weights: np.ndarray[tuple[int], np.dtype[np.float64]], shift: Shift | None) -> Forecast:
+    """A forecast by a model that is known, with nothing left open."""
+    mixture = Mixture("free", weights)
+    return Forecast(RateModel(mixture, shift), ((mixture, shift), (mixture, shift)), 1.0, 100, (8, 8))
+
+
+def point(rate_place: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    weights = np.zeros(len(rates()))
+    weights[rate_place] = 1.0
+    return weights
+
+
+def test_costs_follow_from_the_mixed_share() -> None:
+    middle = len(rates()) // 2
+    assert rates()[middle] == 0.5
+    report = cost_report(known(point(middle), Shift(0.0, 0.0, 0.0)), 2, 1, TokenCosts(100.0, 300.0, 1e-6))
+    rows = {row.method: row for row in report.rows}
+    alone, joint, matched = rows[ORIGINAL_GROUP], rows[JOINT_GROUP], rows[MATCHED_GROUP]
+    assert alone.mixed == pytest.approx(0.5)
+    assert (alone.responses, alone.tokens) == (pytest.approx(4.0), pytest.approx(400.0))
+    assert alone.usd == pytest.approx(4e-4)
+    assert joint.mixed == pytest.approx(7 / 8, abs=1e-6)
+    assert joint.responses == pytest.approx(4 / (7 / 8), rel=1e-6)
+    assert joint.tokens == pytest.approx((2 * 100 + 2 * 300) / (7 / 8), rel=1e-6)
+    assert matched.mixed == pytest.approx(joint.mixed, abs=1e-6)
+    assert rows[DYNAMIC].drawn_groups == pytest.approx(2.0)
+    found = report.break_even
+    assert found is not None
+    assert found.redraws == pytest.approx((7 / 8) / (1 / 2), rel=1e-6)
+    assert found.redraw_responses == pytest.approx(3.5, rel=1e-6)
+    assert found.needed_share == pytest.approx(1.0)
+    assert found.grpo_cheaper_per_group is True
+
+
+def test_the_break_even_g_is_the_smallest_that_does_as_well() -> None:
+    predicted = known(beta_cells(0.4, 0.5), Shift(0.0, 1.0, 0.0))
+    report = cost_report(predicted, 8, 3, TokenCosts(None, None))
+    found = report.break_even
+    assert found is not None
+    assert found.g_equal_share is not None
+    joint = predicted.share(GroupShape("joint", 3, 8))
+    assert predicted.share(GroupShape("as good", 0, found.g_equal_share)) <= joint
+    assert predicted.share(GroupShape("worse", 0, found.g_equal_share - 1)) > joint
+    assert found.g_equal_share > found.joint_responses == 32
+    assert [row.g for row in report.rows if row.method == BREAK_EVEN] == [found.g_equal_share]
+    assert all(row.tokens is None and row.usd is None for row in report.rows)
+
+
+def test_questions_that_only_neighbors_solve_have_no_break_even() -> None:
+    weights = 0.5 * point(0) + 0.5 * point(len(rates()) // 2)
+    report = cost_report(known(weights, Shift(0.0, 0.5, 0.5)), 8, 3, TokenCosts(1.0, 1.0))
+    assert report.break_even is not None
+    assert report.break_even.g_equal_share is None
+    assert report.break_even.needed_share is None
+
+
+def test_without_mixed_groups_nothing_has_a_cost() -> None:
+    report = cost_report(known(point(0), None), 8, 0, TokenCosts(10.0, None, 1.0))
+    assert report.break_even is None
+    assert all(row.mixed == 0 and row.responses is None and row.usd is None for row in report.rows)
+
+
+def test_prices_need_both_numbers() -> None:
+    assert usd_per_token(None, None) is None
+    assert usd_per_token(3.6, 1000.0) == pytest.approx(1e-6)
+    with pytest.raises(InputError, match="both"):
+        usd_per_token(2.0, None)
+    with pytest.raises(InputError, match="speed above 0"):
+        usd_per_token(2.0, 0.0)
+    with pytest.raises(InputError, match="at least 2"):
+        cost_report(known(point(3), None), 1, 0, TokenCosts(None, None))
+
+
+def test_tokens_are_averaged_where_they_are_known() -> None:
+    groups = (
+        QuestionGroup("a", (PromptSample(0, 2, 0, tokens=30, token_samples=2), PromptSample(1, 1, 1))),
+        QuestionGroup("b", (PromptSample(0, 0, 2, tokens=10, token_samples=1),)),
+    )
+    assert mean_tokens(Checkpoint("base", groups)) == (pytest.approx(40 / 3), None)

@@ -1,0 +1,172 @@
+"""Rollouts from files: layouts, steps, ids, and what is refused with its place."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluator.diagnostics.rollouts import ALL, read_rollouts, read_visits, rollout_texts
+from evaluator.errors import InputError
+
+
+def write(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def row(question: str, reward: Any, **more: Any) -> dict[str, Any]:
+    return {"question_id": question, "reward": reward, **more}
+
+
+def test_rows_become_groups_by_question_and_neighbor(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "r.jsonl",
+        row("a", 1, tokens=10),
+        row("a", 0, tokens=20),
+        row("a", 1, neighbor_id="c_2", strategy="rename"),
+        row("a", None, neighbor_id="c_1"),
+        row("b", True),
+        row("b", "wrong", variant=1, neighbor_id="c_9"),
+    )
+    read = read_rollouts(path)
+    (checkpoint,) = read.checkpoints
+    assert (checkpoint.label, read.responses, read.by_prompt) == (ALL, 6, False)
+    first, second = checkpoint.groups
+    original, renamed, other = first.prompts
+    assert (original.correct, original.wrong, original.tokens, original.token_samples) == (1, 1, 30, 2)
+    assert (renamed.variant, renamed.source_id, renamed.strategy) == (1, "c_2", "rename")
+    assert (other.variant, other.source_id, other.unknown) == (2, "c_1", 1)
+    assert [(p.variant, p.correct, p.wrong) for p in second.prompts] == [(0, 1, 0), (1, 0, 1)]
+
+
+def test_a_folder_as_verl_writes_it(tmp_path: Path) -> None:
+    for step in (1, 2, 10):
+        write(
+            tmp_path / f"{step}.jsonl",
+            *(
+                {"input": f"user\n{question}", "output": "...", "gts": "4", "score": score, "step": step}
+                for question in ("2+2?", "1+3?")
+                for score in (1.0, -1.0)
+            ),
+        )
+    read = read_rollouts(tmp_path, windows=2)
+    assert [checkpoint.label for checkpoint in read.checkpoints] == ["steps 1-2", "step 10"]
+    assert read.steps == ((1, 2), (10,))
+    assert read.by_prompt
+    assert len(read.checkpoints[0].groups) == 4
+    assert {group.prompts[0].correct for group in read.checkpoints[0].groups} == {1}
+
+
+def test_ids_may_stand_in_extra_info_and_steps_in_file_names(tmp_path: Path) -> None:
+    rows = [
+        {"extra_info": {"question_id": "q_1", "variant": v, "neighbor_id": id}, "score": 1}
+        for v, id in ((0, None), (1, "c_5"))
+    ]
+    write(tmp_path / "7.jsonl", *rows)
+    (checkpoint,) = read_rollouts(tmp_path).checkpoints
+    assert checkpoint.label == "step 7"
+    assert [(p.variant, p.source_id) for p in checkpoint.groups[0].prompts] == [(0, "q_1"), (1, "c_5")]
+
+
+def test_named_checkpoints_stand_each_for_themselves(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.jsonl", *(row("a", 1, checkpoint=name) for name in ("base", "25%", "100%")))
+    assert [found.label for found in read_rollouts(path, windows=2).checkpoints] == ["base", "25%", "100%"]
+
+
+def test_shaped_rewards_need_a_threshold(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.jsonl", row("a", 0.9), row("a", -0.4))
+    with pytest.raises(InputError, match=r"r\.jsonl:1: .*0\.9.*--correct-above"):
+        read_rollouts(path)
+    (prompt,) = read_rollouts(path, threshold=0.5).checkpoints[0].groups[0].prompts
+    assert (prompt.correct, prompt.wrong) == (1, 1)
+
+
+def test_counts_of_visits_are_steps(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "v.jsonl",
+        {"id": "a", "group_size": 8, "successes": [0, 4, 8]},
+        {"id": "b", "group_size": 4, "successes": [1, 4]},
+    )
+    read = read_rollouts(path, windows=3)
+    assert [checkpoint.label for checkpoint in read.checkpoints] == ["step 1", "step 2", "step 3"]
+    assert [len(checkpoint.groups) for checkpoint in read.checkpoints] == [2, 2, 1]
+    assert read.responses == 32
+    assert read_visits(path) == [[(0, 8), (4, 8), (8, 8)], [(1, 4), (4, 4)]]
+
+
+def test_a_long_question_text_is_named_by_its_hash(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.jsonl", {"question": "What is the sum? " * 20, "reward": 1})
+    assert read_rollouts(path).checkpoints[0].groups[0].group_id.startswith("question_")
+
+
+def test_texts_of_chosen_questions(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "r.jsonl",
+        row("a", 1, response="one", step=1),
+        row("b", 1, response="two", step=1),
+        row("a", 1, response="three", step=1, neighbor_id="c_1"),
+        row("a", 1, response="later", step=2),
+    )
+    (found,) = rollout_texts(path, [1], ["a"])
+    assert (found.group_id, found.prompts) == ("a", {0: ("one",), 1: ("three",)})
+    with pytest.raises(InputError, match=r'r\.jsonl:1: has no "response"'):
+        list(rollout_texts(write(path, row("a", 1)), [None], ["a"]))
+    with pytest.raises(InputError, match="have no responses"):
+        list(rollout_texts(write(path, {"id": "a", "group_size": 2, "successes": [1]}), [1], ["a"]))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "not a JSON object"),
+        ('{"reward": 1}', "nothing tells which question"),
+        ('{"question_id": ["a"], "reward": 1}', "give text or a number"),
+        ('{"question_id": "a"}', "has no reward"),
+        ('{"question_id": "a", "reward": "yes"}', "give 0 or 1"),
+        ('{"question_id": "a", "reward": NaN}', "give 0 or 1"),
+        ('{"question_id": "a", "reward": 1, "tokens": -1}', '"tokens" is -1'),
+        ('{"question_id": "a", "reward": 1, "variant": 1.5}', '"variant" is 1.5'),
+        ('{"question_id": "a", "reward": 1, "step": 1.5}', '"step" is 1.5'),
+        ('{"question_id": "a", "reward": 1, "neighbor_id": [1]}', "not the id of a neighbor"),
+        ('{"id": "a", "group_size": 0, "successes": [1]}', '"group_size" is 0'),
+        ('{"id": "a", "group_size": 8, "successes": []}', '"successes" is'),
+        ('{"id": "a", "group_size": 8, "successes": [9]}', "9 successes of 8"),
+        ('{"group_size": 8, "successes": [1]}', 'has no "id"'),
+    ],
+)
+def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"question_id": "z", "reward": 0}\n' + line + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=message) as refused:
+        read_rollouts(path)
+    assert str(refused.value).startswith(f"{path}:2: ")
+
+
+def test_contradictions_are_refused(tmp_path: Path) -> None:
+    twice = {"id": "a", "group_size": 2, "successes": [1]}
+    with pytest.raises(InputError, match="was there before"):
+        read_rollouts(write(tmp_path / "v.jsonl", twice, twice))
+    rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
+    with pytest.raises(InputError, match="variant 2 here and 1 before"):
+        read_rollouts(write(tmp_path / "r.jsonl", *rows))
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read_rollouts(tmp_path / "none.jsonl")
+    with pytest.raises(InputError, match=r"holds no \.jsonl files"):
+        read_rollouts(tmp_path)
+    (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
+    with pytest.raises(InputError, match="there are no rollouts"):
+        read_rollouts(tmp_path / "empty.jsonl")
+    with pytest.raises(InputError, match="there are no rows"):
+        read_visits(tmp_path / "empty.jsonl")
+    with pytest.raises(InputError, match="--windows"):
+        read_rollouts(tmp_path, windows=0)
+    (tmp_path / "latin.jsonl").write_bytes(b'{"question_id": "\xe9"}\n')
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_rollouts(tmp_path / "latin.jsonl")
+    with pytest.raises(InputError, match="needs rows of visits"):
+        read_visits(write(tmp_path / "r.jsonl", row("a", 1)))
