@@ -10,7 +10,7 @@ _EXPENSIVE = re.compile(
     r"|\^ ?\{[^{}]{0,40}[\^!]|\^ ?\w ?[\^!]"  # a tower of powers
     r"|\^ ?\{? ?\d{4}|\d{4} ?\)? ?\^ ?\{?\d{3}"  # a large power
     r"|\)\^ ?\{? ?\d{2}"  # a power that multiplies out into many terms
-    r"|\d{3} ?\)? ?!|! ?\)? ?!"  # a large factorial, a factorial of a factorial
+    r"|\^[^!]{1,20}\) ?!|\d{3} ?\)? ?!|! ?\)? ?!"  # a large factorial, a factorial of a factorial
 )
 
 

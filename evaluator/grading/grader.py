@@ -11,7 +11,6 @@ from evaluator.grading.cache import Memory, VerdictCache, lasting
 from evaluator.grading.compare import compare
 from evaluator.grading.extraction import Found, extract_answer, find_answer
 from evaluator.grading.kinds import judge
-from evaluator.grading.outcomes import NO_ANSWER, NO_GOLD, Outcome
 from evaluator.grading.pool import WorkerPool
 from evaluator.grading.types import AnswerKind, Clustering, ClusterJob, Grade, GradeCase, GradeValue
 from evaluator.grading.worker import Task
@@ -92,7 +91,7 @@ class Grader:
             if grade is None:
                 found = find_answer(case.response, case.kind)
                 if found is None:
-                    grade = _NOT_FOUND if case.gold.strip() else _NO_GOLD
+                    grade = NOT_FOUND if case.gold.strip() else NO_GOLD
                 else:
                     waiting.append((place, key, found))
                     tasks.append(_grading_task(case, found.text))
@@ -196,8 +195,8 @@ def gold_answer(gold: str) -> str:
 
 
 _Key = tuple[bytes, str, str, str | None]
-_NOT_FOUND = Grade(NO_ANSWER.value, None, NO_ANSWER.reason)
-_NO_GOLD = Grade(NO_GOLD.value, None, NO_GOLD.reason)
+NOT_FOUND = Grade(_NO_ANSWER.value, None, _NO_ANSWER.reason)
+NO_GOLD = Grade(_NO_GOLD.value, None, _NO_GOLD.reason)
 
 
 def _key(case: GradeCase) -> _Key:

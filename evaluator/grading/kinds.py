@@ -102,16 +102,22 @@ def choice_letters(text: str) -> list[str]:
 
 
 def _judge_integer(gold: str, answer: str, leaf: Leaf | None) -> Judged:
-    """AMC and AIME: leading zeros, a unit, a degree sign or the letter of an option do not count."""
+    """AMC and AIME: neither a leading zero, a unit, a degree sign, an option's letter nor what
+    stands before an equals sign counts.
+    """
     wanted = normal.exact_number(normal.split_unit(normal.tidy(gold))[0])
     if gold.strip() and (wanted is None or wanted.value.denominator != 1):
         return UNPARSABLE
     judged = compare(gold, answer, leaf)
-    if judged is not None and judged.value is GradeValue.WRONG:
-        labelled = structure.labelled_choice(normal.tidy(answer))
-        if labelled is not None:
-            return compare(gold, labelled[1], leaf)
-    return judged
+    if judged is None or judged.value is GradeValue.CORRECT:
+        return judged
+    text = normal.tidy(answer)
+    if (labelled := structure.labelled_choice(text)) is not None:
+        text = labelled[1]
+    if not structure.has_inequality(text):
+        text = structure.sides(text)[-1]  # m + n = 73
+    again = compare(gold, text, leaf)
+    return judged if again is not None and again.value is not GradeValue.CORRECT else again
 
 
 def _judge_tolerance(gold: str, answer: str, tolerance: str | None, algebra: Algebra | None) -> Judged:

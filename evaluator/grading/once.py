@@ -4,9 +4,9 @@ import atexit
 import threading
 
 from evaluator.grading.extraction import find_answer
-from evaluator.grading.grader import Grader, gold_answer
+from evaluator.grading.grader import NO_GOLD, NOT_FOUND, Grader, gold_answer
 from evaluator.grading.kinds import judge
-from evaluator.grading.types import AnswerKind, Grade, GradeCase, GradeValue
+from evaluator.grading.types import AnswerKind, Grade, GradeCase
 
 _lock = threading.Lock()
 _grader: Grader | None = None
@@ -32,7 +32,7 @@ def grade(
     kind = AnswerKind(kind)
     found = find_answer(response, kind)
     if found is None:
-        return Grade(GradeValue.WRONG, None, "no answer found")
+        return NOT_FOUND if answer.strip() else NO_GOLD
     outcome = judge(gold_answer(answer), found.text, kind, tolerance)
     if outcome is not None:
         return Grade(outcome.value, found.text, outcome.reason, found.source)
