@@ -11,6 +11,7 @@ from evaluator.grading.cache import Memory, VerdictCache, lasting
 from evaluator.grading.compare import compare
 from evaluator.grading.extraction import Found, extract_answer, find_answer
 from evaluator.grading.kinds import judge
+from evaluator.grading.outcomes import Outcome
 from evaluator.grading.pool import WorkerPool
 from evaluator.grading.types import AnswerKind, Clustering, ClusterJob, Grade, GradeCase, GradeValue
 from evaluator.grading.worker import Task
@@ -195,8 +196,8 @@ def gold_answer(gold: str) -> str:
 
 
 _Key = tuple[bytes, str, str, str | None]
-NOT_FOUND = Grade(_NO_ANSWER.value, None, _NO_ANSWER.reason)
-NO_GOLD = Grade(_NO_GOLD.value, None, _NO_GOLD.reason)
+NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
+NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
 
 
 def _key(case: GradeCase) -> _Key:
