@@ -7,12 +7,13 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+SUPPORT = Path(__file__).parent
 _RUN = "TAGRPO_TEST_RUN"
 _METRIC = re.compile(r"([\w./@-]+):((?:np\.\w+\()?[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)\)?)(?= - |\s*$)")
 
@@ -26,8 +27,17 @@ class VerlRun:
     steps: tuple[dict[str, float], ...]
 
 
-def run_main_ppo(overrides: Sequence[str], *, folder: Path, limit_s: float) -> VerlRun:
+def run_main_ppo(
+    overrides: Sequence[str],
+    *,
+    folder: Path,
+    limit_s: float,
+    modules: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> VerlRun:
     """Run `python -m verl.trainer.main_ppo` on the CPU with `overrides` after those every user gives.
+
+    `modules` are loaded by verl after the CPU platform; they may stand in tests/support.
 
     Afterwards every process started under it is ended: Ray's daemons are in sessions of their own and would
     outlive a killed driver.
@@ -41,7 +51,9 @@ def run_main_ppo(overrides: Sequence[str], *, folder: Path, limit_s: float) -> V
     ]
     inherited = {
         **os.environ,
-        "VERL_USE_EXTERNAL_MODULES": "trainer_adapter.verl_cpu",
+        **(environment or {}),
+        "PYTHONPATH": os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "VERL_USE_EXTERNAL_MODULES": ",".join(["trainer_adapter.verl_cpu", *modules]),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
         "RAY_USAGE_STATS_ENABLED": "0",

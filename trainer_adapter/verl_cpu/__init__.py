@@ -40,12 +40,12 @@ def _register() -> None:
     from trainer_adapter.verl_cpu.platform import CpuPlatform
 
     PlatformRegistry.register(platform=PLATFORM)(CpuPlatform)
-    base._ROLLOUT_REGISTRY[ROLLOUT, "async"] = "trainer_adapter.verl_cpu.rollout.TransformersRollout"
+    base._ROLLOUT_REGISTRY[ROLLOUT, "async"] = "trainer_adapter.transformers_rollout.TransformersRollout"
     replica.RolloutReplicaRegistry.register(ROLLOUT, _replica_class)
 
 
 def _replica_class() -> type:
-    from trainer_adapter.verl_cpu.rollout import TransformersReplica
+    from trainer_adapter.transformers_rollout import TransformersReplica
 
     return TransformersReplica
 

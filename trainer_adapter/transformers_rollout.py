@@ -3,6 +3,9 @@
 verl talks to it from two sides. Its agent loops call `ResponseServer.generate` for one prompt at a time; the
 server draws those that arrive together in one batch. Its training worker holds a `TransformersRollout`, which
 sends the weights after every update.
+
+It stands outside `trainer_adapter.verl_cpu`: Ray imports a server's module before anything else in its
+process, and that package has to be imported by verl, not before it.
 """
 
 import asyncio

@@ -1,0 +1,283 @@
+"""The parts of the plug-in that need no run: splits, seeds, checks, estimates and refills."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.errors import InputError
+from trainer_adapter.recipes import RECIPES, Recipe, compose
+from trainer_adapter.verl_plugin.checks import check_config
+from trainer_adapter.verl_plugin.overrides import recipe_overrides
+from trainer_adapter.verl_plugin.settings import RunSettings
+from trainer_adapter.verl_plugin.splitting import prompt_of, seed_of
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+
+
+@given(prompts=st.integers(1, 9), rollouts=st.integers(1, 64))
+def test_responses_are_split_evenly_and_the_question_takes_the_rest(prompts: int, rollouts: int) -> None:
+    of_session = [prompt_of(session, prompts, rollouts) for session in range(rollouts)]
+    assert of_session == sorted(of_session)
+    sizes = Counter(of_session)
+    share = rollouts // prompts
+    assert all(sizes[neighbor] == share for neighbor in range(1, prompts))
+    assert sizes[0] == rollouts - share * (prompts - 1)
+
+
+def test_three_prompts_share_32_responses() -> None:
+    assert Counter(prompt_of(session, 3, 32) for session in range(32)) == {0: 12, 1: 10, 2: 10}
+    with pytest.raises(ValueError, match="session 32 of 32"):
+        prompt_of(32, 3, 32)
+    with pytest.raises(ValueError, match="0 prompts"):
+        prompt_of(0, 0, 32)
+
+
+def test_seeds_differ_by_every_part_and_stay_the_same() -> None:
+    parts = [(42, 1, "q", 0, 0), (43, 1, "q", 0, 0), (42, 2, "q", 0, 0), (42, 1, "r", 0, 0)]
+    parts += [(42, 1, "q", 1, 0), (42, 1, "q", 0, 1), (42, 11, "q", 0, 0), (42, 1, "1q", 0, 0)]
+    seeds = [seed_of(*each) for each in parts]
+    assert len(set(seeds)) == len(parts)
+    assert seeds[0] == 1686582221
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def config_of(recipe: Recipe, **changes: Any) -> dict[str, Any]:
+    """Return the overrides as the nested configuration they make."""
+    config: dict[str, Any] = {}
+    for key, value in {**recipe_overrides(recipe), **changes}.items():
+        *path, last = key.removeprefix("+").split(".")
+        place = config
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return config
+
+
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_every_recipes_own_overrides_are_accepted(name: str) -> None:
+    check_config(config_of(RECIPES[name]), RECIPES[name])
+
+
+ACTOR, ROLLOUT, CORRECTION = (
+    "actor_rollout_ref.actor",
+    "actor_rollout_ref.rollout",
+    "algorithm.rollout_correction",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "message"),
+    [
+        ("ta_grpo", f"{CORRECTION}.bypass_mode", True, "bypass_mode takes the sampling log-probs"),
+        ("ta_grpo", f"{CORRECTION}.rollout_is", "token", "that is anchor corrected, choose it"),
+        ("ta_grpo_v1", f"{CORRECTION}.rollout_is", "token", "that is anchor corrected, choose it"),
+        ("ta_grpo", f"{CORRECTION}.rollout_rs", "token_k1", "rollout_rs drops responses of neighbors"),
+        ("ta_grpo", f"{ACTOR}.use_prefix_grouper", True, "takes one prompt of a question"),
+        ("ta_grpo", f"{ROLLOUT}.enable_rollout_routing_replay", True, "router replay routes tokens"),
+        ("ta_grpo", f"{ACTOR}.megatron.router_replay.mode", "R3", "router replay routes tokens"),
+        ("ta_grpo", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true where"),
+        ("ta_grpo_corrected", f"{ROLLOUT}.calculate_log_probs", False, "calculate_log_probs is false where"),
+        (
+            "ta_grpo_corrected",
+            f"{CORRECTION}.rollout_is",
+            None,
+            "set algorithm.rollout_correction.rollout_is",
+        ),
+        ("ta_grpo", f"{ROLLOUT}.n", 8, "rollout.n is 8 where the recipe has 32"),
+        ("ta_grpo", f"{ACTOR}.use_kl_loss", False, "use_kl_loss is false where the recipe has true"),
+        ("ta_grpo", "algorithm.use_kl_in_reward", True, "use_kl_in_reward is true where"),
+        ("ta_grpo", "algorithm.adv_estimator", "grpo", "adv_estimator is grpo where the recipe has tagrpo"),
+        ("ta_grpo", f"{ACTOR}.policy_loss.loss_mode", "gspo", "loss_mode is gspo"),
+        ("grpo_ds", "algorithm.filter_groups.enable", False, "filter_groups.enable is false"),
+        ("grpo_ds", "algorithm.filter_groups.metric", "reward", "metric is reward where the recipe has acc"),
+    ],
+)
+def test_what_would_train_something_else_is_refused(name: str, key: str, value: Any, message: str) -> None:
+    with pytest.raises(InputError, match=f"recipe {name}: .*{message}"):
+        check_config(config_of(RECIPES[name], **{key: value}), RECIPES[name])
+
+
+def test_every_reason_is_named_at_once() -> None:
+    changes = {f"{ROLLOUT}.n": 8, f"{CORRECTION}.bypass_mode": True}
+    with pytest.raises(InputError, match=r"bypass_mode.*; .*rollout\.n is 8"):
+        check_config(config_of(RECIPES["ta_grpo"], **changes), RECIPES["ta_grpo"])
+
+
+def test_without_neighbors_nothing_can_corrupt_the_anchor() -> None:
+    changes = {f"{CORRECTION}.rollout_is": "token", f"{ACTOR}.use_prefix_grouper": True}
+    check_config(config_of(RECIPES["grpo"], **changes), RECIPES["grpo"])
+
+
+def batch(recipe: Recipe, seed: int = 0) -> dict[str, Any]:
+    """Return a random step: three questions of `rollouts` responses, interleaved."""
+    generator = torch.Generator().manual_seed(seed)
+    rows, tokens = 3 * recipe.rollouts, 12
+    lengths = torch.randint(1, tokens + 1, (rows,), generator=generator)
+    correct = torch.rand(rows, generator=generator) < 0.5
+    return {
+        "scores_B": correct.double(),
+        "correct_B": correct,
+        "mask_BT": (torch.arange(tokens) < lengths[:, None]).long(),
+        "old_log_probs_BT": -torch.rand(rows, tokens, generator=generator),
+        "group_B": torch.arange(rows) % 3,
+    }
+
+
+@pytest.mark.parametrize("variant", ["paper", "repo"])
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_every_recipe_has_an_advantage_for_every_token(name: str, variant: str) -> None:
+    from trainer_adapter.verl_plugin.estimates import estimate
+
+    recipe = compose(RECIPES[name], {"variant": variant})
+    given_batch = batch(recipe)
+    made = estimate(recipe, **given_batch, max_length=12, generator=torch.Generator().manual_seed(1))
+    mask = given_batch["mask_BT"] > 0
+    assert made.advantages_BT.shape == mask.shape
+    assert torch.isfinite(made.advantages_BT).all()
+    assert (made.advantages_BT[~mask] == 0).all()
+    assert (made.advantages_B != 0).any()
+    assert (made.weights_BT is None) == (recipe.weights == "none")
+    if recipe.weights == "none":
+        spread = made.advantages_B[:, None].expand_as(mask)
+        torch.testing.assert_close(made.advantages_BT[mask], spread[mask])
+
+
+def test_joint_advantages_of_two_wordings_sum_to_zero_and_have_unit_deviation() -> None:
+    from trainer_adapter.verl_plugin.estimates import estimate
+
+    made = estimate(RECIPES["ta_grpo"], **batch(RECIPES["ta_grpo"]), max_length=12)
+    for group in range(3):
+        own = made.advantages_B[torch.arange(96) % 3 == group]
+        assert abs(float(own.sum())) < 1e-9
+        assert float(own.std(unbiased=False)) == pytest.approx(1.0)
+
+
+def test_a_graes_weight_is_the_mean_of_the_whole_step() -> None:
+    from trainer_adapter.advantages import a_grae_advantages
+    from trainer_adapter.verl_plugin.estimates import estimate
+
+    recipe = RECIPES["a_grae"]
+    step = batch(recipe)
+    made = estimate(recipe, **step, max_length=12)
+    mean = float(step["scores_B"].mean())
+    by_hand = a_grae_advantages(step["scores_B"], step["group_B"], batch_weight=mean)
+    torch.testing.assert_close(made.advantages_B, by_hand)
+    part = step["group_B"] == 0
+    alone = a_grae_advantages(step["scores_B"][part], step["group_B"][part])
+    assert not torch.allclose(made.advantages_B[part], alone)
+
+
+def test_rewards_are_shaped_after_grading() -> None:
+    from trainer_adapter.verl_plugin.estimates import estimate
+
+    step = batch(RECIPES["dapo"])
+    made = estimate(RECIPES["dapo"], **step, max_length=12, overlong_buffer=4)
+    lengths = step["mask_BT"].sum(-1)
+    penalty = ((8 - lengths).double() / 4).clamp(-1, 0)
+    torch.testing.assert_close(made.rewards_B, step["scores_B"] + penalty)
+    lead = estimate(RECIPES["grpo_lead"], **batch(RECIPES["grpo_lead"]), max_length=12)
+    correct = batch(RECIPES["grpo_lead"])["correct_B"]
+    assert (lead.rewards_B[~correct] == -1).all()
+    assert (lead.rewards_B[correct] > 0).all()
+
+
+def test_clip_cov_draws_the_same_tokens_from_the_same_seed() -> None:
+    from trainer_adapter.weights import choose_clipped, clip_cov_candidates
+
+    generator = torch.Generator().manual_seed(3)
+    log_probs = torch.randn(64, 400, generator=generator) * 2
+    advantages = torch.randn(64, generator=generator)
+    candidates = clip_cov_candidates(log_probs, advantages, torch.ones(64, 400))
+    first, second = (choose_clipped(candidates, torch.Generator().manual_seed(7)) for _ in range(2))
+    assert int(first.sum()) == 5
+    assert torch.equal(first, second)
+
+
+class FakeQueue:
+    """The part of TransferQueue the replay buffer uses: questions that finish with given correctness."""
+
+    def __init__(self, correctness: dict[str, list[float]]) -> None:
+        self.waiting = dict(correctness)
+        self.partition: dict[str, dict[str, Any]] = {}
+        self.cleared: list[str] = []
+        self.correct: dict[str, float] = {}
+
+    def submit(self, count: int) -> int:
+        for uid in list(self.waiting)[:count]:
+            self.partition[uid] = {"is_prompt": True, "status": "finished", "global_steps": 1}
+            for session, value in enumerate(self.waiting.pop(uid)):
+                key = f"{uid}_{session}_0"
+                self.partition[key] = {"seq_len": 3}
+                self.correct[key] = value
+        return count
+
+    def kv_list(self, partition_id: str | None = None) -> dict[str, Any]:
+        return {"train": dict(self.partition)}
+
+    def kv_batch_get(self, keys: list[str], partition_id: str, select_fields: list[str]) -> dict[str, Any]:
+        assert select_fields == ["extra_fields"]
+        return {"extra_fields": [{"reward_extra_info": {"acc": self.correct[key]}} for key in keys]}
+
+    def kv_clear(self, keys: list[str], partition_id: str) -> None:
+        for key in keys:
+            self.partition.pop(key, None)
+        self.cleared += keys
+
+
+def buffer_on(monkeypatch: pytest.MonkeyPatch, queue: FakeQueue, *, wanted: int, limit: int) -> Any:
+    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+    from verl.trainer.ppo.v1 import replay_buffer
+
+    from trainer_adapter.verl_plugin.replay import NeighborReplayBuffer
+
+    monkeypatch.setattr(replay_buffer, "tq", queue)
+    return NeighborReplayBuffer(
+        waves=True,
+        max_prompts=limit,
+        refill_fn=queue.submit,
+        trainer_mode="sync",
+        trainer_config={},
+        max_off_policy_threshold=8,
+        max_off_policy_strategy="drop",
+        sampler_kwargs={},
+        poll_interval=0.001,
+        filter_groups_metric="acc",
+        train_batch_size=wanted,
+        gen_batch_size=1,
+        max_inflight_gen_batches=1,
+    )
+
+
+def test_dynamic_sampling_drops_the_groups_that_agree_and_takes_others_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mixed, right, wrong = [1.0, 0.0, 1.0], [1.0] * 3, [0.0] * 3
+    drawn = {"1-00": mixed, "1-01": right, "1-02": wrong, "1-03": wrong, "1-04": mixed, "1-05": mixed}
+    queue = FakeQueue(drawn)
+    queue.submit(3)
+    buffer = buffer_on(monkeypatch, queue, wanted=3, limit=30)
+    sampled, metrics = buffer.sample(1, "train", 3)
+    assert {key.split("_")[0] for key in sampled.keys} == {"1-00", "1-04", "1-05"}
+    assert (metrics["tagrpo/filter/all_right"], metrics["tagrpo/filter/all_wrong"]) == (1, 2)
+    assert metrics["tagrpo/filter/questions_drawn"] == 6
+    assert {key for key in queue.cleared if "_" not in key} == set(drawn)
+
+
+def test_dynamic_sampling_stops_and_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = FakeQueue({f"1-{number:02d}": [float(number % 4 == 0)] * 2 for number in range(40)})
+    queue.submit(4)
+    buffer = buffer_on(monkeypatch, queue, wanted=4, limit=12)
+    with pytest.raises(
+        InputError, match=r"step 1: dynamic sampling drew 12 .*3 groups were all right, 9 all"
+    ):
+        buffer.sample(1, "train", 4)
+
+
+def test_recipes_travel_as_json() -> None:
+    for recipe in RECIPES.values():
+        assert json.loads(json.dumps(recipe.to_json())) == recipe.to_json()
+    assert json.loads(json.dumps(RunSettings().to_json())) == RunSettings().to_json()
