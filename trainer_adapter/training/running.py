@@ -1,0 +1,365 @@
+"""Starting a training run and going on with it: export, checks, folder, database, process."""
+
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evaluator.database import Database, utc_now
+from evaluator.errors import InputError
+from evaluator.runs.store import check_name, finish_run, open_run
+from rephraser.sets import load_set
+from trainer_adapter.prompts import PromptTemplate
+from trainer_adapter.recipes import Recipe
+from trainer_adapter.rollouts.importing import TRAIN
+from trainer_adapter.rollouts.writing import RolloutWriter
+from trainer_adapter.training import checking
+from trainer_adapter.training.assignments import Override
+from trainer_adapter.training.composing import (
+    Composition,
+    Machine,
+    command,
+    compose_run,
+    external_modules,
+    shell_command,
+    template_arguments,
+)
+from trainer_adapter.training.data import TrainingData, read_data
+from trainer_adapter.training.identity import differences, make_spec
+from trainer_adapter.training.launching import GRACE_S, run_child
+from trainer_adapter.training.logs import hints, last_errors, last_step
+from trainer_adapter.training.remains import make_ray_folder
+from trainer_adapter.training.run_folder import Attempt, RunFolder
+from trainer_adapter.verl_export import export_verl
+from trainer_adapter.verl_plugin.settings import RunSettings
+
+DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be trained.
+
+    Attributes:
+        recipe, settings, overrides: see `assign`.
+        model: folder, or name on the Hub.
+        machine: where.
+        name: of the run; None makes one of recipe and model.
+        folder: of the run; None takes `runs/NAME`.
+        set_ref: the neighbor set, exported into the run's folder; None where `data` names an export.
+        data: folder of an export.
+        validation_share: of the questions of `set_ref`, held back.
+    """
+
+    recipe: Recipe
+    settings: RunSettings
+    overrides: tuple[Override, ...]
+    model: str
+    machine: Machine
+    name: str | None = None
+    folder: Path | None = None
+    set_ref: str | None = None
+    data: Path | None = None
+    validation_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that can be started: nothing about it is open any more."""
+
+    name: str
+    folder: RunFolder
+    composition: Composition
+    data: TrainingData
+    spec: Mapping[str, Any]
+    versions: Mapping[str, str]
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def shell(self) -> str:
+        """The exact command with the environment it adds, for a shell."""
+        return shell_command(self.command, self.environment)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a start of a run ended; `errors` and `hints` are empty where it went well."""
+
+    run: str
+    folder: Path
+    attempt: Attempt
+    killed: bool
+    left_behind: int
+    log: Path
+    errors: tuple[str, ...]
+    hints: tuple[str, ...]
+
+    @property
+    def finished(self) -> bool:
+        return self.attempt.returncode == 0 and self.attempt.stopped_by is None
+
+
+def dry_run(wanted: Wanted, database: Database | None) -> Prepared:
+    """Return the run as it would be started; nothing is written that stays.
+
+    Raises:
+        InputError, NotFoundError, PrerequisiteError: as `train`, but for what the machine lacks.
+    """
+    name, folder = _named(wanted)
+    with tempfile.TemporaryDirectory() as hidden:
+        data = _data(wanted, database, Path(hidden) / "data")
+        if wanted.set_ref is not None:
+            data = replace(data, folder=folder.data)
+        return _prepare(wanted, name, folder, data, resume=folder.exists())
+
+
+def train(
+    wanted: Wanted,
+    database: Database | None,
+    *,
+    open_database: Callable[[], Database],
+    resume: bool = False,
+    announce: Callable[[Prepared], None],
+    echo: Callable[[str], None],
+    grace_s: float = GRACE_S,
+) -> Trained:
+    """Train until the run is done, fails or is stopped; return how it ended.
+
+    Args:
+        database: with the set that `wanted` names; None where an export is given.
+        open_database: opens the database that keeps the run; it is open for a moment before and after the
+            training, not during it.
+        resume: go on from the last checkpoint of the run in the folder.
+        announce: gets the run before it is started.
+        echo: gets each line that verl prints.
+        grace_s: see `run_child`.
+
+    Raises:
+        InputError: the run exists and `resume` is off, or there is none to go on with, or it was told
+            something else; or data, recipe and settings do not go together.
+        NotFoundError: no such set.
+        PrerequisiteError: packages, GPUs or a tokenizer are missing.
+    """
+    name, folder = _named(wanted)
+    checking.check_packages()
+    checking.check_plugin(wanted.machine)
+    if folder.exists() != resume:
+        raise InputError(_existence(name, folder, resume))
+    with folder.locked():
+        ended = folder.end_leftovers()
+        data = _data(wanted, database, folder.data)
+        prepared = _prepare(wanted, name, folder, data, resume=resume)
+        if ended:
+            note = f"{ended} processes were left of a start that was killed; they were ended"
+            prepared = replace(prepared, notes=(*prepared.notes, note))
+        checking.check_machine(prepared.composition)
+        _keep(prepared, open_database)
+        announce(prepared)
+        return _start(prepared, open_database, echo, grace_s)
+
+
+def _named(wanted: Wanted) -> tuple[str, RunFolder]:
+    model = Path(wanted.model).name or "model"
+    recipe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in wanted.recipe.name)
+    name = check_name(wanted.name or f"{recipe.strip('-')}-{model}")
+    return name, RunFolder((wanted.folder or Path("runs") / name).resolve())
+
+
+def _existence(name: str, folder: RunFolder, resume: bool) -> str:
+    if resume:
+        return f"{folder.path}: there is no run to go on with; leave --resume out to start it."
+    saved = folder.checkpoint()
+    at = "no checkpoint yet" if saved is None else f"a checkpoint of step {saved}"
+    return (
+        f"{folder.path}: run {name} was started already ({at}); pass --resume to go on with it, or give this "
+        "one another --name."
+    )
+
+
+def _data(wanted: Wanted, database: Database | None, target: Path) -> TrainingData:
+    """Return the export, made of the set where there is none yet."""
+    if wanted.set_ref is None:
+        if wanted.data is None:
+            raise InputError("name the neighbor set with --set, or an export for verl with --data.")
+        if wanted.validation_share:
+            raise InputError("--validation-share splits a --set; an export has its validation file already.")
+        return read_data(wanted.data.resolve(), verify=True)
+    if database is None:
+        raise InputError("--set needs the database that holds the set; name it with --db.")
+    with database.read() as session:
+        found = load_set(session, wanted.set_ref)
+    header = found.header
+    if (target / "manifest.json").is_file():
+        data = read_data(target, verify=True)
+        if data.content_hash != header.content_hash:
+            raise InputError(
+                f"{target}: holds {data.set_ref}, --set names {header.ref}; the run goes on with the set it "
+                "began with, another one is another --name."
+            )
+        return data
+    limit = next((each.value for each in wanted.overrides if each.name == "data.max_prompt_length"), 512)
+    if not isinstance(limit, int):
+        raise InputError(f"data.max_prompt_length={limit}: give a number of tokens.")
+    export_verl(
+        found.entries,
+        target,
+        layout="grouped",
+        template=PromptTemplate(
+            tokenizer=wanted.model,
+            chat_template_kwargs=template_arguments(wanted.model),
+            max_prompt_tokens=limit,
+        ),
+        data_source=DATA_SOURCE,
+        set_ref=header.ref,
+        content_hash=header.content_hash,
+        validation_share=wanted.validation_share,
+    )
+    return read_data(target)
+
+
+def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *, resume: bool) -> Prepared:
+    model = str(Path(wanted.model).resolve()) if Path(wanted.model).is_dir() else wanted.model
+    composition = compose_run(
+        wanted.recipe,
+        wanted.machine,
+        settings=wanted.settings,
+        model=model,
+        data=data,
+        folder=folder.path,
+        name=name,
+        resume=resume,
+        overrides=wanted.overrides,
+    )
+    notes = checking.check_fit(composition, data)
+    checking.compose_with_hydra(composition, folder.path)
+    spec = make_spec(composition, data)
+    if resume:
+        changed = differences(folder.read_config()["spec"], spec)
+        if changed:
+            listed = "".join(f"\n  {line}" for line in changed)
+            raise InputError(
+                f"{folder.path}: run {name} was started with other settings, so going on would make one run "
+                f"of two:{listed}\nRepeat the settings it began with, or give this one another --name."
+            )
+        if folder.checkpoint() is None:
+            notes.append("no checkpoint was saved yet; training begins at step 1 again")
+    return Prepared(
+        name,
+        folder,
+        composition,
+        data,
+        spec,
+        checking.versions(),
+        tuple(command(composition, folder.path)),
+        _environment(composition.machine, folder.metrics(folder.next_attempt())),
+        tuple(notes),
+    )
+
+
+def _environment(machine: Machine, metrics: Path) -> dict[str, str]:
+    modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(machine)]
+    return {
+        "VERL_USE_EXTERNAL_MODULES": ",".join(module for module in modules if module),
+        "VERL_FILE_LOGGER_PATH": str(metrics),
+        "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0"),
+        "PYTHONUNBUFFERED": "1",
+        **({"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")} if machine.cpu else {}),
+    }
+
+
+def _keep(prepared: Prepared, open_database: Callable[[], Database]) -> None:
+    """Write the run down, in its folder and in the database, before anything is spent on it."""
+    folder, spec = prepared.folder, dict(prepared.spec)
+    with open_database() as database, database.write() as session:
+        run, _ = open_run(
+            session,
+            name=prepared.name,
+            kind=TRAIN,
+            spec=spec,
+            question_ids=(),
+            versions=prepared.versions,
+        )
+        finish_run(session, run.id, finished=False)
+    if not folder.exists():
+        folder.write_config(
+            {
+                "name": prepared.name,
+                "created_at": utc_now(),
+                "spec": spec,
+                "data": {"folder": str(prepared.data.folder), **prepared.data.identity()},
+                "settings": [vars(setting) for setting in prepared.composition.values],
+                "user": [override.text for override in prepared.composition.user],
+                "versions": dict(prepared.versions),
+            }
+        )
+    folder.write_command(prepared.shell)
+    # The record describes its run; written here, it has the very specification that the database has.
+    RolloutWriter(
+        folder.rollouts, prepared.name, spec=spec, versions=prepared.versions, background=False
+    ).close()
+
+
+def _start(
+    prepared: Prepared, open_database: Callable[[], Database], echo: Callable[[str], None], grace_s: float
+) -> Trained:
+    folder, number, started_at = prepared.folder, prepared.folder.next_attempt(), utc_now()
+    log, metrics = folder.log(number), folder.metrics(number)
+    log.parent.mkdir(exist_ok=True)
+    metrics.parent.mkdir(exist_ok=True)
+    mark = uuid.uuid4().hex
+    ray_folder = None if prepared.composition.machine.ray_address else make_ray_folder()
+    environment = {**os.environ, **prepared.environment}
+    if ray_folder is not None:
+        environment |= {"RAY_TMPDIR": str(ray_folder)}
+        environment.pop("RAY_ADDRESS", None)
+    folder.note_process(mark, ray_folder)
+    ended = run_child(
+        prepared.command,
+        environment,
+        log,
+        folder=folder.path,
+        mark=mark,
+        ray_folder=ray_folder,
+        echo=echo,
+        grace_s=grace_s,
+    )
+    folder.forget_process()
+    attempt = Attempt(
+        number,
+        started_at,
+        round(ended.seconds, 1),
+        ended.returncode,
+        ended.stopped_by,
+        last_step(log),
+        folder.checkpoint(),
+    )
+    folder.add_attempt(attempt)
+    well = ended.returncode == 0
+    if well and ended.stopped_by is None:
+        with open_database() as database, database.write() as session:
+            finish_run(session, _run_id(session, prepared), finished=True)
+    failed = not well and ended.stopped_by is None
+    return Trained(
+        prepared.name,
+        folder.path,
+        attempt,
+        ended.killed,
+        ended.left_behind,
+        log,
+        tuple(last_errors(log)) if failed else (),
+        tuple(hints(log)) if failed else (),
+    )
+
+
+def _run_id(session: Any, prepared: Prepared) -> str:
+    from evaluator.runs.store import find_run
+
+    return find_run(session, prepared.name).id
+
+
+__all__: Sequence[str] = ("TRAIN", "Prepared", "Trained", "Wanted", "dry_run", "train")
