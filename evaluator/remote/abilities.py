@@ -47,5 +47,5 @@ def check_abilities(endpoint: Endpoint, *, raw_text: bool, extra: Mapping[str, A
         names = ", ".join(sorted(extra))
         raise PrerequisiteError(
             f"{endpoint.model}: {backend.provider} takes no {names}; that belongs to servers of one's own, "
-            "as hosted_vllm/NAME with --api-base."
+            "as hosted_vllm/NAME with --api-base. Without it: --chat-template-kwargs '{}'."
         )

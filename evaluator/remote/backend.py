@@ -24,6 +24,7 @@ try:
 except ImportError:
     _unlogged = None
 
+OWN_SERVER = "hosted_vllm"
 NO_KEY = "no-key-needed"  # servers of one's own ask for none, the OpenAI client insists on one
 _BY_ADDRESS = ("openai", "hosted_vllm", "anthropic")  # asked at api_base and nowhere else
 _WITH_COMPLETIONS = ("hosted_vllm", "openai", "text-completion-openai")
@@ -79,7 +80,9 @@ class Backend:
         return os.environ.get(f"{self.provider}_API_KEY".upper()) or None
 
     def missing_key(self) -> str | None:
-        """Return what to set in the environment before this model can be asked, or None."""
+        """Return what has to be told before this model can be asked, or None."""
+        if self.provider == OWN_SERVER and self.base is None:  # litellm would ask OpenAI
+            return f"{self.endpoint.model} needs the address of its server: --api-base http://HOST:8000/v1"
         if self.endpoint.api_base is not None or not self._missing:
             return None
         return f"{self.endpoint.model} needs a key: set {' and '.join(self._missing)} in the environment"

@@ -21,7 +21,9 @@ async def check_endpoint(backend: "Backend", *, price_known: bool) -> EndpointCh
     """
     models: tuple[str, ...] | None = None
     problem: str | None = backend.missing_key()
-    base = backend.endpoint.api_base or (_openai_address() if backend.provider == "openai" else None)
+    base = backend.endpoint.api_base
+    if base is None and backend.provider in ("openai", "hosted_vllm"):
+        base = _openai_address() if backend.provider == "openai" else backend.base
     if problem is None and base is not None:
         models, problem = await _list_models(base, backend.key())
     listed = backend.model in models if models else None

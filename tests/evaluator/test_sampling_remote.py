@@ -349,6 +349,19 @@ def test_own_servers_are_asked_directly_beside_batch_jobs(db: Database) -> None:
 # What the key of a run says of the server
 
 
+def test_a_server_named_in_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch, db: Database) -> None:
+    run = start(db, "r", PROBLEMS, form="raw")
+    with running_server(version="0.11.0") as server:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", server.url)
+        drawing = RemoteSampler(Endpoint(MODEL))
+        assert drawing.describe()["version"] == "0.11.0"
+        assert draw(db, run, drawing, 2).missing == 0
+    with running_server(models=["other"]) as server:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", server.url)
+        with pytest.raises(PrerequisiteError, match="does not list"):
+            RemoteSampler(Endpoint(MODEL)).describe()
+
+
 def test_an_own_server_tells_engine_version_and_weights() -> None:
     with running_server(version="0.11.0") as server:
         assert sampler(server).describe() == {
@@ -369,6 +382,8 @@ def test_an_own_server_tells_engine_version_and_weights() -> None:
 def test_a_server_that_is_not_there_or_lacks_the_model_is_named() -> None:
     with running_server(models=["other"]) as server, pytest.raises(PrerequisiteError, match="does not list"):
         sampler(server).describe()
+    with pytest.raises(PrerequisiteError, match="needs the address of its server: --api-base"):
+        RemoteSampler(Endpoint(MODEL)).describe()  # litellm would ask OpenAI
     gone = RemoteSampler(Endpoint(MODEL, "http://127.0.0.1:9/v1"))
     with pytest.raises(PrerequisiteError, match="cannot be reached"):
         gone.describe()

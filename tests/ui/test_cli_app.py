@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import CommandLine, words
 from eval_runs import add_methods
+from eval_sampling import running_server
 from runs import open_empty
 from typer.main import get_command
 from world_runs import tagrpo
@@ -203,7 +204,7 @@ def test_the_database_can_be_named_by_the_environment(
 # JSON
 
 
-def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, ...], list[object]]:
+def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tuple[str, ...], list[object]]:
     """Return for each command with --json the arguments of a call that does its work."""
     db, measured = demo / "tagrpo.db", folder / "measured.db"
     with open_empty(measured) as database:
@@ -216,6 +217,12 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("questions", "mix"): [
             *("mixed", "--base", "demo", "--extra", "odd", "--chunks", "1", "--chunk", "1", "--db", db),
         ],
+        ("eval", "run"): [
+            *(one_question(folder), "--n", "1", "--model", "hosted_vllm/test-model", "--api-base", url),
+            *("--db", db),
+        ],
+        ("eval", "grade"): ["base.aime24", "--changes", "--db", measured],
+        ("eval", "show"): ["base.aime24", "--db", measured],
         ("eval", "list"): ["--db", measured],
         ("eval", "report"): ["base", "tuned", "--db", measured],
         ("eval", "compare"): ["base", "tuned", "--db", measured],
@@ -243,10 +250,11 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
 ) -> None:
     own = Path(shutil.copytree(demo, tmp_path / "demo"))
     listed = json.loads(cli("neighbors", "list", "--db", own / "tagrpo.db", "--json").out)
-    calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"])
-    assert set(calls) == set(COMMANDS) - {("demo",)}  # the demo shows commands, it reports nothing itself
-    for path, arguments in calls.items():
-        done = cli(*path, *arguments, "--json")
-        assert done.code in (0, 1), (path, done.err)
-        assert isinstance(json.loads(done.out), dict), path
-        assert (done.code == 1) == ("attention:" in done.err), path
+    with running_server(answer=lambda messages, n, seed: ["\\boxed{4}"] * n) as server:
+        calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"], server.url)
+        assert set(calls) == set(COMMANDS) - {("demo",)}  # the demo shows commands, it reports nothing itself
+        for path, arguments in calls.items():
+            done = cli(*path, *arguments, "--json")
+            assert done.code in (0, 1), (path, done.err)
+            assert isinstance(json.loads(done.out), dict), path
+            assert (done.code == 1) == ("attention:" in done.err), path

@@ -94,6 +94,8 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     done = cli(*asked(server, n=32))
     assert "continuing run test-model.sums" in done.err
     assert stats(server)["requests"] - before == 6 * 3
+    fewer = cli(*asked(server))
+    assert "test-model.sums: 6 problems, 32 samples each" in fewer.out
     other = cli(*asked(server, "--temperature", "1", n=32))
     assert other.code == 2
     assert "sampling.temperature (0.6 there, 1.0 now)" in words(other.err)

@@ -30,6 +30,8 @@ class Shown:
     problems: int
     n: int
     samples: int
+    fewest: int
+    most: int
     missing: int
     open_requests: int
     failed_requests: int
@@ -49,6 +51,8 @@ class Shown:
             "problems": self.problems,
             "n": self.n,
             "samples": self.samples,
+            "fewest_samples": self.fewest,
+            "most_samples": self.most,
             "missing": self.missing,
             "open_requests": self.open_requests,
             "failed_requests": self.failed_requests,
@@ -126,6 +130,8 @@ def read_shown(database: "Database", run: "Run", n: int | None = None) -> Shown:
         problems=len(counts),
         n=wanted,
         samples=sum(problem.samples for problem in counts),
+        fewest=min((problem.samples for problem in counts), default=0),
+        most=max((problem.samples for problem in counts), default=0),
         missing=missing,
         open_requests=sum(count for (_, state), count in states.items() if state == "empty"),
         failed_requests=sum(count for (_, state), count in states.items() if state == "failed"),
@@ -137,8 +143,9 @@ def read_shown(database: "Database", run: "Run", n: int | None = None) -> Shown:
 
 def print_shown(shown: Shown) -> None:
     """Print a run's numbers: pass@k with both intervals, and what has to stand beside it."""
-    uneven = "" if not shown.missing else f", {shown.missing:,} missing"
-    output.heading(f"{shown.run.name}: {plural(shown.problems, 'problem')}, {shown.n:,} samples each{uneven}")
+    each = f"{shown.fewest:,}" if shown.fewest == shown.most else f"{shown.fewest:,} to {shown.most:,}"
+    lacking = f", {plural(shown.missing, 'sample')} missing" if shown.missing else ""
+    output.heading(f"{shown.run.name}: {plural(shown.problems, 'problem')}, {each} samples each{lacking}")
     if shown.result is None or shown.curve is None:
         output.say(shown.why or "no problem has a sample of each")
         return

@@ -10,7 +10,7 @@ from evaluator.remote import ChatRequest, ChatResponse, Choice, Message
 from evaluator.runs.filling import REFUSED_BODY
 from evaluator.sampling.work import SampleRequest
 
-_TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "refusal"})
+_TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "thinking", "refusal"})
 
 
 def chat_request(spec: EvalSpec, request: SampleRequest) -> ChatRequest:

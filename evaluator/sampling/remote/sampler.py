@@ -205,7 +205,7 @@ class _Filling:
 
     def keep(self, session: Session, cell_id: int, answer: ChatResponse, receipt: Receipt) -> None:
         """Fill the cell and write its samples in one transaction."""
-        request = self._requests[cell_id]
+        request = self._requests.pop(cell_id)
         if fill_cell(session, cell_id, without_texts(answer.raw, answer.choices), receipt):
             seeded = self.client is None or self.client.sends("seed")
             seeds = [request.seeds[0] if seeded else None] * request.count
