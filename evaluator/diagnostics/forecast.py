@@ -18,7 +18,7 @@ from evaluator.diagnostics.zero_gradient import (
 )
 from evaluator.errors import InputError
 
-REPLICATES = 60
+REPLICATES = 40
 QUESTIONS_RESAMPLED = 1000
 _ROUNDS = 3
 _EDGE = 1e-6

@@ -6,6 +6,7 @@ independent departures from it (`rates.Shift`). The model holds what the joint g
 """
 
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 
@@ -195,9 +196,12 @@ def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
     stray = own @ beta_cells(0.5, 0.5)
 
     def read(parameters: Floats) -> Shift:
-        mean = float(np.clip(parameters[0], -_LARGEST_SHIFT, _LARGEST_SHIFT))
-        sd = float(np.exp(np.clip(parameters[1], -4.0, np.log(_LARGEST_SHIFT))))
-        return Shift(mean, sd, _MOST_STRAY / (1 + float(np.exp(-np.clip(parameters[2], -12.0, 12.0)))))
+        mean, log_sd, odds = parameters.tolist()
+        return Shift(
+            min(max(mean, -_LARGEST_SHIFT), _LARGEST_SHIFT),
+            min(exp(max(log_sd, -4.0)), _LARGEST_SHIFT) if log_sd < _LARGEST_SHIFT else _LARGEST_SHIFT,
+            _MOST_STRAY / (1 + exp(-min(max(odds, -12.0), 12.0))),
+        )
 
     def loss(parameters: Floats) -> float:
         shift = read(parameters)

@@ -33,6 +33,18 @@ def edges() -> Floats:
     return np.concatenate([inner - STEP / 2, [inner[-1] + STEP / 2]])
 
 
+@cache
+def _offsets() -> tuple[Floats, Ints]:
+    """Return the different distances between a rate and an edge, and which one leads from rate to edge.
+
+    The grid is even, so that far fewer normal probabilities than pairs of cells are needed.
+    """
+    number = len(edges()) - 1
+    steps = (np.arange(1 - number, number + 1) - 0.5) * STEP
+    places = np.arange(number + 1)[None, :] - np.arange(number)[:, None] + number - 1
+    return steps, places
+
+
 def beta_cells(a: float, b: float) -> Floats:
     """Return the mass of Beta(a, b) in each cell of the grid [J]; what lies beyond logit 7 is rate 0 or 1."""
     from scipy.special import betainc, expit
@@ -68,13 +80,14 @@ class Shift:
         """Return the chance [J, J] of each rate of a neighbor (columns) given the question's (rows)."""
         from scipy.special import ndtr
 
-        inner = logits()[1:-1]
-        sd = max(self.sd, 1e-3)
-        below = ndtr((edges()[None, :] - inner[:, None] - self.mean) / sd)
-        cells = np.diff(np.concatenate([np.zeros((len(inner), 1)), below, np.ones((len(inner), 1))], axis=1))
-        chances = np.zeros((len(inner) + 2, len(inner) + 2))
+        steps, edge_of = _offsets()
+        below = ndtr((steps - self.mean) / max(self.sd, 1e-3))[edge_of]
+        size = len(below) + 2
+        chances = np.zeros((size, size))
         chances[0, 0] = chances[-1, -1] = 1.0
-        chances[1:-1] = cells
+        chances[1:-1, 0] = below[:, 0]
+        chances[1:-1, 1:-1] = below[:, 1:] - below[:, :-1]
+        chances[1:-1, -1] = 1 - below[:, -1]
         return chances
 
     def chances(self) -> Floats:

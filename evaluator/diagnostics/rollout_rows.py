@@ -11,7 +11,7 @@ from evaluator.hashing import content_id
 GROUP_COLUMNS = ("group_id", "question_id", "group", "question")
 VARIANT_COLUMNS = ("variant",)
 NEIGHBOR_COLUMNS = ("neighbor_id", "neighbor")
-REWARD_COLUMNS = ("reward", "score", "grade")
+REWARD_COLUMNS = ("correct", "reward", "score", "grade")
 RESPONSE_COLUMNS = ("response", "output", "text")
 TOKEN_COLUMNS = ("tokens", "response_tokens", "response_length", "completion_tokens")
 STEP_COLUMNS = ("step", "global_step", "checkpoint")

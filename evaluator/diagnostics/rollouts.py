@@ -1,7 +1,8 @@
 """Rollouts of training from files: one row a response, or one row a prompt with the counts of its visits.
 
-A file is JSON Lines; a folder holds such files, as verl 0.9 writes them to `trainer.rollout_data_dir`
-(`STEP.jsonl` with input, output, gts, score, step and what the reward function adds).
+A file is JSON Lines or parquet. A folder holds such files: JSON Lines as verl 0.9 writes them to
+`trainer.rollout_data_dir` (`STEP.jsonl` with input, output, gts, score, step and what the reward function adds),
+or the parquet shards of a run that tagrpo trained; where there are both, the shards are read.
 """
 
 import json
@@ -140,10 +141,15 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
     """Yield (place, row, step by the file's name) of all files."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder.")
-    files = sorted(path.glob("*.jsonl"), key=_by_number) if path.is_dir() else [path]
-    if not files:
-        raise InputError(f"{path}: this folder holds no .jsonl files.")
+    files = (sorted(path.glob("*.parquet")) or sorted(path.glob("*.jsonl"), key=_by_number)) or [path]
+    if not path.is_dir():
+        files = [path]
+    elif files == [path]:
+        raise InputError(f"{path}: this folder holds no .jsonl or .parquet files.")
     for file in files:
+        if file.suffix == ".parquet":
+            yield from _parquet_rows(file)
+            continue
         step = int(file.stem) if path.is_dir() and file.stem.isdecimal() else None
         try:
             with file.open(encoding="utf-8-sig", newline="\n") as lines:
@@ -154,6 +160,22 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
             raise InputError(f"{file}: not UTF-8; save it as UTF-8.") from error
         except OSError as error:
             raise InputError(f"{file}: cannot be read ({error.strerror}).") from error
+
+
+def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    number = 0
+    try:
+        with pq.ParquetFile(file) as opened:
+            for part in opened.iter_batches(batch_size=1024):
+                for row in part.to_pylist():
+                    number += 1
+                    yield f"{file}: row {number}", row, None
+    except (OSError, ArrowException) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(f"{file}: no whole parquet file ({reason}).") from error
 
 
 def _row(line: str, place: str) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def test_prompts_that_are_not_there_say_nothing() -> None:
 def test_a_forecast_finds_the_shares_of_the_population() -> None:
     rng = np.random.default_rng(2)
     population = draw_rates(rng, 100_000, 3)
-    fitted = forecast(sample(rng, draw_rates(rng, 1500, 3), 8), replicates=20)
+    fitted = forecast(sample(rng, draw_rates(rng, 1500, 3), 8), replicates=10)
     assert fitted.model.shift is not None
     assert fitted.model.shift.sd == pytest.approx(0.7, abs=0.12)
     assert fitted.model.shift.mean == pytest.approx(-0.2, abs=0.1)
@@ -128,7 +128,7 @@ def test_forecasts_repeat_and_have_wider_intervals_for_smaller_pilots() -> None:
     small = large.rows(np.arange(60))
     shape = GroupShape("joint", 1, 8)
     first, again, few = (
-        forecast(counts, replicates=15, seed=4).row(shape) for counts in (large, large, small)
+        forecast(counts, replicates=10, seed=4).row(shape) for counts in (large, large, small)
     )
     assert first == again
     assert few.high - few.low > 1.5 * (first.high - first.low)
