@@ -40,8 +40,8 @@ def _offsets() -> tuple[Floats, Ints]:
     The grid is even, so that far fewer normal probabilities than pairs of cells are needed.
     """
     number = len(edges()) - 1
-    steps = (np.arange(1 - number, number + 1) - 0.5) * STEP
-    places = np.arange(number + 1)[None, :] - np.arange(number)[:, None] + number - 1
+    steps = STEP * (np.arange(1 - number, number + 1, dtype=np.float64) - 0.5)
+    places: Ints = np.arange(number + 1)[None, :] - np.arange(number)[:, None] + number - 1
     return steps, places
 
 

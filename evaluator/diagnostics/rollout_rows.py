@@ -8,7 +8,7 @@ from typing import Any
 from evaluator.errors import InputError
 from evaluator.hashing import content_id
 
-GROUP_COLUMNS = ("group_id", "question_id", "group", "question")
+GROUP_COLUMNS = ("group_id", "question_id", "id", "group", "question")
 VARIANT_COLUMNS = ("variant",)
 NEIGHBOR_COLUMNS = ("neighbor_id", "neighbor")
 REWARD_COLUMNS = ("correct", "reward", "score", "grade")
@@ -21,22 +21,28 @@ _GRADES = {"correct": 1, "wrong": 0, "unknown": None}
 
 
 @dataclass(frozen=True)
-class Rollout:
-    """A response drawn in training. `correct` is None where the grade is unknown.
+class Prompt:
+    """Which prompt a row is about: a question (`neighbor` None) or one of its neighbors.
 
-    `neighbor` is the neighbor's id, None for the original; `variant` its number where the file has one.
-    `by_prompt`: the row names no question, and the text of its prompt stands for it.
+    `variant` is its number where the file has one. `by_prompt`: the row names no question, and the text of
+    its prompt stands for it.
     """
 
     group_id: str
     variant: int | None
     neighbor: str | None
     strategy: str | None
+    by_prompt: bool
+
+
+@dataclass(frozen=True)
+class Rollout(Prompt):
+    """A response drawn in training. `correct` is None where the grade is unknown."""
+
     correct: bool | None
     tokens: int | None
     step: int | str | None
     response: str | None
-    by_prompt: bool
 
 
 def read_rollout(row: Mapping[str, Any], place: str, *, threshold: float | None = None) -> Rollout:
@@ -49,8 +55,25 @@ def read_rollout(row: Mapping[str, Any], place: str, *, threshold: float | None 
     Raises:
         InputError: no reward, one that is neither right nor wrong, or nothing to tell the question by.
     """
-    inner = row.get("extra_info")
-    values: Mapping[str, Any] = {**inner, **row} if isinstance(inner, Mapping) else row
+    values = _values(row)
+    prompt = read_prompt(row, place)
+    response = _first(values, RESPONSE_COLUMNS)
+    return Rollout(
+        **vars(prompt),
+        correct=_correct(values, place, threshold),
+        tokens=_whole(values, TOKEN_COLUMNS, place),
+        step=_step(values, place),
+        response=response if isinstance(response, str) else None,
+    )
+
+
+def read_prompt(row: Mapping[str, Any], place: str) -> Prompt:
+    """Return which prompt a row is about.
+
+    Raises:
+        InputError: nothing tells the question, or an id or a variant is none.
+    """
+    values = _values(row)
     group, by_prompt = _group(values, place)
     variant = _whole(values, VARIANT_COLUMNS, place)
     neighbor = _first(values, NEIGHBOR_COLUMNS)
@@ -59,18 +82,18 @@ def read_rollout(row: Mapping[str, Any], place: str, *, threshold: float | None 
             f'{place}: "neighbor_id" is {neighbor!r}, not the id of a neighbor (null: original).'
         )
     strategy = values.get("strategy")
-    response = _first(values, RESPONSE_COLUMNS)
-    return Rollout(
+    return Prompt(
         group_id=group,
         variant=variant,
         neighbor=None if neighbor is None or variant == 0 else str(neighbor),
         strategy=strategy if isinstance(strategy, str) else None,
-        correct=_correct(values, place, threshold),
-        tokens=_whole(values, TOKEN_COLUMNS, place),
-        step=_step(values, place),
-        response=response if isinstance(response, str) else None,
         by_prompt=by_prompt,
     )
+
+
+def _values(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = row.get("extra_info")
+    return {**inner, **row} if isinstance(inner, Mapping) else row
 
 
 def _group(values: Mapping[str, Any], place: str) -> tuple[str, bool]:

@@ -1,8 +1,8 @@
 """Rollouts of training from files: one row a response, or one row a prompt with the counts of its visits.
 
-A file is JSON Lines or parquet. A folder holds such files: JSON Lines as verl 0.9 writes them to
-`trainer.rollout_data_dir` (`STEP.jsonl` with input, output, gts, score, step and what the reward function adds),
-or the parquet shards of a run that tagrpo trained; where there are both, the shards are read.
+A file is JSON Lines or parquet. A folder holds the shards of a run that tagrpo trained (parquet), or JSON
+Lines as verl 0.9 writes them to `trainer.rollout_data_dir` (`STEP.jsonl` with input, output, gts, score, step
+and what the reward function adds); where there are both, the shards are read.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.diagnostics.groups import ORIGINAL, Checkpoint, PromptSample, QuestionGroup
-from evaluator.diagnostics.rollout_rows import Rollout, read_rollout
+from evaluator.diagnostics.rollout_rows import Prompt, Rollout, read_prompt, read_rollout
 from evaluator.diagnostics.texts import GroupTexts
 from evaluator.errors import InputError
 
@@ -67,7 +67,7 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
     responses, by_prompt = 0, False
     for place, row, file_step in _rows(path):
         if "successes" in row:
-            responses += _add_counts(visits, row, place)
+            responses += _add_counts(visits, variants, row, place)
             continue
         rollout = read_rollout(row, place, threshold=threshold)
         step = rollout.step if rollout.step is not None else file_step
@@ -141,11 +141,11 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
     """Yield (place, row, step by the file's name) of all files."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder.")
-    files = (sorted(path.glob("*.parquet")) or sorted(path.glob("*.jsonl"), key=_by_number)) or [path]
-    if not path.is_dir():
-        files = [path]
-    elif files == [path]:
-        raise InputError(f"{path}: this folder holds no .jsonl or .parquet files.")
+    files = [path]
+    if path.is_dir():
+        files = sorted(path.glob("*.parquet")) or sorted(path.glob("*.jsonl"), key=_by_number)
+    if not files:
+        raise InputError(f"{path}: this folder holds no .jsonl files and no .parquet files.")
     for file in files:
         if file.suffix == ".parquet":
             yield from _parquet_rows(file)
@@ -173,7 +173,7 @@ def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
                 for row in part.to_pylist():
                     number += 1
                     yield f"{file}: row {number}", row, None
-    except (OSError, ArrowException) as error:
+    except (OSError, ArrowException, UnicodeDecodeError) as error:
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{file}: no whole parquet file ({reason}).") from error
 
@@ -206,20 +206,28 @@ def _visits(row: dict[str, Any], place: str) -> tuple[int, list[int]]:
     return size, successes
 
 
-def _add_counts(visits: dict[Step, dict[str, _Visit]], row: dict[str, Any], place: str) -> int:
+def _add_counts(
+    visits: dict[Step, dict[str, _Visit]],
+    variants: dict[str, dict[str, int]],
+    row: dict[str, Any],
+    place: str,
+) -> int:
+    """Add a prompt's visits, numbered in time as steps; return the number of responses."""
     size, successes = _visits(row, place)
-    group = next((row[name] for name in ("group_id", "question_id", "id") if row.get(name) is not None), None)
-    if not isinstance(group, str | int):
-        raise InputError(f'{place}: has no "id" of its question.')
+    prompt = read_prompt(row, place)
+    variant = _variant(variants, prompt, place)
     for number, count in enumerate(successes, start=1):
-        step = visits.setdefault(number, {})
-        if str(group) in step:
-            raise InputError(f"{place}: question {group} was there before; give one row a question.")
-        step[str(group)] = _Visit({ORIGINAL: _Tally(correct=count, wrong=size - count)})
+        tallies = visits.setdefault(number, {}).setdefault(prompt.group_id, _Visit()).prompts
+        if variant in tallies:
+            raise InputError(
+                f"{place}: variant {variant} of question {prompt.group_id} was there before; give one row a "
+                "prompt."
+            )
+        tallies[variant] = _Tally(correct=count, wrong=size - count, strategy=prompt.strategy)
     return size * len(successes)
 
 
-def _variant(variants: dict[str, dict[str, int]], rollout: Rollout, place: str) -> int:
+def _variant(variants: dict[str, dict[str, int]], rollout: Prompt, place: str) -> int:
     if rollout.neighbor is None:
         return rollout.variant or ORIGINAL
     known = variants.setdefault(rollout.group_id, {})

@@ -95,6 +95,21 @@ def test_counts_of_visits_are_steps(tmp_path: Path) -> None:
     assert read_visits(path) == [[(0, 8), (4, 8), (8, 8)], [(1, 4), (4, 4)]]
 
 
+def test_counts_of_neighbors_stand_beside_their_original(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "v.jsonl",
+        {"question_id": "a", "group_size": 4, "successes": [0, 4]},
+        {"question_id": "a", "neighbor_id": "c_1", "strategy": "rename", "group_size": 4, "successes": [3]},
+    )
+    first, second = read_rollouts(path, windows=2).checkpoints
+    assert [(p.variant, p.correct, p.source_id) for p in first.groups[0].prompts] == [
+        (0, 0, "a"),
+        (1, 3, "c_1"),
+    ]
+    assert first.groups[0].prompts[1].strategy == "rename"
+    assert len(second.groups[0].prompts) == 1
+
+
 def test_a_long_question_text_is_named_by_its_hash(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", {"question": "What is the sum? " * 20, "reward": 1})
     assert read_rollouts(path).checkpoints[0].groups[0].group_id.startswith("question_")
@@ -133,7 +148,7 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
         ('{"id": "a", "group_size": 0, "successes": [1]}', '"group_size" is 0'),
         ('{"id": "a", "group_size": 8, "successes": []}', '"successes" is'),
         ('{"id": "a", "group_size": 8, "successes": [9]}', "9 successes of 8"),
-        ('{"group_size": 8, "successes": [1]}', 'has no "id"'),
+        ('{"group_size": 8, "successes": [1]}', "nothing tells which question"),
     ],
 )
 def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message: str) -> None:
