@@ -17,6 +17,7 @@ from sqlalchemy import create_engine, text
 import evaluator.contamination.tables  # noqa: F401  (all tables on one Base)
 import evaluator.evals.tables  # noqa: F401
 import rephraser.tables  # noqa: F401
+import trainer_adapter.rollouts.tables  # noqa: F401
 from evaluator.database import Base, Database, locate_database
 from evaluator.database.engine import HEAD_REVISION, KNOWN_REVISIONS
 from evaluator.database.migrations.upgrade import alembic_config

@@ -1,0 +1,253 @@
+"""Shards of rollouts: what is written is read, half files are none, faults name file and column."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rollout_shards import make_record, make_step, write_run
+
+from evaluator.diagnostics.rollouts import read_rollouts as diagnose
+from evaluator.diagnostics.rollouts import rollout_texts
+from evaluator.errors import InputError
+from trainer_adapter.rollouts import RolloutWriter, read_rollouts, record, writing
+from trainer_adapter.rollouts.reading import IncompleteShardError, check_shard, read_metrics, read_run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    steps = {step: make_step(step, questions=300) for step in (3, 1, 12)}  # more than one row group
+    steps[1][5] = make_record(1, 0, 5, correct=None, neighbor_id=None, prompt=None, extracted=None)
+    with RolloutWriter(tmp_path, "ta") as writer:
+        for step, records in steps.items():
+            writer.write(step, iter(records))
+    assert list(read_rollouts(tmp_path)) == [*steps[1], *steps[3], *steps[12]]
+    assert list(read_rollouts(tmp_path, steps=[12])) == steps[12]
+    assert writer.failures == []
+    assert sorted(path.name for path in tmp_path.glob("*.parquet"))[0] == "step-00000001.parquet"
+    assert steps[1][5].grade == "unknown"
+
+
+def test_shards_are_small_and_say_what_they_are(tmp_path: Path) -> None:
+    text = "We add both sides and find that x is 4. " * 50
+    records = [make_record(1, q, 0, response=text + str(q), prompt="p" * 500) for q in range(500)]
+    with RolloutWriter(tmp_path, "ta", background=False) as writer:
+        writer.write(1, records)
+    shard = check_shard(tmp_path / "step-00000001.parquet")
+    assert (shard.run, shard.step, shard.rows) == ("ta", 1, 500)
+    assert shard.path.stat().st_size < 500 * len(text) / 10
+    assert set(pq.read_table(shard.path).column("run").to_pylist()) == {"ta"}
+
+
+def test_a_step_trained_again_replaces_its_file(tmp_path: Path) -> None:
+    write_run(tmp_path, (1, 2))
+    with RolloutWriter(tmp_path, "ta", spec={"recipe": "another"}) as writer:
+        writer.write(2, [make_record(2, 7)])
+        writer.write(3, [])
+    assert [one.question_id[-1] for one in read_rollouts(tmp_path, steps=[2])] == ["7"]
+    assert not (tmp_path / "step-00000003.parquet").exists()
+    assert read_run(tmp_path).spec == {"recipe": "ta_grpo"}
+
+
+def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    with pytest.raises(InputError, match="of run 'ta'"):
+        RolloutWriter(tmp_path, "other")
+    (tmp_path / "run.json").write_text("[]")
+    with pytest.raises(InputError, match=r"run\.json"):
+        RolloutWriter(tmp_path, "ta")
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(InputError, match="cannot be recorded"):
+        RolloutWriter(blocked / "folder", "ta")
+
+
+def test_text_that_utf8_cannot_hold_is_kept_readable(tmp_path: Path) -> None:
+    with RolloutWriter(tmp_path, "ta") as writer:
+        writer.write(1, [make_record(response="a\ud800b\x00é", extracted="\udfff", prompt="")])
+    (found,) = read_rollouts(tmp_path)
+    assert (found.response, found.extracted, found.prompt) == ("a?b\x00é", "?", "")
+
+
+def test_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
+    with RolloutWriter(tmp_path, "ta", background=False) as writer:
+        writer.write(1, [make_record(advantage=float("nan"), old_log_prob=float("-inf"))])
+        with pytest.raises(ValueError, match="the reward is nan"):
+            writer.write(2, [make_record(2, reward=float("nan"))])
+        with pytest.raises(ValueError, match="step 5 among those of step 2"):
+            writer.write(2, [make_record(2), make_record(5)])
+    (found,) = read_rollouts(tmp_path)
+    assert (found.advantage, found.old_log_prob) == (None, None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json", "step-00000001.parquet"]
+
+
+def test_a_failed_step_stops_nothing(tmp_path: Path) -> None:
+    with RolloutWriter(tmp_path, "ta") as writer:
+        writer.write(1, [make_record(5)])
+        writer.write(2, make_step(2))
+    assert len(writer.failures) == 1
+    assert "step 1" in writer.failures[0]
+    assert [one.step for one in read_rollouts(tmp_path)] == [2] * 16
+    writer.close()
+
+
+def test_writing_waits_with_two_steps_unwritten_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, entered = threading.Event(), threading.Event()
+    write = RolloutWriter._write_shard
+
+    def slow(self: RolloutWriter, *given: object) -> None:
+        entered.set()
+        assert go_on.wait(20)
+        write(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RolloutWriter, "_write_shard", slow)
+    with RolloutWriter(tmp_path, "ta") as writer:
+        writer.write(1, make_step(1))
+        assert entered.wait(20)
+        writer.write(2, make_step(2))
+        third = threading.Thread(target=writer.write, args=(3, make_step(3)))
+        third.start()
+        third.join(0.3)
+        assert third.is_alive()  # a third step would be held in memory
+        go_on.set()
+        third.join(20)
+    assert sorted({one.step for one in read_rollouts(tmp_path)}) == [1, 2, 3]
+
+
+_KILLED = """
+import sys
+sys.path[:0] = [{root!r}, {support!r}]
+from pathlib import Path
+from rollout_shards import make_step
+from trainer_adapter.rollouts import RolloutWriter
+writer = RolloutWriter(Path({folder!r}), "ta")
+step = 0
+while True:
+    step += 1
+    writer.write(step, make_step(step, questions=400))
+    writer.write_metrics(step, {{"a": step}})
+    if step == 4:
+        print("going", flush=True)
+"""
+
+
+def test_a_killed_process_leaves_whole_files_only(tmp_path: Path) -> None:
+    code = _KILLED.format(root=str(ROOT), support=str(ROOT / "tests" / "support"), folder=str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "going\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait(20)
+    process.stdout.close()
+    found = list(read_rollouts(tmp_path))
+    steps = sorted({one.step for one in found})
+    assert steps == list(range(1, len(steps) + 1))
+    assert len(found) == 3200 * len(steps)
+    assert len(steps) >= 2
+    (tmp_path / ".step-00000099.parquet.1.tmp").write_bytes(b"PAR1")
+    with RolloutWriter(tmp_path, "ta") as writer:
+        writer.write_metrics(len(steps), {"a": -1.0})
+    assert not list(tmp_path.glob(".*.tmp"))
+    assert read_metrics(tmp_path)[len(steps)] == {"a": -1.0}
+
+
+def test_metrics_survive_a_line_cut_short(tmp_path: Path) -> None:
+    with RolloutWriter(tmp_path, "ta") as writer:
+        writer.write_metrics(1, {"a": 1, "b": float("nan"), "c": "text", "d": None, "e": True})
+        with (tmp_path / writing.METRICS_FILE).open("a") as file:
+            file.write('{"step": 2, "metr')
+        writer.write_metrics(3, {"a": 3})
+        writer.write_metrics(1, {"a": 5})
+    assert read_metrics(tmp_path) == {1: {"a": 5.0}, 3: {"a": 3.0}}
+    assert read_metrics(tmp_path / "nowhere") == {}
+
+
+def _rewritten(path: Path, table: pa.Table) -> Path:
+    pq.write_table(table, path)
+    return path
+
+
+def test_faults_name_file_and_column(tmp_path: Path) -> None:
+    path = write_run(tmp_path, (1,)) / "step-00000001.parquet"
+    table = pq.read_table(path)
+    good = path.read_bytes()
+
+    with pytest.raises(InputError, match=r"step-00000001\.parquet: has no column 'variant'"):
+        check_shard(_rewritten(path, table.drop_columns("variant")))
+    wrong = table.set_column(1, "step", table.column("step").cast(pa.string()))
+    with pytest.raises(InputError, match="column 'step' is string, not int64"):
+        check_shard(_rewritten(path, wrong))
+    about = {**table.schema.metadata, record.VERSION_KEY: b"2"}
+    with pytest.raises(InputError, match="schema 2, this tagrpo reads 1"):
+        check_shard(_rewritten(path, table.replace_schema_metadata(about)))
+    with pytest.raises(InputError, match="no rollouts that tagrpo recorded"):
+        check_shard(_rewritten(path, table.replace_schema_metadata(None)))
+    about = {name: value for name, value in table.schema.metadata.items() if name != record.STEP_KEY}
+    with pytest.raises(InputError, match="run and step"):
+        check_shard(_rewritten(path, table.replace_schema_metadata(about)))
+
+    nulls = pa.array([None] * table.num_rows, pa.int64())
+    with_nulls = pa.table(
+        {name: nulls if name == "tokens" else table.column(name) for name in table.column_names}
+    ).replace_schema_metadata(table.schema.metadata)
+    with pytest.raises(InputError, match="'tokens' has rows without a value"):
+        list(read_rollouts(_rewritten(path, with_nulls).parent))
+
+    path.write_bytes(good[: len(good) // 2])
+    with pytest.raises(IncompleteShardError, match="no whole parquet file"):
+        check_shard(path)
+    path.write_bytes(good[:2000] + b"\xff" * 1000 + good[3000:])
+    with pytest.raises(InputError, match=r"step-00000001\.parquet"):
+        list(read_rollouts(tmp_path))
+    with pytest.raises(InputError, match="no such folder"):
+        list(read_rollouts(tmp_path / "nowhere"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no rollouts"):
+        list(read_rollouts(tmp_path / "empty"))
+
+
+def test_the_diagnostics_read_shards(tmp_path: Path) -> None:
+    write_run(tmp_path, (1, 2, 3), questions=3)
+    found = diagnose(tmp_path, windows=3)
+    assert [checkpoint.label for checkpoint in found.checkpoints] == ["step 1", "step 2", "step 3"]
+    assert (found.responses, found.by_prompt) == (72, False)
+    group = found.checkpoints[0].groups[0]
+    assert [(one.variant, one.correct, one.wrong, one.strategy) for one in group.prompts] == [
+        (0, 2, 2, None),
+        (1, 1, 3, "wording"),
+    ]
+    assert group.prompts[1].tokens == 14 + 15 + 16 + 17
+    (texts,) = rollout_texts(tmp_path, [2], [group.group_id])
+    assert len(texts.prompts[1]) == 4
+    assert texts.prompts[0][0].startswith("Step 2")
+
+
+def test_the_diagnostics_count_by_correctness_where_rewards_are_shaped(tmp_path: Path) -> None:
+    with RolloutWriter(tmp_path, "ta") as writer:
+        rewards = [(0.37, True), (-0.5, False), (0.0, None), (0.9, True)]
+        writer.write(1, [make_record(1, 0, s, reward=r, correct=c) for s, (r, c) in enumerate(rewards)])
+    (group,) = diagnose(tmp_path / "step-00000001.parquet").checkpoints[0].groups
+    (prompt,) = group.prompts
+    assert (prompt.correct, prompt.wrong, prompt.unknown) == (2, 1, 1)
+
+
+def test_the_diagnostics_name_a_parquet_file_without_rewards(tmp_path: Path) -> None:
+    table = pa.table({"question_id": ["q"], "step": [1]})
+    path = tmp_path / "mine.parquet"
+    pq.write_table(table, path)
+    with pytest.raises(InputError, match=r"mine\.parquet: row 1: has no reward"):
+        diagnose(path)
+    path.write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"mine\.parquet: no whole parquet file"):
+        diagnose(path)
+
+
+def test_run_json_is_plain(tmp_path: Path) -> None:
+    about = json.loads((write_run(tmp_path) / "run.json").read_text())
+    assert set(about) == {"run", "spec", "versions", "created_at"}
