@@ -8,7 +8,8 @@ from typing import Any
 from evaluator.errors import InputError
 from evaluator.hashing import content_id
 
-GROUP_COLUMNS = ("group_id", "question_id", "id", "group", "question")
+GROUP_COLUMNS = ("group_id", "question_id", "group", "question")
+COUNT_COLUMNS = (*GROUP_COLUMNS, "id")  # of a row of counts; a response has an id of its own
 VARIANT_COLUMNS = ("variant",)
 NEIGHBOR_COLUMNS = ("neighbor_id", "neighbor")
 REWARD_COLUMNS = ("correct", "reward", "score", "grade")
@@ -67,14 +68,14 @@ def read_rollout(row: Mapping[str, Any], place: str, *, threshold: float | None 
     )
 
 
-def read_prompt(row: Mapping[str, Any], place: str) -> Prompt:
-    """Return which prompt a row is about.
+def read_prompt(row: Mapping[str, Any], place: str, columns: tuple[str, ...] = GROUP_COLUMNS) -> Prompt:
+    """Return which prompt a row is about; one of `columns` names its question.
 
     Raises:
         InputError: nothing tells the question, or an id or a variant is none.
     """
     values = _values(row)
-    group, by_prompt = _group(values, place)
+    group, by_prompt = _group(values, place, columns)
     variant = _whole(values, VARIANT_COLUMNS, place)
     neighbor = _first(values, NEIGHBOR_COLUMNS)
     if neighbor is not None and not isinstance(neighbor, str | int):
@@ -96,8 +97,8 @@ def _values(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**inner, **row} if isinstance(inner, Mapping) else row
 
 
-def _group(values: Mapping[str, Any], place: str) -> tuple[str, bool]:
-    group = _first(values, GROUP_COLUMNS)
+def _group(values: Mapping[str, Any], place: str, columns: tuple[str, ...]) -> tuple[str, bool]:
+    group = _first(values, columns)
     if isinstance(group, str | int) and not isinstance(group, bool) and str(group).strip():
         return _short(str(group)), False
     if group is not None:
@@ -105,7 +106,7 @@ def _group(values: Mapping[str, Any], place: str) -> tuple[str, bool]:
     prompt = _first(values, PROMPT_COLUMNS)
     if isinstance(prompt, str) and prompt.strip():
         return content_id("prompt", prompt), True
-    names = ", ".join(f'"{name}"' for name in (*GROUP_COLUMNS, *PROMPT_COLUMNS))
+    names = ", ".join(f'"{name}"' for name in (*columns, *PROMPT_COLUMNS))
     raise InputError(f"{place}: nothing tells which question it answers; give one of {names}.")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.diagnostics.groups import ORIGINAL, Checkpoint, PromptSample, QuestionGroup
-from evaluator.diagnostics.rollout_rows import Prompt, Rollout, read_prompt, read_rollout
+from evaluator.diagnostics.rollout_rows import COUNT_COLUMNS, Prompt, Rollout, read_prompt, read_rollout
 from evaluator.diagnostics.texts import GroupTexts
 from evaluator.errors import InputError
 
@@ -214,7 +214,7 @@ def _add_counts(
 ) -> int:
     """Add a prompt's visits, numbered in time as steps; return the number of responses."""
     size, successes = _visits(row, place)
-    prompt = read_prompt(row, place)
+    prompt = read_prompt(row, place, COUNT_COLUMNS)
     variant = _variant(variants, prompt, place)
     for number, count in enumerate(successes, start=1):
         tallies = visits.setdefault(number, {}).setdefault(prompt.group_id, _Visit()).prompts
