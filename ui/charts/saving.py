@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,17 @@ from evaluator.errors import InputError, PrerequisiteError
 from evaluator.writing import write_file
 
 PNG_SCALE = 2
+
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+    "img-src data: blob:"
+)
+"""Of pages: they may load nothing. Vega makes functions of its expressions, hence unsafe-eval."""
+
+_OPTIONS = {
+    "renderer": "svg",
+    "actions": {"export": True, "source": False, "compiled": False, "editor": False},
+}
 
 
 def save_chart(chart: Any, path: str | Path) -> None:
@@ -42,7 +54,28 @@ def _svg(spec: dict[str, Any]) -> bytes:
 
 
 def _html(spec: dict[str, Any]) -> bytes:
-    return str(_converter().vegalite_to_html(spec, bundle=True)).encode()
+    # vl-convert's own page puts the specification into a script as it is: </script> in a label would end it.
+    embedded = json.dumps(spec).replace("<", "\\u003c")
+    bundle = str(_converter().javascript_bundle()).replace("</script", "<\\/script")
+    lines = (
+        "<!DOCTYPE html>",
+        '<html lang="en">',
+        '<head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+        '<meta name="viewport" content="width=device-width">',
+        f"<title>{escape(_title(spec))}</title>",
+        "<style>body { margin: 0 } #chart { overflow-x: auto; width: 100% }</style></head>",
+        '<body><div id="chart"></div>',
+        f"<script>{bundle}</script>",
+        f'<script>vegaEmbed("#chart", {embedded}, {json.dumps(_OPTIONS)});</script>',
+        "</body></html>",
+    )
+    return "\n".join(lines).encode()
+
+
+def _title(spec: dict[str, Any]) -> str:
+    title = spec.get("title", "Chart")
+    return str(title["text"] if isinstance(title, dict) else title)
 
 
 def _json(spec: dict[str, Any]) -> bytes:

@@ -52,7 +52,8 @@ def read_rows(
         row: Row = {}
         for name in columns:
             value = found[name]
-            missing = value is None or value != value
+            # Neither None nor pandas' own NA can be compared; a NaN differs from itself.
+            missing = value is None or type(value).__name__ == "NAType" or value != value
             if missing and name in optional:
                 row[name] = None
             elif missing:

@@ -9,7 +9,7 @@ FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 INK, MUTED, GRID = "#1f2430", "#5d6472", "#e6e8ec"
 
-PALETTE = ("#0072b2", "#d1495b", "#00876c", "#8a5fbf", "#b8720a", "#4c4f56", "#2a9fd6", "#a8447f")
+PALETTE = ("#0072b2", "#c34d1b", "#06956b", "#7d34ca", "#b98806", "#1c2027", "#1a97cf", "#a62047")
 """One colour a method, in this order: at least 3:1 on white, apart for colour-blind readers (tested)."""
 
 TEXT_SIZE, LINE_HEIGHT = 11, 13

@@ -19,7 +19,7 @@ __all__ = ["density_chart", "difficulty_chart", "zero_gradient_chart"]
 _TRAILING_NUMBER = re.compile(r"(.*?)(\d+)")
 _SIDE = 340  # pixels of the difficulty chart
 _AREA, _LARGEST_AREA = 36.0, 700.0  # square pixels of a point for one neighbor, and for the most in one place
-_FLAGS = {"too easy": PALETTE[1], "too hard": PALETTE[4]}
+_FLAGS = {"too easy": PALETTE[1], "too hard": PALETTE[3]}
 
 
 def zero_gradient_chart(frame: Frame, *, title: str | None = None, confidence: float = 0.95) -> "ConcatChart":
@@ -163,7 +163,7 @@ def difficulty_chart(frame: Frame, *, title: str | None = None) -> "LayerChart":
     fill = {"": PALETTE[0], **_FLAGS}
     ends = [{"original": 0, "neighbor": 0}, {"original": 1, "neighbor": 1}]
     diagonal = alt.Chart(alt.Data(values=ends)).mark_line(color=MUTED, strokeWidth=1, strokeDash=[4, 3])
-    circles = alt.Chart(alt.Data(values=points)).mark_circle(opacity=0.55, stroke="white", strokeWidth=0.5)
+    circles = alt.Chart(alt.Data(values=points)).mark_circle(opacity=0.7, stroke="white", strokeWidth=0.5)
     layers = [
         diagonal.encode(x=x, y=y),
         circles.encode(

@@ -1,0 +1,212 @@
+"""Curves of pass@k: what is drawn, from which rows, and what is refused."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from evaluator.errors import InputError
+from ui.charts.eval_curves import curve_chart
+from ui.charts.labels import wrap_label
+from ui.charts.theme import LINE_HEIGHT, PALETTE
+
+KS = (1, 2, 4, 8, 16, 32)
+
+
+def line(
+    label: str, benchmark: str = "AIME24", *, rate: float = 0.3, ks: tuple[int, ...] = KS, **changes: Any
+) -> list[dict[str, Any]]:
+    rows = []
+    for k in ks:
+        value = 1 - (1 - rate) ** math.sqrt(k)
+        row = {"run": label, "label": label, "benchmark": benchmark, "k": k, "value": value}
+        row |= {"value_high": value, "low": max(0, value - 0.1), "high": min(1, value + 0.1)}
+        rows.append(row | {"interval": "new problems", "problems": 30, "samples": 32, **changes})
+    return rows
+
+
+def spec_of(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+    return curve_chart(pd.DataFrame(rows), **options).to_dict()
+
+
+def panel_of(rows: list[dict[str, Any]], place: int = 0) -> dict[str, Any]:
+    return spec_of(rows)["concat"][place]
+
+
+def mark(layer: dict[str, Any]) -> str:
+    return str(layer["mark"] if isinstance(layer["mark"], str) else layer["mark"]["type"])
+
+
+def layer_of(panel: dict[str, Any], kind: str, **properties: Any) -> dict[str, Any] | None:
+    for layer in panel["layer"]:
+        given = layer["mark"] if isinstance(layer["mark"], dict) else {}
+        if mark(layer) == kind and all(given.get(name) == value for name, value in properties.items()):
+            return dict(layer)
+    return None
+
+
+def values(layer: dict[str, Any] | None) -> list[dict[str, Any]]:
+    assert layer is not None
+    return list(layer["data"]["values"])
+
+
+def test_a_curve_is_a_band_a_line_and_points_over_k_on_a_log_scale() -> None:
+    panel = panel_of(line("GRPO"))
+    assert [mark(layer) for layer in panel["layer"]] == ["area", "line", "circle", "text"]
+    x = panel["layer"][1]["encoding"]["x"]
+    assert (x["field"], x["type"]) == ("k", "quantitative")
+    assert x["scale"] == {"type": "log", "base": 2, "domain": [1, 32], "nice": False}
+    assert x["axis"]["values"] == [1, 2, 4, 8, 16, 32]
+    band = layer_of(panel, "area")
+    assert band is not None
+    assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("low", "high")
+    drawn = values(layer_of(panel, "line"))
+    assert [row["k"] for row in drawn] == list(KS)
+    assert drawn[3]["value"] == pytest.approx(1 - 0.7 ** math.sqrt(8))
+
+
+def test_the_title_says_what_is_drawn_and_the_subtitle_what_the_band_means() -> None:
+    spec = spec_of(line("GRPO"))
+    assert spec["title"]["text"] == "pass@k: share of problems that at least one of k samples solves"
+    assert spec["title"]["subtitle"] == [
+        "AIME24: 30 problems, 32 samples each",
+        "Bands: 95% interval for new problems",
+    ]
+    other = spec_of(line("GRPO"), metric="G-Pass@k_0.5", confidence=0.9, title="Mine")
+    assert other["title"]["text"] == "Mine"
+    assert other["title"]["subtitle"][1] == "Bands: 90% interval for new problems"
+    assert other["concat"][0]["layer"][1]["encoding"]["y"]["title"] == "G-Pass@k_0.5"
+
+
+def test_each_method_has_one_colour_in_every_panel_and_no_legend() -> None:
+    rows = [*line("A"), *line("B"), *line("B", "AMC23"), *line("A", "AMC23")]
+    spec = spec_of(rows)
+    for panel in spec["concat"]:
+        colour = panel["layer"][1]["encoding"]["color"]
+        assert colour["scale"] == {"domain": ["A", "B"], "range": list(PALETTE[:2])}
+        assert colour["legend"] is None
+    assert [panel["title"]["text"] for panel in spec["concat"]] == ["AIME24", "AMC23"]
+    assert spec["concat"][1]["title"]["subtitle"] == "30 problems, 32 samples each"
+    assert spec["title"]["subtitle"] == ["Bands: 95% interval for new problems"]
+    assert spec["columns"] == 2
+
+
+def test_names_stand_at_the_ends_and_never_overlap() -> None:
+    names = ["GRPO", "DAPO", "TA-GRPO with three neighbors of each question", "A-GRAE", "Qwen3-4B/base"]
+    panel = panel_of([row for i, name in enumerate(names) for row in line(name, rate=0.3 + i / 1000)])
+    text = layer_of(panel, "text")
+    ticks = panel["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    per_pixel = (ticks[1] - ticks[0]) / panel["height"]
+    boxes = []
+    for row in values(text):
+        lines = row["text"].count("\n") + 1
+        assert row["text"].split("\n") == wrap_label(row["label"], 24, 3)
+        top = row["first"] / per_pixel + LINE_HEIGHT / 2
+        boxes.append((top - lines * LINE_HEIGHT, top))
+        assert row["right"] == 32
+    boxes.sort()
+    assert len(boxes) == 5
+    assert all(low >= high - 1e-6 for (_, high), (low, _) in pairwise(boxes))
+    # Where a name had to move, a thin line leads to it.
+    leaders = layer_of(panel, "rule")
+    assert leaders is not None
+    assert leaders["encoding"]["y2"]["field"] == "place"
+    assert any(row["moved"] for row in values(leaders))
+
+
+def test_a_line_that_ends_early_is_led_to_the_margin() -> None:
+    panel = panel_of([*line("short", ks=(1, 2, 4)), *line("long", rate=0.9)])
+    rows = {row["label"]: row for row in values(layer_of(panel, "text"))}
+    assert (rows["short"]["k"], rows["short"]["right"], rows["short"]["moved"]) == (4, 32, True)
+    assert rows["long"]["moved"] is False
+
+
+def test_unknown_grades_are_a_dashed_line_of_their_methods_only() -> None:
+    sure, unsure = line("sure"), line("unsure")
+    unsure[2]["value_high"] += 0.05
+    spec = spec_of([*sure, *unsure])
+    dashed = layer_of(spec["concat"][0], "line", strokeDash=[4, 3])
+    assert {row["label"] for row in values(dashed)} == {"unsure"}
+    assert len(values(dashed)) == len(KS)
+    assert spec["title"]["subtitle"][1].endswith("Dashed: unknown grades counted right")
+    assert layer_of(panel_of(sure), "line", strokeDash=[4, 3]) is None
+
+
+def test_rows_without_an_interval_have_no_band() -> None:
+    spec = spec_of(line("A", low=pd.NA, high=float("nan")))
+    assert layer_of(spec["concat"][0], "area") is None
+    assert spec["title"]["subtitle"] == ["AIME24: 30 problems, 32 samples each"]
+
+
+def test_a_single_k_is_drawn_as_dots_on_bars() -> None:
+    rows = [*line("A", ks=(8,)), *line("B", ks=(8,), rate=0.5)]
+    rows[1]["value_high"] += 0.02
+    spec = spec_of(rows)
+    panel = spec["concat"][0]
+    assert [mark(layer) for layer in panel["layer"]] == ["rule", "point", "circle"]
+    assert panel["layer"][0]["encoding"]["y"]["sort"] == ["A", "B"]
+    assert panel["layer"][2]["encoding"]["x"]["title"] == "pass@8"
+    assert spec["title"]["text"] == "pass@8: share of problems that at least one of 8 samples solves"
+    assert spec["title"]["subtitle"][1] == (
+        "Bars: 95% interval for new problems. Rings: unknown grades counted right"
+    )
+
+
+def test_panels_share_their_scale_unless_one_would_be_flat() -> None:
+    def domains(*rates: float) -> list[Any]:
+        rows = [row for i, rate in enumerate(rates) for row in line("A", f"B{i}", rate=rate)]
+        return [panel["layer"][1]["encoding"]["y"]["scale"]["domain"] for panel in spec_of(rows)["concat"]]
+
+    alike = domains(0.2, 0.25)
+    assert alike[0] == alike[1]
+    flat = domains(0.1, 0.97)
+    assert flat[0] != flat[1]
+    assert flat[1][0] >= 0.8
+
+
+def test_seven_benchmarks_stand_in_three_columns() -> None:
+    rows = [row for number in range(7) for row in line("A", f"B{number}")]
+    spec = spec_of(rows)
+    assert (spec["columns"], len(spec["concat"])) == (3, 7)
+    titles = [panel["layer"][1]["encoding"]["y"]["title"] for panel in spec["concat"]]
+    assert titles == ["pass@k", None, None, "pass@k", None, None, "pass@k"]
+
+
+def test_all_data_is_in_the_chart_and_the_table_is_not_changed() -> None:
+    frame = pd.DataFrame(line("A"))
+    before = frame.copy()
+    spec = curve_chart(frame).to_dict()
+    pd.testing.assert_frame_equal(frame, before)
+    assert "url" not in str(spec)
+    assert curve_chart(frame).to_dict() == spec
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"value": 1.2}, "row 2: value is 1.2, outside 0 to 1"),
+        ({"value": float("nan")}, "row 2: value is missing"),
+        ({"k": 0}, "row 2: k is 0.0; give whole numbers from 1"),
+        ({"k": "many"}, "row 2: k is 'many', no number"),
+        ({"interval": "rerun"}, "one kind of interval, not new problems and rerun"),
+        ({"run": "other"}, r"several runs are labelled 'A' \(A, other\)"),
+        ({"k": 2}, "several runs are labelled 'A'"),
+        ({"problems": 29}, "points of 'A' stand on 29 to 30 problems"),
+    ],
+)
+def test_rows_that_cannot_be_drawn_are_refused(change: dict[str, Any], message: str) -> None:
+    rows = line("A")
+    rows[2] |= change
+    with pytest.raises(InputError, match=message):
+        curve_chart(pd.DataFrame(rows))
+
+
+def test_tables_that_cannot_be_drawn_are_refused() -> None:
+    with pytest.raises(InputError, match="no column low, high; it needs run, label"):
+        curve_chart(pd.DataFrame(line("A")).drop(columns=["low", "high"]))
+    with pytest.raises(InputError, match="no rows"):
+        curve_chart(pd.DataFrame(line("A")).iloc[:0])
+    with pytest.raises(InputError, match="9 lines are more than can be told apart"):
+        curve_chart(pd.DataFrame([row for n in range(9) for row in line(str(n))]))

@@ -1,0 +1,191 @@
+"""Labels: moved apart without overlap, long ones broken; ticks of axes; the palette."""
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.errors import InputError
+from ui.charts.axes import percent_format, power_ticks, share_ticks, shared_ticks
+from ui.charts.labels import ELLIPSIS, spread, wrap_label
+from ui.charts.theme import PALETTE, colours
+
+places = st.lists(st.floats(-50, 150), min_size=1, max_size=12)
+
+
+@st.composite
+def labels(draw: st.DrawFn) -> tuple[list[float], list[float]]:
+    wanted = draw(places)
+    return wanted, draw(st.lists(st.floats(0, 20), min_size=len(wanted), max_size=len(wanted)))
+
+
+@given(labels())
+def test_labels_never_overlap_and_keep_their_order(given_labels: tuple[list[float], list[float]]) -> None:
+    wanted, heights = given_labels
+    found = spread(wanted, heights, 0, 100)
+    order = sorted(range(len(wanted)), key=lambda one: (found[one], wanted[one], one))
+    for before, after in pairwise(sorted(range(len(wanted)), key=lambda one: wanted[one])):
+        assert found[after] - found[before] >= (heights[before] + heights[after]) / 2 - 1e-9
+    assert [wanted[one] for one in order] == sorted(wanted)
+
+
+@given(labels())
+def test_labels_stay_in_their_room_where_they_fit(given_labels: tuple[list[float], list[float]]) -> None:
+    wanted, heights = given_labels
+    found = spread(wanted, heights, 0, 100)
+    lowest = min(place - height / 2 for place, height in zip(found, heights, strict=True))
+    highest = max(place + height / 2 for place, height in zip(found, heights, strict=True))
+    if sum(heights) <= 100:
+        assert lowest >= -1e-9
+        assert highest <= 100 + 1e-9
+    else:
+        assert highest - lowest == pytest.approx(sum(heights))
+        assert (highest + lowest) / 2 == pytest.approx(50)
+
+
+@given(labels())
+def test_labels_that_stand_well_are_not_moved(given_labels: tuple[list[float], list[float]]) -> None:
+    wanted, heights = given_labels
+    apart = spread(wanted, heights, -1e6, 1e6)
+    assert spread(apart, heights, -1e6, 1e6) == pytest.approx(apart, abs=1e-6)
+
+
+@given(labels())
+def test_labels_move_as_little_as_possible(given_labels: tuple[list[float], list[float]]) -> None:
+    wanted, heights = given_labels
+    found = spread(wanted, heights, -1e6, 1e6)
+
+    def moved(places: list[float]) -> float:
+        return sum((place - want) ** 2 for place, want in zip(places, wanted, strict=True))
+
+    # Any other arrangement without overlap, here all pushed up or down from the middle one, moves more.
+    order = sorted(range(len(wanted)), key=lambda one: wanted[one])
+    for fixed in range(len(order)):
+        other = list(wanted)
+        for before, after in pairwise(order[fixed:]):
+            other[after] = max(other[after], other[before] + (heights[before] + heights[after]) / 2)
+        for after, before in pairwise(order[fixed::-1]):
+            other[before] = min(other[before], other[after] - (heights[before] + heights[after]) / 2)
+        assert moved(found) <= moved(other) + 1e-6
+
+
+def test_two_labels_at_one_place_part_evenly() -> None:
+    assert spread([50, 50], [10, 10], 0, 100) == [45, 55]
+    assert spread([99, 98], [10, 4], 0, 100) == [95, 88]
+    assert spread([], [], 0, 1) == []
+    with pytest.raises(ValueError, match="2 labels with 1 heights"):
+        spread([1, 2], [1], 0, 1)
+    with pytest.raises(ValueError, match="cannot stand between 1 and 0"):
+        spread([1], [1], 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("label", "lines"),
+    [
+        ("GRPO", ["GRPO"]),
+        ("  TA-GRPO \n step 200 ", ["TA-GRPO step 200"]),
+        ("GRPO with matched sampling, G=32", ["GRPO with matched", "sampling, G=32"]),
+        ("checkpoints/step_200", ["checkpoints/step_200"]),
+        ("Qwen/Qwen2.5-Math-7B-Instruct", ["Qwen/", "Qwen2.5-Math-7B-Instruct"]),
+        ("", [""]),
+    ],
+)
+def test_labels_are_broken_where_words_end(label: str, lines: list[str]) -> None:
+    assert wrap_label(label) == lines
+
+
+@given(st.text(max_size=120), st.integers(4, 30), st.integers(1, 3))
+def test_labels_fit_their_lines(label: str, width: int, lines: int) -> None:
+    wrapped = wrap_label(label, width, lines)
+    assert 1 <= len(wrapped) <= lines
+    assert max(map(len, wrapped)) <= width
+
+
+def test_long_labels_lose_their_middle() -> None:
+    wrapped = " ".join(wrap_label("runs/ta-grpo-qwen3-4b-neighbors-v3/checkpoint-001200", 20, 2))
+    assert ELLIPSIS in wrapped
+    assert wrapped.startswith("runs/ta-grpo")
+    assert wrapped.endswith("001200")
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.integers(4, 8))
+def test_share_ticks_span_the_values_within_0_and_1(values: list[float], most: int) -> None:
+    ticks = share_ticks(values, most)
+    assert 2 <= len(ticks) <= most + 1
+    assert -1e-9 <= ticks[0] <= min(values) + 1e-6
+    assert max(values) - 1e-6 <= ticks[-1] <= 1 + 1e-9
+    steps = np.diff(ticks)
+    assert steps == pytest.approx(steps[0])
+
+
+def test_share_ticks_are_round() -> None:
+    assert share_ticks([0.24, 0.81], 8) == [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    assert share_ticks([0.0, 0.0]) == [0, 0.005]
+    assert share_ticks([1.0]) == [0.995, 1.0]
+    assert percent_format([0.2, 0.4]) == ".0%"
+    assert percent_format([0.2, 0.205]) == ".1%"
+
+
+def test_panels_share_ticks_unless_one_would_lose_half_its_height() -> None:
+    alike = shared_ticks([[0.2, 0.7], [0.3, 0.9]])
+    assert alike[0] == alike[1]
+    apart = shared_ticks([[0.0, 1.0], [0.9, 0.95]])
+    assert apart[0] != apart[1]
+    assert apart[1][0] >= 0.9
+
+
+def test_power_ticks() -> None:
+    assert power_ticks(1, 128) == [1, 2, 4, 8, 16, 32, 64, 128]
+    assert power_ticks(1, 256, 5) == [1, 4, 16, 64, 256]
+    assert power_ticks(3, 100) == [4, 8, 16, 32, 64]
+    assert power_ticks(1, 2) == [1, 2]
+
+
+# Machado, Oliveira and Fernandes, "A physiologically-based model for simulation of color vision deficiency",
+# IEEE TVCG 2009: severity 1.0, on linear RGB.
+SEEN = {
+    "normal": np.eye(3),
+    "protan": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deutan": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+}
+
+
+def linear(colour: str) -> np.ndarray:
+    rgb = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
+    x, y, z = np.cbrt(np.clip(xyz / np.array([0.9505, 1.0, 1.089]), 1e-9, None))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("eyes", SEEN)
+@pytest.mark.parametrize(("first", "apart"), [(4, 20), (len(PALETTE), 13)])
+def test_colours_can_be_told_apart(eyes: str, first: int, apart: float) -> None:
+    seen = [lab(np.clip(SEEN[eyes] @ linear(colour), 0, 1)) for colour in PALETTE[:first]]
+    near = min((float(np.linalg.norm(a - b)), i, j) for (i, a), (j, b) in combinations(enumerate(seen), 2))
+    assert near[0] >= apart, f"{PALETTE[near[1]]} and {PALETTE[near[2]]} look alike"
+
+
+@pytest.mark.parametrize("colour", PALETTE)
+def test_colours_stand_out_on_white(colour: str) -> None:
+    luminance = float(np.array([0.2126, 0.7152, 0.0722]) @ linear(colour))
+    assert 1.05 / (luminance + 0.05) >= 3
+
+
+def test_more_names_than_colours_are_refused() -> None:
+    assert list(colours(["a", "b"])) == ["a", "b"]
+    with pytest.raises(InputError, match="9 lines are more than can be told apart; draw at most 8"):
+        colours([str(number) for number in range(9)])

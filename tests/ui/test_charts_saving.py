@@ -1,0 +1,113 @@
+"""Charts into files, and what happens without the packages that draw them."""
+
+import builtins
+import json
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from evaluator.errors import InputError, PrerequisiteError
+from ui.charts.eval_curves import curve_chart, save_chart
+
+HOSTILE = "</script><script>alert(1)</script><img src=//x>"
+
+
+def rows(label: str, value: float) -> list[dict[str, Any]]:
+    same = {"run": label, "label": label, "benchmark": "AIME24", "interval": "new problems"}
+    same |= {"problems": 30, "samples": 32}
+    return [
+        {**same, "k": k, "value": v, "value_high": v, "low": v - 0.1, "high": v + 0.1}
+        for k, v in zip((1, 2, 4, 8), (value, value + 0.1, value + 0.2, value + 0.25), strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def chart() -> Any:
+    return curve_chart(pd.DataFrame([*rows("TA-GRPO", 0.4), *rows(HOSTILE, 0.3)]))
+
+
+def test_png_is_twice_the_size_of_the_chart_and_not_blank(chart: Any, tmp_path: Path) -> None:
+    save_chart(chart, tmp_path / "c.PNG")
+    content = (tmp_path / "c.PNG").read_bytes()
+    assert content.startswith(b"\x89PNG\r\n")
+    width, height = struct.unpack(">II", content[16:24])
+    assert width > 2 * 520
+    assert height > 2 * 330
+    assert len(content) > 30_000
+
+
+def test_svg_holds_labels_as_text(chart: Any, tmp_path: Path) -> None:
+    save_chart(chart, tmp_path / "c.svg")
+    svg = (tmp_path / "c.svg").read_text()
+    assert svg.startswith("<svg")
+    assert ">TA-GRPO<" in svg
+    assert "<script" not in svg
+    assert "<img" not in svg
+    assert "href" not in svg.replace("xmlns:xlink", "")
+
+
+def test_html_needs_no_network_and_labels_end_no_script(chart: Any, tmp_path: Path) -> None:
+    save_chart(chart, tmp_path / "c.html")
+    page = (tmp_path / "c.html").read_text()
+    outside = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert page.count("<script>") == page.count("</script>") == 2
+    assert "http" not in outside.replace("http-equiv", "")
+    assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", outside)
+    assert "default-src 'none'" in outside
+    drawn = re.search(r'vegaEmbed\("#chart", (.*), (\{"renderer".*\})\);</script>', page)
+    assert drawn is not None
+    assert json.loads(drawn[1]) == chart.to_dict()
+    assert json.loads(drawn[2])["actions"]["editor"] is False
+    assert len(page) > 500_000  # the libraries are inside
+    assert "cdn.jsdelivr.net" not in page
+
+
+def test_json_is_the_specification(chart: Any, tmp_path: Path) -> None:
+    save_chart(chart, str(tmp_path / "c.json"))
+    assert json.loads((tmp_path / "c.json").read_text()) == chart.to_dict()
+
+
+def test_an_old_picture_is_replaced_at_one_stroke(chart: Any, tmp_path: Path) -> None:
+    target = tmp_path / "c.svg"
+    target.write_text("old")
+    save_chart(chart, target)
+    assert target.read_text().startswith("<svg")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("name", ["c.pdf", "c", "png"])
+def test_other_suffixes_are_refused(chart: Any, tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=r"charts are written as \.png, \.svg, \.html, \.json"):
+        save_chart(chart, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_no_picture(chart: Any, tmp_path: Path) -> None:
+    (tmp_path / "c.svg").mkdir()
+    with pytest.raises(InputError, match="is a folder; name a file"):
+        save_chart(chart, tmp_path / "c.svg")
+
+
+def test_missing_packages_say_how_to_install_them(
+    chart: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = builtins.__import__
+    absent = {"vl_convert"}
+
+    def missing(name: str, *rest: Any, **named: Any) -> Any:
+        if name in absent:
+            raise ImportError(name)
+        return found(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    how = r"install it with `pip install 'tagrpo\[ui\]'`"
+    with pytest.raises(PrerequisiteError, match=f"pictures of charts need vl-convert; {how}"):
+        save_chart(chart, tmp_path / "c.png")
+    save_chart(chart, tmp_path / "c.json")  # needs no converter
+    absent.add("altair")
+    with pytest.raises(PrerequisiteError, match=f"charts need altair; {how}"):
+        curve_chart(pd.DataFrame(rows("A", 0.4)))

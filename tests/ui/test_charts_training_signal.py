@@ -1,0 +1,167 @@
+"""Charts of the training-signal report, from the rows that the diagnostics give."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from evaluator.errors import InputError
+from ui.charts.theme import PALETTE
+from ui.charts.training_signal import (
+    checkpoint_positions,
+    density_chart,
+    difficulty_chart,
+    zero_gradient_chart,
+)
+
+GROUPS = (("original, G", 8, 0.4), ("joint, (N+1)*G", 32, 0.2))
+
+
+def shares(checkpoint: str, **changes: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "checkpoint": checkpoint,
+            "group": group,
+            "variant": None,
+            "responses": responses,
+            "share": share,
+            "low": share - 0.05,
+            "high": share + 0.05,
+            "questions": 400,
+            **changes,
+        }
+        for group, responses, share in GROUPS
+    ]
+
+
+def neighbor(correct: int, original: int, flag: str | None = None, **changes: Any) -> dict[str, Any]:
+    row = {"group_id": "q_1", "correct": correct, "known": 8, "original_correct": original}
+    return row | {"original_known": 8, "flag": flag} | changes
+
+
+def values(layer: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(layer["data"]["values"])
+
+
+def test_zero_gradient_shares_are_lines_over_checkpoints() -> None:
+    frame = pd.DataFrame([*shares("step 0"), *shares("step 100"), *shares("step 400")])
+    spec = zero_gradient_chart(frame).to_dict()
+    (panel,) = spec["concat"]
+    assert [layer["mark"]["type"] for layer in panel["layer"][:2]] == ["area", "line"]
+    x = panel["layer"][1]["encoding"]["x"]
+    assert x["axis"]["values"] == [0, 100, 400]
+    assert (
+        x["axis"]["labelExpr"]
+        == "({'0': 'step 0', '100': 'step 100', '400': 'step 400'})[toString(datum.value)]"
+    )
+    assert [row["text"] for row in values(panel["layer"][-1])] == ["original, G = 8", "joint, (N+1)*G = 32"]
+    assert spec["title"]["text"] == "Questions without gradient: all responses of the group get one reward"
+    assert spec["title"]["subtitle"] == "400 questions. Bands: 95% interval for new questions"
+
+
+def test_zero_gradient_shares_of_one_checkpoint_are_dots() -> None:
+    rows = [*shares("base"), *shares("base", variant=1)[:1]]
+    spec = zero_gradient_chart(pd.DataFrame(rows)).to_dict()
+    (panel,) = spec["concat"]
+    assert [layer["mark"]["type"] for layer in panel["layer"]] == ["rule", "circle"]
+    assert len(values(panel["layer"][1])) == 2  # rows of single neighbors are left out
+    assert spec["title"]["subtitle"] == "400 questions at base. Bars: 95% interval for new questions"
+
+
+def test_zero_gradient_rows_that_cannot_be_drawn_are_refused() -> None:
+    with pytest.raises(InputError, match="base: the group 'original, G = 8' is there twice"):
+        zero_gradient_chart(pd.DataFrame([*shares("base"), *shares("base")]))
+    with pytest.raises(InputError, match="rows of single neighbors only"):
+        zero_gradient_chart(pd.DataFrame(shares("base", variant=2)))
+    with pytest.raises(InputError, match="no column share"):
+        zero_gradient_chart(pd.DataFrame(shares("base")).drop(columns="share"))
+
+
+@pytest.mark.parametrize(
+    ("names", "places"),
+    [
+        (["step-50", "step-200"], [50, 200]),
+        (["0", "100"], [0, 100]),
+        (["base", "step 200"], [0, 1]),
+        (["step 200", "step 100"], [0, 1]),  # in the order they are told
+        (["a 1", "b 2"], [0, 1]),
+        (["it's", 'a "test"\\'], [0, 1]),
+    ],
+)
+def test_checkpoints_stand_at_their_numbers(names: list[str], places: list[float]) -> None:
+    assert list(checkpoint_positions(names).values()) == places
+
+
+def test_names_of_checkpoints_cannot_leave_their_expression() -> None:
+    rows = [*shares("a"), *shares("x'+alert(1)+'\\")]
+    (panel,) = zero_gradient_chart(pd.DataFrame(rows)).to_dict()["concat"]
+    expression = panel["layer"][1]["encoding"]["x"]["axis"]["labelExpr"]
+    assert expression == "({'0': 'a', '1': 'x\\'+alert(1)+\\'\\\\'})[toString(datum.value)]"
+
+
+def test_difficulty_shows_equal_places_as_one_larger_circle() -> None:
+    rows = [
+        neighbor(4, 2),
+        neighbor(4, 2),
+        neighbor(8, 0, "too easy"),
+        neighbor(0, 8, "too hard", group_id="q_2"),
+    ]
+    spec = difficulty_chart(pd.DataFrame(rows)).to_dict()
+    diagonal, circles, *texts = spec["layer"]
+    assert [(row["original"], row["neighbor"]) for row in values(diagonal)] == [(0, 0), (1, 1)]
+    places = {(row["original"], row["neighbor"]): row for row in values(circles)}
+    assert places[0.25, 0.5]["neighbors"] == 2
+    assert places[0.25, 0.5]["area"] == 2 * places[0, 1]["area"]
+    assert places[1, 0]["flag"] == "too hard"
+    assert circles["encoding"]["color"]["scale"]["range"] == [PALETTE[0], PALETTE[1], PALETTE[3]]
+    assert [values(text)[0]["text"] for text in texts] == [
+        "neighbor easier",
+        "1 flagged too easy",
+        "neighbor harder",
+        "1 flagged too hard",
+    ]
+    assert spec["title"]["subtitle"] == [
+        "4 neighbors of 2 questions; areas count neighbors at one place",
+        "Mean difference +12.5 points",
+    ]
+
+
+def test_difficulty_without_flags_names_the_sides_only() -> None:
+    frame = pd.DataFrame([neighbor(2, 4), neighbor(1, 1)])
+    spec = difficulty_chart(frame).to_dict()
+    assert len(spec["layer"]) == 4
+    assert spec["title"]["subtitle"][1] == "Mean difference −12.5 points"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (neighbor(9, 1), "q_1: correct is 9 of 8; that is no rate"),
+        (neighbor(0, 0, original_known=0), "original_correct is 0 of 0"),
+        (neighbor(1, 1, "odd"), "'odd' is no flag; they are too easy and too hard"),
+    ],
+)
+def test_rates_that_are_none_are_refused(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        difficulty_chart(pd.DataFrame([row]))
+
+
+def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
+    points = [
+        {"checkpoint": checkpoint, "series": series, "distance": x / 10, "density": height * x * (10 - x)}
+        for checkpoint in ("step 0", "step 200")
+        for series, height in (("original", 1.0), ("neighbors", 2.0))
+        for x in range(11)
+    ]
+    spec = density_chart(pd.DataFrame(points)).to_dict()
+    assert [panel["title"]["text"] for panel in spec["concat"]] == ["step 0", "step 200"]
+    area, line, names = spec["concat"][0]["layer"]
+    assert area["encoding"]["y"]["stack"] is None
+    assert line["encoding"]["x"]["scale"]["domain"] == [0, 1]
+    assert line["encoding"]["y"]["scale"]["domain"] == [0, 50]
+    assert [row["text"] for row in values(names)] == ["neighbors", "original"]
+    pixels = [row["pixel"] for row in values(names)]
+    assert pixels[1] - pixels[0] >= 13
+    assert len(values(line)) == 22
+    with pytest.raises(InputError, match="a density below 0"):
+        density_chart(pd.DataFrame([{**points[0], "density": -1.0}]))
