@@ -1,8 +1,9 @@
 """What a training holds in memory, by phase: formulas, not measurements.
 
 P parameters, n GPUs that the training state is sharded over, T tokens of a micro-batch, V rows of the
-vocabulary, h hidden, L layers, i intermediate width, q and k widths of queries and of keys. verl keeps weights,
-gradients and optimizer in float32 and computes in bfloat16 (its defaults), with gradient checkpointing.
+vocabulary, h hidden, L layers, i intermediate width, q and k widths of queries and of keys. verl keeps
+weights, gradients and optimizer in float32 and computes in bfloat16 (its defaults), here with gradient
+checkpointing.
 """
 
 from dataclasses import dataclass

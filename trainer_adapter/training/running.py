@@ -104,15 +104,18 @@ class Trained:
         return self.attempt.returncode == 0 and self.attempt.stopped_by is None
 
 
-def dry_run(wanted: Wanted, database: Database | None) -> Prepared:
+def dry_run(wanted: Wanted, open_database: Callable[[], Database]) -> Prepared:
     """Return the run as it would be started; nothing is written that stays.
+
+    Args:
+        open_database: opens the database with the set; not called where an export is given.
 
     Raises:
         InputError, NotFoundError, PrerequisiteError: as `train`, but for what the machine lacks.
     """
     name, folder = _named(wanted)
     with tempfile.TemporaryDirectory() as hidden:
-        data = _data(wanted, database, Path(hidden) / "data")
+        data = _data(wanted, open_database, Path(hidden) / "data")
         if wanted.set_ref is not None:
             data = replace(data, folder=folder.data)
         return _prepare(wanted, name, folder, data, resume=folder.exists())
@@ -120,9 +123,8 @@ def dry_run(wanted: Wanted, database: Database | None) -> Prepared:
 
 def train(
     wanted: Wanted,
-    database: Database | None,
-    *,
     open_database: Callable[[], Database],
+    *,
     resume: bool = False,
     announce: Callable[[Prepared], None],
     echo: Callable[[str], None],
@@ -131,9 +133,8 @@ def train(
     """Train until the run is done, fails or is stopped; return how it ended.
 
     Args:
-        database: with the set that `wanted` names; None where an export is given.
-        open_database: opens the database that keeps the run; it is open for a moment before and after the
-            training, not during it.
+        open_database: opens the database that holds the set and keeps the run; it is open for a moment before
+            and after the training, not during it.
         resume: go on from the last checkpoint of the run in the folder.
         announce: gets the run before it is started.
         echo: gets each line that verl prints.
@@ -152,7 +153,7 @@ def train(
         raise InputError(_existence(name, folder, resume))
     with folder.locked():
         ended = folder.end_leftovers()
-        data = _data(wanted, database, folder.data)
+        data = _data(wanted, open_database, folder.data)
         prepared = _prepare(wanted, name, folder, data, resume=resume)
         if ended:
             note = f"{ended} processes were left of a start that was killed; they were ended"
@@ -181,7 +182,7 @@ def _existence(name: str, folder: RunFolder, resume: bool) -> str:
     )
 
 
-def _data(wanted: Wanted, database: Database | None, target: Path) -> TrainingData:
+def _data(wanted: Wanted, open_database: Callable[[], Database], target: Path) -> TrainingData:
     """Return the export, made of the set where there is none yet."""
     if wanted.set_ref is None:
         if wanted.data is None:
@@ -189,9 +190,7 @@ def _data(wanted: Wanted, database: Database | None, target: Path) -> TrainingDa
         if wanted.validation_share:
             raise InputError("--validation-share splits a --set; an export has its validation file already.")
         return read_data(wanted.data.resolve(), verify=True)
-    if database is None:
-        raise InputError("--set needs the database that holds the set; name it with --db.")
-    with database.read() as session:
+    with open_database() as database, database.read() as session:
         found = load_set(session, wanted.set_ref)
     header = found.header
     if (target / "manifest.json").is_file():

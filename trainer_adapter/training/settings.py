@@ -84,12 +84,12 @@ _GPU: tuple[Setting, ...] = (
     Setting(f"{_ROLLOUT}.tensor_model_parallel_size", 1, "machine", "models to 4B fit one GPU; verl's is 2"),
     Setting(f"{_ACTOR}.strategy", "fsdp2", "machine", "the engine that our CPU tests run"),
     Setting(f"{_ACTOR}.use_dynamic_bsz", True, "machine", "micro-batches by tokens, not by rows"),
-    Setting(f"{_ACTOR}.ppo_max_token_len_per_gpu", 16384, "machine", "tokens of a micro-batch"),
 )
 
 MACHINES: dict[str, tuple[Setting, ...]] = {
     "one GPU": (
         *_GPU,
+        Setting(f"{_ACTOR}.ppo_max_token_len_per_gpu", 8192, "machine", "tokens of a micro-batch"),
         Setting(f"{_ROLLOUT}.gpu_memory_utilization", 0.6, "machine"),
         Setting(
             f"{_ACTOR}.fsdp_config.param_offload",
@@ -102,6 +102,7 @@ MACHINES: dict[str, tuple[Setting, ...]] = {
     ),
     "several GPUs": (
         *_GPU,
+        Setting(f"{_ACTOR}.ppo_max_token_len_per_gpu", 16384, "machine", "tokens of a micro-batch"),
         Setting(f"{_ROLLOUT}.gpu_memory_utilization", 0.6, "machine"),
         Setting(f"{_ACTOR}.fsdp_config.param_offload", False, "machine", "sharded weights stay"),
         Setting(f"{_ACTOR}.fsdp_config.optimizer_offload", False, "machine", "sharded state stays"),

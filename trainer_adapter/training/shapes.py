@@ -67,9 +67,7 @@ def read_shape(config: Mapping[str, Any], place: str) -> ModelShape:
     """
     family = config.get("model_type")
     if family not in _FAMILIES:
-        raise InputError(
-            f"{place}: model_type is {family!r}; sizes are known for {', '.join(_FAMILIES)}. No plan can be made."
-        )
+        raise InputError(f"{place}: model_type is {family!r}; sizes are known for {', '.join(_FAMILIES)}.")
     try:
         hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
         return ModelShape(

@@ -22,6 +22,7 @@ from ui.cli import (
     questions,
     runs,
     sets,
+    train,
 )
 
 STOPPED = "interrupted; run the same command again to go on where it stopped"
@@ -50,6 +51,7 @@ app.add_typer(sets.app, name="sets")
 evals.app.add_typer(eval_tables.app)
 app.add_typer(evals.app, name="eval")
 app.add_typer(diagnose.app, name="diagnose")
+app.add_typer(train.app, name="train")
 app.command()(demo.demo)
 app.command()(doctor.doctor)
 
