@@ -19,7 +19,7 @@ def hostile_answers() -> list[str]:
         ]
     answers += [f"{number}!" for number in (10**4, 10**6, 10**9, 10**12)]
     answers += ["((((3!)!)!)!)!", "10!!!!!!!!!!", r"\binom{10^9}{5 \cdot 10^8}", r"\binom{100000}{50000}"]
-    for depth in (50, 200, 2_000):
+    for depth in (50, 2_000):
         answers += [
             "(" * depth + "1" + ")" * depth,
             "{" * depth + "x" + "}" * depth,
@@ -61,9 +61,10 @@ def hostile_answers() -> list[str]:
 
 
 def hostile_cases() -> list[GradeCase]:
-    """Each hostile answer against a plain gold and a gold of its own sort, and as a gold."""
+    """Each hostile answer against a gold that needs algebra, and every third as a gold itself."""
     cases = []
-    for answer in hostile_answers():
+    for number, answer in enumerate(hostile_answers()):
         cases.append(GradeCase(rf"\boxed{{{answer}}}", r"\sqrt{5}+\sin(1)"))
-        cases.append(GradeCase(r"\boxed{x^2+\sin(x)=3}", answer))
+        if number % 3 == 0:
+            cases.append(GradeCase(r"\boxed{x^2+\sin(x)=3}", answer))
     return cases

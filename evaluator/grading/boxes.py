@@ -3,7 +3,7 @@ r"""Finds boxed answers in a text. Pure and linear in its length."""
 import re
 from dataclasses import dataclass
 
-_BOX_TOKEN = re.compile(r"\\+(?:(?:begin)?boxed|fbox)(?![A-Za-z])|\\.|[{}]", re.DOTALL)
+_BOX_TOKEN = re.compile(r"(?<!\\)\\+(?:(?:begin)?boxed|fbox)(?![A-Za-z])|\\.|[{}]", re.DOTALL)
 _BARE_BOX = re.compile(r"[ \t]{0,20}([^\s${}\\]{1,200}|\\[A-Za-z]{1,30}(?:\{[^{}]{0,200}\}){1,2})")
 _SPACE = r"(?:[\s$~]|\\q?quad\b|\\[,;: ]){0,20}"
 _WORDS_AND = r"\\text ?\{[^{}]{0,40}?\b(?:and|or) ?\}|(?:[A-Za-z]{1,20} )?\band\b|\bor\b"
@@ -38,10 +38,10 @@ def boxed_answer(text: str) -> str | None:
 def _joined(text: str, boxes: list["_Box"]) -> list["_Box"]:
     joined = boxes[-1:]
     for box in reversed(boxes[:-1]):
-        if box.end > joined[0].start or not _BOX_GLUE.fullmatch(text, box.end, joined[0].start):
+        if box.end > joined[-1].start or not _BOX_GLUE.fullmatch(text, box.end, joined[-1].start):
             break
-        joined.insert(0, box)
-    return joined
+        joined.append(box)
+    return joined[::-1]
 
 
 def _start_of_last(text: str, count: int) -> tuple[int, bool]:

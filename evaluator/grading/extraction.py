@@ -32,6 +32,8 @@ _MATH = re.compile(r"\$\$?([^$]+)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _LIST_GLUE = re.compile(r"\s*(?:,|;|,?\s*\b(?:and|or)\b)\s*", re.IGNORECASE)
 _IS = re.compile(r"(?<![A-Za-z\\])(?:is|are|equals)[ \t]+(?:therefore |thus |just |exactly )?(?![^${]*\})")
 _LONGEST_TAIL = 2_000
+_LONGEST_RESPONSE = 200_000
+"""Only so many characters at the end of a response are searched."""
 
 
 class Found(NamedTuple):
@@ -74,11 +76,11 @@ def extract_answer(response: str) -> str | None:
 
 def _after_thinking(response: str) -> str | None:
     if "think>" not in response:
-        return response
+        return response[-_LONGEST_RESPONSE:]
     _, closed, after = response.rpartition("</think>")
     if closed:
-        return after
-    return None if "<think>" in response else response
+        return after[-_LONGEST_RESPONSE:]
+    return None if "<think>" in response else response[-_LONGEST_RESPONSE:]
 
 
 def _marked(text: str) -> Found | None:

@@ -71,8 +71,11 @@ def test_extract_answer(response: str, answer: str | None) -> None:
         "\n" * 500_000 + "A:",
         r"\boxed" + " " * 500_000,
         r"\boxed{1} " * 50_000,
+        "\\" * 1_000_000,
+        r"\boxed{" + "\\" * 1_000_000 + "}",
+        "the answer is " * 100_000,
     ],
-    ids=range(8),
+    ids=range(11),
 )
 def test_extraction_is_linear(hostile: str) -> None:
     started = time.monotonic()
