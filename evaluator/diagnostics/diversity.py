@@ -111,7 +111,7 @@ def diversity(
         g,
         n,
         tuple(rows),
-        {name: mean_estimate(series) for name, series in values.items()},
+        {name: mean_estimate(series, bounds=(0.0, 2.0)) for name, series in values.items()},
         {name: mean_estimate(series - own) for name, series in values.items() if name != ORIGINAL_PAIRS},
         left_out,
         empty,

@@ -216,6 +216,9 @@ def _add_counts(
     size, successes = _visits(row, place)
     prompt = read_prompt(row, place, COUNT_COLUMNS)
     variant = _variant(variants, prompt, place)
+    tokens = row.get("mean_tokens")
+    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int | float) or tokens < 0):
+        raise InputError(f'{place}: "mean_tokens" is {tokens!r}; give the mean tokens of a response.')
     for number, count in enumerate(successes, start=1):
         tallies = visits.setdefault(number, {}).setdefault(prompt.group_id, _Visit()).prompts
         if variant in tallies:
@@ -223,7 +226,10 @@ def _add_counts(
                 f"{place}: variant {variant} of question {prompt.group_id} was there before; give one row a "
                 "prompt."
             )
-        tallies[variant] = _Tally(correct=count, wrong=size - count, strategy=prompt.strategy)
+        tally = _Tally(correct=count, wrong=size - count, strategy=prompt.strategy)
+        if tokens is not None:
+            tally.tokens, tally.token_samples = round(tokens * size), size
+        tallies[variant] = tally
     return size * len(successes)
 
 

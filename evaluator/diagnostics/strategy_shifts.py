@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluator.diagnostics.estimates import Estimate, mean_estimate
+from evaluator.diagnostics.estimates import Estimate, difference_estimate
 from evaluator.diagnostics.groups import ORIGINAL, QuestionGroup
 from evaluator.passk.comparison import holm
 
@@ -101,7 +101,7 @@ def _shift(groups: Sequence[QuestionGroup], strategy: str | None, confidence: fl
         high,
         p_value,
         None,
-        mean_estimate(np.array(differences), confidence),
+        difference_estimate(np.array(differences), confidence),
     )
 
 

@@ -17,7 +17,7 @@ from evaluator.diagnostics.equal_rewards import (
     pooled_equal,
     unknown_ends,
 )
-from evaluator.diagnostics.estimates import Estimate, mean_estimate, share_estimate
+from evaluator.diagnostics.estimates import Estimate, difference_estimate, share_estimate
 from evaluator.diagnostics.groups import Bools, Checkpoint, Floats, GroupCounts, count_groups
 from evaluator.errors import InputError
 
@@ -228,7 +228,9 @@ def _gaps(label: str, counts: GroupCounts, values: dict[str, Floats], confidence
         difference = values[name] - values[minus]
         there = ~np.isnan(difference)
         if there.any():
-            found: Estimate = mean_estimate(counts.rows(there).by_question(difference[there]), confidence)
+            found: Estimate = difference_estimate(
+                counts.rows(there).by_question(difference[there]), confidence
+            )
             rows.append(GapRow(label, name, minus, found.value, found.low, found.high, found.questions))
     return rows
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.diagnostics.equal_rewards import chosen_neighbors, ends, pooled_equal, unknown_ends
+from evaluator.diagnostics.estimates import difference_estimate, mean_estimate
 from evaluator.diagnostics.groups import (
     Checkpoint,
     GroupCounts,
@@ -195,3 +196,29 @@ def test_counts_keep_gaps_among_variants() -> None:
     assert counts.known.tolist() == [[2, 0, 4]]
     assert usual_neighbors([gap, group("b", (1, 1)), group("c", (1, 1))]) == 0
     assert usual_neighbors([gap, group("b", (1, 1))]) == 1
+
+
+def test_few_differences_are_no_certainty() -> None:
+    none = difference_estimate(np.zeros(20))
+    assert none.value == 0
+    assert none.low is not None
+    assert none.low < -0.05
+    assert difference_estimate(np.zeros(1)).high == 1.0
+    many = difference_estimate(np.array([0.5, -0.5] * 20))
+    assert many.low == pytest.approx(mean_estimate(np.array([0.5, -0.5] * 20)).low)
+    assert difference_estimate(np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0])).high == 1.0
+    with pytest.raises(ValueError, match="between -1 and 1"):
+        difference_estimate(np.array([1.5]))
+
+
+@pytest.mark.parametrize(("questions", "share"), [(30, 0.2), (30, 0.05), (200, 0.02)])
+def test_intervals_of_differences_cover(questions: int, share: float) -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        values = -1.0 * (rng.random(questions) < share)
+        found = difference_estimate(values)
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= -share <= found.high
+    assert covered >= 0.92 * 400

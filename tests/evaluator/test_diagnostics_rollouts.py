@@ -99,14 +99,22 @@ def test_counts_of_neighbors_stand_beside_their_original(tmp_path: Path) -> None
     path = write(
         tmp_path / "v.jsonl",
         {"question_id": "a", "group_size": 4, "successes": [0, 4]},
-        {"question_id": "a", "neighbor_id": "c_1", "strategy": "rename", "group_size": 4, "successes": [3]},
+        {
+            "question_id": "a",
+            "neighbor_id": "c_1",
+            "strategy": "rename",
+            "group_size": 4,
+            "successes": [3],
+            "mean_tokens": 12.5,
+        },
     )
     first, second = read_rollouts(path, windows=2).checkpoints
     assert [(p.variant, p.correct, p.source_id) for p in first.groups[0].prompts] == [
         (0, 0, "a"),
         (1, 3, "c_1"),
     ]
-    assert first.groups[0].prompts[1].strategy == "rename"
+    neighbor = first.groups[0].prompts[1]
+    assert (neighbor.strategy, neighbor.tokens, neighbor.token_samples) == ("rename", 50, 4)
     assert len(second.groups[0].prompts) == 1
 
 
@@ -148,6 +156,8 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
         ('{"id": "a", "group_size": 0, "successes": [1]}', '"group_size" is 0'),
         ('{"id": "a", "group_size": 8, "successes": []}', '"successes" is'),
         ('{"id": "a", "group_size": 8, "successes": [9]}', "9 successes of 8"),
+        ('{"id": "a", "group_size": 8, "successes": [9], "mean_tokens": "5"}', "9 successes of 8"),
+        ('{"id": "a", "group_size": 8, "successes": [8], "mean_tokens": "5"}', '"mean_tokens" is'),
         ('{"group_size": 8, "successes": [1]}', "nothing tells which question"),
     ],
 )

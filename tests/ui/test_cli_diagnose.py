@@ -187,7 +187,7 @@ def test_odd_neighbors_go_back_to_review(tagrpo: CommandLine, db: Path, tmp_path
     sheet = tmp_path / "sheet.jsonl"
     done = tagrpo("diagnose", "difficulty", "base", "--review-sheet", sheet)
     assert done.code == 1
-    assert "neighbors have an implausible success rate" in words(done.err)
+    assert "neighbors with an implausible success rate: " in words(done.err)
     rows = [json.loads(line) for line in sheet.read_text(encoding="utf-8").splitlines()]
     assert len(rows) >= 3
     assert {row["flag"] for row in rows} == {"too hard"}

@@ -198,7 +198,7 @@ def difficulty(
             output.say(f"{sheet:,} rows written to {review_sheet}; fill in decision and reason, then")
             output.say(f"  tagrpo neighbors review --from {review_sheet}")
     if flagged:
-        raise output.needs_attention(f"{len(flagged):,} neighbors have an implausible success rate")
+        raise output.needs_attention(f"neighbors with an implausible success rate: {len(flagged):,}")
 
 
 @app.command()
