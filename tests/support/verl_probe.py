@@ -24,10 +24,14 @@ from trainer_adapter.verl_plugin import NAME
 from trainer_adapter.verl_plugin.agent_loop import NeighborAgentLoop
 from trainer_adapter.verl_plugin.loss import LossTerms, recipe_loss
 from trainer_adapter.verl_plugin.overrides import CORRECTNESS, keeps_log_probs
+from trainer_adapter.verl_plugin.rows import StepRows
 from trainer_adapter.verl_plugin.trainer import NeighborTrainer
 
 FOLDER, SCHEDULE = "TAGRPO_PROBE_FOLDER", "TAGRPO_PROBE_SCHEDULE"
 """Where a run leaves what it saw, and its recipes as JSON: a list of [name, changes], one a step."""
+
+FAILING = "TAGRPO_PROBE_FAILING"
+"""A step and a session number, as JSON: that response of every question of the step fails."""
 
 RECIPE_FIELD = "probe_recipe"
 
@@ -42,8 +46,11 @@ def recipe_at(step: int) -> Recipe:
 @register(NAME)
 class ProbeAgentLoop(NeighborAgentLoop):
     async def run(self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any) -> Any:
-        if RECIPE_FIELD in kwargs:
-            self.recipe = recipe_at(int(kwargs.pop(RECIPE_FIELD)))
+        step = int(kwargs.pop(RECIPE_FIELD, 0))
+        if step:
+            self.recipe = recipe_at(step)
+        if json.loads(os.environ.get(FAILING, "null")) == [step, int(kwargs["session_id"])]:
+            raise RuntimeError("this response was to fail")
         return await super().run(sampling_params, priority, **kwargs)
 
 
@@ -79,8 +86,8 @@ class ProbeTrainer(NeighborTrainer):
         torch.save(kept, folder() / f"verl_{self.global_steps}.pt")
         return batch
 
-    def _observe(self, step: StepBatch, metrics: dict[str, Any]) -> None:
-        super()._observe(step, metrics)
+    def _observe(self, rows: StepRows, step: StepBatch, metrics: dict[str, Any]) -> None:
+        super()._observe(rows, step, metrics)
         torch.save(vars(step), folder() / f"step_{self.global_steps}.pt")
 
 

@@ -57,6 +57,7 @@ def run_main_ppo(
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # of 15 by default, which starves a run on a machine that does more
         _RUN: mark,
     }
     log = folder / "main_ppo.log"

@@ -41,7 +41,8 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         """Return the response of session `session_id` to the row in `kwargs`.
 
         `extra_fields` gets `variant` (0 for the question, k for its k-th neighbor), `question_id`,
-        `neighbor_id`, `draw`, `session`, the ids of the prompt that was asked and the log-probs of sampling.
+        `neighbor_id`, `strategy`, `draw`, `session`, the ids of the prompt that was asked, and the log-probs
+        of sampling.
         """
         question, session = list(kwargs["raw_prompt"]), int(kwargs["session_id"])
         training = DRAW_FIELD in kwargs
@@ -61,11 +62,13 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         output = await super().run(params, priority, **{**kwargs, "raw_prompt": asked})
         if not training:
             return output
-        neighbor_ids = kwargs.get("neighbor_ids")
+        about = kwargs.get("extra_info")
+        strategies = about.get("neighbor_strategies") if isinstance(about, dict) else None
         output.extra_fields[ABOUT_FIELD] = {
             "variant": variant,
             "question_id": identity,
-            "neighbor_id": None if variant == 0 or neighbor_ids is None else str(neighbor_ids[variant - 1]),
+            "neighbor_id": _neighbors(kwargs.get("neighbor_ids"), variant),
+            "strategy": _neighbors(strategies, variant),
             "draw": draw,
             "session": session,
             "prompt_ids": np.asarray(output.prompt_ids, dtype=np.int32),
@@ -85,6 +88,13 @@ def question_id(row: Any) -> str:
     about = row.get("extra_info")
     named = about.get("question_id") if isinstance(about, dict) else None
     return str(named if named is not None else row.get("index", row.get("uid")))
+
+
+def _neighbors(values: Any, variant: int) -> str | None:
+    """Return what a column says of the neighbor that was asked; None for the question itself."""
+    if variant == 0 or values is None or values[variant - 1] is None:
+        return None
+    return str(values[variant - 1])
 
 
 def _checked(config: Any) -> tuple[Recipe, RunSettings]:

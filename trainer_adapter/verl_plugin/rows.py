@@ -29,6 +29,7 @@ class StepRows(NamedTuple):
     real_A: Tensor
     mask_AT: Tensor
     about: tuple[Mapping[str, Any], ...]
+    graded: tuple[Mapping[str, Any], ...]
     question_B: Tensor
     scores_B: Tensor
     correct_B: Tensor
@@ -91,6 +92,7 @@ def read_rows(batch: Any, *, end_ids: frozenset[int], max_length: int) -> StepRo
         real_A=real_A,
         mask_AT=mask_AT,
         about=tuple(_about(each, key) for each, key in zip(kept, keys, strict=True)),
+        graded=tuple(graded),
         question_B=torch.tensor(_numbered([key.rsplit("_", 2)[0] for key in keys])),
         scores_B=scores_B,
         correct_B=_flags(graded, CORRECTNESS, scores_B),

@@ -19,6 +19,7 @@ from trainer_adapter.verl_plugin.checks import check_config, check_registrations
 from trainer_adapter.verl_plugin.estimates import Estimates, estimate
 from trainer_adapter.verl_plugin.estimator import hand_in
 from trainer_adapter.verl_plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
+from trainer_adapter.verl_plugin.recording import open_record, record_step
 from trainer_adapter.verl_plugin.replay import NeighborReplayBuffer
 from trainer_adapter.verl_plugin.rows import StepRows, read_rows
 from trainer_adapter.verl_plugin.settings import recipe_of, settings_of
@@ -46,6 +47,14 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             # Any other name would give the asynchronous replay buffer (`trainer_base.py:153`).
             config.trainer.v1.trainer_mode = "sync"
         super().__init__(config)
+        self._record = open_record(plain, self.recipe, self.settings)
+
+    def fit(self, agent_loop_manager: Any) -> None:
+        try:
+            super().fit(agent_loop_manager)
+        finally:
+            if self._record is not None:
+                self._record.close()
 
     def _build_replay_buffer(self) -> NeighborReplayBuffer:
         batch_size = self.config.data.train_batch_size
@@ -133,11 +142,16 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         advantages_AT[rows.real_A] = estimates.advantages_BT.float()
         hand_in(advantages_AT)
         batch = super()._compute_advantage(batch, metrics)
-        self._write_scales(batch, rows)
-        self._observe(self._step_batch(batch, rows, groups_B, estimates), metrics)
+        batch = self._write_scales(batch, rows)
+        self._observe(rows, self._step_batch(batch, rows, groups_B, estimates), metrics)
         return batch
 
-    def _write_scales(self, batch: Any, rows: StepRows) -> None:
+    def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        super()._compute_metrics(batch, metrics, *args, **kwargs)
+        if self._record is not None:
+            self._record.write_metrics(self.global_steps, metrics)
+
+    def _write_scales(self, batch: Any, rows: StepRows) -> Any:
         actor = self.config.actor_rollout_ref.actor
         kl_A = rows.real_A.clone()
         if self.settings.kl_on == "question":
@@ -150,7 +164,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             shuffled=actor.shuffle,
         )
         fields = TensorDict({SCALE_FIELD: scales_A4}, batch_size=len(batch))
-        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+        # What it returns names the fields that the workers will ask for.
+        return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
 
     def _step_batch(self, batch: Any, rows: StepRows, groups_B: Tensor, estimates: Estimates) -> StepBatch:
         correction_BT = None
@@ -186,8 +201,10 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             correction_BT=correction_BT,
         )
 
-    def _observe(self, step: StepBatch, metrics: dict[str, Any]) -> None:
+    def _observe(self, rows: StepRows, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Look at a step before the policy is updated."""
+        if self._record is not None:
+            record_step(self._record, rows, step, self.tokenizer)
 
 
 def _place(key: str) -> tuple[str, int, int]:

@@ -1,0 +1,152 @@
+"""What the proofs of the plug-in share: a small model with words of its own for neighbors, data, and runs."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from verl_run import VerlRun, run_main_ppo
+
+from evaluator.questions import make_question
+from rephraser.sets.types import Neighbor, SetEntry
+from trainer_adapter.prompts import PromptTemplate
+from trainer_adapter.recipes import RECIPES, Recipe, compose
+from trainer_adapter.verl_export import export_verl
+from trainer_adapter.verl_plugin import REGISTRATION
+from trainer_adapter.verl_plugin.overrides import hydra_arguments, recipe_overrides
+from trainer_adapter.verl_plugin.settings import RunSettings
+
+ROLLOUTS, QUESTIONS, MINI_BATCH, LONGEST = 6, 4, 2, 12
+MARKS = 1200
+"""Tokens of the vocabulary that only neighbors use; so many that few are ever drawn."""
+
+Schedule = Sequence[tuple[str, dict[str, Any]]]
+
+
+def save_model(folder: Path) -> Path:
+    """Save a random two-layer Qwen 2 whose input and output embeddings are apart, with its tokenizer."""
+    import torch
+    from tiny_model import CHAT_TEMPLATE, SPECIAL_TOKENS
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2TokenizerFast
+
+    marks = [mark(number) for number in range(MARKS)]
+    pieces = [*SPECIAL_TOKENS, *sorted(ByteLevel.alphabet()), *marks]
+    tokenizer = Qwen2TokenizerFast(
+        vocab={piece: number for number, piece in enumerate(pieces)},
+        merges=[],
+        unk_token="<|endoftext|>",
+        pad_token="<|endoftext|>",
+        eos_token="<|im_end|>",
+        additional_special_tokens=[*SPECIAL_TOKENS[1:], *marks],
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(pieces),
+        hidden_size=48,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=SPECIAL_TOKENS.index("<|im_end|>"),
+        pad_token_id=SPECIAL_TOKENS.index("<|endoftext|>"),
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def mark(number: int) -> str:
+    return f"<|n{number}|>"
+
+
+def export(folder: Path, model: Path) -> Path:
+    """Export twenty sums; most have two neighbors, some one or none, and each neighbor eight marks."""
+
+    def neighbor(number: int, text: str) -> Neighbor:
+        marked = "".join(mark(8 * number + place) for place in range(8))
+        return Neighbor(
+            f"c_{number}", f"{text} {marked}", "rules", "rules", "h", "", "unverified", None, False
+        )
+
+    entries = []
+    for number in range(20):
+        a, b = number % 5, number // 5
+        texts = [f"Add {a} to {b}.", f"Find the sum of {a} and {b}."][
+            : 1 if number == 7 else 0 if number == 8 else 2
+        ]
+        neighbors = tuple(neighbor(2 * number + place, text) for place, text in enumerate(texts))
+        entries.append(SetEntry(make_question(f"What is {a}+{b}?", str(a + b)), neighbors))
+    report = export_verl(
+        tuple(entries),
+        folder,
+        layout="grouped",
+        template=PromptTemplate(instruction="Box it.", tokenizer=str(model), max_prompt_tokens=96),
+        data_source="sums",
+        set_ref="sums@1",
+        content_hash="0",
+    )
+    return report.files[0]
+
+
+def fitted(name: str) -> Recipe:
+    """Return a recipe with two neighbors or none, and six responses a question."""
+    of_neighbors = {"neighbors": 2, "responses": ROLLOUTS // 3}
+    return compose(RECIPES[name], of_neighbors if RECIPES[name].neighbors else {"responses": ROLLOUTS})
+
+
+def scheduled(names: Sequence[str]) -> Schedule:
+    """Return the schedule of a run with one recipe a step."""
+    return [
+        (name, {"neighbors": fitted(name).neighbors, "responses": fitted(name).responses}) for name in names
+    ]
+
+
+def run_schedule(
+    names: Sequence[str],
+    folder: Path,
+    *,
+    model: Path,
+    data: Path,
+    limit_s: float,
+    overrides: Sequence[str] = (),
+    environment: dict[str, str] | None = None,
+) -> VerlRun:
+    """Train one step with each recipe named, in one run of verl, and keep what the probe sees in `folder`."""
+    folder.mkdir(exist_ok=True, parents=True)
+    settings = RunSettings(poll_interval_s=0.05, record=str(folder / "record"))
+    of_recipe = recipe_overrides(fitted(names[0]), settings) | {"trainer.v1.trainer_mode": "tagrpo_probe"}
+    return run_main_ppo(
+        [
+            *hydra_arguments(of_recipe),
+            f"data.train_files={data}",
+            f"data.val_files={data}",
+            f"data.train_batch_size={QUESTIONS}",
+            "data.gen_batch_size=1",
+            "data.max_prompt_length=96",
+            f"data.max_response_length={LONGEST}",
+            f"actor_rollout_ref.model.path={model}",
+            f"actor_rollout_ref.actor.ppo_mini_batch_size={MINI_BATCH}",
+            "actor_rollout_ref.actor.optim.lr=1e-3",
+            "actor_rollout_ref.actor.optim.weight_decay=0",
+            f"reward.custom_reward_function.path={Path(__file__).parent / 'parity_reward.py'}",
+            f"trainer.total_training_steps={len(names)}",
+            "trainer.experiment_name=proof",
+            "trainer.val_before_train=false",
+            "trainer.save_freq=-1",
+            "trainer.resume_mode=disable",
+            *overrides,
+        ],
+        folder=folder,
+        limit_s=limit_s,
+        modules=[REGISTRATION, "verl_probe"],
+        environment={
+            "TAGRPO_PROBE_FOLDER": str(folder),
+            "TAGRPO_PROBE_SCHEDULE": json.dumps(scheduled(names)),
+            **(environment or {}),
+        },
+    )

@@ -1,0 +1,70 @@
+"""What a step leaves behind: its rollouts and metrics, for the rollout record."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainer_adapter.recipes import Recipe
+from trainer_adapter.step_batch import StepBatch
+from trainer_adapter.verl_plugin.rows import StepRows
+from trainer_adapter.verl_plugin.settings import RunSettings
+
+# The database comes with them, and this module is loaded in every process of verl.
+if TYPE_CHECKING:
+    from trainer_adapter.rollouts.from_batch import StepTexts
+    from trainer_adapter.rollouts.writing import RolloutWriter
+
+
+def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings) -> "RolloutWriter | None":
+    """Return the writer of the rollout record; None where none is kept.
+
+    Raises:
+        InputError: the folder belongs to another run, or cannot be written.
+    """
+    if settings.record is None:
+        return None
+    from evaluator.runs.store import package_versions
+    from trainer_adapter.rollouts.writing import RolloutWriter
+
+    spec = {
+        "recipe": recipe.to_json(),
+        "settings": settings.to_json(),
+        "model": config["actor_rollout_ref"]["model"]["path"],
+        "train_files": config["data"]["train_files"],
+    }
+    return RolloutWriter(
+        Path(settings.record),
+        str(config["trainer"]["experiment_name"]),
+        spec=spec,
+        versions=package_versions(),
+    )
+
+
+def step_texts(rows: StepRows, step: StepBatch, tokenizer: Any) -> "StepTexts":
+    """Return what the record holds of a step in words, in the order of the batch."""
+    from trainer_adapter.rollouts.from_batch import StepTexts
+
+    ids = [
+        row[:length]
+        for row, length in zip(step.response_ids_BT.tolist(), step.tokens_B.tolist(), strict=True)
+    ]
+    asked: dict[tuple[int, int], str] = {}
+    places = list(zip(step.question_B.tolist(), step.variant_B.tolist(), strict=True))
+    for place, about in zip(places, rows.about, strict=True):
+        if place not in asked:
+            asked[place] = tokenizer.decode(about["prompt_ids"], skip_special_tokens=True)
+    return StepTexts(
+        responses=tokenizer.batch_decode(ids, skip_special_tokens=True),
+        reasons=[str(graded.get("reason", "")) for graded in rows.graded],
+        extracted=[graded.get("extracted") or None for graded in rows.graded],
+        prompts=[asked[place] for place in places],
+        strategies=[about["strategy"] for about in rows.about],
+    )
+
+
+def record_step(writer: "RolloutWriter", rows: StepRows, step: StepBatch, tokenizer: Any) -> None:
+    """Record the rollouts of a step; writing goes on beside training."""
+    from trainer_adapter.rollouts.from_batch import step_records
+
+    texts = step_texts(rows, step, tokenizer)
+    writer.write(step.step, step_records(step, texts, weights_version=step.step - 1))
