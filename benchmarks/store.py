@@ -344,10 +344,8 @@ def compare(db: Any, run: Any, folder: Path, times: int) -> dict[str, dict[str, 
 
 def versus(ours: dict[str, float], **others: dict[str, float]) -> dict[str, float]:
     """Return the median of ours, and of each other way with its ratio to it."""
-    found = {"ours": ours["p50"]}
-    for way, theirs in others.items():
-        found |= {way: theirs["p50"], f"ratio_{way}": round(theirs["p50"] / ours["p50"], 2)}
-    return found
+    ratios = {f"ratio_{way}": round(theirs["p50"] / ours["p50"], 3) for way, theirs in others.items()}
+    return {"ours": ours["p50"], **{way: theirs["p50"] for way, theirs in others.items()}, **ratios}
 
 
 def run_all(samples: int, times: int, folder: Path) -> dict[str, Any]:
@@ -361,7 +359,7 @@ def run_all(samples: int, times: int, folder: Path) -> dict[str, Any]:
             fill_run(db, run, spec, n, writer, filling)
             runs.append(run)
             print(f"run {number + 1} of {RUNS}: {filling.samples:,} samples in", flush=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # the texts' maker included
     with Database.open(path) as db:
         size = path.stat().st_size
         queries = measure_pages(db, runs, times)
