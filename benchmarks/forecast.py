@@ -94,7 +94,11 @@ def draw_pilot(rng: Generator, world: World, questions: int, m: int) -> GroupCou
 
 def report_real(path: Path, seed: int) -> dict[str, Any]:
     visits = read_visits(path)
-    print(f"{FILE}: {len(visits)} prompts, {sum(map(len, visits)):,} visits of 8 responses")
+    lengths = [len(row) for row in visits]
+    print(
+        f"{FILE}: {len(visits)} prompts, {min(lengths)} to {max(lengths)} visits of 8 responses, "
+        f"{sum(lengths):,} in all"
+    )
     print(f"    {'fitted to':38s} m   G  forecast            seen later          error")
     found = {}
     for at_random in (False, True):
