@@ -9,6 +9,7 @@ import torch
 from tiny_models import STOPS, random_model, random_prompts
 
 from evaluator.errors import PrerequisiteError
+from evaluator.sampling.local.attention import share_keys_of_groups
 from evaluator.sampling.local.cache import Room
 from evaluator.sampling.local.decoding import MovingBatch
 from evaluator.sampling.local.probing import can_share_a_batch
@@ -69,6 +70,16 @@ def test_greedy_rows_are_those_of_generate_for_each_prompt_alone(name: str) -> N
         ids = torch.tensor([prompt])
         whole = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=settings)
         assert found[number, 0][0] == whole[0, len(prompt) :].tolist()
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "mistral", "gpt2"])
+def test_shared_keys_of_groups_change_no_token(name: str) -> None:
+    prompts = random_prompts(4)
+    expected = draw(MovingBatch(random_model(name), choosing(), Room(8, PLENTY)), prompts, 2)
+    model = random_model(name)
+    share_keys_of_groups(model)
+    assert model.config._attn_implementation != "sdpa"
+    assert draw(MovingBatch(model, choosing(), Room(8, PLENTY)), prompts, 2) == expected
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "mistral"])

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 
 from evaluator.errors import InputError, PrerequisiteError
 from evaluator.sampling.checkpoint import Checkpoint
+from evaluator.sampling.local.attention import share_keys_of_groups
 from evaluator.sampling.local.probing import keys_of_a_token
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -80,6 +81,7 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> Any:
         model = AutoModelForCausalLM.from_pretrained(
             checkpoint.model, revision=checkpoint.commit or "main", dtype=getattr(torch, dtype)
         )
+        share_keys_of_groups(model)
         return model.to(device.name).eval()
     except torch.OutOfMemoryError as error:
         raise PrerequisiteError(
