@@ -10,7 +10,6 @@ kind that no provider bills.
 import argparse
 import asyncio
 import contextlib
-import hashlib
 import importlib.util
 import json
 import os
@@ -19,17 +18,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from openai_answers import Answer, completion, default_answer, request_key
 from openai_batches import BatchStore
 from openai_faults import Fault, FaultPlan, Seen, no_faults, parse_shares, random_faults, spoil
 
-Answer = Callable[[list[dict[str, Any]], int, int | None], Sequence[str]]
-
-CHARS_PER_TOKEN = 4
 _STATUS = {
     "rate_limit": (429, "rate_limit_exceeded", "Rate limit reached"),
     "quota": (429, "insufficient_quota", "You exceeded your current quota, please check your plan"),
@@ -46,32 +43,6 @@ _STATUS = {
         "default chat template is no longer allowed, so you must provide a chat template",
     ),
 }
-
-
-def count_tokens(text: str) -> int:
-    """Return the server's count of tokens: four characters each, rounded up."""
-    return -(-len(text) // CHARS_PER_TOKEN)
-
-
-def default_answer(messages: list[dict[str, Any]], n: int, seed: int | None) -> list[str]:
-    """Return `n` short texts that depend on the last message, the seed and the place, and on nothing else."""
-    asked = str(messages[-1].get("content"))
-    return [hashlib.sha256(f"{asked}|{seed}|{place}".encode()).hexdigest()[:16] for place in range(n)]
-
-
-def asked_messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages of a request; raw text counts as one message of the role "raw"."""
-    if "prompt" in body:
-        return [{"role": "raw", "content": body["prompt"]}]
-    return list(body["messages"])
-
-
-def request_key(body: Mapping[str, Any]) -> str:
-    """Return the hash of what is asked: messages or raw text, n, seed and the chat template's arguments."""
-    asked = [asked_messages(body), body.get("n") or 1, body.get("seed")]
-    if body.get("chat_template_kwargs"):
-        asked.append(body["chat_template_kwargs"])
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:24]
 
 
 class OpenAIServer:
@@ -268,8 +239,8 @@ class OpenAIServer:
     async def _broken(self, request: web.Request, seen: Seen, fault: Fault) -> web.StreamResponse:
         transport = request.transport
         assert transport is not None
-        completion = self._completion(seen.body)
-        text = json.dumps(completion)
+        spoiled = self._completion(seen.body)
+        text = json.dumps(spoiled)
         if fault.name == "cut_early":
             transport.abort()
             return web.Response()
@@ -290,49 +261,12 @@ class OpenAIServer:
             return web.Response(text="<html><body>Please log in</body></html>", content_type="text/html")
         if fault.name == "wrong_shape":
             return web.json_response({"object": "list", "data": []})
-        return web.json_response(spoil(completion, fault.name))
+        return web.json_response(spoil(spoiled, fault.name))
 
     def _completion(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        n = body.get("n") or 1
-        limit = body.get("max_tokens") or body.get("max_completion_tokens") or 10**9
-        messages, raw = asked_messages(body), "prompt" in body
-        texts = list(self.answer(messages, n, body.get("seed")))
-        thinks = (
-            self.thinks and not raw and (body.get("chat_template_kwargs") or {}).get("enable_thinking", 1)
-        )
-        thought = "Let me see.\n" if thinks else ""
-        choices = [self._choice(place, text, limit, raw, thought) for place, text in enumerate(texts)]
-        prompt = sum(count_tokens(str(message.get("content"))) for message in messages)
-        completion = sum(min(count_tokens(thought + text), limit) for text in texts)
-        self.tokens += prompt + completion
-        return {
-            "id": f"chatcmpl-{request_key(body)}",
-            "object": "text_completion" if raw else "chat.completion",
-            "created": 0,
-            "model": body["model"],
-            "choices": choices,
-            "usage": {
-                "prompt_tokens": prompt,
-                "completion_tokens": completion,
-                "total_tokens": prompt + completion,
-            },
-        }
-
-    def _choice(self, place: int, text: str, limit: int, raw: bool, thought: str) -> dict[str, Any]:
-        room = limit * CHARS_PER_TOKEN
-        head = {"index": place, "finish_reason": "stop"}
-        if count_tokens(thought + text) > limit:
-            head["finish_reason"] = "length"
-        if raw:
-            return {**head, "text": text[:room], "logprobs": None, "stop_reason": None}
-        thought = thought[:room]
-        text = text[: room - len(thought)]
-        message = {"role": "assistant", "content": text}
-        if thought and self.reasoning_parser:
-            message["reasoning_content"] = thought
-        elif thought:
-            message["content"] = f"<think>\n{thought}</think>\n\n{text}"
-        return {**head, "message": message}
+        made = completion(body, self.answer, thinks=self.thinks, reasoning_parser=self.reasoning_parser)
+        self.tokens += made["usage"]["total_tokens"]
+        return made
 
     def _complete_line(self, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
         """Answer one line of a batch job: the status and the body."""
@@ -343,8 +277,8 @@ class OpenAIServer:
             message = f"'{field}' is not supported by this model" if field else "refused"
             return 400, {"error": {"message": message, "type": "invalid_request_error", "code": None}}
         self.paid[key] += 1
-        completion = self._completion(body)
-        return 200, completion if fault is None else spoil(completion, fault.name)
+        answered = self._completion(body)
+        return 200, answered if fault is None else spoil(answered, fault.name)
 
 
 def _error(status: int, code: str, message: str, retry_after: str | None = None) -> web.Response:
