@@ -1,4 +1,4 @@
-"""The loss in verl's workers, called as a worker calls it: padding counts nowhere, parts make up the whole."""
+"""The loss in verl's workers, called as a worker calls it: padding counts nowhere, parts make the whole."""
 
 from dataclasses import replace
 from typing import Any

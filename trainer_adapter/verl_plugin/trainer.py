@@ -13,6 +13,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils
 
 from trainer_adapter.groups import Tensor
+from trainer_adapter.metrics import step_metrics
 from trainer_adapter.step_batch import StepBatch
 from trainer_adapter.verl_plugin.agent_loop import DRAW_FIELD, question_id
 from trainer_adapter.verl_plugin.checks import check_config, check_registrations, check_version
@@ -203,6 +204,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _observe(self, rows: StepRows, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Look at a step before the policy is updated."""
+        metrics.update(step_metrics(step))
         if self._record is not None:
             record_step(self._record, rows, step, self.tokenizer)
 

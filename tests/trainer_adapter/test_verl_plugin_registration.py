@@ -1,0 +1,115 @@
+"""How verl comes to know the plug-in: late, in order, and not at all with another verl."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from evaluator.errors import PrerequisiteError
+from trainer_adapter.verl_plugin import REGISTRATION, checks, registration
+
+ROOT = Path(__file__).parents[2]
+needs_verl = pytest.mark.skipif(
+    importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
+)
+
+
+def run_python(code: str, folder: Path, modules: str) -> str:
+    """Return what a new process prints, in which verl loads `modules`."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={
+            **os.environ,
+            "VERL_USE_EXTERNAL_MODULES": modules,
+            "VERL_USE_EXTERNAL_PLUGINS": "none",
+            "PYTHONPATH": str(ROOT),
+        },
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@needs_verl
+def test_verl_learns_of_the_plugin_only_where_it_needs_it(tmp_path: Path) -> None:
+    code = """
+import sys
+import verl
+held = "verl.trainer.ppo.v1.trainer_base", "verl.experimental.agent_loop.agent_loop"
+print([name in sys.modules for name in held])
+from verl.trainer.ppo.v1 import get_trainer_cls
+print(get_trainer_cls("tagrpo").__name__)
+from trainer_adapter.verl_plugin.checks import check_registrations
+check_registrations()
+from verl.experimental.agent_loop import agent_loop
+print(agent_loop._agent_loop_registry["tagrpo"]["_target_"].rsplit(".", 1)[1])
+"""
+    printed = run_python(code, tmp_path, f"trainer_adapter.verl_cpu,{REGISTRATION}").splitlines()
+    assert printed[-3:] == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop"]
+
+
+def test_what_waits_for_a_module_is_called_in_order_once_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "waited_for.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    called: list[str] = []
+
+    def first() -> None:
+        import waited_for
+
+        called.append(f"first {waited_for.value}")
+
+    registration.after_import("waited_for", first)
+    registration.after_import("waited_for", lambda: called.append("second"))
+    assert called == []
+    import waited_for
+
+    assert called == ["first 1", "second"]
+    assert waited_for.__loader__.get_source("waited_for") == "value = 1\n"
+    registration.after_import("waited_for", lambda: called.append("at once"))
+    assert called[-1] == "at once"
+
+
+def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: "0.10.0")
+    with pytest.raises(
+        PrerequisiteError, match=r"verl 0\.10\.0 is installed, but .* verl 0\.9\.1: pip install"
+    ):
+        checks.check_version()
+
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    with pytest.raises(PrerequisiteError, match="verl is not installed; training needs verl"):
+        checks.check_version()
+
+
+@needs_verl
+def test_what_verl_does_not_know_is_named(tmp_path: Path) -> None:
+    code = """
+from evaluator.errors import PrerequisiteError
+from trainer_adapter.verl_plugin.checks import check_registrations
+try:
+    check_registrations()
+except PrerequisiteError as error:
+    print(error)
+"""
+    printed = run_python(code, tmp_path, "trainer_adapter.verl_cpu")
+    assert "verl does not know tagrpo's trainer and agent loop and advantage estimator; set" in printed
+    assert f"VERL_USE_EXTERNAL_MODULES={REGISTRATION}" in printed
+
+
+def test_the_entry_point_names_the_registration() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["entry-points"]["verl.plugins"] == {"tagrpo": REGISTRATION}
