@@ -123,7 +123,7 @@ class Engine:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise PrerequisiteError(
                 f"vLLM does not start with {settings.model}: {reason} (its own messages stand above). Too "
-                "little GPU memory: lower --max-model-len or raise --tensor-parallel."
+                "little GPU memory: raise --tensor-parallel, or lower --max-model-len."
             ) from error
         self._engine = self._llm.llm_engine
         self._numbers: dict[str, int] = {}
