@@ -75,7 +75,7 @@ def load_result(session: Session, run: Run, grader_version: str | None = None) -
         raise InputError(_ungraded(run, ungraded, sum(problem.samples for problem in originals), chosen))
     if not any(problem.samples for problem in originals):
         raise InputError(f"run {run.name} has samples of neighbors only; `tagrpo eval run` draws the rest.")
-    stops = _stop_reasons(session, run.id)
+    refused, mean_tokens = _refused_and_tokens(session, run.id)
     return RunResult(
         run=run,
         spec=EvalSpec.from_json(run.spec),
@@ -84,8 +84,8 @@ def load_result(session: Session, run: Run, grader_version: str | None = None) -
         neighbors=len(found) - len(originals),
         samples=sum(problem.samples for problem in originals),
         truncated=sum(problem.truncated for problem in originals),
-        refused=stops[REFUSED],
-        mean_tokens=_mean_tokens(session, run.id),
+        refused=refused,
+        mean_tokens=mean_tokens,
         usd=_usd(session, run.id),
     )
 
@@ -173,18 +173,28 @@ def _samples(session: Session, run_id: str) -> int:
     return session.scalar(query) or 0
 
 
-def _stop_reasons(session: Session, run_id: str) -> Counter[str]:
+def _refused_and_tokens(session: Session, run_id: str) -> tuple[int, float | None]:
+    """Return how many samples were refused, and the mean of their completion tokens."""
     rows = session.execute(
-        select(SampleRow.stop_reason, func.count())
+        select(
+            SampleRow.stop_reason,
+            func.count(),
+            func.count(SampleRow.completion_tokens),
+            func.coalesce(func.sum(SampleRow.completion_tokens), 0),
+        )
         .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
         .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
         .group_by(SampleRow.stop_reason)
-    )
-    return Counter(dict[str, int]((reason, count) for reason, count in rows))
+    ).all()
+    refused = sum(count for reason, count, _, _ in rows if reason == REFUSED)
+    samples = sum(count for _, count, _, _ in rows)
+    told = sum(count for _, _, count, _ in rows)
+    tokens = sum(int(total) for _, _, _, total in rows)
+    return refused, tokens / samples if told == samples else _tokens_by_request(session, run_id)
 
 
-def _mean_tokens(session: Session, run_id: str) -> float | None:
-    """Sum what samples say of themselves; where a request's samples do not, take what its receipt says."""
+def _tokens_by_request(session: Session, run_id: str) -> float | None:
+    """Return mean tokens by what samples say of themselves or, where they do not, their request's receipt."""
     rows = session.execute(
         select(
             SampleRow.cell_id,

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from sqlalchemy import (
     ColumnElement,
+    Float,
     Select,
     String,
     Table,
@@ -103,6 +104,30 @@ _FIND_RUNS: Select[Any, int] = (
     .join(RunCellRow, RunCellRow.cell_id == _EARLIER.id)
     .where(*(getattr(CellRow, name) == bindparam(f"key_{name}") for name in _KEY))
 )
+
+
+# Built once: making this statement anew took longer than all else of storing an answer.
+_FILL = (
+    update(_CELLS)
+    .where(_CELLS.c.id == bindparam("cell"), _CELLS.c.state != FILLED)
+    .values(
+        state=FILLED,
+        error=None,
+        lease_owner=None,
+        lease_until=None,
+        reserved_usd=None,
+        filled_at=bindparam("now"),
+        model=bindparam("spent_model"),
+        prompt_tokens=bindparam("spent_prompt_tokens"),
+        completion_tokens=bindparam("spent_completion_tokens"),
+        latency_s=bindparam("spent_latency_s"),
+        attempts=func.coalesce(_CELLS.c.attempts, 0) + bindparam("spent_attempts"),
+        # NULL plus anything is NULL: an unknown cost stays so.
+        cost_usd=func.coalesce(_CELLS.c.cost_usd, 0.0) + bindparam("spent_cost_usd", type_=Float),
+    )
+    .returning(_CELLS.c.id)
+)
+_INSERT_BODY = insert(_BODIES)
 
 
 def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
@@ -206,23 +231,11 @@ def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> bo
     A cell that is filled already keeps its answer: two processes may collect the same batch job. What failed
     requests for the cell cost before is added up.
     """
-    filled = session.execute(
-        update(_CELLS)
-        .where(_CELLS.c.id == cell_id, _CELLS.c.state != FILLED)
-        .values(
-            state=FILLED,
-            error=None,
-            lease_owner=None,
-            lease_until=None,
-            reserved_usd=None,
-            filled_at=utc_now(),
-            **{**vars(receipt), **_added_up(receipt.attempts, receipt.cost_usd)},
-        )
-        .returning(_CELLS.c.id)
-    )
+    connection = session.connection()
+    filled = connection.execute(_FILL, {"cell": cell_id, "now": utc_now(), **_spent(receipt)})
     if filled.scalar() is None:
         return False
-    session.execute(insert(_BODIES).values(cell_id=cell_id, body=body))
+    connection.execute(_INSERT_BODY, {"cell_id": cell_id, "body": body})
     return True
 
 
@@ -322,6 +335,10 @@ def count_states(session: Session, run_id: str) -> dict[tuple[str, str], int]:
         .group_by(CellRow.kind, CellRow.state)
     ).all()
     return {(kind, state): count for kind, state, count in rows}
+
+
+def _spent(receipt: Receipt) -> dict[str, Any]:
+    return {f"spent_{name}": value for name, value in vars(receipt).items()}
 
 
 def _added_up(attempts: int, cost_usd: float | None) -> dict[str, Any]:
