@@ -5,7 +5,8 @@ import re
 _LONG = 400
 _DEEP = 16
 _EXPENSIVE = re.compile(
-    r"\\(?:int|iint|oint|sum|prod|lim|binom|choose)(?![A-Za-z])"
+    r"\\(?:int|iint|oint|sum|prod|lim)(?![A-Za-z])"
+    r"|\\(?:binom|choose)(?![A-Za-z]).{0,60}(?:\d{3}|\^)"
     r"|\d{60}"  # a long number
     r"|\^ ?\{[^{}]{0,40}[\^!]|\^ ?\w ?[\^!]"  # a tower of powers
     r"|\^ ?\{? ?\d{4}|\d{4} ?\)? ?\^ ?\{?\d{3}"  # a large power

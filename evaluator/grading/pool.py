@@ -47,11 +47,12 @@ class _Batch:
 class WorkerPool:
     """Two lanes of killable workers, each started at first use; safe to share between threads.
 
-    The quick lane has `workers` processes, the careful one half as many (at least one).
+    The quick lane has `workers` processes, the careful one half as many (at least two, so that an honest case
+    that looks expensive need not wait for a hostile one).
     """
 
     def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int) -> None:
-        self._workers = {QUICK: workers, CAREFUL: max(1, workers // 2)}
+        self._workers = {QUICK: workers, CAREFUL: max(2, workers // 2)}
         self._time_limit_s = time_limit_s
         self._memory_limit_mb = memory_limit_mb
         self._lock = threading.Lock()
