@@ -218,6 +218,23 @@ def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None
     assert (unpriced.code, "--price" in words(unpriced.err)) == (2, True)
 
 
+def test_requests_in_a_batch_job_are_said_to_wait_there(cli: CommandLine, server: str) -> None:
+    assert cli(*asked(server, "--max-requests", "4")).code == 1
+    with Database.open("tagrpo.db") as db, db.write() as session:
+        session.execute(
+            text(
+                "INSERT INTO batches (id, run_id, model, state, created_at) "
+                "SELECT 'tag', id, 'm', 'submitted', created_at FROM runs"
+            )
+        )
+        session.execute(text("UPDATE cells SET batch_id = 'tag' WHERE state = 'empty'"))
+    done = cli(*asked(server))
+    assert done.code == 1
+    assert "16 samples missing" in words(done.err)
+    assert "2 requests wait in a batch job; --batch collects it" in words(done.err)
+    assert "requests: 2 open, 0 failed" in done.out
+
+
 def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) -> None:
     first, second = world.questions(2)
     phrased = [Proposed("Starting with $11$ apples, Ada gets $5$ more. How many apples has Ada?")]

@@ -146,6 +146,8 @@ def print_shown(shown: Shown) -> None:
     each = f"{shown.fewest:,}" if shown.fewest == shown.most else f"{shown.fewest:,} to {shown.most:,}"
     lacking = f", {plural(shown.missing, 'sample')} missing" if shown.missing else ""
     output.heading(f"{shown.run.name}: {plural(shown.problems, 'problem')}, {each} samples each{lacking}")
+    if shown.open_requests or shown.failed_requests:
+        output.say(f"requests: {shown.open_requests:,} open, {shown.failed_requests:,} failed")
     if shown.result is None or shown.curve is None:
         output.say(shown.why or "no problem has a sample of each")
         return

@@ -119,7 +119,7 @@ def carry_out(
             printed.append({**shown.to_json(), **eval_reports.outcome_json(outcome)})
         else:
             eval_reports.print_shown(shown)
-        problems += complaints(run, outcome)
+        problems += complaints(run, outcome, shown.open_requests)
         if outcome.stopped in FATAL and run is not runs[-1]:
             problems.append("the runs after it were not begun")
             break
@@ -136,8 +136,8 @@ def _note(sampler: "Sampler", told: set[str]) -> None:
             told.add(notice)
 
 
-def complaints(run: "Run", outcome: "EvalOutcome") -> list[str]:
-    """Say what of a run needs attention."""
+def complaints(run: "Run", outcome: "EvalOutcome", open_requests: int) -> list[str]:
+    """Say what of a run needs attention; requests that are open although nothing stopped are in a job."""
     found = []
     if outcome.stopped:
         found.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
@@ -147,5 +147,9 @@ def complaints(run: "Run", outcome: "EvalOutcome") -> list[str]:
             f"{run.name}: {plural(outcome.missing, 'sample')} missing"
             + (f" (failed requests: {failed})" if failed else "")
             + "; the same command draws them"
+        )
+    if open_requests and not outcome.stopped:
+        found.append(
+            f"{run.name}: {plural(open_requests, 'request')} wait in a batch job; --batch collects it"
         )
     return found
