@@ -281,3 +281,33 @@ def test_recipes_travel_as_json() -> None:
     for recipe in RECIPES.values():
         assert json.loads(json.dumps(recipe.to_json())) == recipe.to_json()
     assert json.loads(json.dumps(RunSettings().to_json())) == RunSettings().to_json()
+
+
+def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:
+    from trainer_adapter.verl_plugin.checks import check_columns
+
+    check_columns(["prompt", "neighbors"], RECIPES["ta_grpo"])
+    check_columns(["prompt"], RECIPES["grpo"])
+    with pytest.raises(InputError, match=r"ta_grpo asks 3 neighbors .* export the set with the layout"):
+        check_columns(["prompt"], RECIPES["ta_grpo"])
+    with pytest.raises(InputError, match="has a column agent_name"):
+        check_columns(["prompt", "agent_name"], RECIPES["grpo"])
+
+
+def test_a_response_is_described_from_grouped_and_flat_rows() -> None:
+    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+    from trainer_adapter.verl_plugin.agent_loop import _described, question_id
+
+    grouped = {
+        "neighbor_ids": ["c_1", "c_2"],
+        "extra_info": {"question_id": "q_1", "neighbor_strategies": ["rules", None]},
+        "index": 3,
+    }
+    assert question_id(grouped) == "q_1"
+    assert question_id({"index": 3, "extra_info": {}}) == "3"
+    assert _described(grouped, 0) == {"variant": 0, "neighbor_id": None, "strategy": None}
+    assert _described(grouped, 1) == {"variant": 1, "neighbor_id": "c_1", "strategy": "rules"}
+    assert _described(grouped, 2) == {"variant": 2, "neighbor_id": "c_2", "strategy": None}
+    assert _described({}, 0) == {"variant": 0, "neighbor_id": None, "strategy": None}
+    flat = {"extra_info": {"variant": 2, "neighbor_id": "c_2", "strategy": "rules"}}
+    assert _described(flat, 0) == {"variant": 2, "neighbor_id": "c_2", "strategy": "rules"}

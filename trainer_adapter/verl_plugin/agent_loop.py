@@ -62,13 +62,9 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         output = await super().run(params, priority, **{**kwargs, "raw_prompt": asked})
         if not training:
             return output
-        about = kwargs.get("extra_info")
-        strategies = about.get("neighbor_strategies") if isinstance(about, dict) else None
         output.extra_fields[ABOUT_FIELD] = {
-            "variant": variant,
+            **_described(kwargs, variant),
             "question_id": identity,
-            "neighbor_id": _neighbors(kwargs.get("neighbor_ids"), variant),
-            "strategy": _neighbors(strategies, variant),
             "draw": draw,
             "session": session,
             "prompt_ids": np.asarray(output.prompt_ids, dtype=np.int32),
@@ -90,11 +86,24 @@ def question_id(row: Any) -> str:
     return str(named if named is not None else row.get("index", row.get("uid")))
 
 
-def _neighbors(values: Any, variant: int) -> str | None:
-    """Return what a column says of the neighbor that was asked; None for the question itself."""
-    if variant == 0 or values is None or values[variant - 1] is None:
-        return None
-    return str(values[variant - 1])
+def _described(row: Any, variant: int) -> dict[str, Any]:
+    """Return which prompt was asked: of a row with neighbors in it, or of one of a flat export."""
+    found = row.get("extra_info")
+    about = found if isinstance(found, dict) else {}
+    if "variant" in about:
+        return {
+            "variant": int(about["variant"]),
+            "neighbor_id": about.get("neighbor_id"),
+            "strategy": about.get("strategy"),
+        }
+    columns = {"neighbor_id": row.get("neighbor_ids"), "strategy": about.get("neighbor_strategies")}
+    return {
+        "variant": variant,
+        **{
+            name: None if variant == 0 or values is None else values[variant - 1]
+            for name, values in columns.items()
+        },
+    }
 
 
 def _checked(config: Any) -> tuple[Recipe, RunSettings]:

@@ -1,6 +1,6 @@
 """What has to hold before a recipe is trained: versions, registrations, and a configuration that means it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -68,6 +68,24 @@ def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
     problems = list(_problems(config, recipe))
     if problems:
         raise InputError(f"recipe {recipe.name}: " + "; ".join(problems) + ".")
+
+
+def check_columns(columns: Collection[str], recipe: Recipe) -> None:
+    """Raise unless training data with these columns can be trained on by `recipe`.
+
+    Raises:
+        InputError: the recipe asks neighbors and the data has none, or the data names an agent loop.
+    """
+    if "agent_name" in columns:
+        raise InputError(
+            f"recipe {recipe.name}: the training data has a column agent_name, which would take verl's agent "
+            "loop for tagrpo's; leave it out."
+        )
+    if recipe.neighbors and "neighbors" not in columns:
+        raise InputError(
+            f"recipe {recipe.name} asks {recipe.neighbors} neighbors of each question, but the training data "
+            "has no column neighbors; export the set with the layout grouped, or take a recipe without."
+        )
 
 
 def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:

@@ -16,7 +16,12 @@ from trainer_adapter.groups import Tensor
 from trainer_adapter.metrics import step_metrics
 from trainer_adapter.step_batch import StepBatch
 from trainer_adapter.verl_plugin.agent_loop import DRAW_FIELD, question_id
-from trainer_adapter.verl_plugin.checks import check_config, check_registrations, check_version
+from trainer_adapter.verl_plugin.checks import (
+    check_columns,
+    check_config,
+    check_registrations,
+    check_version,
+)
 from trainer_adapter.verl_plugin.estimates import Estimates, estimate
 from trainer_adapter.verl_plugin.estimator import hand_in
 from trainer_adapter.verl_plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
@@ -56,6 +61,12 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         finally:
             if self._record is not None:
                 self._record.close()
+
+    def _init_dataloader(self) -> None:
+        super()._init_dataloader()
+        held = getattr(self.train_dataset, "dataframe", None)
+        if held is not None:
+            check_columns(held.column_names, self.recipe)
 
     def _build_replay_buffer(self) -> NeighborReplayBuffer:
         batch_size = self.config.data.train_batch_size
