@@ -19,15 +19,15 @@ needs_verl = pytest.mark.skipif(
 )
 
 
-def run_python(code: str, folder: Path, modules: str) -> str:
-    """Return what a new process prints, in which verl loads `modules`."""
+def run_python(code: str, folder: Path, modules: str, *, plugins: str = "none") -> str:
+    """Return what a new process prints, in which verl loads `modules` and the entry points `plugins`."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         env={
             **os.environ,
             "VERL_USE_EXTERNAL_MODULES": modules,
-            "VERL_USE_EXTERNAL_PLUGINS": "none",
-            "PYTHONPATH": str(ROOT),
+            "VERL_USE_EXTERNAL_PLUGINS": plugins,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]),
         },
         cwd=folder,
         capture_output=True,
@@ -53,7 +53,11 @@ check_registrations()
 from verl.experimental.agent_loop import agent_loop
 print(agent_loop._agent_loop_registry["tagrpo"]["_target_"].rsplit(".", 1)[1])
 """
-    printed = run_python(code, tmp_path, f"trainer_adapter.verl_cpu,{REGISTRATION}").splitlines()
+    installed = tmp_path / "as_installed-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: as-installed\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(f"[verl.plugins]\nas_installed = {REGISTRATION}\n")
+    printed = run_python(code, tmp_path, "trainer_adapter.verl_cpu", plugins="as_installed").splitlines()
     assert printed[-3:] == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop"]
 
 
