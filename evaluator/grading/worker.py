@@ -13,7 +13,7 @@ from evaluator.grading.kinds import Algebra, judge
 from evaluator.grading.outcomes import CRASHED, MEMORY, Outcome
 from evaluator.grading.types import AnswerKind, GradeValue
 
-_LOW_PRIORITY = 5
+_LOW_PRIORITY = 2  # more would let a busy machine time honest cases out
 MEMORY_EXIT = 77
 """Exit status of a worker that went over its memory limit."""
 
