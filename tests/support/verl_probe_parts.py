@@ -32,6 +32,8 @@ FAILING = "TAGRPO_PROBE_FAILING"
 """A step and a session number, as JSON: that response of every question of the step fails."""
 
 RECIPE_FIELD = "probe_recipe"
+WATCHED = 2
+"""Micro-batches of a step whose loss is kept."""
 
 
 def recipe_at(step: int) -> Recipe:
@@ -91,15 +93,19 @@ class ProbeTrainer(NeighborTrainer):
 def watched_loss(
     model_output: Any, data: Any, dp_group: Any = None, *, terms: LossTerms, step: int
 ) -> tuple[Any, dict[str, Any]]:
-    """The plug-in's loss; what the first micro-batch of each step came with is kept."""
+    """The plug-in's loss; what the first micro-batches of a step came with is kept."""
     loss, metrics = recipe_loss(model_output, data, dp_group, terms=terms)
-    path = folder() / f"loss_{step}_{os.environ['RANK']}.pt"
-    if not path.exists():
+    free = [path for number in range(WATCHED) if not (path := loss_file(step, number)).exists()]
+    if free:
         names = ("prompts", "responses", "response_mask")
         seen = {name: [each.clone() for each in data[name].unbind()] for name in names}
         new = no_padding_2_padding(model_output["log_probs"], data).detach()
-        torch.save({**seen, "log_probs": new, "loss": loss.detach()}, path)
+        torch.save({**seen, "log_probs": new, "loss": loss.detach()}, free[0])
     return loss, metrics
+
+
+def loss_file(step: int, number: int) -> Path:
+    return folder() / f"loss_{step}_{os.environ['RANK']}_{number}.pt"
 
 
 def folder() -> Path:

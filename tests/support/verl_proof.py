@@ -64,8 +64,11 @@ def mark(number: int) -> str:
     return f"<|n{number}|>"
 
 
-def export(folder: Path, model: Path) -> Path:
-    """Export twenty sums; most have two neighbors, some one or none, and each neighbor eight marks."""
+def export(folder: Path, model: Path, *, repeat: bool = False) -> Path:
+    """Export twenty sums; most have two neighbors, some one or none, and each neighbor eight marks.
+
+    With `repeat` every sum has two neighbors that say what it says.
+    """
 
     def neighbor(number: int, text: str) -> Neighbor:
         marked = "".join(mark(8 * number + place) for place in range(8))
@@ -79,6 +82,8 @@ def export(folder: Path, model: Path) -> Path:
         texts = [f"Add {a} to {b}.", f"Find the sum of {a} and {b}."][
             : 1 if number == 7 else 0 if number == 8 else 2
         ]
+        if repeat:
+            texts = [f"What is {a}+{b}?"] * 2
         neighbors = tuple(neighbor(2 * number + place, text) for place, text in enumerate(texts))
         entries.append(SetEntry(make_question(f"What is {a}+{b}?", str(a + b)), neighbors))
     report = export_verl(

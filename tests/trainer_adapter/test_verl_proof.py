@@ -1,0 +1,441 @@
+"""Proofs on real runs of verl: what is trained is what the recipe says, on every path, again and again.
+
+Four runs serve all tests: one that goes through every recipe, one that is saved, one that is resumed from it,
+and one on two ranks whose neighbors say what the question says.
+"""
+
+import importlib.util
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+import verl_proof
+from verl_proof import LONGEST, MINI_BATCH, QUESTIONS, ROLLOUTS, fitted, run_schedule
+from verl_run import VerlRun
+
+from trainer_adapter.recipes import RECIPES, Recipe
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
+    ),
+]
+LIMIT_S = 800
+FAILED_STEP, FAILED_SESSION = 3, 5
+
+
+def path_of(recipe: Recipe) -> tuple[Any, ...]:
+    """Return what decides the way through the plug-in."""
+    return recipe.anchor, recipe.group, recipe.loss, recipe.weights, recipe.filter
+
+
+def every_recipe() -> list[str]:
+    """Return a schedule: TA-GRPO three times, then each recipe once and each path twice at least."""
+    paths: dict[tuple[Any, ...], list[str]] = {}
+    for name in RECIPES:
+        paths.setdefault(path_of(fitted(name)), []).append(name)
+    twice = [name for names in paths.values() for name in (names if len(names) > 1 else names * 2)]
+    return ["ta_grpo", "ta_grpo", "ta_grpo", *twice]
+
+
+NAMES = every_recipe()
+SAVED = ["grpo_matched", "grpo_matched", "ta_grpo", "ta_grpo", "ta_grpo_v1", "ta_grpo_v1"]
+OWN_STEP = 5
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("proof")
+    verl_proof.save_model(folder / "model")
+    verl_proof.export(folder / "set", folder / "model")
+    verl_proof.export(folder / "repeated", folder / "model", repeat=True)
+    return folder
+
+
+def run(
+    place: Path, name: str, names: list[str], *overrides: str, data: str = "set", **environment: str
+) -> VerlRun:
+    ended = start(place, name, names, *overrides, data=data, **environment)
+    assert ended.returncode == 0, ended.output[-6000:]
+    return ended
+
+
+def start(
+    place: Path, name: str, names: list[str], *overrides: str, data: str = "set", **environment: str
+) -> VerlRun:
+    return run_schedule(
+        names,
+        place / name,
+        model=place / "model",
+        data=place / data / "train.parquet",
+        limit_s=LIMIT_S,
+        overrides=overrides,
+        environment=environment,
+    )
+
+
+@pytest.fixture(scope="module")
+def long_run(place: Path) -> VerlRun:
+    return run(
+        place,
+        "long",
+        NAMES,
+        "trainer.test_freq=1000",
+        f"trainer.validation_data_dir={place / 'validation'}",
+        TAGRPO_PROBE_FAILING=json.dumps([FAILED_STEP, FAILED_SESSION]),
+    )
+
+
+@pytest.fixture(scope="module")
+def saved_run(place: Path) -> VerlRun:
+    return run(
+        place,
+        "saved",
+        SAVED,
+        "trainer.save_freq=2",
+        f"trainer.default_local_dir={place / 'checkpoints'}",
+        "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+    )
+
+
+@pytest.fixture(scope="module")
+def resumed_run(place: Path, saved_run: VerlRun) -> VerlRun:
+    return run(
+        place,
+        "resumed",
+        SAVED,
+        "trainer.resume_mode=resume_path",
+        f"trainer.resume_from_path={place / 'checkpoints' / 'global_step_4'}",
+        "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+    )
+
+
+@pytest.fixture(scope="module")
+def parallel_run(place: Path) -> VerlRun:
+    return run(
+        place,
+        "parallel",
+        ["ta_grpo", "ta_grpo"],
+        "trainer.n_gpus_per_node=2",
+        "ray_kwargs.ray_init.num_gpus=2",
+        "ray_kwargs.ray_init.num_cpus=20",
+        data="repeated",
+    )
+
+
+def step_of(place: Path, name: str, step: int) -> dict[str, Any]:
+    """Return the step batch of a run."""
+    loaded: dict[str, Any] = torch.load(place / name / f"step_{step}.pt", weights_only=False)
+    return loaded
+
+
+def verl_rows(place: Path, name: str, step: int) -> dict[str, Any]:
+    """Return verl's own batch of a step, after advantages were written."""
+    loaded: dict[str, Any] = torch.load(place / name / f"verl_{step}.pt", weights_only=False)
+    return loaded
+
+
+def load_model(folder: Path) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def plain_log_probs(model: Any, prompt: Any, response: Any) -> Any:
+    """Return the log-probs of a response's tokens after a prompt, by one forward without padding."""
+    ids = torch.cat([torch.as_tensor(prompt).long(), response])
+    with torch.no_grad():
+        log_probs = torch.log_softmax(model(ids[None]).logits[0].float(), -1)
+    return log_probs[len(prompt) - 1 : -1].gather(-1, response[:, None])[:, 0]
+
+
+def off(first: Any, second: Any) -> float:
+    return float((first - second).abs().max())
+
+
+def question_prompt(place: Path, rows: dict[str, Any], row: int) -> list[int]:
+    """Return the token ids of the row's original question, made anew from the exported file."""
+    import pyarrow.parquet as pq
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(place / "model")
+    wanted = rows["extra_fields"][row]["tagrpo"]["question_id"]
+    for each in pq.read_table(place / "set" / "train.parquet").to_pylist():
+        if each["extra_info"]["question_id"] == wanted:
+            text = tokenizer.apply_chat_template(each["prompt"], add_generation_prompt=True, tokenize=False)
+            ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+            return ids
+    raise AssertionError(f"no question {wanted}")
+
+
+def test_old_and_reference_log_probs_are_those_on_the_question(place: Path, long_run: VerlRun) -> None:
+    rows, model = verl_rows(place, "long", 1), load_model(place / "model")
+    variants = []
+    for row, response in enumerate(rows["responses"]):
+        about = rows["extra_fields"][row]["tagrpo"]
+        variants.append(about["variant"])
+        on_question = plain_log_probs(model, question_prompt(place, rows, row), response)
+        on_own = plain_log_probs(model, about["prompt_ids"], response)
+        for name in ("old_log_probs", "ref_log_prob"):
+            assert off(rows[name][row], on_question) < 1e-5
+            assert (off(rows[name][row], on_own) > 1e-3) == (about["variant"] > 0)
+        assert off(torch.from_numpy(about["log_probs"]), on_own) < 1e-5
+    assert len(variants) == QUESTIONS * ROLLOUTS
+    assert set(variants) == {0, 1, 2}
+
+
+def test_new_log_probs_are_those_on_the_question(place: Path, long_run: VerlRun) -> None:
+    seen, model = (
+        torch.load(place / "long" / "loss_1_0_0.pt", weights_only=False),
+        load_model(place / "model"),
+    )
+    rows = verl_rows(place, "long", 1)
+    questions = {tuple(question_prompt(place, rows, row)) for row in range(len(rows["keys"]))}
+    assert len(seen["prompts"]) == MINI_BATCH * ROLLOUTS
+    for row, (prompt, response) in enumerate(zip(seen["prompts"], seen["responses"], strict=True)):
+        assert tuple(prompt.tolist()) in questions
+        expected = plain_log_probs(model, prompt, response)
+        assert off(seen["log_probs"][row, : len(response)], expected) < 1e-5
+
+
+def test_with_anchor_own_they_are_those_on_the_prompt_that_was_asked(place: Path, saved_run: VerlRun) -> None:
+    rows = verl_rows(place, "saved", OWN_STEP)
+    trained = load_model(place / "checkpoints" / f"global_step_{OWN_STEP - 1}" / "actor" / "huggingface")
+    start = load_model(place / "model")
+    neighbors = 0
+    for row, response in enumerate(rows["responses"]):
+        about = rows["extra_fields"][row]["tagrpo"]
+        assert off(rows["old_log_probs"][row], plain_log_probs(trained, about["prompt_ids"], response)) < 1e-5
+        assert off(rows["ref_log_prob"][row], plain_log_probs(start, about["prompt_ids"], response)) < 1e-5
+        on_question = plain_log_probs(trained, question_prompt(place, rows, row), response)
+        assert (off(rows["old_log_probs"][row], on_question) > 1e-3) == (about["variant"] > 0)
+        neighbors += about["variant"] > 0
+    assert neighbors > 0
+
+
+@pytest.mark.parametrize(
+    ("step", "number", "real"),
+    [(2, 0, 12), (2, 1, 12), (FAILED_STEP, 0, 12), (FAILED_STEP, 1, 8)],
+)
+def test_the_loss_is_equation_4_over_real_responses(
+    place: Path, long_run: VerlRun, step: int, number: int, real: int
+) -> None:
+    rows = verl_rows(place, "long", step)
+    seen = torch.load(place / "long" / f"loss_{step}_0_{number}.pt", weights_only=False)
+    total, responses, size_of_part = 0.0, 0, MINI_BATCH * ROLLOUTS
+    for place_in_part in range(size_of_part):
+        row = number * size_of_part + place_in_part  # one rank takes its rows in order
+        if rows["padding"][row]:
+            assert int(seen["response_mask"][place_in_part].sum()) == 0
+            continue
+        assert torch.equal(seen["responses"][place_in_part], rows["responses"][row])
+        size = len(rows["responses"][row])
+        new = seen["log_probs"][place_in_part, :size].double()
+        ratio = torch.exp(new - rows["old_log_probs"][row].double())
+        advantages = rows["advantages"][row].double()
+        kept = torch.minimum(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+        apart = rows["ref_log_prob"][row].double() - new
+        kl = torch.exp(apart) - apart - 1
+        total += float((-kept + 0.001 * kl).mean())
+        responses += 1
+    assert responses == real
+    assert float(seen["loss"]) == pytest.approx(total / responses, abs=2e-6)
+
+
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=[f"{n + 1}-{name}" for n, name in enumerate(NAMES)])
+def test_advantages_in_verls_batch_are_the_pure_functions(
+    place: Path, long_run: VerlRun, number: int
+) -> None:
+    from trainer_adapter.verl_plugin.estimates import estimate
+
+    recipe, step = fitted(NAMES[number]), number + 1
+    kept, rows = step_of(place, "long", step), verl_rows(place, "long", step)
+    per_group = ROLLOUTS // 3 if recipe.group == "prompt" else ROLLOUTS
+    if step != FAILED_STEP and recipe.group == "joint":
+        assert set(Counter(kept["group_B"].tolist()).values()) == {per_group}
+    order = torch.randperm(len(kept["rewards_B"]), generator=torch.Generator().manual_seed(step))
+    made = estimate(
+        recipe,
+        kept["correct_B"][order].double(),
+        kept["correct_B"][order],
+        kept["mask_BT"][order],
+        kept["old_log_probs_BT"][order],
+        kept["group_B"][order],
+        max_length=LONGEST,
+        generator=torch.Generator().manual_seed(42 * 1_000_003 + step),
+    )
+    written = [row for row, padding in zip(rows["advantages"], rows["padding"], strict=True) if not padding]
+    for row, place_in_step in enumerate(order.tolist()):
+        tokens = int(kept["tokens_B"][place_in_step])
+        assert len(written[place_in_step]) == tokens
+        if recipe.weights != "clip_cov":  # its draw depends on the order of rows
+            assert off(written[place_in_step].double(), made.advantages_BT[row, :tokens]) < 1e-5
+    for row, padding in zip(rows["advantages"], rows["padding"], strict=True):
+        assert not padding or float(row.abs().sum()) == 0
+    if recipe.advantage == "grpo":
+        groups = kept["group_B"]
+        sums = torch.zeros(int(groups.max()) + 1).double().index_add_(0, groups, kept["advantages_B"])
+        assert float(sums.abs().max()) < 1e-9
+
+
+def test_every_step_changes_the_weights(long_run: VerlRun) -> None:
+    assert [step["step"] for step in long_run.steps] == list(range(1, len(NAMES) + 1))
+    for step, name in zip(long_run.steps, NAMES, strict=True):
+        assert step["actor/grad_norm"] > 0, name
+
+
+def test_questions_share_their_responses_out(place: Path, long_run: VerlRun) -> None:
+    seen = set()
+    for number, name in enumerate(NAMES):
+        if fitted(name).neighbors == 0 or number + 1 == FAILED_STEP:
+            continue
+        kept = step_of(place, "long", number + 1)
+        for question in set(kept["question_B"].tolist()):
+            of_it = kept["variant_B"][kept["question_B"] == question].tolist()
+            seen.add(tuple(sorted(Counter(of_it).items())))
+    assert seen <= {((0, 2), (1, 2), (2, 2)), ((0, 3), (1, 3)), ((0, 6),)}
+    assert len(seen) == 3
+
+
+def test_failed_responses_make_shorter_groups_that_are_reported(place: Path, long_run: VerlRun) -> None:
+    kept, rows = step_of(place, "long", FAILED_STEP), verl_rows(place, "long", FAILED_STEP)
+    assert len(kept["rewards_B"]) == QUESTIONS * (ROLLOUTS - 1)
+    assert sum(rows["padding"]) == QUESTIONS
+    metrics = long_run.steps[FAILED_STEP - 1]
+    assert metrics["tagrpo/groups/short"] == QUESTIONS
+    assert metrics["tagrpo/groups/missing_responses"] == QUESTIONS
+
+
+def test_dynamic_sampling_keeps_the_groups_that_disagree(place: Path, long_run: VerlRun) -> None:
+    evicted = 0.0
+    for number, name in enumerate(NAMES):
+        if RECIPES[name].filter != "dynamic":
+            continue
+        kept, metrics = step_of(place, "long", number + 1), long_run.steps[number]
+        assert len(set(kept["question_B"].tolist())) == QUESTIONS
+        for question in range(QUESTIONS):
+            assert len(set(kept["correct_B"][kept["question_B"] == question].tolist())) == 2
+        gone = metrics["tagrpo/filter/all_right"] + metrics["tagrpo/filter/all_wrong"]
+        spare = metrics.get("training/filter_groups/discarded_surplus_samples", 0)
+        assert metrics["tagrpo/filter/questions_drawn"] == QUESTIONS + gone + spare
+        evicted += gone
+    assert evicted > 0
+
+
+def test_the_corrected_anchor_weighs_by_the_truncated_ratio(place: Path, long_run: VerlRun) -> None:
+    kept = step_of(place, "long", NAMES.index("ta_grpo_corrected") + 1)
+    ratio = torch.exp(kept["old_log_probs_BT"] - kept["sampling_log_probs_BT"])
+    expected = ratio.clamp(max=2.0) * kept["mask_BT"]
+    assert off(kept["correction_BT"], expected) < 1e-4
+    own = kept["variant_B"] == 0
+    assert off(kept["correction_BT"][own], kept["mask_BT"][own].float()) < 1e-4
+    assert off(ratio[~own], torch.ones(())) > 1e-2
+
+
+def by_response(kept: dict[str, Any]) -> dict[tuple[str, int], int]:
+    """Return the row of each response, by question and session."""
+    names = zip(kept["question_ids"], kept["session_B"].tolist(), strict=True)
+    return {name: row for row, name in enumerate(names)}
+
+
+def assert_same_step(first: dict[str, Any], second: dict[str, Any], tolerance: float) -> None:
+    rows, others = by_response(first), by_response(second)
+    assert rows.keys() == others.keys()
+    order = [others[name] for name in rows]
+    for name in ("response_ids_BT", "mask_BT", "correct_B", "variant_B"):
+        assert torch.equal(first[name], second[name][order]), name
+    for name in ("old_log_probs_BT", "ref_log_probs_BT", "advantages_BT"):
+        torch.testing.assert_close(first[name], second[name][order], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("step", [OWN_STEP, OWN_STEP + 1])
+def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(
+    place: Path, saved_run: VerlRun, resumed_run: VerlRun, step: int
+) -> None:
+    assert_same_step(step_of(place, "saved", step), step_of(place, "resumed", step), 1e-5)
+    for metric in ("actor/pg_loss", "actor/kl_loss", "actor/grad_norm"):
+        one, other = saved_run.steps[step - 1][metric], resumed_run.steps[step - OWN_STEP][metric]
+        assert one == pytest.approx(other, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_neighbors_that_repeat_the_question_on_two_ranks_are_matched_grpo_on_one(
+    place: Path, saved_run: VerlRun, parallel_run: VerlRun, step: int
+) -> None:
+    repeated = step_of(place, "parallel", step)
+    assert set(repeated["variant_B"].tolist()) == {0, 1, 2}
+    repeated["variant_B"] = torch.zeros_like(repeated["variant_B"])
+    assert_same_step(step_of(place, "saved", step), repeated, 1e-5 if step == 1 else 1e-4)
+    one, other = saved_run.steps[step - 1], parallel_run.steps[step - 1]
+    assert one["actor/grad_norm"] == pytest.approx(other["actor/grad_norm"], rel=1e-4)
+
+
+def test_validation_asks_the_questions_alone(place: Path, long_run: VerlRun) -> None:
+    lines = (place / "validation" / f"{len(NAMES)}.jsonl").read_text().splitlines()
+    asked = [json.loads(line)["input"] for line in lines]
+    assert len(asked) == 20
+    assert all("What is" in text for text in asked)
+    assert "val-core/sums/acc/mean@1" in long_run.steps[-1]
+
+
+def embeddings(folder: Path) -> Any:
+    return load_model(folder).get_input_embeddings().weight.detach()
+
+
+def test_words_that_only_neighbors_use_are_left_alone_but_for_anchor_own(
+    place: Path, saved_run: VerlRun
+) -> None:
+    start, anchored, own = (
+        embeddings(place / "checkpoints" / f"global_step_{step}" / "actor" / "huggingface")
+        for step in (2, 4, 6)
+    )
+
+    def asked_and_drawn(steps: tuple[int, int]) -> tuple[set[int], set[int]]:
+        asked: set[int] = set()
+        drawn: set[int] = set()
+        for step in steps:
+            rows = verl_rows(place, "saved", step)
+            for row, response in enumerate(rows["responses"]):
+                asked |= set(rows["extra_fields"][row]["tagrpo"]["prompt_ids"].tolist())
+                drawn |= set(response.tolist())
+        return asked, drawn
+
+    first_mark = len(start) - verl_proof.MARKS
+    asked, drawn = asked_and_drawn((3, 4))
+    unseen = [token for token in asked if token >= first_mark and token not in drawn]
+    assert len(unseen) >= 20
+    assert torch.equal(anchored[unseen], start[unseen])
+    assert not torch.equal(anchored[:first_mark], start[:first_mark])
+    asked, drawn = asked_and_drawn((5, 6))
+    unseen = [token for token in asked if token >= first_mark and token not in drawn]
+    assert len(unseen) >= 20
+    assert ((own[unseen] - anchored[unseen]).abs().max(-1).values > 0).all()
+
+
+def test_every_rollout_is_recorded(place: Path, long_run: VerlRun) -> None:
+    import pyarrow.parquet as pq
+
+    shards = sorted((place / "long" / "record").glob("step-*.parquet"))
+    assert len(shards) == len(NAMES)
+    first = pq.read_table(shards[0]).to_pylist()
+    kept = step_of(place, "long", 1)
+    assert len(first) == QUESTIONS * ROLLOUTS
+    assert {row["question_id"] for row in first} == set(kept["question_ids"])
+    assert all((row["neighbor_id"] is None) == (row["variant"] == 0) for row in first)
+    assert {row["strategy"] for row in first} == {None, "rules"}
+
+
+def test_training_stops_where_the_reward_worker_died(place: Path) -> None:
+    answered = QUESTIONS * ROLLOUTS + 8
+    ended = start(place, "deserted", ["ta_grpo"] * 4, TAGRPO_REWARD_LAST_CALL=str(answered))
+    assert ended.returncode not in (0, None), ended.output[-3000:]
+    assert "no materializable trajectories" in ended.output
+    first, second = ended.steps
+    assert first["tagrpo/groups/missing_responses"] == 0
+    assert second["tagrpo/batch/responses"] <= 8
