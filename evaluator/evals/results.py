@@ -19,8 +19,8 @@ from evaluator.runs.ledger import read_ledger
 from evaluator.runs.store import Run
 from evaluator.runs.tables import CellRow
 
-REFUSED = "content_filter"
-"""The stop reason of a response that a provider's filter cut or kept back."""
+REFUSED = ("content_filter", "refusal")
+"""Stop reasons of responses that a provider's filter cut or kept back, or that the model refused to give."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RunResult:
         neighbors: problems of the run that are neighbors and so are left out of `counts`.
         samples: samples drawn for the problems of `counts`; all of them are graded.
         truncated: how many of them were cut at the limit of tokens.
-        refused: how many were cut or kept back by a provider's filter.
+        refused: how many were cut or kept back by a provider's filter, or refused by the model.
         mean_tokens: completion tokens of a sample; None where a server did not tell.
         usd: what the run cost; None where a price is not known.
     """
@@ -186,10 +186,10 @@ def _refused_and_tokens(session: Session, run_id: str) -> tuple[int, float | Non
         .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
         .group_by(SampleRow.stop_reason)
     ).all()
-    refused = sum(count for reason, count, _, _ in rows if reason == REFUSED)
+    refused = sum(count for reason, count, _, _ in rows if reason in REFUSED)
     samples = sum(count for _, count, _, _ in rows)
     told = sum(count for _, _, count, _ in rows)
-    tokens = sum(int(total) for _, _, _, total in rows)
+    tokens = sum(total or 0 for _, _, _, total in rows)
     return refused, tokens / samples if told == samples else _tokens_by_request(session, run_id)
 
 
