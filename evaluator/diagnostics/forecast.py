@@ -113,7 +113,7 @@ def forecast(
     *,
     model: RateModel | None = None,
     shift: Shift | None = None,
-    replicates: int = REPLICATES,
+    replicates: int | None = None,
     seed: int = 0,
 ) -> Forecast:
     """Return the forecast from a pilot: the model of `fit_rates` and bootstrap replicates over questions.
@@ -125,11 +125,13 @@ def forecast(
         counts: the pilot; a row is a visit of a question.
         model: a model fitted before; else `fit_rates` fits one.
         shift: an assumed shift, for a pilot without neighbors.
+        replicates: 40 by default.
 
     Raises:
         InputError: as `fit_rates`.
         ValueError: fewer than 2 replicates.
     """
+    replicates = REPLICATES if replicates is None else replicates
     if replicates < 2:
         raise ValueError(f"an interval needs at least 2 replicates, not {replicates}")
     counts = counts.rows(counts.known.sum(axis=1) > 0)

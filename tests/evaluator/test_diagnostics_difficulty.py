@@ -17,6 +17,12 @@ from evaluator.diagnostics.strategy_shifts import EVERY_STRATEGY, strategy_shift
 from evaluator.errors import InputError
 
 
+@pytest.fixture(autouse=True)
+def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals of the spread need not be exact here."""
+    monkeypatch.setattr("evaluator.diagnostics.forecast.REPLICATES", 6)
+
+
 def make_groups(
     rng: np.random.Generator,
     questions: int,

@@ -19,6 +19,12 @@ from rephraser.tables import CandidateRow
 QUESTIONS, N, SAMPLES = 20, 2, 8
 
 
+@pytest.fixture(autouse=True)
+def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals of forecasts need not be exact here."""
+    monkeypatch.setattr("evaluator.diagnostics.forecast.REPLICATES", 4)
+
+
 @pytest.fixture
 def tagrpo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     return CommandLine(monkeypatch, capsys)

@@ -314,7 +314,8 @@ def report_(
     pilot = replace(given, checkpoints=given.checkpoints[:1])
     shares = work.shares(given, g, neighbors)
     predicted = work.forecasts(pilot, g, neighbors, None, seed)
-    costs = work.costs(pilot, g, neighbors, usd_per_gpu_hour, tokens_per_second, seed)
+    fitted = [one for _, one, _ in predicted]
+    costs = work.costs(pilot, g, neighbors, usd_per_gpu_hour, tokens_per_second, seed, fitted)
     left_out: dict[str, str] = {}
     audits: list[DifficultyAudit] = []
     results: list[Diversity] = []
@@ -337,9 +338,9 @@ def report_(
     work.deliver(tables, given, csv=csv, overwrite=overwrite, as_json=as_json, more={"left_out": left_out})
     if not as_json:
         reports.print_zero_gradient(shares)
-        for label, fitted, rows in predicted:
+        for label, one, rows in predicted:
             output.say()
-            reports.print_forecast(label, fitted, rows)
+            reports.print_forecast(label, one, rows)
         for audit in audits:
             output.say()
             reports.print_difficulty(audit, limit)

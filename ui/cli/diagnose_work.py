@@ -130,18 +130,17 @@ def costs(
     usd_per_gpu_hour: float | None,
     tokens_per_second: float | None,
     seed: int,
+    fitted: "Sequence[Forecast] | None" = None,
 ) -> "list[tuple[str, CostReport]]":
-    """Return the costs of each checkpoint, by its own forecast."""
+    """Return the costs of each checkpoint, by its own forecast: one fitted before, or a new one."""
     from evaluator.diagnostics.cost import TokenCosts, cost_report, mean_tokens, usd_per_token
 
     price = usd_per_token(usd_per_gpu_hour, tokens_per_second)
     n = given.neighbors(neighbors)
+    found = fitted or [_fit(checkpoint, None, seed) for checkpoint in given.checkpoints]
     return [
-        (
-            checkpoint.label,
-            cost_report(_fit(checkpoint, None, seed), g, n, TokenCosts(*mean_tokens(checkpoint), price)),
-        )
-        for checkpoint in given.checkpoints
+        (checkpoint.label, cost_report(one, g, n, TokenCosts(*mean_tokens(checkpoint), price)))
+        for checkpoint, one in zip(given.checkpoints, found, strict=True)
     ]
 
 
