@@ -204,6 +204,29 @@ def test_the_database_can_be_named_by_the_environment(
 # JSON
 
 
+DIAGNOSED = ("zero-gradient", "forecast", "difficulty", "diversity", "cost", "report")
+
+
+def rollouts(folder: Path) -> Path:
+    """Write four responses to each of twelve questions and to a neighbor of each; return the file."""
+    rows = [
+        {
+            "question_id": f"q{question}",
+            "neighbor_id": f"c{question}" if neighbor else None,
+            "strategy": "format" if neighbor else None,
+            "reward": int((question + place + neighbor) % (2 + question % 3) == 0),
+            "response": f"Add {question} and {place}, then {neighbor}.",
+            "tokens": 10 + place,
+        }
+        for question in range(12)
+        for neighbor in (0, 1)
+        for place in range(4)
+    ]
+    path = folder / "rollouts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
 def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tuple[str, ...], list[object]]:
     """Return for each command with --json the arguments of a call that does its work."""
     db, measured = demo / "tagrpo.db", folder / "measured.db"
@@ -226,6 +249,10 @@ def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tu
         ("eval", "list"): ["--db", measured],
         ("eval", "report"): ["base", "tuned", "--db", measured],
         ("eval", "compare"): ["base", "tuned", "--db", measured],
+        ("benchmarks", "list"): [],
+        ("benchmarks", "check"): [one_question(folder)],
+        ("questions", "contamination"): ["demo", "--benchmark", one_question(folder), "--db", db],
+        **{("diagnose", figure): ["--rollouts", rollouts(folder), "--g", "2"] for figure in DIAGNOSED},
         ("neighbors", "propose"): ["demo", "--name", "rules", "--proposer", "rules", "--db", db],
         ("neighbors", "resume"): ["rules", "--db", db],
         ("neighbors", "list"): ["--db", db],
