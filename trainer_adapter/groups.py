@@ -67,22 +67,29 @@ class Groups:
         Two passes, so that equal values give exactly 0 however large they are. A group of no more than `ddof`
         values has no deviation; it is 0 here and callers treat it as a singleton.
         """
-        centred = self.centred(values_B)
-        degrees = (self.size_G - ddof).clamp(min=1)
-        return torch.where(self.all_equal(values_B), 0.0, (self.sum(centred * centred) / degrees).sqrt())
+        return self.std_of_centred(self.centred(values_B), ddof=ddof)
+
+    def std_of_centred(self, centred_B: Tensor, *, ddof: int) -> Tensor:
+        """Return the standard deviation of each group, given what `centred` returned."""
+        degrees_G = (self.size_G - ddof).clamp(min=1)
+        return (self.sum(centred_B * centred_B) / degrees_G).sqrt()
 
     def centred(self, values_B: Tensor) -> Tensor:
         """Return each value minus the mean of its group, shape B; exactly 0 where all are equal."""
-        centred = values_B - self.mean(values_B)[self.index_B]
-        return torch.where(self.all_equal(values_B)[self.index_B], 0.0, centred)
+        # Distances from a value of the group: equal values are 0 apart, whatever their mean rounds to.
+        apart_B = values_B - self._one_of_each(values_B)[self.index_B]
+        return apart_B - self.mean(apart_B)[self.index_B]
 
     def all_equal(self, values_B: Tensor) -> Tensor:
         """Return for each group whether all its values are the same, shape G."""
-        low = torch.full((self.count,), torch.inf, dtype=values_B.dtype, device=values_B.device)
-        low = low.scatter_reduce(0, self.index_B, values_B, "amin")
-        high = torch.full((self.count,), -torch.inf, dtype=values_B.dtype, device=values_B.device)
-        high = high.scatter_reduce(0, self.index_B, values_B, "amax")
-        return low == high
+        differs_B = values_B != self._one_of_each(values_B)[self.index_B]
+        return self.sum(differs_B.to(torch.float32)) == 0
+
+    def _one_of_each(self, values_B: Tensor) -> Tensor:
+        """Return some value of each group, shape G."""
+        return torch.empty(self.count, dtype=values_B.dtype, device=values_B.device).scatter_(
+            0, self.index_B, values_B
+        )
 
     def spread(self, values_G: Tensor) -> Tensor:
         """Return for each response the value of its group, shape B."""

@@ -45,7 +45,7 @@ def grpo_advantages(
         centred_B = centred_B.where(groups.spread(groups.size_G) > 1, rewards_B)
     if not norm_by_std:
         return centred_B
-    std_G = groups.std(rewards_B, ddof=ddof)
+    std_G = groups.std_of_centred(groups.centred(rewards_B) if repo else centred_B, ddof=ddof)
     if repo:
         std_G = std_G.where(groups.size_G > 1, 1.0)
     divisor_B = groups.spread(std_G + epsilon)

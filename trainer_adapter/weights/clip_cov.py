@@ -7,7 +7,7 @@ import torch
 
 from trainer_adapter.groups import Tensor
 from trainer_adapter.variants import Variant
-from trainer_adapter.weights.covariance import on_tokens, token_covariance
+from trainer_adapter.weights.covariance import Covariance, strips
 
 RATIO, LOWER, UPPER = 2e-4, 1.0, 5.0
 
@@ -60,19 +60,23 @@ def clip_cov_candidates(
     """
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio is {ratio}; give more than 0 and at most 1")
-    valid_BT = mask_BT > 0
-    cov_BT = token_covariance(log_prob_BT, advantages_BT, mask_BT)
-    wanted = math.floor(ratio * int(valid_BT.sum()))
-    if variant == "paper":
-        return Candidates(cov_BT, valid_BT & (cov_BT >= lower) & (cov_BT <= upper), wanted)
-    if old_log_prob_BT is None:
+    covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, None)
+    if variant == "repo" and old_log_prob_BT is None:
         raise ValueError("the public code leaves out tokens that PPO clips: give old_log_prob_BT")
-    ratio_BT = torch.exp(log_prob_BT.detach() - old_log_prob_BT)
-    advantages_BT = on_tokens(advantages_BT, log_prob_BT)
-    bounded_BT = ratio_BT.clamp(1 - clip_low, 1 + clip_high)
-    by_ppo_BT = -advantages_BT * bounded_BT > -advantages_BT * ratio_BT
-    candidate_BT = valid_BT & ~by_ppo_BT & (cov_BT > lower) & (cov_BT < upper)
-    return Candidates(cov_BT, candidate_BT, max(wanted, 1))
+    cov_BT = torch.empty_like(covariance.log_prob_BT)
+    candidate_BT = torch.empty_like(cov_BT, dtype=torch.bool)
+    for rows in strips(cov_BT):
+        cov = covariance.strip(rows)
+        cov_BT[rows] = cov
+        if old_log_prob_BT is None or variant == "paper":
+            candidate_BT[rows] = (cov >= lower) & (cov <= upper) & (mask_BT[rows] > 0)
+            continue
+        advantages = covariance.advantages[rows]
+        ratio_of = torch.exp(covariance.log_prob_BT[rows] - old_log_prob_BT[rows].detach())
+        by_ppo = -advantages * ratio_of.clamp(1 - clip_low, 1 + clip_high) > -advantages * ratio_of
+        candidate_BT[rows] = (cov > lower) & (cov < upper) & ~by_ppo & (mask_BT[rows] > 0)
+    wanted = math.floor(ratio * int(covariance.tokens_B.sum()))
+    return Candidates(cov_BT, candidate_BT, wanted if variant == "paper" else max(wanted, 1))
 
 
 def choose_clipped(candidates: Candidates, generator: torch.Generator | None = None) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 
 from trainer_adapter.groups import Groups, Ids, Tensor
-from trainer_adapter.weights.covariance import pool_mean, token_covariance
+from trainer_adapter.weights.covariance import Covariance, pool_mean, row_sums, strips
 
 REPO_EPSILON = 1e-8
 
@@ -28,14 +28,30 @@ def cw_weights(
         pools: The group of each response (the paper's sums run over one group); default: the whole batch.
         ddof: Degrees taken off the number of tokens in sigma.
     """
-    mask_BT = mask_BT.to(log_prob_BT.dtype)
-    cov_BT = token_covariance(log_prob_BT, advantages_BT, mask_BT, pools)
-    valid_BT = mask_BT > 0
-    centred_BT = (cov_BT - pool_mean(cov_BT, mask_BT, pools)).where(valid_BT, 0.0)
-    variance = _pool_variance(centred_BT, mask_BT, pools, ddof)
-    exponent_BT = (cov_BT.square() / (2 * variance)).where(variance > 0, 0.0)
-    weights_BT = torch.exp(-exponent_BT) * mask_BT
-    return (weights_BT / pool_mean(weights_BT, mask_BT, pools)).where(valid_BT, 0.0)
+    covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, pools)
+    groups, tokens_B = covariance.pools, covariance.tokens_B
+    weights_BT = torch.empty_like(covariance.log_prob_BT)
+    sums_B = torch.empty_like(tokens_B)
+    for rows in strips(weights_BT):
+        weights_BT[rows] = covariance.strip(rows)
+        sums_B[rows] = row_sums(weights_BT[rows])
+    mean_B = pool_mean(sums_B, tokens_B, groups)
+    for rows in strips(weights_BT):
+        centred = weights_BT[rows] - mean_B[rows].to(weights_BT.dtype).unsqueeze(-1)
+        sums_B[rows] = row_sums(centred.square_().masked_fill_(mask_BT[rows] <= 0, 0.0))
+    degrees_G = (groups.sum(tokens_B) - ddof).clamp(min=1)
+    variance_B = groups.spread(groups.sum(sums_B) / degrees_G)
+    # Where the variance is 0 every covariance is the same, and so is every weight.
+    slope_B = (-0.5 / variance_B).clamp(min=torch.finfo(weights_BT.dtype).min)
+    slope_B = slope_B.where(variance_B > 0, 0.0).to(weights_BT.dtype)
+    for rows in strips(weights_BT):
+        part = weights_BT[rows].square_().mul_(slope_B[rows].unsqueeze(-1)).exp_()
+        sums_B[rows] = row_sums(part.masked_fill_(mask_BT[rows] <= 0, 0.0))
+    scale_B = 1 / pool_mean(sums_B, tokens_B, groups)
+    scale_B = scale_B.where(tokens_B > 0, 0.0).to(weights_BT.dtype)
+    for rows in strips(weights_BT):
+        weights_BT[rows] *= scale_B[rows].unsqueeze(-1)
+    return weights_BT
 
 
 def cw_weights_repo(log_prob_BT: Tensor, advantages_B: Tensor, mask_BT: Tensor) -> Tensor:
@@ -51,12 +67,3 @@ def cw_weights_repo(log_prob_BT: Tensor, advantages_B: Tensor, mask_BT: Tensor) 
     sigma = cov_BT[mask_BT > 0].std(unbiased=False) + REPO_EPSILON
     weights_BT = torch.exp(-cov_BT.square() / (2 * sigma.square())) * mask_BT
     return weights_BT * mask_BT.numel() / weights_BT.sum()
-
-
-def _pool_variance(centred_BT: Tensor, mask_BT: Tensor, pools: Ids | Groups | None, ddof: int) -> Tensor:
-    squares_BT = centred_BT.square()
-    if pools is None:
-        return squares_BT.sum() / (mask_BT.sum() - ddof).clamp(min=1)
-    groups = Groups.of(pools, device=squares_BT.device)
-    degrees_G = (groups.sum(mask_BT.sum(-1)) - ddof).clamp(min=1)
-    return groups.spread(groups.sum(squares_BT.sum(-1)) / degrees_G).unsqueeze(-1)

@@ -1,0 +1,279 @@
+"""Advantages and token weights: time against verl's functions on the same tensors; memory of weights.
+
+First every estimator on 8,192 responses in 256 groups of 32, ids as verl has them (an array of texts), with
+one token a response, so that the estimator is timed and not the writing of tokens; then GRPO's alone with the
+tokens written out. verl's loop version and its vectorised one stand for GRPO, Dr.GRPO and RLOO; the other
+estimators have no counterpart in verl and stand beside GRPO's. Medians of repeated runs, ways in turn.
+
+Then CW-GRPO's weights over groups and Clip-Cov's candidates over the batch, on 8,192 x 3,072 tokens in
+float32, against the straightforward version (whole tensors; a loop over groups for CW-GRPO; for Clip-Cov the
+lines of verl's loss). Each runs in a process of its own, whose peak memory counts beyond its inputs.
+
+    python benchmarks/advantages.py [--threads 1] [--tokens 3072]
+
+One thread by default, so that a busy machine does not decide. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)]
+
+GROUPS, GROUP_SIZE = 256, 32
+WEIGHTS = ("cw_ours", "cw_straight", "clip_cov_ours", "clip_cov_straight")
+
+
+def main() -> None:
+    """Print the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="not used: the tensors are drawn at random (seed 0)")
+    parser.add_argument("--tokens", type=int, default=3072, help="tokens of the longest response")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
+    parser.add_argument("--repeats", type=int, default=9, help="runs of each way; the median counts")
+    parser.add_argument("--weights", choices=WEIGHTS, help=argparse.SUPPRESS)  # a process of its own
+    args = parser.parse_args()
+
+    import torch
+
+    torch.set_num_threads(args.threads)
+    if args.weights:
+        print(json.dumps(measure_weights(args.weights, args.tokens)))
+        return
+    report: dict[str, Any] = {
+        "responses": GROUPS * GROUP_SIZE,
+        "groups": GROUPS,
+        "tokens": args.tokens,
+        "threads": args.threads,
+        "estimators": compare_estimators(args.repeats),
+        "grpo_with_tokens": compare_with_tokens(args.tokens, max(3, args.repeats // 3)),
+        "weights": compare_weights(args),
+    }
+    print(json.dumps(report))
+
+
+def draw(tokens: int) -> dict[str, Any]:
+    """Rewards, masks and ids of a step; some questions are all right or all wrong."""
+    import numpy as np
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    rows = GROUPS * GROUP_SIZE
+    rates = torch.rand(GROUPS, generator=generator).repeat_interleave(GROUP_SIZE)
+    rewards = (torch.rand(rows, generator=generator) < rates).float()
+    lengths = torch.randint(1, tokens + 1, (rows,), generator=generator)
+    ids = [f"{place * 2654435761 % 2**32:08x}-question" for place in range(GROUPS)]
+    order = torch.randperm(rows, generator=generator)  # responses come in as they are finished
+    uids = np.array([ids[place // GROUP_SIZE] for place in order.tolist()], dtype=object)
+    return {
+        "rewards": rewards[order],
+        "uids": uids,
+        "mask": (torch.arange(tokens) < lengths[:, None]).float(),
+        "lengths": lengths,
+    }
+
+
+def token_rewards(step: dict[str, Any]) -> Any:
+    """The reward on the last token of each response, as verl has it."""
+    import torch
+
+    rewards = torch.zeros_like(step["mask"])
+    rewards[torch.arange(len(rewards)), step["lengths"] - 1] = step["rewards"]
+    return rewards
+
+
+def in_turn(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median milliseconds of each way."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for way in ways.values():
+        way()
+    for _ in range(repeats):
+        for name, way in ways.items():
+            began = time.perf_counter()
+            way()
+            times[name].append((time.perf_counter() - began) * 1e3)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def of_verl(rewards: Any, mask: Any, uids: Any) -> dict[str, dict[str, Callable[[], Any]]]:
+    """verl's ways for the estimators it has."""
+    from verl.trainer.ppo import core_algos as verl
+
+    def dr_grpo(function: Callable[..., Any]) -> Callable[[], Any]:
+        return lambda: function(rewards.clone(), mask, uids, norm_adv_by_std_in_grpo=False)
+
+    def plain(function: Callable[..., Any]) -> Callable[[], Any]:
+        return lambda: function(rewards.clone(), mask, uids)
+
+    loop, vectorised = (
+        verl.compute_grpo_outcome_advantage,
+        verl.compute_grpo_vectorized_outcome_advantage,
+    )
+    return {
+        "grpo": {"loop": plain(loop), "vectorised": plain(vectorised)},
+        "dr_grpo": {"loop": dr_grpo(loop), "vectorised": dr_grpo(vectorised)},
+        "rloo": {
+            "loop": plain(verl.compute_rloo_outcome_advantage),
+            "vectorised": plain(verl.compute_rloo_vectorized_outcome_advantage),
+        },
+    }
+
+
+def compare_estimators(repeats: int) -> dict[str, Any]:
+    """Milliseconds of every estimator and of verl's, on the same rewards and ids."""
+    import torch
+
+    from trainer_adapter.advantages import ADVANTAGES, lead_rewards
+    from trainer_adapter.groups import over_tokens
+
+    step = draw(tokens=1)
+    rewards, mask, uids = step["rewards"][:, None], step["mask"], step["uids"]
+    verls = of_verl(rewards, mask, uids)
+    ways: dict[str, Callable[[], Any]] = {
+        f"verl {name} {kind}": way for name, kinds in verls.items() for kind, way in kinds.items()
+    }
+
+    def ours(function: Callable[..., Any]) -> Callable[[], Any]:
+        return lambda: over_tokens(function(rewards.sum(-1), uids), mask)
+
+    for name, function in ADVANTAGES.items():
+        ways[name] = ours(function)
+    tokens = torch.randint(1, 3073, (len(uids),), generator=torch.Generator().manual_seed(1))
+    ways["grpo_lead rewards"] = lambda: lead_rewards(rewards.sum(-1), tokens, uids)
+    taken = in_turn(ways, repeats)
+    report: dict[str, Any] = {"verl": {name: round(ms, 3) for name, ms in taken.items() if "verl" in name}}
+    for name in (name for name in taken if not name.startswith("verl")):
+        beside = name if name in verls else "grpo"
+        loop, vectorised = (taken[f"verl {beside} {kind}"] for kind in ("loop", "vectorised"))
+        report[name] = {
+            "ms": round(taken[name], 3),
+            "loop_of": beside,
+            "times_faster_than_loop": round(loop / taken[name], 1),
+            "times_faster_than_vectorised": round(vectorised / taken[name], 2),
+        }
+        line = f"verl {beside}: loop {loop:8.1f} ms, vectorised {vectorised:6.2f} ms"
+        print(f"{name:20} {taken[name]:8.2f} ms   {line}")
+    return report
+
+
+def compare_with_tokens(tokens: int, repeats: int) -> dict[str, Any]:
+    """The same for GRPO with advantages written on every token, in float32 as verl does."""
+    from trainer_adapter.advantages import grpo_advantages
+    from trainer_adapter.groups import over_tokens
+
+    step = draw(tokens)
+    rewards, mask, uids = token_rewards(step), step["mask"], step["uids"]
+    verls = of_verl(rewards, mask, uids)["grpo"]
+    ways: dict[str, Callable[[], Any]] = {f"verl_{kind}": way for kind, way in verls.items()}
+    ways["ours"] = lambda: over_tokens(grpo_advantages(rewards.sum(-1), uids).float(), mask)
+    taken = in_turn(ways, repeats)
+    print("grpo on all tokens:  " + "   ".join(f"{name} {ms:.1f} ms" for name, ms in taken.items()))
+    return {name: round(ms, 2) for name, ms in taken.items()}
+
+
+def compare_weights(args: argparse.Namespace) -> dict[str, Any]:
+    """Seconds and peak memory of token weights, each in a process of its own, and how far results differ."""
+    report: dict[str, Any] = {}
+    for name in WEIGHTS:
+        command = [sys.executable, __file__, "--weights", name, "--tokens", str(args.tokens)]
+        done = subprocess.run(
+            [*command, "--threads", str(args.threads)], capture_output=True, text=True, check=True
+        )
+        report[name] = json.loads(done.stdout.splitlines()[-1])
+        print(f"{name:20} {report[name]['seconds']:8.2f} s   {report[name]['peak_mb']:8.0f} MB")
+    for kind in ("cw", "clip_cov"):
+        ours, straight = report[f"{kind}_ours"], report[f"{kind}_straight"]
+        report[f"{kind}_speedup"] = round(straight["seconds"] / ours["seconds"], 2)
+        report[f"{kind}_memory_ratio"] = round(straight["peak_mb"] / max(ours["peak_mb"], 1.0), 2)
+        report[f"{kind}_difference"] = abs(straight["checksum"] - ours["checksum"]) / abs(
+            straight["checksum"]
+        )
+    return report
+
+
+def measure_weights(name: str, tokens: int) -> dict[str, float]:
+    """Time one way after a small warm-up; memory is the peak of this process beyond its inputs."""
+    import torch
+
+    from trainer_adapter.advantages import grpo_advantages
+    from trainer_adapter.groups import Groups
+    from trainer_adapter.weights import clip_cov_candidates, cw_weights
+
+    step = draw(tokens)
+    groups = Groups.of(step["uids"])
+    mask = step["mask"]
+    log_probs = torch.empty_like(mask).exponential_(2.0, generator=torch.Generator().manual_seed(2)).neg_()
+    advantages = grpo_advantages(step["rewards"], groups)
+    ways: dict[str, Callable[..., Any]] = {
+        "cw_ours": lambda n: cw_weights(log_probs[:n], advantages[:n], mask[:n], pools=groups.index_B[:n]),
+        "cw_straight": lambda n: cw_straight(log_probs[:n], advantages[:n], mask[:n], groups.index_B[:n]),
+        "clip_cov_ours": lambda n: clip_cov_candidates(log_probs[:n], advantages[:n], mask[:n]).candidate_BT,
+        "clip_cov_straight": lambda n: clip_cov_straight(log_probs[:n], advantages[:n], mask[:n]),
+    }
+    ways[name](64)
+    before = forget_peak()
+    result = ways[name](len(mask))
+    taken = peak_mb() - before
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        ways[name](len(mask))
+        seconds.append(time.perf_counter() - began)
+    return {
+        "seconds": round(statistics.median(seconds), 3),
+        "peak_mb": round(taken, 1),
+        "checksum": float((result.double().square() * mask).sum()),
+    }
+
+
+def forget_peak() -> float:
+    """Make Linux count the peak anew from here; return what is resident in MB."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak_mb()
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process in MB."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def cw_straight(log_probs: Any, advantages: Any, mask: Any, index: Any) -> Any:
+    """CW-GRPO's weights as one writes them down, group by group."""
+    import torch
+
+    weights = torch.zeros_like(log_probs)
+    for group in index.unique():
+        rows = index == group
+        valid = mask[rows] > 0
+        of_group = log_probs[rows]
+        advantage = advantages[rows].float().unsqueeze(-1).expand_as(of_group)
+        covariance = (of_group - of_group[valid].mean()) * (advantage - advantage[valid].mean())
+        variance = covariance[valid].var(unbiased=False)
+        found = torch.exp(-covariance.square() / (2 * variance)) * valid if variance > 0 else valid.float()
+        weights[rows] = found * valid.sum() / found.sum()
+    return weights
+
+
+def clip_cov_straight(log_probs: Any, advantages: Any, mask: Any) -> Any:
+    """Clip-Cov's candidates on whole tensors, as in verl's loss."""
+    advantages = advantages.float().unsqueeze(-1).expand_as(log_probs)
+    tokens = mask.sum()
+    covariance = (advantages - (advantages * mask).sum() / tokens) * (
+        log_probs - (log_probs * mask).sum() / tokens
+    )
+    covariance[mask == 0] = -float("inf")
+    return (covariance <= 5.0) & (covariance >= 1.0) & (mask > 0)
+
+
+if __name__ == "__main__":
+    main()
