@@ -35,8 +35,9 @@ Near = Callable[[Fraction, Fraction], bool]
 class Means(NamedTuple):
     """What settles two parts: `leaf` settles algebra, `near` whether a number is close enough to the gold."""
 
-    leaf: Leaf | None = None
-    near: Near | None = None
+    leaf: Leaf | None
+    near: Near | None
+    steps: list[None]  # grows by one with each pair of parts that is looked at
 
     def settle(self, gold: str, answer: str) -> Judged:
         """What arithmetic or else algebra says, None without algebra."""
@@ -47,6 +48,7 @@ class Means(NamedTuple):
 
 _ZERO_GROUP = re.compile(r",0\d\d(?!\d)")
 _PLAIN = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
+_MOST_STEPS = 4_000
 _LONGEST_UNORDERED = 40
 _DEEPEST = 12
 
@@ -73,7 +75,7 @@ def compare(gold: str, answer: str, leaf: Leaf | None = None, near: Near | None 
         return NO_ANSWER
     if tidy_gold == tidy_answer:
         return EXACT
-    means = Means(leaf, near)
+    means = Means(leaf, near, [])
     judged = _judge(tidy_gold, tidy_answer, means, 0)
     if judged is None or judged.value is GradeValue.CORRECT:
         return judged
@@ -133,7 +135,8 @@ def too_long(answer: str) -> bool:
 def _judge(gold: str, answer: str, means: Means, depth: int) -> Judged:
     if gold == answer:
         return EXACT
-    if depth > _DEEPEST:
+    means.steps.append(None)
+    if depth > _DEEPEST or len(means.steps) > _MOST_STEPS:
         return UNPARSABLE
     gold, answer = structure.exact_part(gold), structure.exact_part(answer)
     if (choice := _judge_choice(gold, answer)) is not None:

@@ -143,3 +143,17 @@ def test_any_text_equals_itself_and_is_judged_without_errors(text: str) -> None:
     )
     compare(text, "5")
     compare("x, 5", text)
+
+
+def nested(depth: int, leaf: str) -> str:
+    if depth == 0:
+        return leaf
+    return r"\{" + ",".join(nested(depth - 1, f"{leaf}{place}") for place in range(4)) + r"\}"
+
+
+def test_nested_collections_are_given_up_after_many_steps() -> None:
+    assert compare(nested(2, "1"), nested(2, "2")) == (GradeValue.WRONG, "different")
+    given_up = compare(nested(4, "1"), nested(4, "2"))
+    assert given_up is not None
+    assert given_up.value is not GradeValue.CORRECT
+    assert compare(nested(4, "1"), nested(4, "1")) == (GradeValue.CORRECT, "exact")
