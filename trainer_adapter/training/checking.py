@@ -158,12 +158,18 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
             "stops the training"
         )
     model = composition.value("actor_rollout_ref.model.path")
-    if model and data.tokenizer and data.tokenizer != model:
+    if model and data.tokenizer and _resolved(data.tokenizer) != _resolved(model):
         notes.append(f"the export counted tokens with {data.tokenizer}, the model is {model}")
     left = data.questions % int(composition.value("data.train_batch_size"))
     if left:
-        notes.append(f"{left:,} questions of an epoch fill no batch; which ones changes from epoch to epoch")
+        notes.append(
+            f"{left:,} of {data.questions:,} questions fill no batch; which ones changes from epoch to epoch"
+        )
     return notes
+
+
+def _resolved(model: str) -> str:
+    return str(Path(model).resolve()) if Path(model).is_dir() else model
 
 
 def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]:

@@ -286,6 +286,7 @@ def _of_run(folder: Path | None, name: str | None, resume: bool) -> list[Setting
         settings += [
             Setting("trainer.default_local_dir", str(folder / "checkpoints"), "run"),
             Setting("trainer.resume_mode", "auto" if resume else "disable", "run"),
+            Setting("trainer.logger", ["console", "file"], "run", "metrics stand in the run's folder"),
         ]
     return settings
 

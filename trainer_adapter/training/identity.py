@@ -26,19 +26,21 @@ _FREE = {
 
 _FREE_GROUPS = ("global_profiler.", "hydra.", "ray_kwargs.", "transfer_queue.")
 _LENGTH = ("trainer.total_epochs", "trainer.total_training_steps")
-_SCHEDULE = "actor_rollout_ref.actor.optim.lr_scheduler_type"
+_OPTIMIZER = "actor_rollout_ref.actor.optim"
 
 
 def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
     """Return the specification of a run: two runs with the same one differ by chance only.
 
-    The length of training is part of it unless the learning rate is constant: with a schedule, a run that is
-    to become longer would have been another one from its first step.
+    The length of training is part of it unless the learning rate is constant and its warm-up no share of the
+    steps: with a schedule, a run that is to become longer would have been another one from its first step.
     """
     machine = composition.machine
     plug_in = composition.settings.to_json()
     del plug_in["record"], plug_in["poll_interval_s"]
-    free = {*_FREE, *(_LENGTH if composition.value(_SCHEDULE, "constant") == "constant" else ())}
+    schedule = composition.value(f"{_OPTIMIZER}.lr_scheduler_type", "constant")
+    any_length = schedule == "constant" and not composition.value(f"{_OPTIMIZER}.lr_warmup_steps_ratio", 0)
+    free = {*_FREE, *(_LENGTH if any_length else ())}
     if data.validation_file is not None and composition.value("data.val_files") == str(data.validation_file):
         free.add("data.val_files")
     return {

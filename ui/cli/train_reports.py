@@ -143,8 +143,8 @@ def print_plan(
     for phase in ("rollout", "update"):
         output.say(f"{phase}: {memory.total(phase):.1f} of {memory.gpu_gib:g} GiB")
     output.say(
-        f"cache: {memory.cache_tokens:,} tokens a replica, {memory.concurrent:.0f} responses of full length at "
-        "a time"
+        f"cache: {memory.cache_tokens:,} tokens a replica, {memory.concurrent:.0f} responses of full length "
+        "at a time"
     )
     if memory.host_gib:
         output.say(f"memory of the machine for what is offloaded: {memory.host_gib:.0f} GiB")
@@ -222,7 +222,7 @@ def print_trained(trained: "Trained") -> None:
     )
     output.say(f"checkpoint  {saved}")
     output.say(f"log         {trained.log}")
-    if trained.left_behind:
+    if trained.left_behind and not trained.finished:
         output.say(f"ended       {trained.left_behind} processes that it left behind")
     if attempt.step is not None:
         output.say(f"rollouts    tagrpo rollouts import {shlex.quote(str(trained.folder / 'rollouts'))}")

@@ -1,0 +1,60 @@
+"""A stand-in for `verl.trainer.main_ppo`, for tests of what starts and stops it."""
+
+from pathlib import Path
+
+_MAIN = """
+import json, os, signal, subprocess, sys
+
+arguments = dict(text.split("=", 1) for text in sys.argv[1:])
+print(f"(TaskRunnerV1 pid=7) told {len(arguments)} things", flush=True)
+how = os.environ.get("FAKE_VERL", "train")
+steps = int(arguments.get("trainer.total_training_steps", 2))
+folder = arguments["trainer.default_local_dir"]
+os.makedirs(folder, exist_ok=True)
+tracker = os.path.join(folder, "latest_checkpointed_iteration.txt")
+begin = 0
+if arguments["trainer.resume_mode"] == "auto" and os.path.exists(tracker):
+    begin = int(open(tracker).read())
+if how == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if how == "orphan":
+    waiting = "import sys; print('up', flush=True); sys.stdin.read()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", waiting], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    child.stdout.readline()
+    print(f"orphan {child.pid}", flush=True)
+    os.set_inheritable(child.stdin.fileno(), True)
+    keeper = subprocess.Popen(
+        [sys.executable, "-c", "import signal; print('up', flush=True); signal.pause()"],
+        pass_fds=[child.stdin.fileno()], stdout=subprocess.PIPE, start_new_session=True,
+    )
+    keeper.stdout.readline()
+    print(f"orphan {keeper.pid}", flush=True)
+for step in range(begin + 1, steps + 1):
+    print(f"(TaskRunnerV1 pid=7) step:{step} - actor/pg_loss:0.5 - training/global_step:{step}", flush=True)
+    with open(os.environ["VERL_FILE_LOGGER_PATH"], "ab") as file:
+        file.write(json.dumps({"step": step, "data": {"actor/pg_loss": 0.5}}).encode() + b"\\n")
+    open(tracker, "w").write(str(step))
+    if how == "fail":
+        print("Traceback (most recent call last):", file=sys.stderr)
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    if how in ("hang", "stubborn"):
+        print("hanging", flush=True)
+        while True:
+            signal.pause()
+"""
+
+
+def make_fake_verl(folder: Path) -> Path:
+    """Write a package `verl` into `folder`, which goes first on PYTHONPATH, and return the folder.
+
+    It trains `trainer.total_training_steps` steps from the last checkpoint on. The variable FAKE_VERL makes
+    it `fail` in its first step, `hang` there, be `stubborn` (hang and ignore SIGTERM), or leave an `orphan`.
+    """
+    package = folder / "verl" / "trainer"
+    package.mkdir(parents=True)
+    (folder / "verl" / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("")
+    (package / "main_ppo.py").write_text(_MAIN)
+    return folder

@@ -1,0 +1,342 @@
+"""What a run tells verl: values with their sources, changes by the user, and verl's own check of it all."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluator.errors import InputError
+from trainer_adapter.recipes import RECIPES
+from trainer_adapter.training.assignments import assign, plain_value
+from trainer_adapter.training.checking import check_fit, compose_with_hydra
+from trainer_adapter.training.composing import (
+    Machine,
+    command,
+    compose_run,
+    cpu_settings,
+    external_modules,
+    shell_command,
+    template_arguments,
+)
+from trainer_adapter.training.data import TrainingData
+from trainer_adapter.training.identity import differences, make_spec
+from trainer_adapter.training.settings import MODELS, SOURCES
+from trainer_adapter.verl_plugin.settings import recipe_of, settings_of
+
+ACTOR = "actor_rollout_ref.actor"
+
+
+def some_data(**changes: Any) -> TrainingData:
+    values: dict[str, Any] = {
+        "folder": Path("/sets/math"),
+        "set_ref": "math@1",
+        "content_hash": "c" * 64,
+        "layout": "grouped",
+        "questions": 7498,
+        "neighbors_per_question": {3: 7498},
+        "validation_questions": 0,
+        "max_prompt_tokens": 512,
+        "longest_prompt": 500,
+        "lengths_estimated": False,
+        "tokenizer": "Qwen/Qwen3-4B",
+        "chat_template_kwargs": {"enable_thinking": False},
+        "sha256": {"train.parquet": "a" * 64},
+    }
+    return TrainingData(**(values | changes))
+
+
+VALIDATE = """
+import json, pathlib, sys, verl
+from hydra import compose, initialize_config_dir
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
+folder = str(pathlib.Path(verl.__file__).parent / "trainer" / "config")
+for arguments in json.loads(sys.argv[1]):
+    with initialize_config_dir(folder, version_base=None):
+        config = compose("ppo_trainer", overrides=arguments)
+    validate_config(config, need_reference_policy(config), need_critic(config))
+"""
+
+
+@pytest.mark.timeout(280)
+def test_verl_itself_finds_nothing_wrong() -> None:
+    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+    told = []
+    for recipe, model, machine in (
+        ("ta_grpo", "Qwen/Qwen3-4B", Machine(4)),
+        ("dapo", "meta-llama/Llama-3.2-1B-Instruct", Machine(1)),
+        ("ta_grpo_corrected", "Qwen/Qwen3-1.7B", Machine(8, 2, ray_address="auto")),
+        ("ta_grpo", "tiny", Machine(cpu=True)),
+    ):
+        told.append(compose_run(RECIPES[recipe], machine, model=model, data=some_data()).arguments())
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", VALIDATE, json.dumps(told)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("All configuration checks passed") == 4
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int) -> None:
+    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+    known = MODELS[model]
+    composition = compose_run(
+        RECIPES["ta_grpo"], Machine(gpus), model=known.repositories[0], folder=Path("/runs/x"), name="x"
+    )
+    config = compose_with_hydra(composition, Path("/runs/x"))
+    actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
+    # arXiv 2601.22478 v5, Table 2
+    assert config["data"]["max_prompt_length"] == 512
+    assert config["data"]["max_response_length"] == 3072
+    assert config["data"]["train_batch_size"] == 256
+    assert actor["ppo_mini_batch_size"] == 128
+    assert actor["optim"]["lr"] == 1e-6
+    assert (actor["clip_ratio_low"], actor["clip_ratio_high"]) == (0.2, 0.2)
+    assert (actor["use_kl_loss"], actor["kl_loss_coef"], actor["kl_loss_type"]) == (True, 0.001, "low_var_kl")
+    assert (rollout["temperature"], rollout["n"]) == (1.0, 32)
+    assert config["trainer"]["total_epochs"] == 2
+    # its public v1 runs
+    assert (actor["optim"]["lr_scheduler_type"], actor["optim"]["lr_warmup_steps_ratio"]) == ("cosine", 0.1)
+    assert rollout["name"] == "vllm"
+    assert config["trainer"]["n_gpus_per_node"] == gpus
+    assert actor["fsdp_config"]["optimizer_offload"] is (gpus == 1)
+    assert rollout["max_model_len"] == 3584
+    thinking = {"enable_thinking": False} if model.startswith("Qwen3") else {}
+    assert config["data"]["apply_chat_template_kwargs"] == thinking
+    assert recipe_of(config) == RECIPES["ta_grpo"]
+    assert settings_of(config).record == "/runs/x/rollouts"
+
+
+def test_each_value_names_its_source_once() -> None:
+    for machine in (Machine(1), Machine(4), Machine(cpu=True), Machine(8, 2, ray_address="auto")):
+        composition = compose_run(RECIPES["ta_grpo"], machine, model="Qwen/Qwen3-4B", data=some_data())
+        names = [setting.name for setting in composition.values]
+        assert len(set(names)) == len(names)
+        assert {setting.source for setting in composition.values} <= set(SOURCES)
+    assert composition.value(f"{ACTOR}.optim.lr") == 1e-6
+
+
+def test_on_the_cpu_the_file_sets_what_is_of_the_machine() -> None:
+    composition = compose_run(RECIPES["grpo"], Machine(cpu=True), folder=Path("/runs/x"))
+    arguments = composition.arguments()
+    assert "+tagrpo=cpu" in arguments
+    for key, value in cpu_settings():
+        given = [text for text in arguments if text.startswith(f"{key}=")]
+        assert len(given) == (key == "trainer.logger")
+        assert composition.value(key) == value or given
+    assert external_modules(Machine(cpu=True)) == (
+        "trainer_adapter.verl_cpu,trainer_adapter.verl_plugin.registration"
+    )
+
+
+def test_several_nodes_tell_ray_of_the_plug_in() -> None:
+    composition = compose_run(RECIPES["ta_grpo"], Machine(8, 2, ray_address="auto"))
+    assert composition.value("ray_kwargs.ray_init.address") == "auto"
+    key = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
+    assert composition.value(key) == "trainer_adapter.verl_plugin.registration"
+    assert composition.value("trainer.nnodes") == 2
+    with pytest.raises(InputError, match="need a Ray cluster"):
+        Machine(8, 2)
+    with pytest.raises(InputError, match="--cpu is for one machine"):
+        Machine(2, cpu=True)
+
+
+def test_a_users_value_comes_last_and_is_handed_on_as_written() -> None:
+    assigned = assign(RECIPES["grpo"], ["trainer.save_freq=5", f"+{ACTOR}.mine={{a:[1,2]}}", "~data.seed"])
+    composition = compose_run(assigned.recipe, Machine(4), overrides=assigned.overrides)
+    arguments = composition.arguments()
+    assert arguments[-3:] == ["trainer.save_freq=5", f"+{ACTOR}.mine={{a:[1,2]}}", "~data.seed"]
+    assert sum(text.startswith("trainer.save_freq=") for text in arguments) == 1
+    assert not any(text.startswith("data.seed") for text in arguments)
+    assert composition.value("trainer.save_freq") == 5
+    assert next(each for each in composition.values if each.name == "trainer.save_freq").source == "user"
+
+
+def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
+    assigned = assign(
+        RECIPES["ta_grpo"], ["anchor=own", "loss.kl_coef=0", "tagrpo_run.seed=7", "tagrpo_run.kl_on=question"]
+    )
+    assert assigned.recipe.name == "ta_grpo[anchor=own,loss.kl_coef=0]"
+    assert assigned.recipe.anchor == "own"
+    assert assigned.recipe.loss.kl_coef == 0.0
+    assert (assigned.settings.seed, assigned.settings.kl_on) == (7, "question")
+    assert assigned.overrides == ()
+    assert assign(RECIPES["dapo"], []).recipe is RECIPES["dapo"]
+    assert assign(RECIPES["grpo"], ["name=mine", "responses=4"]).recipe.name == "mine"
+    # `reward` alone is the axis; with a dot it is verl's
+    both = assign(RECIPES["grpo"], ["reward=overlong", "reward.num_workers=2"])
+    assert both.recipe.reward == "overlong"
+    assert both.overrides[0].value == 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["anchor"], "'anchor' is no override; write key=value"),
+        (["=3"], "is no override"),
+        (["anchor=theirs"], "anchor is 'theirs'; give one of 'question', 'own', 'corrected'"),
+        (["loss.colour=red"], "no axis 'colour'"),
+        (["neighbors=2", "neighbors=3"], "neighbors is given twice"),
+        (["trainer.save_freq=5", "+trainer.save_freq=6"], "trainer.save_freq is given twice"),
+        (["group=prompt", "filter=dynamic"], "take the flat export"),
+        (["tagrpo_run.colour=red"], r"no setting tagrpo_run.colour; there are: correction"),
+        (["tagrpo_run.record=here"], "the record stands in the run's folder"),
+        (["tagrpo_run.seed=x"], "a number is needed"),
+        (["tagrpo_run.seed=-1"], "seed is -1; give 0 or more"),
+        (["+tagrpo_recipe={}"], "not the whole block"),
+    ],
+)
+def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        assign(RECIPES["ta_grpo"], texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{ACTOR}.clip_ratio_high=0.3", "recipe ta_grpo decides this. Change an axis"),
+        ("actor_rollout_ref.rollout.n=8", "recipe ta_grpo decides this"),
+        ("data.train_files=x", "--data"),
+        ("actor_rollout_ref.model.path=x", "--model"),
+        ("trainer.resume_mode=auto", "--resume"),
+        ("trainer.n_gpus_per_node=2", "say --gpus"),
+        ("+data.apply_chat_template_kwargs.enable_thinking=true", "--chat-template-kwargs"),
+    ],
+)
+def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message: str) -> None:
+    overrides = assign(RECIPES["ta_grpo"], [text]).overrides
+    with pytest.raises(InputError, match=message):
+        compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
+
+
+def test_a_key_that_verl_does_not_have_is_refused_before_the_start() -> None:
+    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+    overrides = assign(RECIPES["grpo"], ["trainer.saev_freq=5"]).overrides
+    composition = compose_run(RECIPES["grpo"], Machine(1), overrides=overrides)
+    with pytest.raises(InputError, match=r"Could not override 'trainer.saev_freq'"):
+        compose_with_hydra(composition, Path("/runs/x"))
+
+
+def test_the_command_survives_a_shell(tmp_path: Path) -> None:
+    assigned = assign(RECIPES["ta_grpo"], ['name=it\'s $HOME "mine"'])
+    words = command(compose_run(assigned.recipe, Machine(4), model="a b"), tmp_path)
+    assert words[1:5] == ["-W", "ignore", "-m", "verl.trainer.main_ppo"]
+    shown = shell_command(words, {"NAME": "x y"})
+    assert shlex.split(shown.replace("\\\n", " ")) == ["NAME=x y", *words]
+    script = tmp_path / "command.sh"
+    echoing = [sys.executable, "-c", "import json, sys; print(json.dumps(sys.argv[1:]))", *words[5:]]
+    script.write_text(shell_command(echoing, {}))
+    ran = subprocess.run(["sh", str(script)], capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == words[5:]
+
+
+def test_without_a_validation_file_nothing_is_validated() -> None:
+    recipe = RECIPES["grpo"]
+    without = compose_run(recipe, Machine(1), data=some_data())
+    assert without.value("trainer.test_freq") == -1
+    assert without.value("trainer.val_before_train") is False
+    assert without.value("data.val_files") == "/sets/math/train.parquet"
+    held_back = compose_run(recipe, Machine(1), data=some_data(validation_questions=40))
+    assert held_back.value("trainer.test_freq") == 10
+    assert held_back.value("data.val_files") == "/sets/math/validation.parquet"
+    own = assign(recipe, ["data.val_files=/aime.parquet"]).overrides
+    assert compose_run(recipe, Machine(1), data=some_data(), overrides=own).value("trainer.test_freq") == 10
+
+
+def test_the_template_is_that_of_the_export() -> None:
+    mine = some_data(tokenizer="me/model", chat_template_kwargs={"style": "short"})
+    composition = compose_run(RECIPES["grpo"], Machine(1), model="me/model", data=mine)
+    [setting] = [each for each in composition.values if "chat_template" in each.name]
+    assert (setting.key, setting.value, setting.source) == (
+        "+data.apply_chat_template_kwargs.style",
+        "short",
+        "data",
+    )
+    assert template_arguments("Qwen/Qwen3-1.7B") == {"enable_thinking": False}
+    assert template_arguments("Qwen3-4B") == {"enable_thinking": False}
+    assert template_arguments("meta-llama/Llama-3.2-3B-Instruct") == {}
+    assert template_arguments("some/other") == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "texts", "message"),
+    [
+        ({"layout": "flat"}, [], "flat layout, but recipe ta_grpo samples the neighbors"),
+        ({"neighbors_per_question": {0: 7498}}, [], "no question of math@1 has a neighbor"),
+        ({"questions": 100}, [], "a batch has 256 questions, the training file 100; pass data.train_batch"),
+        ({}, [f"{ACTOR}.ppo_mini_batch_size=100"], "updates of 100 questions do not divide a batch of 256"),
+        ({}, ["data.max_prompt_length=400"], "the longest prompt of /sets/math has 500 tokens"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], texts: list[str], message: str) -> None:
+    assigned, data = assign(RECIPES["ta_grpo"], texts), some_data(**changes)
+    composition = compose_run(assigned.recipe, Machine(4), data=data, overrides=assigned.overrides)
+    with pytest.raises(InputError, match=message):
+        check_fit(composition, data)
+
+
+def test_what_one_should_know_of_the_data_is_said() -> None:
+    data = some_data(neighbors_per_question={1: 98, 3: 7400}, lengths_estimated=True, tokenizer="other/model")
+    composition = compose_run(RECIPES["ta_grpo"], Machine(4), model="Qwen/Qwen3-4B", data=data)
+    notes = check_fit(composition, data)
+    assert notes[0].startswith("98 of 7,498 questions have fewer than 3 neighbors; their 32 responses")
+    assert notes[1].startswith("prompt lengths of the export are estimates")
+    assert notes[2] == "the export counted tokens with other/model, the model is Qwen/Qwen3-4B"
+    assert notes[3].startswith("74 of 7,498 questions fill no batch")  # 7498 = 29 * 256 + 74
+
+
+def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
+    def spec(*texts: str, folder: str = "/runs/a", resume: bool = False, **changes: Any) -> dict[str, Any]:
+        assigned, data = assign(RECIPES["ta_grpo"], texts), some_data(**changes)
+        composition = compose_run(
+            assigned.recipe,
+            Machine(4),
+            settings=assigned.settings,
+            model="Qwen/Qwen3-4B",
+            data=data,
+            folder=Path(folder),
+            name="x",
+            resume=resume,
+            overrides=assigned.overrides,
+        )
+        return make_spec(composition, data)
+
+    first = spec()
+    assert spec(folder="/elsewhere", resume=True) == first
+    assert spec("trainer.save_freq=5", "tagrpo_run.poll_interval_s=1.0") == first
+    assert differences(first, spec("tagrpo_run.seed=7", "loss.kl_coef=0")) == [
+        "plug_in.seed: 42 there, 7 now",
+        "recipe.loss.kl_coef: 0.001 there, 0.0 now",
+        "recipe.name: 'ta_grpo' there, 'ta_grpo[loss.kl_coef=0]' now",
+        f"recipe.summary: {first['recipe']['summary']!r} there, 'ta_grpo with loss.kl_coef=0' now",
+    ]
+    assert differences(first, spec(content_hash="d" * 64)) == [
+        f"data.content_hash: {'c' * 64!r} there, {'d' * 64!r} now"
+    ]
+    # with a schedule over the whole length, a longer run is another one; at a constant rate it goes on
+    longer = ["trainer.total_epochs=4"]
+    assert differences(first, spec(*longer)) == ["trainer.total_epochs: 2 there, 4 now"]
+    constant = [f"{ACTOR}.optim.lr_scheduler_type=constant", f"{ACTOR}.optim.lr_warmup_steps_ratio=0"]
+    assert spec(*constant) == spec(*constant, *longer)
+    assert spec(constant[0]) != spec(constant[0], *longer)
+
+
+def test_bare_values_are_read_as_hydra_does() -> None:
+    assert [plain_value(text) for text in ("1", "1e-6", "true", "null", "a b", "'q'", "")] == [
+        1,
+        1e-6,
+        True,
+        None,
+        "a b",
+        "q",
+        "",
+    ]

@@ -1,0 +1,207 @@
+"""Children that misbehave: they fail, hang, ignore signals, leave processes behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from evaluator.errors import InputError
+from trainer_adapter.training.launching import Ended, run_child
+from trainer_adapter.training.logs import hints, last_errors, last_step
+from trainer_adapter.training.remains import MARK, end_processes, find_processes, make_ray_folder
+from trainer_adapter.training.run_folder import Attempt, RunFolder
+
+WAITS = "import signal; print('ready', flush=True)\nwhile True: signal.pause()"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAITS
+
+
+def ran(
+    code: str, folder: Path, *, on_line: dict[str, list[int]] | None = None, **limits: float
+) -> tuple[Ended, list[str]]:
+    """Run Python `code` as the child; signals of `on_line` come to this process when the line appears."""
+    seen: list[str] = []
+
+    def echo(line: str) -> None:
+        seen.append(line)
+        for number in (on_line or {}).get(line, []):
+            os.kill(os.getpid(), number)
+
+    ended = run_child(
+        [sys.executable, "-c", code],
+        dict(os.environ),
+        folder / "log",
+        folder=folder,
+        mark=f"test-{folder.name}",
+        ray_folder=None,
+        echo=echo,
+        **({"grace_s": 20.0, "patience_s": 0.2} | limits),
+    )
+    return ended, seen
+
+
+def test_output_is_kept_and_handed_on(tmp_path: Path) -> None:
+    code = (
+        "import sys, os; print('one'); print('two', file=sys.stderr, flush=True); print(os.getcwd(), end='')"
+    )
+    ended, seen = ran(code, tmp_path)
+    assert (ended.returncode, ended.stopped_by, ended.killed, ended.left_behind) == (0, None, False, 0)
+    assert sorted(seen) == sorted(["two", "one", str(tmp_path)])
+    assert (tmp_path / "log").read_text().count("\n") == 2
+    ran("print('later')", tmp_path)
+    assert (tmp_path / "log").read_text().endswith("later\n")  # a log is added to, never cut
+
+
+def test_a_failing_child_gives_its_exit_code(tmp_path: Path) -> None:
+    ended, _ = ran("import sys; sys.exit(3)", tmp_path)
+    assert (ended.returncode, ended.stopped_by) == (3, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_a_child_that_listens(tmp_path: Path, number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    ended, _ = ran(WAITS, tmp_path, on_line={"ready": [number]})
+    assert ended.returncode == -signal.SIGTERM
+    assert (ended.stopped_by, ended.killed) == (number.name, False)
+    assert signal.getsignal(number) is before
+
+
+def test_a_child_that_does_not_listen_is_killed_after_a_while(tmp_path: Path) -> None:
+    ended, _ = ran(DEAF, tmp_path, on_line={"ready": [signal.SIGTERM]}, grace_s=0.3)
+    assert (ended.returncode, ended.stopped_by, ended.killed) == (-signal.SIGKILL, "SIGTERM", True)
+    assert ended.seconds < 15
+
+
+def test_a_second_signal_kills_at_once(tmp_path: Path) -> None:
+    ended, _ = ran(DEAF, tmp_path, on_line={"ready": [signal.SIGINT, signal.SIGINT]}, grace_s=1000)
+    assert (ended.returncode, ended.killed) == (-signal.SIGKILL, True)
+
+
+LEAVES = """
+import subprocess, sys
+left = subprocess.Popen(
+    [sys.executable, "-c", "import signal; print('up', flush=True)\\nwhile True: signal.pause()"],
+    stdout=subprocess.PIPE, start_new_session=True,
+)
+left.stdout.readline()
+print(left.pid, flush=True)
+"""
+
+
+def test_what_a_child_leaves_behind_is_ended(tmp_path: Path) -> None:
+    ended, [pid] = ran(LEAVES, tmp_path)
+    assert (ended.returncode, ended.left_behind) == (0, 1)
+    assert not psutil.pid_exists(int(pid))
+
+
+def test_no_other_process_is_touched(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITS],
+        stdout=subprocess.PIPE,
+        env={**os.environ, MARK: "another-training"},
+        start_new_session=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"ready\n"
+        try:
+            ran(LEAVES, tmp_path)
+            assert other.poll() is None
+            assert [process.pid for process in find_processes("another-training", None)] == [other.pid]
+        finally:
+            other.kill()
+
+
+def test_rays_processes_are_known_by_their_files(tmp_path: Path) -> None:
+    """Some of them write their title over their environment."""
+    ray_folder = make_ray_folder()
+    assert len(str(ray_folder)) < 40
+    code = f"file = open({str(ray_folder / 'log')!r}, 'w')\n{WAITS}"
+    hidden = {name: value for name, value in os.environ.items() if name != MARK}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env=hidden, start_new_session=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert end_processes("nobody", ray_folder, patience_s=0.0) == 1
+        assert not psutil.pid_exists(process.pid)
+        assert not ray_folder.exists()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_folder_is_trained_in_by_one_process_only(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with folder.locked():
+        refused = pytest.raises(InputError, match="another process is training this run")
+        with refused, folder.locked():
+            pass
+    with folder.locked():
+        assert not folder.exists()
+
+
+def test_leftovers_of_a_killed_start_are_ended(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.end_leftovers() == 0
+    folder.note_process("killed-start", None)
+    left = subprocess.Popen(
+        [sys.executable, "-c", WAITS],
+        stdout=subprocess.PIPE,
+        env={**os.environ, MARK: "killed-start"},
+        start_new_session=True,
+    )
+    try:
+        assert left.stdout is not None
+        assert left.stdout.readline() == b"ready\n"
+        assert folder.end_leftovers() == 1
+        assert not psutil.pid_exists(left.pid)
+        assert folder.end_leftovers() == 0
+    finally:
+        left.kill()
+        left.communicate()
+
+
+def test_attempts_are_numbered_and_a_line_cut_short_is_left_out(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert (folder.attempts(), folder.next_attempt(), folder.checkpoint()) == ([], 1, None)
+    first = Attempt(1, "2026-01-01T00:00:00Z", 5.0, 0, None, 2, 2)
+    folder.add_attempt(first)
+    with (tmp_path / "attempts.jsonl").open("a") as file:
+        file.write('{"number": 2, "star')
+    assert folder.attempts() == [first]
+    assert folder.next_attempt() == 2
+    folder.log(3).parent.mkdir()
+    folder.log(3).write_text("killed before its end")
+    assert folder.next_attempt() == 4
+
+
+LOG = """\
+\x1b[36m(TaskRunnerV1 pid=10832)\x1b[0m step:1 - actor/pg_loss:0.1 - perf/throughput:12
+\x1b[36m(TaskRunnerV1 pid=10832)\x1b[0m step:2 - actor/pg_loss:0.1
+\x1b[36m(WorkerDict pid=3, ip=10.0.0.7)\x1b[0m torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB
+Traceback (most recent call last):
+  File "main_ppo.py", line 9, in main
+ray.exceptions.RayTaskError(OutOfMemoryError): ray::TaskRunner.run()
+ValueError: a value
+ValueError: a value
+"""
+
+
+def test_the_log_says_how_far_it_came_and_why_it_failed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert (last_step(log), last_errors(log), hints(log)) == (None, [], [])
+    log.write_text(LOG)
+    assert last_step(log) == 2
+    assert last_errors(log) == [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB",
+        "ray.exceptions.RayTaskError(OutOfMemoryError): ray::TaskRunner.run()",
+        "ValueError: a value",
+    ]
+    assert last_errors(log, 1) == ["ValueError: a value"]
+    assert hints(log)[0].startswith("the GPU's memory does not do: lower")
+    log.write_text("nothing\nlooks like\nan error here\n")
+    assert last_errors(log, 2) == ["looks like", "an error here"]

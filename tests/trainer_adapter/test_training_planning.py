@@ -1,0 +1,211 @@
+"""Sizes, memory, responses and hours, each against numbers worked out by hand or by transformers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evaluator.errors import InputError
+from trainer_adapter.recipes import RECIPES
+from trainer_adapter.training.assignments import assign
+from trainer_adapter.training.composing import Composition, Machine, compose_run
+from trainer_adapter.training.memory import GIB, plan_memory
+from trainer_adapter.training.planning import Speed, plan_work, warnings
+from trainer_adapter.training.settings import MODELS, known_model
+from trainer_adapter.training.shapes import ModelShape, find_shape, read_shape
+
+# parameters 10*4 + 2*(2*16 + 2*8 + 3*32 + 8) + 4 = 348, 16 bytes of cache a token
+SMALL = ModelShape(10, 4, 2, 2, 1, 2, 8)
+
+
+def composed(recipe: str, machine: Machine, *changes: str) -> Composition:
+    assigned = assign(RECIPES[recipe], changes)
+    return compose_run(
+        assigned.recipe, machine, settings=assigned.settings, model="m", overrides=assigned.overrides
+    )
+
+
+def test_parameters_by_hand() -> None:
+    attention = 2 * 4 * 4 + 2 * 4 * 2
+    layer = attention + 3 * 4 * 8 + 2 * 4
+    assert SMALL.parameters == 10 * 4 + 2 * layer + 4 == 348
+    assert SMALL.kv_bytes_per_token == 2 * 2 * 2 * 2 * 1 == 16
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "cache"),
+    [
+        ("Qwen3-1.7B", 1_720_574_976, 114_688),
+        ("Qwen3-4B", 4_022_468_096, 147_456),
+        ("Llama-3.2-1B", 1_235_814_400, 32_768),
+        ("Llama-3.2-3B", 3_212_749_824, 114_688),
+    ],
+)
+def test_sizes_of_the_papers_models(model: str, parameters: int, cache: int) -> None:
+    shape = MODELS[model].shape
+    assert shape.parameters == parameters
+    assert shape.kv_bytes_per_token == cache
+    assert known_model(MODELS[model].repositories[0]) is MODELS[model]
+    assert find_shape(model) is shape
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama", "mistral"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_parameters_agree_with_transformers(family: str, tied: bool) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    config = transformers.AutoConfig.for_model(
+        family,
+        vocab_size=50,
+        hidden_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=4,
+        intermediate_size=24,
+        tie_word_embeddings=tied,
+    )
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    assert read_shape(config.to_dict(), "here").parameters == model.num_parameters()
+
+
+def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"config\.json: No such file"):
+        find_shape(str(tmp_path))
+    file = tmp_path / "config.json"
+    file.write_text("{")
+    with pytest.raises(InputError, match="no JSON"):
+        find_shape(str(tmp_path))
+    file.write_text(json.dumps({"model_type": "mixtral"}))
+    with pytest.raises(InputError, match="model_type is 'mixtral'; sizes are known for llama"):
+        find_shape(str(tmp_path))
+    sizes = {"hidden_size": 4, "num_attention_heads": 2, "vocab_size": 10, "num_hidden_layers": 2}
+    file.write_text(json.dumps({"model_type": "llama", **sizes}))
+    with pytest.raises(InputError, match="a size of the model is missing"):
+        find_shape(str(tmp_path))
+    file.write_text(json.dumps({"model_type": "llama", **sizes, "intermediate_size": 8}))
+    assert find_shape(str(tmp_path)).kv_heads == 2
+
+
+def test_work_of_the_papers_training() -> None:
+    """7,498 questions in batches of 256 are 29 steps an epoch; (N+1)G = 32 responses a question."""
+    works = plan_work(
+        composed("ta_grpo", Machine(4)), MODELS["Qwen3-4B"].shape, 7498, Speed(2500.0, 150.0, 900.0)
+    )
+    assert [work.method for work in works] == [
+        "ta_grpo",
+        "grpo, equal epochs",
+        "grpo, equal responses",
+        "grpo_matched, equal epochs and responses",
+    ]
+    assert [work.steps for work in works] == [58, 58, 232, 58]
+    assert [work.epochs for work in works] == [2, 2, 8, 2]
+    responses = 58 * 256 * 32
+    assert [work.responses for work in works] == [responses, responses // 4, responses, responses]
+    first = works[0]
+    assert first.tokens == responses * 900
+    assert not first.at_most
+    assert first.generation_hours == pytest.approx(responses * 900 / (2500 * 4) / 3600)
+    # 2P old log-probs, 2P reference, 8P update with gradient checkpointing
+    assert first.training_hours == pytest.approx(responses * 900 * 12 * 4_022_468_096 / (150e12 * 4) / 3600)
+    assert first.hours == pytest.approx(first.generation_hours + first.training_hours)
+
+
+def test_unknown_speed_is_no_time() -> None:
+    [work] = plan_work(composed("grpo", Machine(1)), SMALL, 512, Speed())
+    assert (work.generation_hours, work.training_hours, work.hours) == (None, None, None)
+    assert work.at_most
+    assert work.tokens == work.responses * 3072 == 2 * 2 * 256 * 8 * 3072
+    with pytest.raises(InputError, match="--training-tflops is 0; give more than 0"):
+        Speed(training_tflops=0)
+    with pytest.raises(InputError, match="100 questions fill no batch of 256"):
+        plan_work(composed("grpo", Machine(1)), SMALL, 100, Speed())
+
+
+def test_a_limit_of_steps_counts() -> None:
+    works = plan_work(
+        composed("ta_grpo", Machine(1), "trainer.total_training_steps=10"), SMALL, 7498, Speed()
+    )
+    assert [work.steps for work in works] == [10, 10, 40, 10]
+    assert works[0].responses == 10 * 256 * 32
+
+
+def test_without_kl_no_reference_policy_is_asked() -> None:
+    fast = Speed(training_tflops=1.0, mean_tokens=100.0)
+    [with_kl] = plan_work(composed("grpo", Machine(1)), SMALL, 512, fast)
+    [without] = plan_work(composed("grpo", Machine(1), "loss.kl_coef=0"), SMALL, 512, fast)
+    assert with_kl.training_hours is not None
+    assert without.training_hours == pytest.approx(with_kl.training_hours * 10 / 12)
+
+
+def test_the_forecast_stands_with_each_method_and_warns() -> None:
+    composition = composed("ta_grpo", Machine(1))
+    shares = {"recipe": 0.6, "grpo": 0.9, "grpo_matched": 0.8}
+    works = plan_work(composition, SMALL, 512, Speed(), shares)
+    assert [work.no_gradient for work in works] == [0.6, 0.9, 0.9, 0.8]
+    [warning] = warnings(composition, works[0])
+    assert warning.startswith("60% of the groups will have equal rewards and no gradient")
+    shares["recipe"] = 0.2
+    assert warnings(composition, plan_work(composition, SMALL, 512, Speed(), shares)[0]) == []
+    assert warnings(composition, plan_work(composition, SMALL, 512, Speed())[0]) == []
+
+
+def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
+    composition = composed("grpo_ds", Machine(1), "tagrpo_run.max_gen_batches=5")
+    [work] = plan_work(composition, SMALL, 512, Speed(), {"recipe": 0.75})
+    assert work.drawn == work.responses * 4
+    [warning] = warnings(composition, work)
+    assert warning == "dynamic sampling will draw 4.0 batches for one it keeps, at first"
+    [work] = plan_work(composition, SMALL, 512, Speed(), {"recipe": 0.9})
+    assert "it stops at 5 (tagrpo_run.max_gen_batches)" in warnings(composition, work)[0]
+    [work] = plan_work(composition, SMALL, 512, Speed(), {"recipe": 1.0})
+    assert work.drawn is None
+    assert "draw inf batches" in warnings(composition, work)[0]
+
+
+def test_memory_by_hand() -> None:
+    parameters = SMALL.parameters
+    memory = plan_memory(composed("ta_grpo", Machine(4)), SMALL, 80.0)
+    sizes = {(part.phase, part.what): part.gib * GIB for part in memory.parts}
+    tokens = 16384
+    assert sizes["update", "weights"] == pytest.approx(4 * parameters / 4)
+    assert sizes["update", "gradients"] == pytest.approx(4 * parameters / 4)
+    assert sizes["update", "optimizer"] == pytest.approx(8 * parameters / 4)
+    assert sizes["update", "reference policy"] == pytest.approx(4 * parameters / 4)
+    assert sizes["update", "saved activations"] == pytest.approx(2 * tokens * 4 * 2)
+    assert sizes["update", "one layer again"] == pytest.approx(2 * tokens * (24 + 24 + 4 + 4))
+    assert sizes["update", "logits"] == pytest.approx(8 * tokens * 10)
+    assert sizes["update", "gathered weights"] == pytest.approx(2 * (40 + (348 - 40) / 2))
+    assert sizes["rollout", "vLLM: weights and cache"] == pytest.approx(0.6 * 80 * GIB)
+    assert memory.host_gib == 0
+    assert memory.checkpoint_gib == pytest.approx(12 * parameters / GIB)
+    room = 0.6 * 80 * GIB - 2 * parameters - 2 * GIB
+    assert memory.cache_tokens == int(room / 16)
+    assert memory.concurrent == memory.cache_tokens / 3584
+    assert memory.fits
+
+
+def test_one_gpu_offloads_and_a_recipe_without_kl_holds_no_reference() -> None:
+    one = plan_memory(composed("ta_grpo", Machine(1)), SMALL, 80.0)
+    assert [part.what for part in one.parts if part.phase == "rollout"] == ["vLLM: weights and cache"]
+    assert one.host_gib == pytest.approx(16 * SMALL.parameters / GIB)
+    dapo = plan_memory(composed("dapo", Machine(4)), SMALL, 80.0)
+    assert "reference policy" not in {part.what for part in dapo.parts}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_the_ready_configurations_fit_80_gib(model: str, gpus: int) -> None:
+    memory = plan_memory(composed("ta_grpo", Machine(gpus)), MODELS[model].shape, 80.0)
+    assert memory.fits
+    assert memory.concurrent > 50
+
+
+def test_what_does_not_fit_is_seen() -> None:
+    shape = MODELS["Qwen3-4B"].shape
+    assert not plan_memory(composed("ta_grpo", Machine(1)), shape, 40.0).fits
+    crowded = composed("ta_grpo", Machine(4), "actor_rollout_ref.rollout.gpu_memory_utilization=0.1")
+    memory = plan_memory(crowded, shape, 80.0)
+    assert memory.cache_tokens == 0
+    assert not memory.fits

@@ -1,0 +1,264 @@
+"""Starting, failing, stopping and going on, with a stand-in for verl's entry point."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from fake_verl import make_fake_verl
+from runs import Proposed, add_run
+from tiny_model import save_tiny_tokenizer
+
+from evaluator.database import Database
+from evaluator.errors import InputError, NotFoundError, PrerequisiteError
+from evaluator.runs.store import find_run
+from rephraser.sets import publish
+from trainer_adapter.recipes import RECIPES
+from trainer_adapter.rollouts.reading import read_run
+from trainer_adapter.training import checking
+from trainer_adapter.training.assignments import assign
+from trainer_adapter.training.composing import Machine
+from trainer_adapter.training.data import read_data
+from trainer_adapter.training.running import Prepared, Trained, Wanted, dry_run, train
+
+pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a database that has the set math@1, and verl's entry point replaced for children."""
+    fake = make_fake_verl(tmp_path / "fake")
+    monkeypatch.setenv("PYTHONPATH", f"{fake}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    for name in ("FAKE_VERL", "VERL_USE_EXTERNAL_MODULES", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    asked = [
+        (f"{a}+{a}=?", str(2 * a), [Proposed(f"Add {a} to {a}."), Proposed(f"Double {a}, please.")])
+        for a in range(3, 7)
+    ]
+    with Database.open(tmp_path / "tagrpo.db") as database:
+        add_run(database, "source", asked)
+        publish(database, "math", run="source")
+    return tmp_path
+
+
+def opened() -> Database:
+    return Database.open(Path("tagrpo.db"))
+
+
+def wanted(model: Path, *texts: str, recipe: str = "ta_grpo", **changes: Any) -> Wanted:
+    assigned = assign(RECIPES[recipe], [*SMALL, *texts])
+    given: dict[str, Any] = {"set_ref": "math", "name": "x", "machine": Machine(cpu=True)} | changes
+    return Wanted(assigned.recipe, assigned.settings, assigned.overrides, str(model), **given)
+
+
+def trained(asked: Wanted, *, echo: Callable[[str], None] = lambda line: None, **more: Any) -> Trained:
+    return train(asked, opened, announce=lambda prepared: None, echo=echo, **more)
+
+
+def test_a_run_keeps_what_it_was_told_and_what_came_of_it(place: Path, model: Path) -> None:
+    told: list[Prepared] = []
+    lines: list[str] = []
+    result = train(wanted(model), opened, announce=told.append, echo=lines.append)
+    assert result.finished
+    folder = place / "runs" / "x"
+    assert (result.folder, result.attempt.number, result.attempt.returncode) == (folder, 1, 0)
+    assert (result.attempt.step, result.attempt.checkpoint, result.errors) == (2, 2, ())
+    assert any("step:2" in line for line in lines)
+    assert result.log.read_text().splitlines() == lines
+
+    [prepared] = told
+    script = folder / "command.sh"
+    assert script.read_text() == f"#!/bin/sh\n{prepared.shell}\n"
+    assert script.stat().st_mode & stat.S_IXUSR
+    config = json.loads((folder / "config.json").read_text())
+    assert config["spec"] == prepared.spec
+    assert config["spec"]["recipe"]["name"] == "ta_grpo[responses=2]"
+    assert config["data"]["set"] == "math@1"
+    assert config["data"]["sha256"] == dict(read_data(folder / "data", verify=True).sha256)
+    assert config["versions"]["verl"] == "0.9.1"
+    sources = {each["key"]: each["source"] for each in config["settings"]}
+    assert sources["data.train_batch_size"] == "user"
+    assert sources["actor_rollout_ref.actor.optim.lr"] == "Table 2"
+    metrics = [json.loads(line) for line in (folder / "metrics" / "1.jsonl").read_text().splitlines()]
+    assert [each["step"] for each in metrics] == [1, 2]
+
+    with opened() as database, database.read() as session:
+        run = find_run(session, "x")
+    assert (run.kind, run.spec, run.versions["verl"]) == ("train", config["spec"], "0.9.1")
+    assert run.finished_at is not None
+    # the rollout record names the same run with the same settings, so that an import finds it
+    about = read_run(folder / "rollouts")
+    assert (about.name, about.spec) == ("x", run.spec)
+
+
+def test_the_command_that_is_kept_does_what_was_done(place: Path, model: Path) -> None:
+    trained(wanted(model))
+    (place / "runs" / "x" / "metrics" / "1.jsonl").unlink()
+    subprocess.run(["sh", str(place / "runs" / "x" / "command.sh")], check=True, capture_output=True)
+    assert (place / "runs" / "x" / "metrics" / "1.jsonl").read_text().count("\n") == 2
+
+
+def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
+    place: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_VERL", "fail")
+    failed = trained(wanted(model))
+    assert not failed.finished
+    assert failed.attempt.returncode == 1
+    assert failed.errors == ("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",)
+    assert failed.hints[0].startswith("the GPU's memory does not do")
+    with opened() as database, database.read() as session:
+        assert find_run(session, "x").finished_at is None
+
+    monkeypatch.delenv("FAKE_VERL")
+    with pytest.raises(
+        InputError, match=r"run x was started already \(a checkpoint of step 1\); pass --resume"
+    ):
+        trained(wanted(model))
+    again = trained(wanted(model), resume=True)
+    assert again.finished
+    assert (again.attempt.number, again.attempt.step) == (2, 2)
+    steps = [
+        json.loads(line)["step"] for line in (again.folder / "metrics" / "2.jsonl").read_text().splitlines()
+    ]
+    assert steps == [2]  # step 1 was trained before, and its metrics are in 1.jsonl
+    assert (again.folder / "metrics" / "1.jsonl").read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize(("how", "killed"), [("hang", False), ("stubborn", True)])
+def test_a_stopped_run_goes_on(
+    place: Path, model: Path, monkeypatch: pytest.MonkeyPatch, how: str, killed: bool
+) -> None:
+    monkeypatch.setenv("FAKE_VERL", how)
+
+    def stop(line: str) -> None:
+        if line == "hanging":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    stopped = trained(wanted(model), echo=stop, grace_s=0.5 if killed else 60.0)
+    assert (stopped.attempt.stopped_by, stopped.killed, stopped.finished) == ("SIGTERM", killed, False)
+    assert (stopped.attempt.step, stopped.attempt.checkpoint, stopped.errors) == (1, 1, ())
+    monkeypatch.delenv("FAKE_VERL")
+    assert trained(wanted(model), resume=True).attempt.step == 2
+
+
+def test_what_verl_leaves_behind_is_ended(place: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_VERL", "orphan")
+    lines: list[str] = []
+    result = trained(wanted(model), echo=lines.append)
+    assert result.finished
+    orphans = [int(line.split()[1]) for line in lines if line.startswith("orphan")]
+    assert len(orphans) == 2
+    assert not any(psutil.pid_exists(pid) for pid in orphans)
+
+
+def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> None:
+    trained(wanted(model))
+    with pytest.raises(InputError) as refused:
+        trained(wanted(model, "tagrpo_run.seed=7", "loss.kl_coef=0"), resume=True)
+    message = str(refused.value)
+    assert "run x was started with other settings" in message
+    assert "\n  plug_in.seed: 42 there, 7 now" in message
+    assert "\n  recipe.loss.kl_coef: 0.001 there, 0.0 now" in message
+    with opened() as database:
+        publish(database, "math", run="source", n=1)
+    with pytest.raises(InputError, match=r"holds math@1, --set names math@2"):
+        trained(wanted(model), resume=True)
+    # what only changes what is kept may change
+    assert trained(wanted(model, "trainer.save_freq=1", set_ref="math@1"), resume=True).attempt.number == 2
+
+
+def test_one_name_is_one_run(place: Path, model: Path) -> None:
+    trained(wanted(model))
+    with pytest.raises(InputError, match="run 'x' exists with other settings"):
+        trained(wanted(model, "tagrpo_run.seed=7", folder=place / "elsewhere"))
+    with pytest.raises(InputError, match="there is no run to go on with"):
+        trained(wanted(model, name="y"), resume=True)
+
+
+def test_an_export_is_trained_on_as_it_lies(place: Path, model: Path) -> None:
+    trained(wanted(model))
+    export = place / "runs" / "x" / "data"
+    result = trained(wanted(model, name="y", set_ref=None, data=export))
+    assert result.finished
+    assert not (result.folder / "data").exists()
+    with (export / "train.parquet").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(InputError, match="changed since the export"):
+        trained(wanted(model, name="z", set_ref=None, data=export))
+
+
+def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:
+    before = sorted(place.rglob("*"))
+    prepared = dry_run(wanted(model, validation_share=0.25), opened)
+    assert sorted(place.rglob("*")) == before
+    assert f"data.train_files={place}/runs/x/data/train.parquet" in prepared.command
+    assert f"data.val_files={place}/runs/x/data/validation.parquet" in prepared.command
+    assert prepared.environment["VERL_USE_EXTERNAL_MODULES"] == (
+        "trainer_adapter.verl_cpu,trainer_adapter.verl_plugin.registration"
+    )
+    # three questions are left for training, and a batch takes two
+    assert any("1 of 3 questions fill no batch" in note for note in prepared.notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"set_ref": "none"}, NotFoundError, "none"),
+        ({"set_ref": None}, InputError, "--set"),
+        ({"set_ref": None, "data": Path("nowhere")}, InputError, "no export for verl"),
+        ({"name": "a b"}, InputError, "cannot be a name"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(
+    place: Path, model: Path, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        trained(wanted(model, **changes))
+    with opened() as database, database.read() as session, pytest.raises(NotFoundError):
+        find_run(session, "x")
+
+
+def test_a_batch_larger_than_the_set_is_refused_before_anything_starts(place: Path, model: Path) -> None:
+    larger = replace(
+        wanted(model), overrides=assign(RECIPES["grpo"], ["data.train_batch_size=256"]).overrides
+    )
+    with pytest.raises(InputError, match=r"a batch has 256 questions, the training file 4"):
+        trained(larger)
+    assert not (place / "runs" / "x" / "config.json").exists()
+
+
+def test_packages_of_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checking.metadata.version
+
+    def other(name: str) -> str:
+        if name == "ray":
+            raise checking.metadata.PackageNotFoundError(name)
+        return "0.9.2" if name == "verl" else found(name)
+
+    monkeypatch.setattr(checking.metadata, "version", other)
+    with pytest.raises(PrerequisiteError) as refused:
+        checking.check_packages()
+    assert "ray is not installed" in str(refused.value)
+    assert "verl 0.9.2 is installed, needed is ==0.9.1" in str(refused.value)
+    assert "pip install 'tagrpo[train]'" in str(refused.value)
+
+
+def test_a_machine_without_gpus_is_told_so(place: Path, model: Path) -> None:
+    with pytest.raises(PrerequisiteError, match=r"vllm.*--cpu|flash-attn|no GPU is here"):
+        trained(wanted(model, machine=Machine(64)))
+    assert not (place / "runs" / "x" / "config.json").exists()
