@@ -204,7 +204,15 @@ def test_the_database_can_be_named_by_the_environment(
 # JSON
 
 
-DIAGNOSED = ("zero-gradient", "forecast", "difficulty", "diversity", "cost", "report")
+# Figures of `diagnose`, and whether they are of groups of a size.
+DIAGNOSED = {
+    "zero-gradient": True,
+    "forecast": True,
+    "difficulty": False,
+    "diversity": True,
+    "cost": True,
+    "report": True,
+}
 
 
 def rollouts(folder: Path) -> Path:
@@ -252,7 +260,10 @@ def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tu
         ("benchmarks", "list"): [],
         ("benchmarks", "check"): [one_question(folder)],
         ("questions", "contamination"): ["demo", "--benchmark", one_question(folder), "--db", db],
-        **{("diagnose", figure): ["--rollouts", rollouts(folder), "--g", "2"] for figure in DIAGNOSED},
+        **{
+            ("diagnose", figure): ["--rollouts", rollouts(folder), *(["--g", "2"] if takes_g else [])]
+            for figure, takes_g in DIAGNOSED.items()
+        },
         ("neighbors", "propose"): ["demo", "--name", "rules", "--proposer", "rules", "--db", db],
         ("neighbors", "resume"): ["rules", "--db", db],
         ("neighbors", "list"): ["--db", db],
