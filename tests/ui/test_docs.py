@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 import world
 from eval_runs import add_methods
+from rollout_shards import write_run
 from runs import Proposed, add_run, make_spec
 from sqlalchemy import text
 from tiny_model import save_tiny_model
@@ -134,7 +135,10 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
         from_hub = words[:2] == ("questions", "import") and words[2].count("/") == 1 and "." not in words[2]
         # A benchmark of the Hub needs the network, vLLM in this process a GPU.
         measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
-        assert from_hub or measured or "--push" in words, words
+        # Training needs GPUs and hours, and so do watching it and a forecast from a pilot of a real size.
+        trains = words[:2] == ("train", "run") and "--dry-run" not in words
+        trains |= words[:2] == ("rollouts", "watch") or (words[:2] == ("train", "plan") and "--run" in words)
+        assert from_hub or measured or trains or "--push" in words, words
 
 
 def anchors(page: Path) -> set[str]:
@@ -191,6 +195,21 @@ def prepare(page: str, folder: Path) -> None:
             add_methods(database, "base", "grpo", "grpo-matched", "ta-grpo", "ta-grpo-seed1")
     if page == "docs/evaluate.md":
         save_tiny_model(folder / "checkpoints" / "step_200")
+    if page == "docs/metrics.md":
+        write_run(folder / "runs" / "ta" / "rollouts", run="ta")
+    if (
+        page == "docs/train.md"
+    ):  # it begins with the finished run math-gpt4 too, over questions that are asked
+        asked = [
+            (
+                row["question"],
+                row["answer"],
+                [Proposed(f"Say, {row['question']}"), Proposed(f"Well, {row['question']}")],
+            )
+            for row in rows[:8]
+        ]
+        with Database.open(Path("tagrpo.db")) as database:
+            add_run(database, "math-gpt4", asked)
     if page not in PAGES_ABOUT_A_RUN:
         return
     proposed = [Proposed("Add 2 to 3."), Proposed("3+2=?"), Proposed("2-3=?", verdicts=("undecided",))]
@@ -226,6 +245,8 @@ def at_the_server(words: tuple[str, ...], url: str) -> list[str]:
         adapted += ["--solver-api-base", url]
     if "--batch" in words:
         adapted += ["--batch-poll", "0.05"]
+    if words[:2] == ("train", "run"):
+        adapted += ["data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2"]
     return adapted
 
 

@@ -19,6 +19,8 @@ from trainer_adapter.rollouts.tables import (
     TrainStepRow,
 )
 
+_LAST_CHARACTER = "\U0010ffff"
+
 
 @dataclass(frozen=True)
 class TrainRun:
@@ -157,7 +159,11 @@ def page_rollouts(
     Raises:
         NotFoundError: `after` is no rollout of the run.
     """
-    conditions = [RolloutShardRow.run_id == run_id, *_conditions(filters or RolloutFilters())]
+    conditions = [
+        RolloutShardRow.run_id == run_id,
+        RolloutPromptRow.run_id == run_id,
+        *_conditions(filters or RolloutFilters()),
+    ]
     if after is not None:
         step = session.scalar(
             select(RolloutShardRow.step)
@@ -253,7 +259,9 @@ def _conditions(filters: RolloutFilters) -> list[ColumnElement[bool]]:
     if filters.step is not None:
         found.append(RolloutShardRow.step == filters.step)
     if filters.question_id is not None:
-        found.append(RolloutPromptRow.question_id.startswith(filters.question_id, autoescape=True))
+        # A range, unlike a pattern, is looked up in the index.
+        found.append(RolloutPromptRow.question_id >= filters.question_id)
+        found.append(RolloutPromptRow.question_id < filters.question_id + _LAST_CHARACTER)
     if filters.variant is not None:
         found.append(RolloutPromptRow.variant == filters.variant)
     if filters.grade is not None:

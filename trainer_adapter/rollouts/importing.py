@@ -24,6 +24,7 @@ from evaluator.runs.tables import RunRow
 from trainer_adapter.rollouts.reading import (
     IncompleteShardError,
     Shard,
+    check_rows,
     check_shard,
     file_hash,
     read_metrics,
@@ -209,8 +210,7 @@ def _import_shard(db: Database, run: Run, path: Path) -> tuple[str, int]:
         if _content(session, run.id, shard.step) == content:
             return "unchanged", 0
     # Whatever is wrong with a row is found before the write lock is taken.
-    for record in read_shard(shard):
-        _ = record
+    check_rows(shard)
     with db.write() as session:
         before = _content(session, run.id, shard.step)
         if before == content:  # another process was quicker

@@ -110,6 +110,17 @@ def check_shard(path: Path) -> Shard:
         return Shard(path, run, step, file.metadata.num_rows)
 
 
+def check_rows(shard: Shard) -> None:
+    """Look at every row of a shard, without making records of them.
+
+    Raises:
+        IncompleteShardError: the file is damaged.
+        InputError: a null where a value must be, or a row of another step.
+    """
+    for _ in _parts(shard):
+        pass
+
+
 def read_shard(shard: Shard) -> Iterator[RolloutRecord]:
     """Yield the records of a shard.
 
@@ -117,19 +128,27 @@ def read_shard(shard: Shard) -> Iterator[RolloutRecord]:
         IncompleteShardError: the file is damaged.
         InputError: a null where a value must be, or a row of another step.
     """
+    for part in _parts(shard):
+        yield from from_rows(part.to_pydict())
+
+
+def _parts(shard: Shard) -> Iterator[Any]:
+    """Yield the row groups of a shard, checked."""
+    import pyarrow.compute as pc
     from pyarrow import ArrowException
 
     with _opened(shard.path) as file:
         try:
             for part in file.iter_batches(batch_size=ROWS_PER_GROUP):
+                part.validate(full=True)
                 for name in REQUIRED:
                     if part.column(name).null_count:
                         raise InputError(f"{shard.path}: column {name!r} has rows without a value.")
-                for record in from_rows(part.to_pydict()):
-                    if record.step != shard.step:
-                        raise InputError(f"{shard.path}: column 'step' is {record.step}, not {shard.step}.")
-                    yield record
-        except (OSError, ArrowException, UnicodeDecodeError) as error:
+                steps = set(pc.unique(part.column("step")).to_pylist())
+                if steps != {shard.step}:
+                    raise InputError(f"{shard.path}: column 'step' is {max(steps)}, not {shard.step}.")
+                yield part
+        except (OSError, ArrowException) as error:
             raise IncompleteShardError(f"{shard.path}: is damaged ({_first_line(error)}).") from error
 
 

@@ -20,6 +20,7 @@ from ui.cli import (
     output,
     propose,
     questions,
+    rollouts,
     runs,
     sets,
     train,
@@ -51,6 +52,7 @@ app.add_typer(sets.app, name="sets")
 evals.app.add_typer(eval_tables.app)
 app.add_typer(evals.app, name="eval")
 app.add_typer(diagnose.app, name="diagnose")
+app.add_typer(rollouts.app, name="rollouts")
 app.add_typer(train.app, name="train")
 app.command()(demo.demo)
 app.command()(doctor.doctor)

@@ -1,0 +1,263 @@
+"""Metrics of a step: by hand on a small batch, against plain versions, complete in the documentation."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from trainer_adapter import metrics as module
+from trainer_adapter.metrics import effective_share, metric_pattern, step_metrics, top_means
+from trainer_adapter.step_batch import StepBatch
+from trainer_adapter.weights.covariance import token_covariance
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def make_batch(
+    correct: list[list[list[int]]], *, tokens: int = 3, seed: int = 0, **changes: Any
+) -> StepBatch:
+    """Return a batch of questions, each a list of prompts, each a list of 0 and 1; joint groups.
+
+    Responses have 1 to `tokens` tokens; beyond their end the log-probs are infinite, as padding may be.
+    """
+    places = [
+        (question, variant, value)
+        for question, prompts in enumerate(correct)
+        for variant, values in enumerate(prompts)
+        for value in values
+    ]
+    rows = len(places)
+    chance = torch.Generator().manual_seed(seed)
+    lengths = torch.tensor([1 + row % tokens for row in range(rows)])
+    mask = (torch.arange(tokens) < lengths[:, None]).float()
+    draw = [-torch.rand(rows, tokens, generator=chance) for _ in range(4)]
+    old, sampling, ref, entropies = (values.masked_fill(mask == 0, -torch.inf) for values in draw)
+    right = torch.tensor([bool(value) for *_, value in places])
+    questions = torch.tensor([question for question, *_ in places])
+    advantages = right.double() - 0.25
+    fields: dict[str, Any] = {
+        "step": 1,
+        "question_ids": tuple(f"q{question}" for question, *_ in places),
+        "neighbor_ids": tuple(f"n{variant}" if variant else None for _, variant, _ in places),
+        "question_B": questions,
+        "variant_B": torch.tensor([variant for _, variant, _ in places]),
+        "session_B": torch.arange(rows),
+        "group_B": questions,
+        "rewards_B": right.double(),
+        "correct_B": right,
+        "unknown_B": torch.zeros(rows, dtype=torch.bool),
+        "truncated_B": lengths == tokens,
+        "tokens_B": lengths,
+        "prompt_tokens_B": lengths + 5,
+        "response_ids_BT": torch.zeros(rows, tokens, dtype=torch.long),
+        "mask_BT": mask,
+        "old_log_probs_BT": old,
+        "sampling_log_probs_BT": sampling,
+        "ref_log_probs_BT": ref,
+        "entropies_BT": entropies.abs(),
+        "advantages_BT": advantages.float().unsqueeze(-1) * mask,
+        "advantages_B": advantages,
+        "weights_BT": mask * 1.5,
+        "correction_BT": torch.rand(rows, tokens, generator=chance) + 0.5,
+    }
+    return StepBatch(**{**fields, **changes})
+
+
+#         originals, neighbor 1,   neighbor 2
+MIXED = [
+    [[1, 1], [1, 1], [1, 1]],
+    [[0, 0], [0, 1], [0, 0]],
+    [[0, 1], [1, 1]],  # a question with one neighbor
+    [[0, 0], [0, 0], [0, 0]],
+]
+
+
+def test_zero_gradient_shares_by_group() -> None:
+    found = step_metrics(make_batch(MIXED))
+    expected = {
+        "original": (1 / 4, 2 / 4),
+        "neighbor": (3 / 7, 3 / 7),
+        "neighbors": (2 / 4, 1 / 4),
+        "joint": (1 / 4, 1 / 4),
+        "group": (1 / 4, 1 / 4),
+    }
+    for group, (right, wrong) in expected.items():
+        assert found[f"tagrpo/zero/{group}/all_right"] == pytest.approx(right)
+        assert found[f"tagrpo/zero/{group}/all_wrong"] == pytest.approx(wrong)
+        assert found[f"tagrpo/zero/{group}/share"] == pytest.approx(right + wrong)
+
+
+def test_groups_are_those_of_the_recipe_and_rows_may_interleave() -> None:
+    batch = make_batch(MIXED)
+    prompts = batch.question_B * 3 + batch.variant_B
+    order = torch.randperm(len(batch), generator=torch.Generator().manual_seed(3))
+    shuffled = {
+        name: value[order] if isinstance(value, torch.Tensor) else value
+        for name, value in vars(batch).items()
+    }
+    for name in ("question_ids", "neighbor_ids"):
+        shuffled[name] = tuple(getattr(batch, name)[place] for place in order.tolist())
+    found = step_metrics(StepBatch(**{**shuffled, "group_B": prompts[order]}))
+    assert found["tagrpo/zero/group/share"] == pytest.approx(9 / 11)
+    for name, value in step_metrics(replace(batch, group_B=prompts)).items():
+        assert found[name] == pytest.approx(value), name
+
+
+def test_rewards_sizes_and_advantages() -> None:
+    shaped = make_batch(MIXED)
+    shaped = replace(shaped, rewards_B=shaped.rewards_B - 0.5, unknown_B=~shaped.correct_B)
+    found = step_metrics(shaped)
+    right = [value for question in MIXED for prompt in question for value in prompt]
+    assert found["tagrpo/correct/mean"] == pytest.approx(np.mean(right))
+    assert found["tagrpo/reward/mean"] == pytest.approx(np.mean(right) - 0.5)
+    assert found["tagrpo/reward/original"] == pytest.approx(3 / 8 - 0.5)
+    assert found["tagrpo/correct/variant_1"] == pytest.approx(5 / 8)
+    assert found["tagrpo/correct/variant_2"] == pytest.approx(2 / 6)
+    assert found["tagrpo/correct/neighbors"] == pytest.approx(7 / 14)
+    names = ("responses", "questions", "prompts", "groups")
+    assert [found[f"tagrpo/batch/{name}"] for name in names] == [22, 4, 11, 4]
+    assert found["tagrpo/advantage/positive_share"] == pytest.approx(10 / 22)
+    assert found["tagrpo/advantage/positive_mean"] == pytest.approx(0.75)
+    assert found["tagrpo/advantage/negative_mean"] == pytest.approx(-0.25)
+    assert found["tagrpo/advantage/zero_share"] == 0
+    assert found["tagrpo/grader/unknown"] == 12
+    assert found["tagrpo/tokens/total"] == shaped.tokens_B.sum()
+    assert found["tagrpo/tokens/truncated_share"] == pytest.approx(7 / 22)
+    assert found["tagrpo/tokens/right_mean"] == pytest.approx(
+        shaped.tokens_B[shaped.correct_B].double().mean()
+    )
+
+
+def test_token_means_leave_padding_out() -> None:
+    batch = make_batch(MIXED)
+    found = step_metrics(batch)
+    mask = batch.mask_BT > 0
+    assert batch.entropies_BT is not None
+    assert batch.ref_log_probs_BT is not None
+    assert found["tagrpo/entropy/mean"] == pytest.approx(batch.entropies_BT[mask].mean().item())
+    neighbors = mask & (batch.variant_B > 0)[:, None]
+    assert found["tagrpo/entropy/neighbors"] == pytest.approx(batch.entropies_BT[neighbors].mean().item())
+    difference = (batch.old_log_probs_BT - batch.ref_log_probs_BT)[mask]
+    assert found["tagrpo/kl/k1/mean"] == pytest.approx(difference.mean().item(), abs=1e-6)
+    k3 = torch.exp(-difference) + difference - 1
+    assert found["tagrpo/kl/k3/mean"] == pytest.approx(k3.mean().item(), rel=1e-5)
+    assert found["tagrpo/weights/least"] == found["tagrpo/weights/most"] == 1.5
+    assert found["tagrpo/weights/std"] == pytest.approx(0)
+
+
+def test_the_distance_of_anchor_and_sampling() -> None:
+    batch = make_batch(MIXED)
+    found = step_metrics(batch)
+    assert batch.sampling_log_probs_BT is not None
+    mask = batch.mask_BT > 0
+    ratio = (batch.old_log_probs_BT - batch.sampling_log_probs_BT).double().where(mask, 0.0)
+    for name, chosen in (("mean", batch.variant_B >= 0), ("variant_2", batch.variant_B == 2)):
+        sums = ratio[chosen].sum(-1)
+        assert found[f"tagrpo/anchor/log_ratio/{name}"] == pytest.approx(sums.mean().item())
+        weights = sums.exp()
+        share = weights.sum() ** 2 / weights.square().sum() / len(weights)
+        assert found[f"tagrpo/anchor/ess/{name}"] == pytest.approx(share.item())
+        weights = ratio[chosen][mask[chosen]].exp()
+        share = weights.sum() ** 2 / weights.square().sum() / len(weights)
+        assert found[f"tagrpo/anchor/ess_token/{name}"] == pytest.approx(share.item())
+        assert found[f"tagrpo/anchor/log_ratio_token/{name}"] == pytest.approx(
+            ratio[chosen][mask[chosen]].mean().item()
+        )
+
+
+def test_correction_weights_are_summed_over_tokens() -> None:
+    batch = make_batch(MIXED)
+    found = step_metrics(batch)
+    assert batch.correction_BT is not None
+    weights = batch.correction_BT[batch.mask_BT > 0].double()
+    assert found["tagrpo/correction/mean/mean"] == pytest.approx(weights.mean().item())
+    share = weights.sum() ** 2 / weights.square().sum() / len(weights)
+    assert found["tagrpo/correction/ess/mean"] == pytest.approx(share.item())
+
+
+def test_equal_weights_are_fully_effective_and_one_alone_is_not() -> None:
+    assert effective_share(torch.full((7,), -900.0)) == pytest.approx(1)
+    assert effective_share(torch.tensor([800.0, 0.0, 0.0, 0.0])) == pytest.approx(1 / 4)
+
+
+def test_covariance_tops_are_those_of_sorted_values() -> None:
+    batch = make_batch([[[0, 1] * 200, [1, 1, 0] * 100]], tokens=40)
+    found = step_metrics(batch)
+    valid = token_covariance(batch.old_log_probs_BT, batch.advantages_B, batch.mask_BT)[batch.mask_BT > 0]
+    assert found["tagrpo/covariance/mean"] == pytest.approx(valid.double().mean().item())
+    for name, values in (("positive", valid[valid > 0]), ("negative", -valid[valid < 0])):
+        ordered = values.sort(descending=True).values.double()
+        sign = 1 if name == "positive" else -1
+        assert found[f"tagrpo/covariance/{name}/share"] == pytest.approx(len(values) / len(valid))
+        for label, share in (("0.01", 1e-4), ("1", 0.01), ("20", 0.2), ("40", 0.4), ("100", 1.0)):
+            count = max(1, round(share * len(values)))
+            assert found[f"tagrpo/covariance/{name}/top_{label}"] == pytest.approx(
+                sign * ordered[:count].mean().item(), rel=1e-5
+            )
+
+
+def test_top_means_take_one_value_at_least() -> None:
+    assert top_means(np.array([1.0, 5.0, 3.0]), (0.0001, 0.5, 1.0)) == [5.0, 4.0, 3.0]
+    with pytest.raises(ValueError, match="no values"):
+        top_means(np.array([]))
+
+
+ABSENT = dict.fromkeys(
+    ("sampling_log_probs_BT", "ref_log_probs_BT", "entropies_BT", "weights_BT", "correction_BT")
+)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        make_batch([[[1]]], tokens=1),
+        make_batch([[[0, 0, 0, 0]]], **ABSENT),
+        make_batch(MIXED, mask_BT=torch.zeros(22, 3), tokens_B=torch.zeros(22, dtype=torch.long)),
+        make_batch([[[], [1, 0]]]),
+        make_batch(MIXED, advantages_B=torch.zeros(22, dtype=torch.float64)),
+        make_batch(MIXED, correction_BT=torch.zeros(22, 3)),
+    ],
+    ids=["one token", "nothing optional", "all padding", "no originals", "no advantage", "no correction"],
+)
+def test_what_a_batch_cannot_say_is_left_out(batch: StepBatch) -> None:
+    found = step_metrics(batch)
+    assert all(math.isfinite(value) for value in found.values())
+    assert found["tagrpo/batch/responses"] == len(batch)
+    if not (batch.variant_B > 0).any():
+        assert not any("neighbor" in name or "original" in name for name in found if "/zero/" not in name)
+
+
+def test_without_neighbors_there_are_none_of_theirs() -> None:
+    found = step_metrics(make_batch([[[0, 1]], [[1, 1]]], **ABSENT))
+    assert found["tagrpo/zero/original/share"] == found["tagrpo/zero/joint/share"] == 0.5
+    assert not any(
+        part in name for name in found for part in ("neighbor", "variant", "kl/", "anchor/", "entropy")
+    )
+
+
+def test_strips_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainer_adapter.weights import covariance
+
+    batch = make_batch(MIXED)
+    whole = step_metrics(batch)
+    monkeypatch.setattr(covariance, "_STRIP", 4)
+    for name, value in step_metrics(batch).items():
+        assert value == pytest.approx(whole[name], rel=1e-9), name
+
+
+def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `(tagrpo/[^`]+)`", page, re.M))
+    of_steps = {metric_pattern(name) for name in step_metrics(make_batch(MIXED))}
+    plugin = (ROOT / "trainer_adapter" / "verl_plugin").glob("*.py")
+    of_trainer = {
+        name for path in plugin for name in re.findall(r'"(tagrpo/[^"]+)"', path.read_text("utf-8"))
+    }
+    assert documented == of_steps | of_trainer
+    assert module.PREFIX == "tagrpo/"

@@ -1,0 +1,131 @@
+"""`tagrpo rollouts`: what a user of a training run types."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rollout_shards import make_record, write_run
+from typer.testing import CliRunner, Result
+
+from evaluator.errors import InputError, NotFoundError
+from trainer_adapter.rollouts import RolloutWriter, importing
+from ui.cli.app import app
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TAGRPO_DB", raising=False)
+    write_run(tmp_path / "ta")
+
+
+def run(*words: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(app, ["rollouts", *words], catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def read(*words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*words, "--json").stdout)
+    return found
+
+
+def test_import_says_what_it_did_and_does_it_once() -> None:
+    assert run("import", "ta").stdout == "ta: 2 new steps, 32 rollouts; metrics of 2 steps\n"
+    assert run("import", "ta").stdout == "ta: 0 new steps, 0 rollouts; 2 steps were there\n"
+    assert read("import", "ta", "--run", "again")["new"] == 2
+    assert sorted(one["run"] for one in read("runs")["runs"]) == ["again", "ta"]
+
+
+def test_import_of_a_bad_folder_is_an_error_that_names_it() -> None:
+    Path("empty").mkdir()
+    with pytest.raises(InputError, match="empty: holds no rollouts"):
+        run("import", "empty")
+    Path("ta/step-00000002.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"step-00000002\.parquet: no whole parquet file"):
+        run("import", "ta")
+
+
+def test_runs_and_steps() -> None:
+    run("import", "ta")
+    (row,) = read("runs")["runs"]
+    assert {name: row[name] for name in ("recipe", "steps", "first_step", "last_step", "rollouts")} == {
+        "recipe": "ta_grpo",
+        "steps": 2,
+        "first_step": 1,
+        "last_step": 2,
+        "rollouts": 32,
+    }
+    assert "ta_grpo" in run("runs").stdout
+    found = read("steps")["steps"]
+    assert found[1] == {
+        "step": 2,
+        "rollouts": 16,
+        "metrics": {"tagrpo/reward/mean": 0.2, "actor/lr": 1e-06},
+    }
+    assert read("steps", "--metric", "tagrpo/*")["steps"][0]["metrics"] == {"tagrpo/reward/mean": 0.1}
+    assert "actor/lr" in run("steps", "ta", "--metric", "actor/lr").stdout
+    with pytest.raises(InputError, match="no metric 'actor/lrr'; near it: actor/lr"):
+        run("steps", "--metric", "actor/lrr")
+
+
+def test_list_filters_and_pages() -> None:
+    run("import", "ta")
+    first = read("list", "--limit", "20")
+    assert len(first["rollouts"]) == 20
+    rest = read("list", "--limit", "20", "--after", str(first["after"]))
+    assert len(rest["rollouts"]) == 12
+    assert rest["after"] is None
+    wrong = read("list", "ta", "--step", "1", "--variant", "0", "--grade", "wrong")["rollouts"]
+    assert {(one["step"], one["variant"], one["grade"], one["reward"]) for one in wrong} == {
+        (1, 0, "wrong", 0)
+    }
+    question = first["rollouts"][-1]["question_id"]
+    assert len(read("list", "--question", question)["rollouts"]) == 16
+    assert len(read("list", "--least-reward", "0.5", "--ended", "--limit", "99")["rollouts"]) == 10
+    assert "more: --after" in run("list", "--limit", "3").stdout
+    assert run("list", "--step", "9").stdout == "no such rollouts\n"
+    with pytest.raises(InputError, match="no grade"):
+        run("list", "--grade", "good")
+
+
+def test_show_prints_prompt_and_text_without_control_characters() -> None:
+    with RolloutWriter(Path("ta"), "ta") as writer:
+        writer.write(3, [make_record(3, response="\x1b[31mred" + "x" * 3000, sampling_log_prob=None)])
+    run("import", "ta")
+    number = str(read("list", "--step", "3")["rollouts"][0]["id"])
+    shown = run("show", number).stdout
+    assert "\\x1b[31mred" in shown
+    assert "What is 0 + 1? (0)" in shown
+    assert "1,008 characters more; --full" in shown
+    assert "sampling -, reference -" in shown
+    assert "more; --full" not in run("show", number, "--full").stdout
+    assert read("show", number)["response"].endswith("xxx")
+    with pytest.raises(NotFoundError, match="no rollout 999"):
+        run("show", "999")
+
+
+def test_watch_ends_when_idle_and_names_what_it_cannot_use() -> None:
+    assert "2 new steps" in run("watch", "ta", "--until-idle", "0").output
+    Path("ta/step-00000002.parquet").write_bytes(b"PAR1")
+    done = run("watch", "ta", "--until-idle", "0", code=1)
+    assert "attention: ta/step-00000002.parquet: no whole parquet file" in done.output
+    assert len(read("list", "--limit", "99")["rollouts"]) == 32
+
+
+def test_watch_ends_with_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(importing, "watch_rollouts", interrupted)
+    assert "start again any time" in run("watch", "ta").output
+
+
+def test_without_a_run_it_says_how_to_get_one() -> None:
+    run("import", "ta")
+    assert "no training runs" not in run("runs").stdout
+    run("import", "ta", "--run", "second")
+    with pytest.raises(InputError, match="name one: second, ta"):
+        run("list")
