@@ -135,9 +135,9 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
         from_hub = words[:2] == ("questions", "import") and words[2].count("/") == 1 and "." not in words[2]
         # A benchmark of the Hub needs the network, vLLM in this process a GPU.
         measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
-        # Training needs GPUs and hours, and so do watching it and a forecast from a pilot of a real size.
+        # Training needs GPUs and hours; what can be watched is there only then.
         trains = words[:2] == ("train", "run") and "--dry-run" not in words
-        trains |= words[:2] == ("rollouts", "watch") or (words[:2] == ("train", "plan") and "--run" in words)
+        trains |= words[:2] == ("rollouts", "watch")
         assert from_hub or measured or trains or "--push" in words, words
 
 

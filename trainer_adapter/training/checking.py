@@ -172,6 +172,11 @@ def _resolved(model: str) -> str:
     return str(Path(model).resolve()) if Path(model).is_dir() else model
 
 
+def has_verl() -> bool:
+    """Return whether verl and hydra are here to compose a configuration; neither is imported."""
+    return importlib.util.find_spec("verl") is not None and importlib.util.find_spec("hydra") is not None
+
+
 def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]:
     """Return verl's whole configuration as `main_ppo` will read it; verl is not imported for it.
 
@@ -180,7 +185,7 @@ def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]
         PrerequisiteError: verl or hydra is not installed.
     """
     found = importlib.util.find_spec("verl")
-    if found is None or found.origin is None or importlib.util.find_spec("hydra") is None:
+    if found is None or found.origin is None or not has_verl():
         raise PrerequisiteError(f"verl is not installed. {_INSTALL}.")
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra

@@ -235,7 +235,10 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         overrides=wanted.overrides,
     )
     notes = checking.check_fit(composition, data)
-    checking.compose_with_hydra(composition, folder.path)
+    if checking.has_verl():
+        checking.compose_with_hydra(composition, folder.path)
+    else:  # a dry run on another machine; training itself asks for verl first
+        notes.append("verl is not installed here, so its configuration was not asked about these overrides")
     spec = make_spec(composition, data)
     if resume:
         changed = differences(folder.read_config()["spec"], spec)

@@ -1,0 +1,238 @@
+"""`tagrpo train`: what is listed, shown and planned, and how a run is told of; the page of recipes."""
+
+import json
+import os
+import random
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import CommandLine
+from eval_runs import add_eval_run
+from fake_verl import make_fake_verl
+from runs import Proposed, add_run
+from sqlalchemy import select
+from tiny_model import save_tiny_tokenizer
+
+from evaluator.database import Database
+from evaluator.evals.problems import PlacedProblem, make_problem
+from rephraser.sets import publish
+from rephraser.tables import CandidateRow
+from trainer_adapter.recipes import RECIPES
+from trainer_adapter.training.assignments import assign
+
+PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
+SMALL = ("data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4", "responses=2")
+
+
+@pytest.fixture
+def tagrpo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(monkeypatch, capsys)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a set math@1 of twelve questions with two neighbors each, and a pilot over it."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("TAGRPO_DB", "FAKE_VERL", "VERL_USE_EXTERNAL_MODULES", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("evaluator.diagnostics.forecast.REPLICATES", 4)
+    rng = random.Random(1)
+    asked = [(f"{q}+1=?", str(q + 1), [Proposed(f"Add 1 to {q}."), Proposed(f"1+{q}=?")]) for q in range(12)]
+    with Database.open(tmp_path / "tagrpo.db") as database:
+        add_run(database, "source", asked)
+        publish(database, "math", run="source")
+        with database.read() as session:
+            candidates = {row.text: row for row in session.scalars(select(CandidateRow))}
+        placed = []
+        for question, answer, proposed in asked:
+            group = candidates[proposed[0].text].question_id
+            placed.append(PlacedProblem(make_problem(question, answer), group, 0, group))
+            for variant, one in enumerate(proposed, start=1):
+                problem = make_problem(one.text, answer)
+                placed.append(PlacedProblem(problem, group, variant, candidates[one.text].id, one.strategy))
+        counts = [(8, rng.choice((0, 0, 8, 8, 8, 3)), 0) for _ in placed]
+        add_eval_run(database, "pilot", counts, problems=placed)
+    return tmp_path
+
+
+def test_the_list_has_every_recipe_on_every_axis(tagrpo: CommandLine) -> None:
+    done = tagrpo("train", "list")
+    assert done.code == 0
+    for name in RECIPES:
+        assert re.search(rf"^{name}\s", done.out, re.M)
+    listed = json.loads(tagrpo("train", "list", "--json").out)["recipes"]
+    assert listed == [recipe.to_json() for recipe in RECIPES.values()]
+
+
+def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> None:
+    done = tagrpo("train", "show", "ta_grpo", "--model", "Qwen/Qwen3-1.7B", "--gpus", 4, "anchor=own")
+    assert done.code == 0
+    assert "ta_grpo[anchor=own]: ta_grpo with anchor=own" in done.out
+    assert "N=3, G=8: 32 responses a question" in done.out
+    assert re.search(r"^actor_rollout_ref\.actor\.optim\.lr +1e-06 +Table 2", done.out, re.M)
+    assert re.search(r"^\+data\.apply_chat_template_kwargs\.enable_thinking +false +model", done.out, re.M)
+    assert "machine: our estimate for the machine; not tested on GPUs" in done.out
+    shown = json.loads(tagrpo("train", "show", "ta_grpo", "--cpu", "trainer.save_freq=5", "--json").out)
+    by_key = {each["key"]: each for each in shown["overrides"]}
+    assert by_key["trainer.save_freq"]["source"] == "user"
+    assert by_key["actor_rollout_ref.rollout.name"]["value"] == "transformers"
+    assert shown["machine"]["cpu"] is True
+    assert "+tagrpo=cpu" in shown["arguments"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["show", "grpoo"], "no recipe 'grpoo'; there are: grpo,"),
+        (["show", "grpo", "actor_rollout_ref.rollout.n=4"], "recipe grpo decides this"),
+        (["show", "grpo", "--nodes", 2], "need a Ray cluster"),
+        (["plan", "grpo", "--model", "Qwen3-4B"], "--questions"),
+        (["plan", "grpo", "--model", "Qwen3-4B", "--questions", 10], "10 questions fill no batch of 256"),
+        (["plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume-shift-sd", 1], "--run"),
+        (["plan", "grpo", "--model", "Qwen3-4B", "--data", "nowhere"], "no export for verl"),
+        (["run", "grpo", "--model", "m"], "--set"),
+        (["run", "grpo", "--model", "m", "--set", "a", "--data", "b"], "--set"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    tagrpo: CommandLine, place: Path, words: list[object], message: str
+) -> None:
+    done = tagrpo("train", *words)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_a_plan_sets_the_recipe_beside_grpo(tagrpo: CommandLine) -> None:
+    words = ["train", "plan", "ta_grpo", "--model", "Qwen/Qwen3-4B", "--gpus", 4, "--questions", 7498]
+    done = tagrpo(*words)
+    assert done.code == 0
+    assert "Qwen/Qwen3-4B (4.02B parameters), 4 GPUs of 80 GiB" in done.out
+    assert re.search(r"^ta_grpo +32 +2 +58 +475,136 ", done.out, re.M)
+    assert re.search(r"^grpo, equal epochs +8 +2 +58 +118,784 ", done.out, re.M)
+    assert re.search(r"^grpo, equal responses +8 +8 +232 +475,136 ", done.out, re.M)
+    assert "tokens at most" in done.out
+    assert "time is not known in full: give --tokens-per-second" in done.out
+    assert "8 T V" in done.out
+    known = json.loads(
+        tagrpo(
+            *words, "--tokens-per-second", 2000, "--training-tflops", 100, "--mean-tokens", 500, "--json"
+        ).out
+    )
+    assert known["methods"][0]["generation_hours"] == pytest.approx(475_136 * 500 / 8000 / 3600)
+    assert known["methods"][0]["at_most"] is False
+    assert known["memory"]["fits"] is True
+
+
+def test_a_plan_that_does_not_fit_says_so(tagrpo: CommandLine) -> None:
+    done = tagrpo(
+        "train", "plan", "ta_grpo", "--model", "Qwen3-4B", "--questions", 512, "--gpu-memory-gib", 40
+    )
+    assert done.code == 1
+    assert re.search(r"the update needs \d+ of 40 GiB: lower .*ppo_max_token_len_per_gpu", done.err)
+
+
+def test_a_pilot_gives_the_forecast_of_the_recipes_groups(tagrpo: CommandLine, place: Path) -> None:
+    words = ["--model", "Qwen3-1.7B", "--questions", 512, "--run", "pilot", "--json"]
+    plan = json.loads(tagrpo("train", "plan", "ta_grpo", "neighbors=2", *words).out)
+    forecast = json.loads(tagrpo("diagnose", "forecast", "pilot", "--g", 8, "--neighbors", 2, "--json").out)
+    shares = {row["group"]: row["share"] for row in forecast["forecast"]}
+    joint, alone = plan["methods"][0]["no_gradient"], plan["methods"][1]["no_gradient"]
+    assert joint == pytest.approx(next(v for k, v in shares.items() if "joint" in k))
+    assert 0 < joint < alone < 1
+    assert plan["pilot"]["run"] == "pilot"
+    dry = tagrpo("train", "plan", "grpo_ds", "--model", "Qwen3-1.7B", "--questions", 512, "--run", "pilot")
+    assert dry.code == 1
+    assert "dynamic sampling will draw" in dry.err
+    assert "with those that dynamic sampling drops" in dry.out
+
+
+class TestRuns:
+    """With a stand-in for verl's entry point."""
+
+    @pytest.fixture
+    def words(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+        pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+        fake = make_fake_verl(place / "fake")
+        monkeypatch.setenv("PYTHONPATH", f"{fake}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        model = save_tiny_tokenizer(place / "model")
+        return ["train", "run", "ta_grpo", "--set", "math", "--model", model, "--cpu", "--name", "x", *SMALL]
+
+    def test_a_dry_run_prints_the_command(
+        self, tagrpo: CommandLine, place: Path, words: list[object]
+    ) -> None:
+        done = tagrpo(*words, "--dry-run")
+        assert done.code == 0
+        assert "-m verl.trainer.main_ppo" in done.out
+        assert "VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl_cpu,trainer_adapter.verl_plugin" in done.out
+        assert "12 of 12 questions have fewer than 3 neighbors" in done.err
+        assert not (place / "runs").exists()
+        as_json = json.loads(tagrpo(*words, "--dry-run", "--json").out)
+        assert as_json["command"][1:5] == ["-W", "ignore", "-m", "verl.trainer.main_ppo"]
+
+    def test_a_run_shows_the_log_and_says_what_came_of_it(
+        self, tagrpo: CommandLine, place: Path, words: list[object]
+    ) -> None:
+        done = tagrpo(*words)
+        assert done.code == 0
+        assert "-m verl.trainer.main_ppo" in done.err
+        assert "step:2 - actor/pg_loss" in done.err
+        assert re.search(r"^checkpoint +.*/runs/x/checkpoints, step 2$", done.out, re.M)
+        again = tagrpo(*words)
+        assert again.code == 2
+        assert "pass --resume to go on with it" in again.err
+        more = tagrpo(*words, "--resume", "--quiet", "--json")
+        assert more.code == 0
+        assert "actor/pg_loss" not in more.err
+        assert json.loads(more.out)["number"] == 2
+
+    def test_a_failed_run_exits_with_1_and_the_last_errors(
+        self, tagrpo: CommandLine, words: list[object], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("FAKE_VERL", "fail")
+        done = tagrpo(*words)
+        assert done.code == 1
+        assert "verl ended with exit code 1; the last errors of" in done.err
+        assert "RuntimeError: CUDA out of memory" in done.err
+        assert "the GPU's memory does not do" in done.err
+
+    def test_a_stopped_run_says_how_to_go_on(
+        self, tagrpo: CommandLine, words: list[object], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("FAKE_VERL", "hang")
+        sent: list[int] = []
+
+        def stop(line: Any, **more: Any) -> None:
+            if line == "hanging" and not sent:
+                sent.append(1)
+                os.kill(os.getpid(), signal.SIGINT)
+
+        monkeypatch.setattr("ui.cli.train.typer.echo", stop)
+        done = tagrpo(*words)
+        assert done.code == 1
+        assert "stopped by SIGINT, verl ended; go on from the checkpoint of step 1 with the same" in done.err
+
+
+def test_the_page_of_recipes_composes_each_of_them() -> None:
+    """Its table has every recipe with its summary; `grpo` with the changes of its row is that recipe."""
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\|$", PAGE.read_text(encoding="utf-8"), re.M)
+    written = {name: (summary, re.findall(r"`([^`]+)`", changes)) for name, summary, changes in rows}
+    described = {name: row for name, row in written.items() if name in RECIPES}
+    assert list(described) == list(RECIPES)
+    for name, (summary, changes) in described.items():
+        recipe = RECIPES[name]
+        assert summary == recipe.summary
+        composed = assign(RECIPES["grpo"], [*changes, f"name={name}", f"summary={summary}"]).recipe
+        assert composed == recipe, name
+
+
+def test_the_page_of_recipes_names_every_axis_and_setting() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    recipe = RECIPES["grpo"].to_json()
+    keys = [key for key in recipe if key not in ("name", "summary", "loss")]
+    for key in [*keys, *(f"loss.{key}" for key in recipe["loss"])]:
+        assert f"`{key}`" in page, key
+    for key in assign(RECIPES["grpo"], []).settings.to_json():
+        assert key == "record" or f"`tagrpo_run.{key}`" in page, key
