@@ -1,0 +1,123 @@
+"""Token weights, taken in strips of rows: equal to the plain formulas whatever the strips and the padding."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from trainer_adapter.groups import Groups, Tensor
+from trainer_adapter.weights import (
+    choose_clipped,
+    clip_cov_candidates,
+    covariance,
+    cw_weights,
+    token_covariance,
+)
+
+
+def batch(rows: int = 23, tokens: int = 9, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
+    """Log-probs (infinite at padding), advantages and mask; one response has no token."""
+    chance = torch.Generator().manual_seed(1)
+    log_probs = -torch.rand(rows, tokens, generator=chance, dtype=torch.float64).square() * 5
+    lengths = torch.randint(1, tokens + 1, (rows,), generator=chance)
+    lengths[3] = 0
+    mask = (torch.arange(tokens) < lengths[:, None]).to(dtype)
+    advantages = torch.randn(rows, generator=chance, dtype=torch.float64)
+    return log_probs.to(dtype).masked_fill(mask == 0, -torch.inf), advantages.to(dtype), mask
+
+
+def plain_cw(log_probs: Tensor, advantages: Tensor, mask: Tensor, ids: list[int]) -> Tensor:
+    weights = torch.zeros_like(log_probs)
+    for group in set(ids):
+        rows = torch.tensor([place for place, id in enumerate(ids) if id == group])
+        valid = mask[rows] > 0
+        of_tokens = advantages[rows].unsqueeze(-1).expand_as(log_probs[rows])[valid]
+        of_group = log_probs[rows][valid]
+        if not len(of_group):
+            continue
+        cov = (of_group - of_group.mean()) * (of_tokens - of_tokens.mean())
+        found = torch.exp(-cov.square() / (2 * cov.var(correction=0)))
+        part = torch.zeros_like(log_probs[rows])
+        part[valid] = found / found.mean()
+        weights[rows] = part
+    return weights
+
+
+@pytest.mark.parametrize("strip", [1, 20, 10**6])
+def test_cw_weights_are_those_of_the_formula(strip: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covariance, "_STRIP", strip)
+    log_probs, advantages, mask = batch()
+    ids = [place * 7 % 4 for place in range(len(mask))]
+    found = cw_weights(log_probs, advantages, mask, pools=ids)
+    torch.testing.assert_close(found, plain_cw(log_probs, advantages, mask, ids))
+    whole = cw_weights(log_probs, advantages, mask)
+    torch.testing.assert_close(whole, plain_cw(log_probs, advantages, mask, [0] * len(mask)))
+    per_token = advantages.unsqueeze(-1).expand_as(mask)
+    torch.testing.assert_close(cw_weights(log_probs, per_token, mask, pools=ids), found)
+
+
+def test_weights_have_mean_1_over_the_tokens_of_a_group_in_single_precision() -> None:
+    log_probs, advantages, mask = batch(200, 50, torch.float32)
+    ids = [place % 8 for place in range(200)]
+    found = cw_weights(log_probs, advantages, mask, pools=ids)
+    assert found.dtype == torch.float32
+    groups = Groups.of(ids)
+    means = groups.sum(found.sum(-1)) / groups.sum(mask.sum(-1))
+    torch.testing.assert_close(means, torch.ones(8), rtol=1e-5, atol=0)
+    assert (found[mask == 0] == 0).all()
+
+
+@pytest.mark.parametrize("value", [-0.1, -1e-30, -87.3])
+def test_equal_log_probs_weigh_1(value: float) -> None:
+    _, advantages, mask = batch(dtype=torch.float32)
+    found = cw_weights(torch.full_like(mask, value), advantages, mask)
+    assert torch.equal(found, mask)
+
+
+def test_tiny_covariances_give_finite_weights() -> None:
+    log_probs, advantages, mask = batch(dtype=torch.float32)
+    tiny = log_probs.masked_fill(mask == 0, 0.0) * 1e-20
+    found = cw_weights(tiny, advantages, mask)
+    assert torch.isfinite(found).all()
+    assert found.sum().item() == pytest.approx(mask.sum().item(), rel=1e-5)
+
+
+def test_weights_and_covariances_are_constants() -> None:
+    log_probs, advantages, mask = batch()
+    log_probs = log_probs.masked_fill(mask == 0, 0.0).requires_grad_()
+    assert not cw_weights(log_probs, advantages, mask).requires_grad
+    assert not token_covariance(log_probs, advantages, mask).requires_grad
+    assert not clip_cov_candidates(log_probs, advantages, mask).covariance_BT.requires_grad
+
+
+@pytest.mark.parametrize("strip", [1, 20, 10**6])
+def test_clip_cov_candidates_are_those_of_the_formula(strip: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covariance, "_STRIP", strip)
+    log_probs, advantages, mask = batch()
+    valid = mask > 0
+    of_tokens = advantages.unsqueeze(-1).expand_as(mask)
+    cov = (log_probs - log_probs[valid].mean()) * (of_tokens - of_tokens[valid].mean())
+    found = clip_cov_candidates(log_probs, advantages, mask, lower=-0.5, upper=0.5, ratio=0.1)
+    torch.testing.assert_close(found.covariance_BT[valid], cov[valid])
+    assert torch.equal(found.candidate_BT, (cov >= -0.5) & (cov <= 0.5) & valid)
+    assert found.wanted == int(0.1 * valid.sum())
+    chosen = choose_clipped(found, torch.Generator().manual_seed(0))
+    assert chosen.sum() == found.clipped
+    assert not (chosen & ~found.candidate_BT).any()
+
+    old = log_probs + 0.3 * torch.randn(log_probs.shape, generator=torch.Generator().manual_seed(2))
+    old = old.masked_fill(~valid, -1.0)
+    repo = clip_cov_candidates(
+        log_probs, advantages, mask, old_log_prob_BT=old, variant="repo", lower=-0.5, upper=0.5
+    )
+    ratio = (log_probs - old).exp()
+    by_ppo = -of_tokens * ratio.clamp(0.8, 1.2) > -of_tokens * ratio
+    assert torch.equal(repo.candidate_BT, (cov > -0.5) & (cov < 0.5) & valid & ~by_ppo)
+    assert repo.wanted == 1
+
+
+def test_equal_rewards_are_exactly_centred_whatever_they_are() -> None:
+    groups = Groups.of([0, 1, 0, 1, 0, 2])
+    values = torch.tensor([0.1, 1e17, 0.1, -3.0, 0.1, 7.0], dtype=torch.float64)
+    assert groups.centred(values)[[0, 2, 4, 5]].tolist() == [0.0] * 4
+    assert groups.all_equal(values).tolist() == [True, False, True]
+    assert groups.std(values, ddof=1)[0] == 0
