@@ -280,6 +280,13 @@ def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tu
         ("sets", "tag"): ["demo@1", "best", "--db", db],
         ("sets", "export"): ["demo@1", "--to", "jsonl", folder / "out.jsonl", "--db", db],
         ("sets", "import"): [demo / "hf", "--name", "back", "--db", folder / "back.db"],
+        ("train", "list"): [],
+        ("train", "show"): ["ta_grpo"],
+        ("train", "plan"): ["ta_grpo", "--model", "Qwen/Qwen3-4B", "--questions", "7498"],
+        ("train", "run"): [
+            *("grpo", "--data", demo / "verl", "--model", "some/model", "--dry-run", "--db", db),
+            *("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
+        ],
     }
 
 
