@@ -1,7 +1,7 @@
 """The rollout "transformers": a Ray actor that holds a copy of the policy and draws responses from it.
 
 verl talks to it from two sides. Its agent loops call `ResponseServer.generate` for one prompt at a time; the
-server draws those that arrive together in one batch. Its training worker holds a `TransformersRollout`, which
+server draws them in one moving batch. Its training worker holds a `TransformersRollout`, which
 sends the weights after every update.
 
 It stands outside `trainer_adapter.verl_cpu`: Ray imports a server's module before anything else in its
@@ -18,34 +18,44 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from trainer_adapter.sampling import Drawn, SamplingParams, draw, from_verl
+from evaluator.sampling.local.cache import Room
+from evaluator.sampling.local.loading import Device, room_for_keys
+from trainer_adapter.sampling import DrawingBatch, Drawn, SamplingParams, from_verl
 
 BATCH_SIZE = 64
 ARRIVAL_WINDOW_S = 0.02
-"""How long the server waits for more prompts: Ray delivers those of one step a few milliseconds apart."""
+"""How long the server waits for more prompts before it begins: Ray delivers those of one step a few
+milliseconds apart, and equal ones that come together are read once. What comes later joins in."""
 
 _Request = tuple[list[int], SamplingParams, "asyncio.Future[Drawn]"]
 
 
 class ResponseServer:
-    """Draws responses, as a Ray actor of its own; it refuses to until the weights have come by `load`."""
+    """Draws responses, as a Ray actor of its own; it refuses to until the weights have come by `load`.
 
-    def __init__(self, model_path: str, response_length: int, seed: int) -> None:
+    It computes in float32, or in float64 where `rollout.dtype` says so: then not even rounding lets a
+    response depend on what is drawn beside it.
+    """
+
+    def __init__(self, model_path: str, response_length: int, seed: int, dtype: str = "float32") -> None:
         from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
         torch.set_num_threads(1)  # the training worker computes beside it
         config = AutoConfig.from_pretrained(model_path)
-        self._model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+        precision = torch.float64 if dtype == "float64" else torch.float32
+        self._model = AutoModelForCausalLM.from_config(config, dtype=precision).eval()
         try:
             ends = GenerationConfig.from_pretrained(model_path).eos_token_id
         except OSError:
             ends = config.eos_token_id
-        self._end_ids = frozenset([ends] if isinstance(ends, int) else ends or [])
+        end_ids = frozenset([ends] if isinstance(ends, int) else ends or [])
+        room = Room(BATCH_SIZE, room_for_keys(self._model, Device("cpu", "cpu", None)))
+        self._batch = DrawingBatch(self._model, end_ids, room, seed)
         self._response_length = response_length
-        self._shared = torch.Generator().manual_seed(seed)
         self._version: int | None = None
         self._loaded = False
         self._arrived: asyncio.Queue[_Request] = asyncio.Queue()
+        self._open: set[asyncio.Future[Drawn]] = set()
         self._drawing: asyncio.Task[None] | None = None
 
     async def ready(self) -> bool:
@@ -96,22 +106,31 @@ class ResponseServer:
 
     async def _draw_what_arrives(self) -> None:
         while True:
-            batch = [await self._arrived.get()]
+            self._add(await self._arrived.get())
             await asyncio.sleep(ARRIVAL_WINDOW_S)
-            while not self._arrived.empty() and len(batch) < BATCH_SIZE:
-                batch.append(self._arrived.get_nowait())
-            prompts, params, answers = zip(*batch, strict=True)
-            try:
-                drawn = await asyncio.to_thread(
-                    draw, self._model, prompts, params, end_ids=self._end_ids, shared=self._shared
-                )
-            except Exception as error:
-                for answer in answers:
-                    answer.set_exception(error)
-                continue
-            for answer, response in zip(answers, drawn, strict=True):
-                if not answer.done():
-                    answer.set_result(response)
+            while True:
+                while not self._arrived.empty():
+                    self._add(self._arrived.get_nowait())
+                if not self._batch.under_way:
+                    break
+                try:
+                    finished = await asyncio.to_thread(self._batch.step)
+                except Exception as error:
+                    self._batch.clear()
+                    for answer in self._open:
+                        if not answer.done():
+                            answer.set_exception(error)
+                    self._open.clear()
+                    break
+                for answer, drawn in finished:
+                    self._open.discard(answer)
+                    if not answer.done():
+                        answer.set_result(drawn)
+
+    def _add(self, request: _Request) -> None:
+        prompt, params, answer = request
+        self._open.add(answer)
+        self._batch.add(answer, prompt, params)
 
 
 class TransformersReplica(RolloutReplica):  # type: ignore[misc]
@@ -126,6 +145,7 @@ class TransformersReplica(RolloutReplica):  # type: ignore[misc]
                 self.model_config.path,
                 self.config.response_length,
                 self.config.seed + self.replica_rank,
+                self.config.dtype,
             )
         )
         await server.ready.remote()
