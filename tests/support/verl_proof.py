@@ -71,10 +71,8 @@ def export(folder: Path, model: Path, *, repeat: bool = False) -> Path:
     """
 
     def neighbor(number: int, text: str) -> Neighbor:
-        marked = "".join(mark(8 * number + place) for place in range(8))
-        return Neighbor(
-            f"c_{number}", f"{text} {marked}", "rules", "rules", "h", "", "unverified", None, False
-        )
+        marks = "" if repeat else " " + "".join(mark(8 * number + place) for place in range(8))
+        return Neighbor(f"c_{number}", text + marks, "rules", "rules", "h", "", "unverified", None, False)
 
     entries = []
     for number in range(20):
@@ -136,6 +134,7 @@ def run_schedule(
             f"data.max_response_length={LONGEST}",
             f"actor_rollout_ref.model.path={model}",
             f"actor_rollout_ref.actor.ppo_mini_batch_size={MINI_BATCH}",
+            "actor_rollout_ref.rollout.dtype=float64",  # no token depends on rounding, so on its neighbors
             "actor_rollout_ref.actor.optim.lr=1e-3",
             "actor_rollout_ref.actor.optim.weight_decay=0",
             f"reward.custom_reward_function.path={Path(__file__).parent / 'parity_reward.py'}",
