@@ -13,6 +13,7 @@ from evaluator.runs.store import Run, find_run, list_runs
 from evaluator.runs.tables import CellRow, RunRow
 from rephraser.checks import FINDINGS
 from rephraser.pipeline.planning import ANSWER
+from rephraser.pipeline.start import KIND
 from rephraser.reviews.store import Candidate, Review, find_candidate, reviews_of
 from rephraser.status import CandidateStatus, current_statuses, status_query
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
@@ -107,13 +108,17 @@ def find_neighbor_run(session: Session, reference: str) -> Run:
 
     Raises:
         NotFoundError: no such run.
-        InputError: it is an eval run.
+        InputError: it is an eval run, or one of training.
     """
     run = find_run(session, reference)
     if run.kind == EVAL:
         raise InputError(
             f"run {run.name!r} measures a model and holds no neighbors; `tagrpo eval show "
             f"{run.name}` shows it."
+        )
+    if run.kind != KIND:
+        raise InputError(
+            f"run {run.name!r} trains a model and holds no neighbors; `tagrpo rollouts` shows its responses."
         )
     return run
 
@@ -123,11 +128,11 @@ def choose_run(session: Session, reference: str | None) -> Run:
 
     Raises:
         NotFoundError: no such run.
-        InputError: none is named and there are several, or none at all; or an eval run is named.
+        InputError: none is named and there are several, or none at all; or a run of another kind is named.
     """
     if reference is not None:
         return find_neighbor_run(session, reference)
-    runs = [run for run in list_runs(session) if run.kind != EVAL]
+    runs = [run for run in list_runs(session) if run.kind == KIND]
     if len(runs) != 1:
         names = ", ".join(sorted(run.name for run in runs))
         raise InputError(

@@ -187,6 +187,10 @@ class TestRuns:
         assert more.code == 0
         assert "actor/pg_loss" not in more.err
         assert json.loads(more.out)["number"] == 2
+        # a run of training is none of neighbors: there is one of those, which needs no name
+        assert "source (" in tagrpo("runs", "show").out
+        refused = tagrpo("runs", "show", "x")
+        assert (refused.code, "run 'x' trains a model and holds no neighbors" in refused.err) == (2, True)
 
     def test_a_failed_run_exits_with_1_and_the_last_errors(
         self, tagrpo: CommandLine, words: list[object], monkeypatch: pytest.MonkeyPatch
