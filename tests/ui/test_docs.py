@@ -130,15 +130,20 @@ def test_every_command_stands_on_a_page() -> None:
 
 
 def test_only_what_needs_the_hub_is_not_run() -> None:
-    left_out = [found.words for page in NAMES for found in commands(page) if not found.runs]
-    for words in left_out:
-        from_hub = words[:2] == ("questions", "import") and words[2].count("/") == 1 and "." not in words[2]
-        # A benchmark of the Hub needs the network, vLLM in this process a GPU.
-        measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
-        # Training needs GPUs and hours; what can be watched is there only then.
-        trains = words[:2] == ("train", "run") and "--dry-run" not in words
-        trains |= words[:2] == ("rollouts", "watch")
-        assert from_hub or measured or trains or "--push" in words, words
+    run = {words[:2] for page in NAMES for words in (found.words for found in commands(page) if found.runs)}
+    for page in NAMES:
+        for words in (found.words for found in commands(page) if not found.runs):
+            from_hub = (
+                words[:2] == ("questions", "import") and words[2].count("/") == 1 and "." not in words[2]
+            )
+            # A benchmark of the Hub needs the network, vLLM in this process a GPU.
+            measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
+            # Training needs GPUs and hours; what can be watched is there only then.
+            trains = words[:2] == ("train", "run") and "--dry-run" not in words
+            trains |= words[:2] == ("rollouts", "watch")
+            # The README shows what follows on such a command; the pages it leads to run it.
+            follows = page == "README.md" and words[:2] in run
+            assert from_hub or measured or trains or follows or "--push" in words, (page, words)
 
 
 def anchors(page: Path) -> set[str]:
