@@ -13,7 +13,7 @@ from sqlalchemy import select
 from evaluator.database import Database
 from evaluator.questions import make_question
 from evaluator.runs.cells import CellPlan, Receipt, add_cells, fail_cell, fill_cell
-from evaluator.runs.store import Run
+from evaluator.runs.store import Run, open_run
 from evaluator.runs.tables import CellRow
 from ui.cli.app import main
 
@@ -70,7 +70,8 @@ def test_help_has_an_example(cli: Cli, command: str) -> None:
 
 
 def test_without_runs(cli: Cli) -> None:
-    assert cli("list") == (0, "no runs yet; start one with `tagrpo neighbors propose`\n", "")
+    start = "no runs that propose neighbors yet; start one with `tagrpo neighbors propose`\n"
+    assert cli("list") == (0, start, "")
     assert json.loads(cli("list", "--json")[1]) == {"runs": []}
     code, _, err = cli("show")
     assert (code, "there is no run yet" in err) == (2, True)
@@ -150,3 +151,9 @@ def test_open_and_failed_requests_need_attention(cli: Cli, run: Run, db: Path) -
 def test_an_unknown_run_names_those_there_are(cli: Cli, run: Run) -> None:
     code, _, err = cli("show", "nope")
     assert (code, "only: math-run" in err) == (2, True)
+
+
+def test_runs_of_other_kinds_are_pointed_to(cli: Cli, db: Path) -> None:
+    with Database.open(db) as database, database.write() as session:
+        open_run(session, name="measured", kind="eval", spec={}, question_ids=[], versions={})
+    assert cli("list")[2] == "1 more of kind eval: `tagrpo eval list`\n"

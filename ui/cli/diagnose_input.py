@@ -24,8 +24,8 @@ RolloutsOption = Annotated[
     Path | None,
     typer.Option(
         "--rollouts",
-        help="In place of runs: rollouts of training, a JSON Lines file or a folder of them (verl's "
-        "trainer.rollout_data_dir).",
+        help="In place of runs: rollouts of training, a JSON Lines or parquet file, or a folder of them "
+        "(verl's trainer.rollout_data_dir, tagrpo's own record).",
         show_default=False,
     ),
 ]

@@ -1,5 +1,6 @@
 """`tagrpo runs`: list, show."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,29 +15,36 @@ if TYPE_CHECKING:
     from rephraser.pipeline.summary import RunSummary
 
 UNFINISHED_SHOWN = 20
+ELSEWHERE = {"eval": "tagrpo eval list", "train": "tagrpo rollouts runs"}
+"""Commands that list runs of other kinds."""
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Look at runs: what they did, what is open, what they cost.",
+    help="Look at runs that propose neighbors: what they did, what is open, what they cost.",
     epilog="Example: tagrpo runs show rules",
 )
 
 
 @app.command("list")
 def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
-    """List all runs, oldest first.
+    """List the runs that propose neighbors, oldest first; other runs have lists of their own.
 
     Example: [bold]tagrpo runs list[/bold]
     """
     from evaluator.database import Database, locate_database
+    from evaluator.runs.store import list_runs
     from rephraser.pipeline.listing import list_headers
 
     with Database.open(locate_database(db), create=False) as database, database.read() as session:
         headers = list_headers(session)
+        others = Counter(run.kind for run in list_runs(session)) - Counter(h.run.kind for h in headers)
+    for kind, number in sorted(others.items()):
+        if kind in ELSEWHERE:
+            output.note(f"{number} more of kind {kind}: `{ELSEWHERE[kind]}`")
     if as_json:
         output.print_json({"runs": [header.to_json() for header in headers]})
     elif not headers:
-        output.say("no runs yet; start one with `tagrpo neighbors propose`")
+        output.say("no runs that propose neighbors yet; start one with `tagrpo neighbors propose`")
     else:
         output.table(
             ["run", "questions", "proposed by", "solvers", "candidates", "USD", "finished"],
