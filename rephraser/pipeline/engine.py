@@ -207,7 +207,8 @@ class Engine:
 
 def _interrupt(clients: Iterable[Client]) -> bool:
     """Let what is in flight come to its end; a batch job goes on without its process anyway."""
-    return any([client.interrupt() for client in clients if isinstance(client, RemoteClient)])
+    stopped = [client.interrupt() for client in clients if isinstance(client, RemoteClient)]
+    return any(stopped)
 
 
 class Tally:

@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
-import evaluator.contamination.tables  # noqa: F401  (all tables on one Base)
+import evaluator.contamination.tables
 import evaluator.evals.tables  # noqa: F401
 import rephraser.tables  # noqa: F401
 import trainer_adapter.rollouts.tables  # noqa: F401

@@ -12,6 +12,7 @@ import pytest
 from command_line import CommandLine, words
 from eval_runs import add_methods
 from eval_sampling import running_server
+from rollout_shards import write_run
 from runs import open_empty
 from typer.main import get_command
 from world_runs import tagrpo
@@ -240,6 +241,7 @@ def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tu
     db, measured = demo / "tagrpo.db", folder / "measured.db"
     with open_empty(measured) as database:
         add_methods(database, "base", "tuned")
+    write_run(folder / "recorded")
     return {
         ("doctor",): ["--db", db],
         ("questions", "import"): [one_question(folder), "--name", "odd", "--db", db],
@@ -280,6 +282,11 @@ def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tu
         ("sets", "tag"): ["demo@1", "best", "--db", db],
         ("sets", "export"): ["demo@1", "--to", "jsonl", folder / "out.jsonl", "--db", db],
         ("sets", "import"): [demo / "hf", "--name", "back", "--db", folder / "back.db"],
+        ("rollouts", "import"): [folder / "recorded", "--db", measured],
+        ("rollouts", "runs"): ["--db", measured],
+        ("rollouts", "steps"): ["ta", "--db", measured],
+        ("rollouts", "list"): ["ta", "--db", measured],
+        ("rollouts", "show"): ["1", "--db", measured],
         ("train", "list"): [],
         ("train", "show"): ["ta_grpo"],
         ("train", "plan"): ["ta_grpo", "--model", "Qwen/Qwen3-4B", "--questions", "7498"],
@@ -297,7 +304,8 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
     listed = json.loads(cli("neighbors", "list", "--db", own / "tagrpo.db", "--json").out)
     with running_server(answer=lambda messages, n, seed: ["\\boxed{4}"] * n) as server:
         calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"], server.url)
-        assert set(calls) == set(COMMANDS) - {("demo",)}  # the demo shows commands, it reports nothing itself
+        # The demo shows commands and reports nothing itself; a watch goes on.
+        assert set(calls) == set(COMMANDS) - {("demo",), ("rollouts", "watch")}
         for path, arguments in calls.items():
             done = cli(*path, *arguments, "--json")
             assert done.code in (0, 1), (path, done.err)

@@ -99,7 +99,7 @@ def find_eval_run(session: "Session", reference: str) -> "Run":
 
     run = find_run(session, reference)
     if run.kind != EVAL:
-        raise InputError(f"run {run.name} is no eval run; `tagrpo runs show {run.name}` shows it.")
+        raise InputError(f"run {run.name} is no eval run; `tagrpo eval list` lists those.")
     return run
 
 
