@@ -9,6 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine makes no property false.
+settings.register_profile("tagrpo", deadline=None)
+settings.load_profile("tagrpo")
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -47,7 +47,6 @@ def test_the_weight_of_a_binary_group_follows_from_its_success_rate(size: int) -
         assert easy == pytest.approx(size * math.sqrt(p), rel=1e-12)
 
 
-@settings(deadline=None)
 @given(BATCHES)
 def test_grpo_sums_to_zero_in_every_group_and_all_equal_groups_get_none(batch: list[tuple[int, int]]) -> None:
     ids, rewards = split(batch)
@@ -59,7 +58,6 @@ def test_grpo_sums_to_zero_in_every_group_and_all_equal_groups_get_none(batch: l
     assert (advantages[~equal] != 0).all()
 
 
-@settings(deadline=None)
 @given(BATCHES, st.randoms(use_true_random=False))
 def test_the_order_of_the_batch_makes_no_difference(batch: list[tuple[int, int]], random: Any) -> None:
     order = list(range(len(batch)))
@@ -71,7 +69,6 @@ def test_the_order_of_the_batch_makes_no_difference(batch: list[tuple[int, int]]
         assert torch.allclose(straight[order], mixed, rtol=1e-9, atol=1e-12), name
 
 
-@settings(deadline=None)
 @given(st.floats(-1e9, 1e9), st.integers(1, 40))
 def test_equal_rewards_give_exactly_nothing_however_large(reward: float, size: int) -> None:
     assert (grpo_advantages([reward] * size, [0] * size) == 0).all()
@@ -180,7 +177,7 @@ def test_a_padding_row_changes_no_mean() -> None:
         assert float(with_row) == pytest.approx(float(plain), rel=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_cw_weights_have_mean_one_over_the_tokens_of_each_pool(seed: int) -> None:
     log_prob, _, mask, advantages = random_batch(seed, rows=6)
