@@ -17,7 +17,7 @@ FLIPS = 10_000
 
 @dataclass(frozen=True)
 class ProblemChange:
-    """A problem's correct samples on both sides; `position` counts from 1 in the order of A's run."""
+    """A problem's correct samples on both sides; `position` counts from 0 in the order of A's originals."""
 
     problem_id: str
     position: int
@@ -166,7 +166,7 @@ def _changes(a: Counts, b: Counts, compared: Comparison) -> tuple[ProblemChange,
     at_b = {id: place for place, id in enumerate(b.problem_ids)}
     rows = [(id, at_a[id], at_b[id]) for id in compared.problem_ids]
     found = [
-        ProblemChange(id, i + 1, int(a.correct[i]), int(a.n[i]), int(b.correct[j]), int(b.n[j]))
+        ProblemChange(id, i, int(a.correct[i]), int(a.n[i]), int(b.correct[j]), int(b.n[j]))
         for id, i, j in rows
     ]
     return tuple(sorted(found, key=lambda one: (-one.change, one.position)))

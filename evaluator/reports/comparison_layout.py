@@ -101,6 +101,12 @@ def _notes(found: MethodComparison) -> list[str]:
     notes += [f"(!) {', '.join(where)}: {warning}." for warning, where in warned.items()]
     for part in found.parts:
         compared = part.comparison
+        shared = [run for run in part.a.runs if run in part.b.runs]
+        if shared:
+            notes.append(
+                f"(!) {part.benchmark}: {', '.join(shared)} is on both sides; its samples are the same ones, "
+                "while intervals and p-values take the sides for independent."
+            )
         if compared.only_a or compared.only_b:
             notes.append(
                 f"{part.benchmark}: {len(compared.only_a)} problems of A and {len(compared.only_b)} of B "

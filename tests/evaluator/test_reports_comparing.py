@@ -48,7 +48,7 @@ def test_differences_are_paired_by_problem(db: Database) -> None:
     one, four = found.parts[0].comparison.points
     assert (one.difference, one.wins, one.losses, one.ties) == (pytest.approx(0.25), 1, 1, 1)
     assert (four.value_a, four.value_b) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert [(c.position, c.change) for c in found.parts[0].changes] == [(1, 1.0), (2, 0.0), (3, -0.25)]
+    assert [(c.position, c.change) for c in found.parts[0].changes] == [(0, 1.0), (1, 0.0), (2, -0.25)]
 
 
 def test_p_values_are_corrected_over_benchmarks_at_each_k(db: Database) -> None:
@@ -101,6 +101,15 @@ def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
     assert "one: sampled with different settings: sampling.temperature (0.6 in A (a), 1.0 in B (b))." in notes
 
 
+def test_a_run_on_both_sides_is_said(db: Database) -> None:
+    runs(db, "a", one=LOW)
+    found = compared(db, "A=a", "B=a", ks=[1])
+    (note,) = (note for note in comparison_document(found).notes if "on both sides" in note)
+    assert note.startswith("(!) one: a.one is on both sides;")
+    runs(db, "b", one=LOW)
+    assert not any("on both sides" in note for note in comparison_document(compared(db, "a", "b")).notes)
+
+
 def test_rows_hold_both_questions(db: Database) -> None:
     runs(db, "a", one=[(8, 6, 1), *HIGH[1:]])
     runs(db, "b", one=LOW)
@@ -117,7 +126,7 @@ def test_rows_hold_both_questions(db: Database) -> None:
     assert changes[0] == {
         "benchmark": "one",
         "problem_id": make_problems(1, "one")[0].id,
-        "position": 1,
+        "position": 0,
         "correct_a": 6,
         "n_a": 8,
         "correct_b": 2,
@@ -134,7 +143,7 @@ def test_the_document_marks_what_cannot_be_relied_on(db: Database) -> None:
     assert row[:5] == ("one", "1", "31.25", "25.00", "+6.25")
     assert row[5].endswith("(!)")
     assert row[8] == "1/0/11"
-    assert document.sheets[1].rows == (("one", make_problems(1, "one")[0].id, "1", "8/8", "2/8", "+75.0"),)
+    assert document.sheets[1].rows == (("one", make_problems(1, "one")[0].id, "0", "8/8", "2/8", "+75.0"),)
     assert any(note.startswith("(!) one at k = 1: only 1 of 12 problems differ") for note in document.notes)
     assert document.notes[-1] == "one more"
     assert len(comparison_document(compared(db, "a", "b", ks=[1]), changes=0).sheets) == 1
