@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def read_definition(path: Path) -> Benchmark:
     """
     if path.suffix.lower() == ".toml":
         return _Definition(path).benchmark()
-    name = default_set_name(path.stem)
+    name = _file_name(path)
     _check_name(name, str(path))
     return Benchmark(
         name=name,
@@ -56,6 +57,12 @@ def read_definition(path: Path) -> Benchmark:
         citation="",
         file=path,
     )
+
+
+def _file_name(path: Path) -> str:
+    """Return a benchmark's name by its file; runs are named after it, so only ASCII stays."""
+    plain = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode("ascii")
+    return default_set_name(plain) or "problems"
 
 
 def _check_name(name: str, place: str) -> None:
@@ -104,9 +111,11 @@ class _Definition:
         for key in ("split", "revision", "configs"):
             if file is not None and key in self.values:
                 raise self.fail(key, f"{key} is for data sets of the Hub; file = ... has none")
-        name = texts["name"] or default_set_name(self.path.stem)
-        if default_set_name(name) != name:
-            raise self.fail("name", f'"{name}" cannot name a benchmark; use letters, digits, "-", "_", "."')
+        name = texts["name"] or _file_name(self.path)
+        if default_set_name(name) != name or not name.isascii():
+            raise self.fail(
+                "name", f'"{name}" cannot name a benchmark; use letters (a to z), digits, "-", "_", "."'
+            )
         _check_name(name, self.place("name"))
         kind, columns = self._kind(texts["kind"]), self._columns()
         if columns.options and kind is not AnswerKind.CHOICE:

@@ -78,7 +78,7 @@ def find_benchmark(name: str) -> Benchmark:
     close = get_close_matches(name, BENCHMARKS, n=1, cutoff=0.5)
     hint = f'did you mean "{close[0]}"? ' if close else ""
     raise NotFoundError(
-        f'no benchmark "{name}"; {hint}There are: {", ".join(BENCHMARKS)}; or name a .toml or .jsonl file.'
+        f'no benchmark "{name}"; {hint}there are: {", ".join(BENCHMARKS)}; or name a .toml or .jsonl file.'
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from evaluator.benchmarks import ChangedBenchmarkError, content_hash, load_benchmark, load_custom
 from evaluator.errors import InputError
 from evaluator.grading import AnswerKind
+from evaluator.runs.store import check_name
 
 ROWS = [
     {"question": "What is 2+3?", "answer": 5},
@@ -51,6 +52,16 @@ def test_a_csv_file_is_a_benchmark(tmp_path: Path) -> None:
     path.write_text('problem,answer\n"1,2: their sum?",3\n', encoding="utf-8")
     [problem] = load_benchmark(str(path)).problems
     assert (problem.text, problem.answer) == ("1,2: their sum?", "3")
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"), [("mein tést ü", "mein-test-u"), ("Ολυμπιάδα 2024", "2024"), ("题目", "problems")]
+)
+def test_a_file_of_any_name_gives_a_name_that_runs_can_have(tmp_path: Path, stem: str, name: str) -> None:
+    path = tmp_path / f"{stem}.jsonl"
+    path.write_text(json.dumps(ROWS[0]) + "\n", encoding="utf-8")
+    assert load_custom(path).name == name
+    assert check_name(f"model.{name}") == f"model.{name}"
 
 
 def test_a_definition_names_columns_kind_and_size(tmp_path: Path) -> None:
@@ -108,6 +119,7 @@ def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: 
             'name = "gsm8k"\nfile = "rows.jsonl"',
             r'mine\.toml:1: the name "gsm8k" is that of a known benchmark',
         ),
+        ('name = "süß"\nfile = "rows.jsonl"', r'mine\.toml:1: "süß" cannot name a benchmark'),
         ('name = "a b"\nfile = "rows.jsonl"', r'mine\.toml:1: "a b" cannot name a benchmark'),
         (
             'file = "rows.jsonl"\nkind = "words"',
