@@ -46,7 +46,9 @@ class Settings:
         if not 1 <= self.n <= 100:
             raise InputError(f"an n-gram of {self.n} words; give 1 to 100.")
         if not 0 < self.containment <= 1:
-            raise InputError(f"the containment is {self.containment}; give a share above 0, up to 1.")
+            raise InputError(
+                f"the containment (--threshold) is {self.containment}; give a share above 0, up to 1."
+            )
         if self.common < 1:
             raise InputError(f"n-grams in more than {self.common} texts are boilerplate; give at least 1.")
         if not 50 <= self.ratio <= 100:

@@ -126,7 +126,7 @@ def test_a_short_question_is_one_n_gram() -> None:
     ("options", "message"),
     [
         ({"n": 0}, "n-gram of 0 words"),
-        ({"containment": 0.0}, "containment is 0.0"),
+        ({"containment": 0.0}, "--threshold. is 0.0"),
         ({"ratio": 30.0}, "ratio is 30.0"),
         ({"common": 0}, "more than 0 texts"),
     ],

@@ -60,7 +60,7 @@ def test_repeated_problems_are_listed_without_their_texts(cli: Cli) -> None:
         "questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--out", "pairs.jsonl"
     )
     assert code == 1
-    assert "attention: 2 problems of benchmarks are repeated" in err
+    assert "attention: 2 problems of benchmarks repeated" in err
     assert "farmer" not in out
     assert [line.split() for line in out.splitlines()[:2]] == [
         ["set", "texts", "benchmark", "problems", "exact", "fuzzy", "n-gram", "variant"],

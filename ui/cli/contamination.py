@@ -11,6 +11,7 @@ import typer
 
 from ui.cli import output
 from ui.cli.output import DbOption, JsonOption
+from ui.cli.question_reports import plural
 
 if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
@@ -155,7 +156,7 @@ def contamination(
         _print(results, out)
     repeated = sum(len({overlap.problem_id for overlap in result.repeats()}) for result in results)
     if repeated:
-        raise output.needs_attention(f"{repeated:,} problems of benchmarks are repeated")
+        raise output.needs_attention(f"{plural(repeated, 'problem')} of benchmarks repeated")
 
 
 def _write(out: Path, pairs: Sequence[dict[str, Any]]) -> None:
