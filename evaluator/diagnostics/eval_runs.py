@@ -10,11 +10,13 @@ from evaluator.diagnostics.groups import ORIGINAL, Checkpoint, PromptSample, Que
 from evaluator.diagnostics.texts import GroupTexts
 from evaluator.errors import InputError, NotFoundError
 from evaluator.evals.graders import find_grader
+from evaluator.evals.lookup import find_eval_run
 from evaluator.evals.problems import run_problems
 from evaluator.evals.results import choose_version, grades_by_version
 from evaluator.evals.samples import count_samples
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
-from evaluator.runs.store import Run, find_run
+from evaluator.runs.store import Run
+from evaluator.runs.tables import CellRow
 
 _GROUPS_AT_ONCE = 20
 
@@ -30,7 +32,7 @@ def load_runs(
         NotFoundError: no such run, or the version named never graded.
         InputError: no eval run, a run twice, samples without a grade, or originals missing in all groups.
     """
-    runs = [find_run(session, reference) for reference in references]
+    runs = [find_eval_run(session, reference) for reference in references]
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         raise InputError(f"a run is named twice among {', '.join(names)}; name each once.")
@@ -62,7 +64,7 @@ def run_texts(database: Database, reference: str, group_ids: Sequence[str]) -> I
         NotFoundError: no such run.
     """
     with database.read() as session:
-        run = find_run(session, reference)
+        run = find_eval_run(session, reference)
     for start in range(0, len(group_ids), _GROUPS_AT_ONCE):
         part = list(group_ids[start : start + _GROUPS_AT_ONCE])
         found: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in part}
@@ -91,19 +93,7 @@ def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
         )
     if not drawn:
         raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")
-    tokens = {
-        id: (int(total or 0), known)
-        for id, total, known in session.execute(
-            select(
-                SampleRow.run_problem_id,
-                func.sum(SampleRow.completion_tokens),
-                func.count(SampleRow.completion_tokens),
-            )
-            .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-            .where(RunProblemRow.run_id == run.id)
-            .group_by(SampleRow.run_problem_id)
-        )
-    }
+    tokens = _tokens(session, run.id)
     sources = {problem.id: problem.source_id for problem in run_problems(session, run.id)}
     groups: dict[str, list[PromptSample]] = {}
     for problem in counts:
@@ -124,3 +114,30 @@ def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
     return Checkpoint(
         run.name, tuple(QuestionGroup(group_id, tuple(prompts)) for group_id, prompts in groups.items())
     )
+
+
+def _tokens(session: Session, run_id: str) -> dict[int, tuple[int, int]]:
+    """Return by problem of the run the completion tokens of its samples, and of how many they are known.
+
+    Where a server counted the responses of a request together, its receipt has the sum.
+    """
+    rows = session.execute(
+        select(
+            SampleRow.run_problem_id,
+            func.count(),
+            func.count(SampleRow.completion_tokens),
+            func.coalesce(func.sum(SampleRow.completion_tokens), 0),
+            func.max(CellRow.completion_tokens),
+        )
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .outerjoin(CellRow, CellRow.id == SampleRow.cell_id)
+        .where(RunProblemRow.run_id == run_id)
+        .group_by(SampleRow.run_problem_id, SampleRow.cell_id)
+    )
+    found: dict[int, tuple[int, int]] = {}
+    for problem, samples, told, tokens, together in rows:
+        total, known = found.get(problem, (0, 0))
+        if told < samples and together is not None:
+            tokens, told = together, samples
+        found[problem] = (total + (tokens or 0), known + told)
+    return found

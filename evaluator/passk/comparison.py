@@ -175,7 +175,7 @@ def compare(
                 int((evened[row] < 0).sum()),
                 int((evened[row] == 0).sum()),
                 skewness,
-                _warning(here, float(p_values[row]), skewness, bounds if unknown else None),
+                _warning(here, evened[row], float(p_values[row]), skewness, bounds if unknown else None),
             )
         )
     rows = tuple(tuple(row) for row in differences.tolist())
@@ -304,10 +304,15 @@ def is_fragile(differences: Floats) -> NDArray[np.bool_]:
 
 
 def _warning(
-    differences: Floats, p_value: float, skewness: float, bounds: tuple[float, float] | None
+    differences: Floats,
+    tested: Floats,
+    p_value: float,
+    skewness: float,
+    bounds: tuple[float, float] | None,
 ) -> str | None:
+    """Warn of levels that may not hold; `tested` are the differences from equally many samples."""
     found = []
-    problems, differing = len(differences), int((differences != 0).sum())
+    problems, differing = len(differences), int((tested != 0).sum())
     if differing < FEW_DIFFERENCES:
         found.append(f"only {differing} of {problems} problems differ, too few for the interval")
     if problems < FEW_PROBLEMS and p_value <= 0.05 and is_fragile(differences):

@@ -7,11 +7,12 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.errors import InputError, NotFoundError
+from evaluator.errors import InputError
+from evaluator.evals.lookup import list_eval_runs, matching_runs
 from evaluator.evals.results import RunResult, choose_version, load_result
-from evaluator.evals.spec import EVAL, EvalSpec
+from evaluator.evals.spec import EvalSpec
 from evaluator.passk import Counts, pool
-from evaluator.runs.store import Run, list_runs
+from evaluator.runs.store import Run
 
 _FIRST = re.compile(r"\[:(\d+)\]$")
 _FREE = ("sampling.seed", "sampling.samples_per_request")  # in which runs that are pooled may differ
@@ -111,10 +112,10 @@ def load_methods(
     """
     if not references:
         raise InputError("name at least one run; `tagrpo eval list` lists them.")
-    runs = [run for run in list_runs(session) if run.kind == EVAL]
+    runs = list_eval_runs(session)
     groups: dict[str, dict[str, list[Run]]] = {}
     for reference in (_parse(text) for text in references):
-        found = [(name, run) for name in reference.names for run in _find(runs, name)]
+        found = [(name, run) for name in reference.names for run in matching_runs(runs, name)]
         mine: dict[tuple[str, str], list[Run]] = {}
         for name, run in found:
             label = reference.label or _label(name, run, pooled=len(reference.names) > 1, text=reference.text)
@@ -166,25 +167,6 @@ def _parse(text: str) -> _Reference:
     if len(set(names)) < len(names):
         raise InputError(f"{text!r} names a run twice; its samples would count twice.")
     return _Reference(text, label.strip() or None, names)
-
-
-def _find(runs: Sequence[Run], name: str) -> list[Run]:
-    """Return the run with this name or id, else all whose name is this one, a dot and more."""
-    exact = [run for run in runs if name in (run.name, run.id)]
-    found = exact or sorted((run for run in runs if run.name.startswith(f"{name}.")), key=_name)
-    if not found and name.startswith("run_"):
-        found = [run for run in runs if run.id.startswith(name)]
-        found = found if len(found) == 1 else []
-    if not found:
-        names = ", ".join(run.name for run in runs)
-        raise NotFoundError(
-            f"there is no eval run {name!r}, and none called {name}.*, only: {names or 'none yet'}."
-        )
-    return found
-
-
-def _name(run: Run) -> str:
-    return run.name
 
 
 def _label(name: str, run: Run, *, pooled: bool, text: str) -> str:

@@ -295,7 +295,7 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
         ((), "name eval runs, or give --rollouts PATH"),
         (("base", "--rollouts", "r.jsonl"), "name eval runs, or give --rollouts PATH"),
         (("base", "base"), "a run is named twice"),
-        (("nothing",), "there is no run 'nothing'"),
+        (("nothing",), "no eval run 'nothing'"),
         (("proposals",), "no eval run"),
         (("base", "--g", "1"), "at least 2 responses"),
         (("base", "--g", "9"), "no question has G=9"),

@@ -105,6 +105,9 @@ def test_report_writes_files_by_their_endings(cli: CommandLine) -> None:
         assert (done.code, done.out) == (0, "")
         assert f"written to {name}" in done.err
         assert Path(name).read_text(encoding="utf-8").startswith(begins)
+    unknown = cli("eval", "report", "base", "--out", "t.pdf")
+    assert unknown.code == 2
+    assert "t.pdf: which format? End it in .md, .tex, .csv, .json, .txt, or give --format." in unknown.err
     again = cli("eval", "report", "base", "--out", "t.md")
     assert again.code == 2
     assert "--overwrite" in again.err

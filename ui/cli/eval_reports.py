@@ -9,8 +9,6 @@ from ui.cli import output
 from ui.cli.question_reports import plural
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from evaluator.database import Database
     from evaluator.evals.grading import Change, Graded
     from evaluator.evals.results import RunResult
@@ -85,22 +83,6 @@ def curve_point(point: Any) -> dict[str, Any]:
         "new_problems": [point.new_problems.low, point.new_problems.high],
         "same_problems": [point.same_problems.low, point.same_problems.high],
     }
-
-
-def find_eval_run(session: "Session", reference: str) -> "Run":
-    """Return the eval run with this name or id.
-
-    Raises:
-        InputError: it is a run of another kind.
-        NotFoundError: there is none.
-    """
-    from evaluator.evals.spec import EVAL
-    from evaluator.runs.store import find_run
-
-    run = find_run(session, reference)
-    if run.kind != EVAL:
-        raise InputError(f"run {run.name} is no eval run; `tagrpo eval list` lists those.")
-    return run
 
 
 def read_shown(database: "Database", run: "Run", n: int | None = None) -> Shown:

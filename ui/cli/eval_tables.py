@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from evaluator.reports.report import Majority, Report
 
 Format = Literal["table", "markdown", "latex", "csv", "json"]
-BY_SUFFIX: dict[str, Format] = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json"}
+BY_SUFFIX: dict[str, Format] = {
+    ".md": "markdown",
+    ".tex": "latex",
+    ".csv": "csv",
+    ".json": "json",
+    ".txt": "table",
+}
 CHART_SUFFIXES = (".png", ".svg", ".html", ".json")
 
 References = Annotated[
@@ -246,7 +252,12 @@ def _format(asked: Format | None, out: Path | None, as_json: bool) -> Format:
         if asked not in (None, "json"):
             raise typer.BadParameter("--json and another --format exclude each other")
         return "json"
-    return asked or BY_SUFFIX.get(out.suffix.lower() if out is not None else "", "table")
+    if asked is not None or out is None:
+        return asked or "table"
+    found = BY_SUFFIX.get(out.suffix.lower())
+    if found is None:
+        raise InputError(f"{out}: which format? End it in {', '.join(BY_SUFFIX)}, or give --format.")
+    return found
 
 
 def _check_files(out: Path | None, chart: Path | None, *, overwrite: bool) -> None:

@@ -180,13 +180,14 @@ def grade(
     """
     from evaluator.database import Database, locate_database
     from evaluator.evals.grading import grade_changes, grade_run, run_graders
+    from evaluator.evals.lookup import find_eval_run
     from evaluator.evals.results import load_result
     from evaluator.grading import GRADER_VERSION, Grader, VerdictCache
     from ui.cli import eval_reports
 
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
-            chosen = eval_reports.find_eval_run(session, run)
+            chosen = find_eval_run(session, run)
         with (
             Grader(workers=workers, cache=VerdictCache(database)) as grader,
             output.progress(chosen.name, quiet=as_json) as bar,
@@ -225,11 +226,12 @@ def show(
     Example: tagrpo eval show Qwen3-4B.amc23 --samples 0 --grade wrong
     """
     from evaluator.database import Database, locate_database
+    from evaluator.evals.lookup import find_eval_run
     from ui.cli import eval_reports, eval_samples
 
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
-            chosen = eval_reports.find_eval_run(session, run)
+            chosen = find_eval_run(session, run)
             if samples is not None:
                 page = eval_samples.read_samples(
                     session, chosen, samples, after=after, limit=limit, grade=grade, full=full

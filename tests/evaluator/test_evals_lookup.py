@@ -1,0 +1,45 @@
+"""Eval runs by the names users give, and what diagnostics read of their tokens."""
+
+from pathlib import Path
+
+import pytest
+from eval_runs import add_eval_run
+
+from evaluator.database import Database
+from evaluator.diagnostics.eval_runs import load_runs
+from evaluator.errors import InputError, NotFoundError
+from evaluator.evals.lookup import find_eval_run
+from evaluator.runs.store import open_run
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Database:
+    return Database.open(tmp_path / "t.db")
+
+
+def test_a_name_stands_for_the_one_run_made_under_it(db: Database) -> None:
+    pilot = add_eval_run(db, "pilot.set-1", [(4, 2, 0)])
+    for benchmark in ("amc23", "aime24"):
+        add_eval_run(db, f"base.{benchmark}", [(4, 2, 0)], benchmark=benchmark)
+    with db.write() as session:
+        open_run(session, name="rules", kind="propose", spec={}, question_ids=[], versions={})
+    with db.read() as session:
+        for name in ("pilot", "pilot.set-1", pilot.id, pilot.id[:12]):
+            assert find_eval_run(session, name).id == pilot.id
+        assert [checkpoint.label for checkpoint in load_runs(session, ["pilot"])] == ["pilot.set-1"]
+        with pytest.raises(InputError, match=r"several eval runs: base\.aime24, base\.amc23"):
+            find_eval_run(session, "base")
+        with pytest.raises(InputError, match="run rules is no eval run"):
+            find_eval_run(session, "rules")
+        with pytest.raises(NotFoundError, match="no eval run 'pil'"):
+            find_eval_run(session, "pil")
+
+
+def test_tokens_counted_together_are_those_of_the_request(db: Database) -> None:
+    add_eval_run(db, "told.x", [(4, 2, 0), (4, 1, 0)], tokens=lambda position, ordinal: 50)
+    add_eval_run(db, "together.x", [(4, 2, 0), (4, 1, 0)], tokens=lambda position, ordinal: None)
+    with db.read() as session:
+        told, together = load_runs(session, ["told", "together"])
+    for checkpoint, mean in ((told, 50), (together, 100)):  # 100 a sample on the request's receipt
+        prompts = [prompt for group in checkpoint.groups for prompt in group.prompts]
+        assert [(prompt.tokens, prompt.token_samples) for prompt in prompts] == [(4 * mean, 4)] * 2
