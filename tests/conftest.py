@@ -4,8 +4,11 @@ The helpers in tests/support are importable by name (`from openai_server import 
 package: some distributions install a top-level `tests`, which would hide ours.
 """
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,11 @@ from hypothesis import settings
 # A busy machine makes no property false.
 settings.register_profile("tagrpo", deadline=None)
 settings.load_profile("tagrpo")
+
+# What tests' Hubs answer must not end in the user's cache. Before huggingface_hub is imported.
+_CACHE = tempfile.mkdtemp(prefix="tagrpo-hub-")
+os.environ["HF_HOME"] = _CACHE
+atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / "shared" / "data"))
