@@ -89,9 +89,11 @@ def _changes_sheet(found: MethodComparison, shown: int) -> Sheet:
 def _notes(found: MethodComparison) -> list[str]:
     first = found.parts[0].comparison
     notes = [found.chosen] if found.chosen else []
+    several = len(found.parts) > 1
+    corrected = f", corrected by Holm over the {len(found.parts)} benchmarks at each k" if several else ""
     notes.append(
         f"Paired by problem. Interval of the difference on new problems by t; p by {first.flips:,} sign "
-        f"flips (seed {first.seed}), corrected by Holm over the {len(found.parts)} benchmarks at each k. The "
+        f"flips (seed {first.seed}){corrected}. The "
         "last three columns are about the same problems with new samples; they say nothing about other ones."
     )
     warned: dict[str, list[str]] = {}
