@@ -187,8 +187,8 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
             ["eval", "run", "sums.jsonl", "--model", MODEL, "--api-base", "http://127.0.0.1:9/v1"],
             "be reached",
         ),
-        (["eval", "show", "nothing"], "there is no run 'nothing'"),
-        (["eval", "grade", "nothing"], "there is no run 'nothing'"),
+        (["eval", "show", "nothing"], "no eval run 'nothing'"),
+        (["eval", "grade", "nothing"], "no eval run 'nothing'"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_message(
