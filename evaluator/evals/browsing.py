@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import ColumnElement, SQLColumnExpression, and_, or_, select
+from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session
 
 from evaluator.errors import InputError, NotFoundError
-from evaluator.evals.problems import RunProblem
+from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.samples import ProblemCounts, count_problems, count_samples
 from evaluator.evals.spec import EVAL
 from evaluator.evals.tables import (
@@ -23,7 +23,7 @@ from evaluator.evals.tables import (
     SampleRow,
     SampleTextRow,
 )
-from evaluator.grading import GRADER_VERSION, AnswerKind, GradeValue
+from evaluator.grading import GRADER_VERSION, GradeValue
 from evaluator.runs.store import Run, list_runs
 
 UNGRADED = "ungraded"
@@ -167,7 +167,7 @@ def page_problems(
     place = RunProblemRow.position
     if here is not None:
         conditions.append(place < here.position if descending else place > here.position)
-    problems = _read_problems(session, conditions, place.desc() if descending else place, limit)
+    problems = read_problems(session, conditions, place.desc() if descending else place, limit)
     counts = {one.run_problem_id: one for one in count_problems(session, [p.id for p in problems], grader)}
     return [CountedProblem(problem, counts[problem.id]) for problem in problems]
 
@@ -239,7 +239,7 @@ def group_samples(
     Raises:
         NotFoundError: the run has no such group.
     """
-    members = _read_problems(
+    members = read_problems(
         session,
         [RunProblemRow.run_id == run_id, RunProblemRow.group_id == group_id],
         RunProblemRow.variant,
@@ -304,7 +304,7 @@ def _by_rate(
     grader_id: int | None,
 ) -> list[CountedProblem]:
     """Sort by rate in memory: a run has hundreds of problems, and their rates are counted anyway."""
-    problems = {one.id: one for one in _read_problems(session, conditions, RunProblemRow.position, None)}
+    problems = {one.id: one for one in read_problems(session, conditions, RunProblemRow.position, None)}
     if here is not None:
         problems[here.id] = here
     counted = [
@@ -319,38 +319,10 @@ def _by_rate(
 
 def _read_problem(session: Session, run_id: str, run_problem_id: int) -> RunProblem:
     conditions = [RunProblemRow.id == run_problem_id, RunProblemRow.run_id == run_id]
-    found = _read_problems(session, conditions, RunProblemRow.position, 1)
+    found = read_problems(session, conditions, RunProblemRow.position, 1)
     if not found:
         raise NotFoundError(f"problem {run_problem_id} is not in the run.")
     return found[0]
-
-
-def _read_problems(
-    session: Session,
-    conditions: Sequence[ColumnElement[bool]],
-    order: SQLColumnExpression[int],
-    limit: int | None,
-) -> list[RunProblem]:
-    rows = session.execute(
-        select(
-            RunProblemRow.id,
-            RunProblemRow.position,
-            RunProblemRow.problem_id,
-            RunProblemRow.group_id,
-            RunProblemRow.variant,
-            RunProblemRow.source_id,
-            RunProblemRow.strategy,
-            ProblemRow.text,
-            ProblemRow.answer,
-            ProblemRow.kind,
-            ProblemRow.tolerance,
-        )
-        .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
-        .where(*conditions)
-        .order_by(order)
-        .limit(limit)
-    )
-    return [RunProblem(*row[:9], AnswerKind(row[9]), row[10]) for row in rows]
 
 
 def _headers(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import insert, select
+from sqlalchemy import ColumnElement, SQLColumnExpression, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.database import utc_now
@@ -139,6 +139,16 @@ class RunProblem:
 
 def run_problems(session: Session, run_id: str) -> list[RunProblem]:
     """Return the problems of a run in order."""
+    return read_problems(session, [RunProblemRow.run_id == run_id], RunProblemRow.position, None)
+
+
+def read_problems(
+    session: Session,
+    conditions: Sequence[ColumnElement[bool]],
+    order: SQLColumnExpression[int],
+    limit: int | None,
+) -> list[RunProblem]:
+    """Return the problems of runs that meet the conditions, in this order, `limit` at most."""
     rows = session.execute(
         select(
             RunProblemRow.id,
@@ -154,7 +164,8 @@ def run_problems(session: Session, run_id: str) -> list[RunProblem]:
             ProblemRow.tolerance,
         )
         .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
-        .where(RunProblemRow.run_id == run_id)
-        .order_by(RunProblemRow.position)
+        .where(*conditions)
+        .order_by(order)
+        .limit(limit)
     )
     return [RunProblem(*row[:9], AnswerKind(row[9]), row[10]) for row in rows]
