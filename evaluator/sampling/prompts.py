@@ -72,6 +72,10 @@ PRESETS: dict[str, Preset] = {
         form="raw",
         n=128,
     ),
+    "plain": Preset(
+        about="chat, the question alone: for a model trained on bare questions",
+        template="{question}",
+    ),
 }
 
 

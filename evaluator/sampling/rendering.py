@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluator.errors import InputError
-from evaluator.evals.problems import RunProblem
 from evaluator.evals.spec import PromptSpec
 from evaluator.hashing import content_id
+from evaluator.sampling.asked import AskedProblem
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,14 @@ class PlannedPrompt:
 
     prompt: Prompt
     max_tokens: int
+
+
+class PromptRoomError(InputError):
+    """Prompts that leave no room for an answer: by problems' ids, what is wrong with each."""
+
+    def __init__(self, message: str, found: Mapping[int, str]) -> None:
+        super().__init__(message)
+        self.found = found
 
 
 class Renderer:
@@ -126,7 +134,7 @@ class PlannedPrompts:
 def plan_prompts(
     renderer: Renderer,
     prompt: PromptSpec,
-    problems: Iterable[RunProblem],
+    problems: Iterable[AskedProblem],
     *,
     max_tokens: int,
     context: int | None,
@@ -136,21 +144,28 @@ def plan_prompts(
     `context` is the number of tokens that prompt and response may have together; None sets no limit.
 
     Raises:
-        InputError: a prompt is empty, or leaves no room for a single token; see also `Renderer`.
+        PromptRoomError: a prompt is empty, or leaves no room for a single token.
+        InputError: see `Renderer`.
     """
     notices = renderer.notices(prompt)
     planned: dict[int, PlannedPrompt] = {}
+    too_long: list[tuple[AskedProblem, str]] = []
     for problem in problems:
         rendered = renderer.render(problem.text, prompt)
         length = len(rendered.token_ids)
         room = max_tokens if context is None else min(max_tokens, context - length)
         if not length or room < 1:
             what = f"{length} tokens, and the model's context is {context}" if length else "no tokens"
-            raise InputError(
-                f"the prompt of problem {problem.position + 1} ({problem.problem_id}) has {what}; "
-                "take a model with a longer context, a shorter prompt, or leave the problem out."
-            )
-        planned[problem.id] = PlannedPrompt(rendered, room)
+            too_long.append((problem, what))
+        else:
+            planned[problem.id] = PlannedPrompt(rendered, room)
+    if too_long:
+        problem, what = too_long[0]
+        raise PromptRoomError(
+            f"the prompt of problem {problem.position + 1} ({problem.problem_id}) has {what}; "
+            "take a model with a longer context, a shorter prompt, or leave the problem out.",
+            {problem.id: f"its prompt has {what}" for problem, what in too_long},
+        )
     rooms = [one.max_tokens for one in planned.values()]
     if capped := [room for room in rooms if room < max_tokens]:
         notices.append(

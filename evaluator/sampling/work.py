@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from sqlalchemy.orm import Session
+
 from evaluator.database import Database
 from evaluator.errors import DatabaseError
-from evaluator.evals.problems import RunProblem
 from evaluator.evals.samples import Drawn, sample_seed, store_samples
-from evaluator.evals.spec import EvalSpec
 from evaluator.runs.cells import (
     Cell,
     Receipt,
@@ -21,6 +21,7 @@ from evaluator.runs.cells import (
     renew_leases,
 )
 from evaluator.runs.leases import LEASE_S, this_owner
+from evaluator.sampling.asked import AskedProblem, DrawingSpec
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class SampleRequest:
     """
 
     cell: Cell
-    problem: RunProblem
+    problem: AskedProblem
     question: str
     count: int
     seeds: tuple[int, ...]
@@ -49,14 +50,23 @@ class DrawnCell:
 
 @dataclass(frozen=True)
 class SamplingWork:
-    """The empty cells of a run, and how to lease and fill them."""
+    """The empty cells of an eval run, and how to lease and fill them.
+
+    A subclass for other cells says in `scope` which, in `request` what is drawn for one, and in `keep` how it
+    is stored.
+    """
 
     db: Database
     run_id: str
-    spec: EvalSpec
-    problems: Mapping[int, RunProblem]  # by id
+    spec: DrawingSpec
+    problems: Mapping[int, AskedProblem]  # by id
     # Told apart within a process too: giving back its own leases must not give back another thread's.
     owner: str = field(default_factory=lambda: this_owner(f"sampling-{uuid.uuid4().hex[:8]}"))
+
+    @property
+    def scope(self) -> str:
+        """What the cells belong to."""
+        return self.run_id
 
     def request(self, cell: Cell) -> SampleRequest:
         """Return the request of a cell."""
@@ -71,16 +81,19 @@ class SamplingWork:
     def lease(self, limit: int) -> list[SampleRequest]:
         """Lease up to `limit` empty cells to this process; empty where none is left for it."""
         with self.db.write() as session:
-            cells = claim_cells(session, self.run_id, self.run_id, owner=self.owner, limit=limit)
+            cells = claim_cells(session, self.run_id, self.scope, owner=self.owner, limit=limit)
         return [self.request(cell) for cell in cells]
 
     def store(self, drawn: Sequence[DrawnCell]) -> None:
         """Commit drawn cells in one transaction. A cell that another process filled keeps its samples."""
         with self.db.write() as session:
             for one in drawn:
-                seeds = one.request.seeds
-                if fill_cell(session, one.request.cell.id, one.raw, one.receipt):
-                    store_samples(session, one.request.cell, one.responses, seeds)
+                self.keep(session, one)
+
+    def keep(self, session: Session, one: DrawnCell) -> None:
+        """Fill a cell and write its samples in the transaction of `session`."""
+        if fill_cell(session, one.request.cell.id, one.raw, one.receipt):
+            store_samples(session, one.request.cell, one.responses, one.request.seeds)
 
     def fail(self, request: SampleRequest, error: str) -> None:
         """Note that a request cannot be drawn; a later invocation tries again."""

@@ -24,7 +24,8 @@ LATEX = [AnswerKind.LATEX, AnswerKind.INTEGER]
 def test_presets_ask_for_a_box_and_draw_as_the_public_evaluation_does(name: str) -> None:
     preset = PRESETS[name]
     for kinds in (LATEX, [AnswerKind.CHOICE]):
-        assert "\\boxed{}" in make_prompt(preset, Overrides(), kinds).fill("1 + 1?")
+        asked = make_prompt(preset, Overrides(), kinds).fill("1 + 1?")
+        assert asked == "1 + 1?" if name == "plain" else "\\boxed{}" in asked
     sampling = make_sampling(preset, Overrides())
     assert (sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.seed) == (0.6, 0.95, 3072, 0)
 
@@ -49,7 +50,7 @@ def test_a_letter_is_asked_for_where_every_problem_wants_one() -> None:
 
 
 def test_an_unknown_preset_names_those_there_are() -> None:
-    with pytest.raises(InputError, match="only: default, paper, paper-eval"):
+    with pytest.raises(InputError, match="only: default, paper, paper-eval, plain"):
         find_preset("mine")
 
 

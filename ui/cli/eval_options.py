@@ -24,7 +24,8 @@ SamplerOption = Annotated[
     ),
 ]
 Preset = Annotated[
-    str, typer.Option("--preset", help="default, paper or paper-eval: prompt, settings and n together.")
+    str,
+    typer.Option("--preset", help="default, paper, paper-eval or plain: prompt, settings and n together."),
 ]
 System = Annotated[str | None, typer.Option("--system", help="System prompt.")]
 PromptFile = Annotated[

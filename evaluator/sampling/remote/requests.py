@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from evaluator.evals.samples import Drawn
-from evaluator.evals.spec import EvalSpec
 from evaluator.remote import ChatRequest, ChatResponse, Choice, Message
 from evaluator.runs.filling import REFUSED_BODY
+from evaluator.sampling.asked import DrawingSpec
 from evaluator.sampling.work import SampleRequest
 
 _TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "thinking", "refusal"})
 
 
-def chat_request(spec: EvalSpec, request: SampleRequest) -> ChatRequest:
+def chat_request(spec: DrawingSpec, request: SampleRequest) -> ChatRequest:
     """Return what is sent for a cell: all its responses at once, with the seed of the first."""
     text = spec.prompt.fill(request.question)
     raw = spec.prompt.form == "raw"

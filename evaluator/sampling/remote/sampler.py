@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from evaluator.database import Database
 from evaluator.errors import PrerequisiteError
 from evaluator.evals.samples import store_samples
-from evaluator.evals.spec import EvalSpec
 from evaluator.remote import (
     BatchClient,
     BatchStatus,
@@ -30,6 +29,7 @@ from evaluator.runs.cells import Cell, Receipt, fill_cell
 from evaluator.runs.filling import Filled, fill_cells
 from evaluator.runs.ledger import spent_usd
 from evaluator.runs.spending import Spending
+from evaluator.sampling.asked import DrawingSpec
 from evaluator.sampling.protocol import Report
 from evaluator.sampling.remote.requests import chat_request, read_responses, without_texts
 from evaluator.sampling.work import SampleRequest, SamplingWork
@@ -96,7 +96,7 @@ class RemoteSampler:
         """Fields that the server refused, so that the samples were drawn without them."""
         return tuple(self._notices)
 
-    def check(self, spec: EvalSpec) -> None:
+    def check(self, spec: DrawingSpec) -> None:
         """See that the endpoint takes prompts of this kind, before a run is made.
 
         Raises:

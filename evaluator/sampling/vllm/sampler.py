@@ -8,9 +8,9 @@ from typing import Any
 
 from evaluator.errors import InputError
 from evaluator.evals.samples import Drawn
-from evaluator.evals.spec import EvalSpec
 from evaluator.runs.cells import Receipt
 from evaluator.runs.filling import Filled
+from evaluator.sampling.asked import DrawingSpec
 from evaluator.sampling.checkpoint import Checkpoint, open_checkpoint
 from evaluator.sampling.protocol import Report
 from evaluator.sampling.rendering import PlannedPrompts, plan_prompts
@@ -101,7 +101,7 @@ class VllmSampler:
             **({} if template else {"form": "raw"}),
         }
 
-    def check(self, spec: EvalSpec) -> None:
+    def check(self, spec: DrawingSpec) -> None:
         """See that a run can be drawn, before it is made; what there is to say goes to `notices`.
 
         Raises:
