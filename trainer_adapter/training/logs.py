@@ -8,6 +8,7 @@ _END = 400_000
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PREFIX = re.compile(r"^\((?:[\w.:<>]+ )?pid=\d+(?:, ip=[\d.]+)?\)\s?")
 _STEP = re.compile(r"\bstep:(\d+) - ")
+_TOTAL = re.compile(r"\bTotal training steps: (\d+)")
 _ERROR = re.compile(r"^(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout)(?:\(\w+\))?(?::.*)?$")
 _OURS = re.compile(r"(?:InputError|PrerequisiteError): ")
 
@@ -29,6 +30,18 @@ HINTS: tuple[tuple[str, str], ...] = (
     ("AF_UNIX path", "Ray's folder has too long a name; set RAY_TMPDIR to a short one"),
 )
 """Words of a log, and what they mean."""
+
+
+def step_of(line: str) -> int | None:
+    """Return the step whose metrics a line of the log shows; None where it shows none."""
+    found = _STEP.search(line)
+    return int(found[1]) if found else None
+
+
+def total_steps_of(line: str) -> int | None:
+    """Return how many steps a training has, where a line of its log says so."""
+    found = _TOTAL.search(line)
+    return int(found[1]) if found else None
 
 
 def last_step(log: Path) -> int | None:

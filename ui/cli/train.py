@@ -1,5 +1,7 @@
 """`tagrpo train`: list, show, plan, run."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -240,7 +242,10 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the command; write nothing, start nothing.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Keep verl's output in the log file only.")] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", help="Keep verl's output and command in the run's folder; show the steps."),
+    ] = False,
     db: DbOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -258,6 +263,7 @@ def run(
     """
     from evaluator.database import Database, locate_database
     from trainer_adapter.training import running
+    from trainer_adapter.training.run_folder import COMMAND
 
     if (set_ref is None) == (data is None):
         raise typer.BadParameter("name the neighbor set with --set, or an export with --data")
@@ -288,19 +294,35 @@ def run(
     def announce(prepared: running.Prepared) -> None:
         for remark in prepared.notes:
             output.note(remark)
-        output.note(f"run {prepared.name} in {prepared.folder.path}:\n{prepared.shell}")
+        kept = f"its command is {COMMAND}, verl's output in logs/" if quiet else f"\n{prepared.shell}"
+        output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
 
-    def echo(line: str) -> None:
-        if not quiet:
-            typer.echo(line, err=True)
-
-    trained = running.train(wanted, opened, resume=resume, announce=announce, echo=echo)
+    with output.progress(name or recipe, quiet=as_json or not quiet) as bar:
+        echo = _show_steps(bar) if quiet else partial(typer.echo, err=True)
+        trained = running.train(wanted, opened, resume=resume, announce=announce, echo=echo)
     if as_json:
         output.print_json(reports.trained_record(trained))
     else:
         reports.print_trained(trained)
     if not trained.finished:
         raise output.needs_attention(reports.why_unfinished(trained))
+
+
+def _show_steps(bar: output.Progress) -> Callable[[str], None]:
+    """Return what takes verl's lines and shows how far training is."""
+    from trainer_adapter.training.logs import step_of, total_steps_of
+
+    total: int | None = None
+    bar.update(0, None, "verl starts")
+
+    def take(line: str) -> None:
+        nonlocal total
+        total = total_steps_of(line) or total
+        step = step_of(line)
+        if step is not None:
+            bar.update(step, total, "steps")
+
+    return take
 
 
 def _assigned(recipe: str, changes: list[str] | None) -> "Assigned":
