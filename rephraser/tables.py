@@ -95,6 +95,65 @@ class ReviewRow(Base):
     audit_id: Mapped[int | None] = mapped_column(ForeignKey("audits.id"), index=True)
     created_at: Mapped[str]
 
+    __table_args__ = (Index(None, "reviewer", "candidate_id"),)
+
+
+class StandingRow(Base):
+    """Where a proposal stands now, as `rephraser.status` says it; "pending" where it is not judged yet.
+
+    Kept by triggers on proposals, verdicts and reviews, as are the two tables below.
+    """
+
+    __tablename__ = "standings"
+    proposal_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    run_id: Mapped[str]
+    question_id: Mapped[str]
+    ordinal: Mapped[int]
+    candidate_id: Mapped[str]
+    proposer: Mapped[str]
+    strategy: Mapped[str]
+    strategy_hash: Mapped[str]
+    model: Mapped[str]
+    status: Mapped[str]  # accepted, rejected, undecided, unverified, pending
+    verdict_id: Mapped[int | None]  # the newest of the run
+    review_id: Mapped[int | None]  # the newest; where there is one, the status is its decision
+
+    __table_args__ = (
+        Index(None, "candidate_id", "run_id"),
+        Index(None, "question_id", "run_id", "ordinal"),
+        Index(None, "status", "question_id", "strategy", "model", "run_id"),
+        Index(None, "strategy", "question_id"),
+        Index(None, "model", "question_id"),
+        Index(None, "run_id", "status", "question_id", "ordinal"),
+    )
+
+
+class StandingCountRow(Base):
+    """How many proposals of a run stand where, by who made them."""
+
+    __tablename__ = "standing_counts"
+    run_id: Mapped[str] = mapped_column(primary_key=True)
+    proposer: Mapped[str] = mapped_column(primary_key=True)
+    strategy: Mapped[str] = mapped_column(primary_key=True)
+    strategy_hash: Mapped[str] = mapped_column(primary_key=True)
+    model: Mapped[str] = mapped_column(primary_key=True)
+    status: Mapped[str] = mapped_column(primary_key=True)
+    candidates: Mapped[int]
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class CandidateFindingRow(Base):
+    """A finding of the structural checks, in any verdict of a run on a candidate."""
+
+    __tablename__ = "candidate_findings"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    question_id: Mapped[str] = mapped_column(primary_key=True)
+    candidate_id: Mapped[str] = mapped_column(primary_key=True)
+    run_id: Mapped[str] = mapped_column(primary_key=True)
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
 
 class NeighborSetRow(Base):
     """A published version. Its row is written last and seals questions and members."""

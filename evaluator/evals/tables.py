@@ -107,3 +107,28 @@ class CachedVerdictRow(Base):
     reason: Mapped[str]
 
     __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class SampleCountsRow(Base):
+    """Samples of a problem of a run. Made with the problem and kept by a trigger."""
+
+    __tablename__ = "sample_counts"
+    run_problem_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    samples: Mapped[int]
+    truncated: Mapped[int]  # cut at the limit of tokens
+    refused: Mapped[int]  # content_filter or refusal
+    told: Mapped[int]  # those that say how many tokens they have
+    tokens: Mapped[int]  # of these
+
+
+class GradeCountsRow(Base):
+    """Grades of a problem's samples by one version of the grader; no row where there are none. By trigger."""
+
+    __tablename__ = "grade_counts"
+    run_problem_id: Mapped[int] = mapped_column(primary_key=True)
+    grader_id: Mapped[int] = mapped_column(primary_key=True)
+    correct: Mapped[int]
+    wrong: Mapped[int]
+    unknown: Mapped[int]
+
+    __table_args__ = ({"sqlite_with_rowid": False},)

@@ -16,8 +16,10 @@ class QuestionRow(Base):
     text: Mapped[str]
     answer: Mapped[str]  # gold; empty where the source has none
     level: Mapped[str | None]
-    subject: Mapped[str | None] = mapped_column(index=True)
+    subject: Mapped[str | None]
     created_at: Mapped[str]
+
+    __table_args__ = (Index(None, "subject", "id"), Index(None, "level", "id"))
 
 
 class QuestionSetRow(Base):
@@ -40,3 +42,14 @@ class QuestionSetMemberRow(Base):
     held: Mapped[str | None]
 
     __table_args__ = (Index(None, "set_id", "question_id", unique=True), Index(None, "question_id"))
+
+
+class QuestionLabelsRow(Base):
+    """How many questions have a subject and level; "" stands for none. Kept by a trigger."""
+
+    __tablename__ = "question_labels"
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    level: Mapped[str] = mapped_column(primary_key=True)
+    questions: Mapped[int]
+
+    __table_args__ = ({"sqlite_with_rowid": False},)

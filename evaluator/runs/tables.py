@@ -20,6 +20,8 @@ class RunRow(Base):
     created_at: Mapped[str]
     finished_at: Mapped[str | None]
 
+    __table_args__ = (Index(None, "kind", "created_at"),)
+
 
 class RunQuestionRow(Base):
     """The questions of a run, fixed when it was made."""
@@ -109,3 +111,45 @@ class AnswerRow(Base):
     finish_reason: Mapped[str]
 
     __table_args__ = (Index(None, "solver_id", "subject_id", "ordinal", unique=True), Index(None, "cell_id"))
+
+
+class RunCellCountRow(Base):
+    """How many cells a run needs, by kind and state. Kept by triggers, as are the two tables below."""
+
+    __tablename__ = "run_cell_counts"
+    run_id: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    state: Mapped[str] = mapped_column(primary_key=True)
+    cells: Mapped[int]
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class RunSpendingRow(Base):
+    """What a run has paid for by kind of request and model ("-": not known yet), failures included."""
+
+    __tablename__ = "run_spending"
+    run_id: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    model: Mapped[str] = mapped_column(primary_key=True)
+    requests: Mapped[int]
+    prompt_tokens: Mapped[int]
+    completion_tokens: Mapped[int]
+    pico_usd: Mapped[int]  # 1e-12 USD, of cells whose price is known
+    unpriced: Mapped[int]  # cells whose price is not known
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class RunMinuteRow(Base):
+    """Cells of a run that were filled or failed within a minute (`2026-01-31T12:00`), as they are now."""
+
+    __tablename__ = "run_minutes"
+    run_id: Mapped[str] = mapped_column(primary_key=True)
+    minute: Mapped[str] = mapped_column(primary_key=True)
+    filled: Mapped[int]
+    failed: Mapped[int]
+    completion_tokens: Mapped[int]
+    pico_usd: Mapped[int]
+
+    __table_args__ = ({"sqlite_with_rowid": False},)

@@ -21,6 +21,7 @@ from evaluator.evals.grading import shorten_answer
 from evaluator.hashing import canonical_json
 from evaluator.runs.store import Run, check_name, find_run, open_run
 from evaluator.runs.tables import RunRow
+from trainer_adapter.rollouts.grouping import remove_groups, store_groups
 from trainer_adapter.rollouts.reading import (
     IncompleteShardError,
     Shard,
@@ -218,6 +219,7 @@ def _import_shard(db: Database, run: Run, path: Path) -> tuple[str, int]:
         if before is not None:
             _remove(session, run.id, shard.step)
         _insert(session, run, shard, content)
+        store_groups(session, run, shard.step)
     return ("new" if before is None else "replaced"), shard.rows
 
 
@@ -228,6 +230,7 @@ def _content(session: Session, run_id: str, step: int) -> str | None:
 
 
 def _remove(session: Session, run_id: str, step: int) -> None:
+    remove_groups(session, run_id, step)
     shards = select(RolloutShardRow.id).where(RolloutShardRow.run_id == run_id, RolloutShardRow.step == step)
     rollouts = select(RolloutRow.id).where(RolloutRow.shard_id.in_(shards))
     session.execute(delete(RolloutTextRow).where(RolloutTextRow.rollout_id.in_(rollouts)))

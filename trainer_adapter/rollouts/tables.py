@@ -63,7 +63,7 @@ class RolloutRow(Base):
     __tablename__ = "rollouts"
     id: Mapped[int] = mapped_column(primary_key=True)
     shard_id: Mapped[int] = mapped_column(ForeignKey("rollout_shards.id"), index=True)
-    prompt_id: Mapped[int] = mapped_column(ForeignKey("rollout_prompts.id"), index=True)
+    prompt_id: Mapped[int] = mapped_column(ForeignKey("rollout_prompts.id"))
     group: Mapped[int]  # within the step
     session: Mapped[int]  # within the question
     tokens: Mapped[int]
@@ -79,6 +79,8 @@ class RolloutRow(Base):
     entropy: Mapped[float | None]  # mean over tokens
     weights_version: Mapped[int | None]
 
+    __table_args__ = (Index(None, "prompt_id", "shard_id"),)
+
 
 class RolloutTextRow(Base):
     """The text of a rollout."""
@@ -86,3 +88,47 @@ class RolloutTextRow(Base):
     __tablename__ = "rollout_texts"
     rollout_id: Mapped[int] = mapped_column(ForeignKey("rollouts.id"), primary_key=True)
     text: Mapped[str] = mapped_column(CompressedText)
+
+
+class RolloutGroupRow(Base):
+    """The responses to a question and its neighbors at a step, counted when the step is imported.
+
+    `kind` is that of the joint group: mixed (right and wrong ones), all right, all wrong, or unclear (known
+    grades are equal and others unknown).
+    """
+
+    __tablename__ = "rollout_groups"
+    run_id: Mapped[str] = mapped_column(primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True)
+    question_id: Mapped[str] = mapped_column(primary_key=True)
+    responses: Mapped[int]
+    prompts: Mapped[int]  # the original and its neighbors
+    correct: Mapped[int]
+    wrong: Mapped[int]
+    unknown: Mapped[int]
+    original_correct: Mapped[int]
+    original_wrong: Mapped[int]
+    original_unknown: Mapped[int]
+    truncated: Mapped[int]
+    timeouts: Mapped[int]  # grades unknown because the grader ran out of time
+    tokens: Mapped[int]
+    reward_sum: Mapped[float]
+    reward_least: Mapped[float]
+    reward_most: Mapped[float]
+    kind: Mapped[str]
+
+    __table_args__ = (
+        Index(None, "run_id", "kind", "step", "question_id"),
+        Index(None, "run_id", "question_id", "step"),
+        {"sqlite_with_rowid": False},
+    )
+
+
+class TrainMetricNameRow(Base):
+    """A metric that a run has logged at some step. Kept by triggers."""
+
+    __tablename__ = "train_metric_names"
+    run_id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
