@@ -3,7 +3,7 @@
 from pathlib import Path
 
 _MAIN = """
-import json, os, signal, subprocess, sys
+import json, os, signal, subprocess, sys, zipfile
 
 arguments = dict(text.split("=", 1) for text in sys.argv[1:])
 print(f"(TaskRunnerV1 pid=7) told {len(arguments)} things", flush=True)
@@ -35,6 +35,11 @@ for step in range(begin + 1, steps + 1):
     print(f"(TaskRunnerV1 pid=7) step:{step} - actor/pg_loss:0.5 - training/global_step:{step}", flush=True)
     with open(os.environ["VERL_FILE_LOGGER_PATH"], "ab") as file:
         file.write(json.dumps({"step": step, "data": {"actor/pg_loss": 0.5}}).encode() + b"\\n")
+    saved = os.path.join(folder, f"global_step_{step}")
+    os.makedirs(os.path.join(saved, "actor"), exist_ok=True)
+    for part in ("actor/model_world_size_1_rank_0.pt", "data.pt"):
+        with zipfile.ZipFile(os.path.join(saved, part), "w") as file:
+            file.writestr("data.pkl", b"state")
     open(tracker, "w").write(str(step))
     if how == "fail":
         print("Traceback (most recent call last):", file=sys.stderr)
@@ -49,7 +54,7 @@ for step in range(begin + 1, steps + 1):
 def make_fake_verl(folder: Path) -> Path:
     """Write a package `verl` into `folder`, which goes first on PYTHONPATH, and return the folder.
 
-    It trains `trainer.total_training_steps` steps from the last checkpoint on. The variable FAKE_VERL makes
+    It trains `trainer.total_training_steps` steps from the last checkpoint on and saves each. FAKE_VERL makes
     it `fail` in its first step, `hang` there, be `stubborn` (hang and ignore SIGTERM), or leave an `orphan`.
     """
     package = folder / "verl" / "trainer"

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -67,6 +68,17 @@ def test_a_signal_stops_a_child_that_listens(tmp_path: Path, number: signal.Sign
     assert ended.returncode == -signal.SIGTERM
     assert (ended.stopped_by, ended.killed) == (number.name, False)
     assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    """`nohup` ignores SIGHUP, so that the terminal may close."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        ended, _ = ran(WAITS, tmp_path, on_line={"ready": [signal.SIGHUP, signal.SIGTERM]})
+        assert (ended.stopped_by, ended.killed) == ("SIGTERM", False)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_child_that_does_not_listen_is_killed_after_a_while(tmp_path: Path) -> None:
@@ -147,7 +159,9 @@ def test_a_folder_is_trained_in_by_one_process_only(tmp_path: Path) -> None:
 def test_leftovers_of_a_killed_start_are_ended(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert folder.end_leftovers() == 0
-    folder.note_process("killed-start", None)
+    folder.log(4).parent.mkdir()
+    folder.log(4).write_text(LOG)
+    folder.note_process(4, "2026-01-01T00:00:00Z", "killed-start", None)
     left = subprocess.Popen(
         [sys.executable, "-c", WAITS],
         stdout=subprocess.PIPE,
@@ -160,6 +174,12 @@ def test_leftovers_of_a_killed_start_are_ended(tmp_path: Path) -> None:
         assert folder.end_leftovers() == 1
         assert not psutil.pid_exists(left.pid)
         assert folder.end_leftovers() == 0
+        # the attempt that could not be written down by itself
+        [attempt] = folder.attempts()
+        assert (attempt.number, attempt.started_at, attempt.returncode) == (4, "2026-01-01T00:00:00Z", None)
+        assert (attempt.step, attempt.checkpoint) == (2, None)
+        began = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+        assert attempt.seconds == pytest.approx(folder.log(4).stat().st_mtime - began, abs=0.1)
     finally:
         left.kill()
         left.communicate()

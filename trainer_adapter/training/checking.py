@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.errors import InputError, PrerequisiteError
+from trainer_adapter.training.assignments import Override
 from trainer_adapter.training.composing import Composition, Machine, external_modules
-from trainer_adapter.training.data import TrainingData
+from trainer_adapter.training.data import TrainingData, check_parquet
 
 _INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
 PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue")
@@ -170,6 +171,31 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
 
 def _resolved(model: str) -> str:
     return str(Path(model).resolve()) if Path(model).is_dir() else model
+
+
+def check_files(overrides: Sequence[Override], prompt_key: str) -> None:
+    """Raise unless the files that a user's overrides name can be used.
+
+    verl runs in the folder of the run, where the user's relative paths lead nowhere.
+
+    Args:
+        prompt_key: column of the prompts in files for validation.
+
+    Raises:
+        InputError: a relative path to a file, or a parquet file for validation that cannot be validated on.
+    """
+    for override in overrides:
+        given = str(override.value).strip("[]").split(",") if isinstance(override.value, str) else []
+        for text in (each.strip().strip("'\"") for each in given):
+            path = Path(text)
+            if "." in text and not path.is_absolute() and path.is_file():
+                raise InputError(
+                    f"{override.text}: verl runs in the folder of the run; write the whole path, "
+                    f"{path.resolve()}."
+                )
+            if override.name == "data.val_files" and path.suffix == ".parquet" and "://" not in text:
+                columns = (prompt_key, "data_source", "reward_model")
+                check_parquet(path, columns, "name another file in data.val_files")
 
 
 def has_verl() -> bool:

@@ -2,13 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evaluator.errors import InputError
 from trainer_adapter.verl_export import FORMAT, FORMAT_VERSION, MANIFEST_NAME, TRAIN_NAME, VALIDATION_NAME
+from trainer_adapter.verl_rows import ROWS, Layout, schema
+
+_LAYOUTS: Mapping[str, Layout] = {name: name for name in ROWS}
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class TrainingData:
     folder: Path
     set_ref: str
     content_hash: str
-    layout: str
+    layout: Layout
     questions: int
     neighbors_per_question: Mapping[int, int]
     validation_questions: int
@@ -72,15 +75,19 @@ class TrainingData:
         }
 
 
-def read_data(folder: Path, *, verify: bool = False) -> TrainingData:
+EXPORT_ANEW = "export the set anew"
+
+
+def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW) -> TrainingData:
     """Return the export in `folder`.
 
     Args:
-        verify: read the files and compare their checksums with the manifest's.
+        verify: look into the files and compare their checksums with the manifest's.
+        way_out: what the user is told to do where the export is damaged.
 
     Raises:
         InputError: the folder holds no export of this version, a part of the manifest or a file is missing,
-            or a file was changed.
+            a file is no parquet, lacks a column or rows, or was changed.
     """
     path = folder / MANIFEST_NAME
     try:
@@ -91,7 +98,7 @@ def read_data(folder: Path, *, verify: bool = False) -> TrainingData:
             "export NAME FOLDER --to verl`, or name the set with --set."
         ) from error
     except ValueError as error:
-        raise InputError(f"{path}: no JSON ({error}); export the set anew.") from error
+        raise InputError(f"{path}: no JSON ({error}); {way_out}.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError(f"{path}: not the manifest of an export for verl; export with --to verl.")
     if manifest.get("format_version") != FORMAT_VERSION:
@@ -101,14 +108,18 @@ def read_data(folder: Path, *, verify: bool = False) -> TrainingData:
     try:
         data = _read(folder, manifest)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: a part is missing or damaged ({error!r}); export the set anew.") from error
+        raise InputError(f"{path}: a part is missing or damaged ({error!r}); {way_out}.") from error
     for name, expected in data.sha256.items():
         file = folder / name
         if not file.is_file():
-            raise InputError(f"{file}: missing, although manifest.json lists it; export the set anew.")
-        if verify and _checksum(file) != expected:
+            raise InputError(f"{file}: missing, although manifest.json lists it; {way_out}.")
+        if not verify:
+            continue
+        # What is wrong says more than a checksum does, so it is looked for first.
+        check_parquet(file, schema(data.layout).names, way_out)
+        if _checksum(file) != expected:
             raise InputError(
-                f"{file}: changed since the export (its checksum is not the manifest's); export anew."
+                f"{file}: changed since the export (its checksum is not the manifest's); {way_out}."
             )
     return data
 
@@ -120,7 +131,7 @@ def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
         folder=folder,
         set_ref=str(manifest["set"]),
         content_hash=str(manifest["content_hash"]),
-        layout=str(manifest["layout"]),
+        layout=_LAYOUTS[manifest["layout"]],
         questions=int(counts["questions"]),
         neighbors_per_question=per_question,
         validation_questions=int(counts["validation_questions"]),
@@ -131,6 +142,31 @@ def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
         chat_template_kwargs=dict(prompt["chat_template_kwargs"]),
         sha256=dict(manifest["sha256"]),
     )
+
+
+def check_parquet(path: Path, columns: Sequence[str], way_out: str) -> None:
+    """Raise unless `path` is a parquet file that has these columns and a row.
+
+    Raises:
+        InputError: naming the file, the column, and `way_out`.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    try:
+        with pq.ParquetFile(path) as file:
+            there, rows = set(file.schema_arrow.names), file.metadata.num_rows
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such file; {way_out}.") from error
+    except (OSError, ArrowException) as error:
+        first = str(error).strip().split("\n")[0].rstrip(".")
+        raise InputError(f"{path}: no whole parquet file ({first}); {way_out}.") from error
+    missing = [column for column in columns if column not in there]
+    if missing:
+        named = ", ".join(map(repr, missing))
+        raise InputError(f"{path}: has no column {named}; {way_out}.")
+    if not rows:
+        raise InputError(f"{path}: holds no row; {way_out}.")
 
 
 def _checksum(path: Path) -> str:

@@ -120,12 +120,16 @@ class _Stop:
 
 @contextmanager
 def _stop_signals() -> Iterator[_Stop]:
-    """Collect the signals that ask to stop, where this is the thread that gets them."""
+    """Collect the signals that ask to stop, where this is the thread that gets them.
+
+    One that is ignored stays ignored: `nohup` says by it that the terminal may close.
+    """
     stop = _Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield stop
     finally:

@@ -5,11 +5,14 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from evaluator.errors import InputError
 from evaluator.writing import write_file
+from trainer_adapter.training import checkpoints
+from trainer_adapter.training.logs import last_step
 from trainer_adapter.training.remains import end_processes, find_processes
 
 FORMAT = "tagrpo training run"
@@ -26,8 +29,8 @@ class Attempt:
     Attributes:
         number: from 1.
         started_at: UTC.
-        seconds: how long it ran.
-        returncode: of verl; 0 where training came to its end.
+        seconds: how long it ran; for one whose tagrpo was killed, until its log ended.
+        returncode: of verl; 0 where training came to its end, None where tagrpo was killed before it.
         stopped_by: the signal that stopped it.
         step: the last whose metrics it logged.
         checkpoint: the last step that was saved when it ended.
@@ -36,7 +39,7 @@ class Attempt:
     number: int
     started_at: str
     seconds: float
-    returncode: int
+    returncode: int | None
     stopped_by: str | None
     step: int | None
     checkpoint: int | None
@@ -76,11 +79,7 @@ class RunFolder:
 
     def checkpoint(self) -> int | None:
         """The last step that was saved; None where none was."""
-        try:
-            text = (self.checkpoints / "latest_checkpointed_iteration.txt").read_text(encoding="utf-8")
-            return int(text)
-        except (OSError, ValueError):
-            return None
+        return checkpoints.tracked_step(self.checkpoints)
 
     def attempts(self) -> list[Attempt]:
         """The starts so far; a line that a kill cut short is left out."""
@@ -152,27 +151,46 @@ class RunFolder:
                 ) from error
             yield
 
-    def note_process(self, mark: str, ray_folder: Path | None) -> None:
+    def note_process(self, number: int, started_at: str, mark: str, ray_folder: Path | None) -> None:
         """Keep by what the processes of an attempt are known, should this process be killed."""
-        about = {"mark": mark, "ray_folder": None if ray_folder is None else str(ray_folder)}
+        about = {
+            "number": number,
+            "started_at": started_at,
+            "mark": mark,
+            "ray_folder": None if ray_folder is None else str(ray_folder),
+        }
         _write(self.path / _PROCESS, json.dumps(about))
 
     def forget_process(self) -> None:
         (self.path / _PROCESS).unlink(missing_ok=True)
 
     def end_leftovers(self) -> int:
-        """End what an attempt left running whose `tagrpo` was killed; return how many processes that were."""
+        """End what an attempt left running whose `tagrpo` was killed; return how many processes that were.
+
+        The attempt is added to the others.
+        """
         path = self.path / _PROCESS
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
             mark, folder = str(about["mark"]), about["ray_folder"]
+            number, started_at = int(about["number"]), str(about["started_at"])
         except (OSError, ValueError, KeyError, TypeError):
             return 0
         ray_folder = None if folder is None else Path(folder)
         found = find_processes(mark, ray_folder)
         end_processes(mark, ray_folder, patience_s=0.0)
+        if number not in {attempt.number for attempt in self.attempts()}:
+            self.add_attempt(self._killed(number, started_at))
         self.forget_process()
         return len(found)
+
+    def _killed(self, number: int, started_at: str) -> Attempt:
+        log = self.log(number)
+        try:
+            seconds = max(0.0, log.stat().st_mtime - datetime.fromisoformat(started_at).timestamp())
+        except (OSError, ValueError):
+            seconds = 0.0
+        return Attempt(number, started_at, round(seconds, 1), None, None, last_step(log), self.checkpoint())
 
 
 def _write(path: Path, text: str) -> None:

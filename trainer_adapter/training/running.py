@@ -16,7 +16,7 @@ from trainer_adapter.prompts import PromptTemplate
 from trainer_adapter.recipes import Recipe
 from trainer_adapter.rollouts.importing import TRAIN
 from trainer_adapter.rollouts.writing import RolloutWriter
-from trainer_adapter.training import checking
+from trainer_adapter.training import checking, checkpoints
 from trainer_adapter.training.assignments import Override
 from trainer_adapter.training.composing import (
     Composition,
@@ -153,11 +153,13 @@ def train(
         raise InputError(_existence(name, folder, resume))
     with folder.locked():
         ended = folder.end_leftovers()
+        mended = checkpoints.mend(folder.checkpoints) if resume else None
         data = _data(wanted, open_database, folder.data)
         prepared = _prepare(wanted, name, folder, data, resume=resume)
+        notes = [mended] if mended else []
         if ended:
-            note = f"{ended} processes were left of a start that was killed; they were ended"
-            prepared = replace(prepared, notes=(*prepared.notes, note))
+            notes.append(f"{ended} processes were left of a start that was killed; they were ended")
+        prepared = replace(prepared, notes=(*prepared.notes, *notes))
         checking.check_machine(prepared.composition)
         _keep(prepared, open_database)
         announce(prepared)
@@ -194,7 +196,8 @@ def _data(wanted: Wanted, open_database: Callable[[], Database], target: Path) -
         found = load_set(session, wanted.set_ref)
     header = found.header
     if (target / "manifest.json").is_file():
-        data = read_data(target, verify=True)
+        way_out = f"remove {target}, and the same command exports {wanted.set_ref} anew"
+        data = read_data(target, verify=True, way_out=way_out)
         if data.content_hash != header.content_hash:
             raise InputError(
                 f"{target}: holds {data.set_ref}, --set names {header.ref}; the run goes on with the set it "
@@ -234,6 +237,7 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         resume=resume,
         overrides=wanted.overrides,
     )
+    checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
     notes = checking.check_fit(composition, data)
     if checking.has_verl():
         checking.compose_with_hydra(composition, folder.path)
@@ -319,7 +323,7 @@ def _start(
     if ray_folder is not None:
         environment |= {"RAY_TMPDIR": str(ray_folder)}
         environment.pop("RAY_ADDRESS", None)
-    folder.note_process(mark, ray_folder)
+    folder.note_process(number, started_at, mark, ray_folder)
     ended = run_child(
         prepared.command,
         environment,

@@ -1,6 +1,7 @@
 """How trainings are shown: recipes, compositions, plans, ends of runs."""
 
 import shlex
+import signal
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -246,17 +247,30 @@ def trained_record(trained: "Trained") -> dict[str, Any]:
 def why_unfinished(trained: "Trained") -> str:
     """Say why a run did not come to its end, and how to go on."""
     attempt = trained.attempt
+    saved = (
+        "step 1, since nothing was saved yet,"
+        if attempt.checkpoint is None
+        else f"the checkpoint of step {attempt.checkpoint}"
+    )
     if attempt.stopped_by is not None:
         how = "verl had to be killed" if trained.killed else "verl ended"
-        saved = (
-            "no checkpoint" if attempt.checkpoint is None else f"the checkpoint of step {attempt.checkpoint}"
-        )
         return (
             f"stopped by {attempt.stopped_by}, {how}; go on from {saved} with the same command and --resume."
         )
     said = "".join(f"\n  {line}" for line in trained.errors)
     known = "".join(f"\n{hint}." for hint in trained.hints)
-    return f"verl ended with exit code {attempt.returncode}; the last errors of {trained.log}:{said}{known}"
+    return (
+        f"verl {_ended(attempt.returncode)}; the last errors of {trained.log}:{said}{known}\n"
+        f"Once that is mended, go on from {saved} with the same command and --resume."
+    )
+
+
+def _ended(returncode: int | None) -> str:
+    if returncode is None or returncode >= 0:
+        return f"ended with exit code {returncode}"
+    name = signal.Signals(-returncode).name
+    wanting = " (the kernel does that where memory runs out)" if name == "SIGKILL" else ""
+    return f"was killed by {name}{wanting}"
 
 
 def _plain(value: object) -> str:

@@ -1,0 +1,149 @@
+"""Training files that are broken, empty or lack a column: refused on the command line before verl starts."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command_line import CommandLine
+from fake_verl import make_fake_verl
+from runs import Proposed, add_run
+from tiny_model import save_tiny_tokenizer
+
+from evaluator.database import Database
+from rephraser.sets import publish
+
+pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+
+SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
+WORDS = ("train", "run", "ta_grpo", "--data", "out", "--model", "model", "--cpu", "--name", "x", *SMALL)
+
+
+@pytest.fixture
+def tagrpo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(monkeypatch, capsys)
+
+
+@pytest.fixture
+def place(tmp_path: Path, tagrpo: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an export in `out`, a tokenizer in `model`, and a stand-in for verl."""
+    for name in ("TAGRPO_DB", "FAKE_VERL", "VERL_USE_EXTERNAL_MODULES", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    fake = make_fake_verl(tmp_path / "fake")
+    monkeypatch.setenv("PYTHONPATH", f"{fake}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    save_tiny_tokenizer(tmp_path / "model")
+    asked = [(f"{a}+{a}=?", str(2 * a), [Proposed(f"Add {a} to {a}.")]) for a in range(3, 9)]
+    with Database.open(tmp_path / "tagrpo.db") as database:
+        add_run(database, "source", asked)
+        publish(database, "math", run="source")
+    exported = tagrpo("sets", "export", "math", "out", "--to", "verl", "--validation-share", "0.3")
+    assert exported.code == 0, exported.err
+    return tmp_path
+
+
+def without(column: str) -> Callable[[Path], None]:
+    def spoil(path: Path) -> None:
+        pq.write_table(pq.read_table(path).drop_columns([column]), path)
+
+    return spoil
+
+
+def emptied(path: Path) -> None:
+    pq.write_table(pq.read_table(path).slice(0, 0), path)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def other_golds(path: Path) -> None:
+    rows = pq.read_table(path).to_pylist()
+    for row in rows:
+        row["reward_model"]["ground_truth"] = "0"
+    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        ("train", without("neighbors"), "has no column 'neighbors'"),
+        ("train", without("reward_model"), "has no column 'reward_model'"),
+        ("validation", without("prompt"), "has no column 'prompt'"),
+        ("train", emptied, "holds no row"),
+        ("train", cut, "no whole parquet file"),
+        ("train", lambda path: path.write_bytes(b""), "no whole parquet file"),
+        ("validation", lambda path: path.write_text("question,answer\n"), "no whole parquet file"),
+        ("train", Path.unlink, "missing, although manifest.json lists it"),
+        ("train", other_golds, "changed since the export (its checksum is not the manifest's)"),
+    ],
+    ids=["neighbors", "reward", "prompt", "empty", "cut", "nothing", "text", "missing", "changed"],
+)
+def test_a_spoiled_export_is_refused(
+    place: Path, tagrpo: CommandLine, name: str, spoil: Callable[[Path], None], message: str
+) -> None:
+    path = place / "out" / f"{name}.parquet"
+    spoil(path)
+    done = tagrpo(*WORDS)
+    assert done.code == 2
+    assert f"{path}: {message}" in done.err
+    assert "; export the set anew." in done.err
+    assert not (place / "runs" / "x" / "logs").exists()
+    assert tagrpo("train", "run", *WORDS[2:], "--dry-run").code == 2
+
+
+def test_a_manifest_without_a_part_is_refused(place: Path, tagrpo: CommandLine) -> None:
+    path = place / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for spoiled, said in (({**manifest, "layout": "square"}, "square"), ({"format": "else"}, "--to verl")):
+        path.write_text(json.dumps(spoiled))
+        done = tagrpo(*WORDS)
+        assert (done.code, str(path) in done.err, said in done.err) == (2, True, True)
+
+
+def test_the_export_in_a_runs_own_folder_can_be_made_anew(place: Path, tagrpo: CommandLine) -> None:
+    own = ("train", "run", "ta_grpo", "--set", "math", *WORDS[5:])
+    assert tagrpo(*own).code == 0
+    data = place / "runs" / "x" / "data"
+    cut(data / "train.parquet")
+    done = tagrpo(*own, "--resume")
+    assert done.code == 2
+    assert f"remove {data}, and the same command exports math anew" in done.err
+    for path in data.iterdir():
+        path.unlink()
+    data.rmdir()
+    assert tagrpo(*own, "--resume").code == 0
+
+
+def test_files_for_validation_that_cannot_be_used_are_refused(place: Path, tagrpo: CommandLine) -> None:
+    good = place / "out" / "validation.parquet"
+    spoiled = place / "other.parquet"
+    for spoil, message in (
+        (without("reward_model"), "has no column 'reward_model'"),
+        (emptied, "holds no row"),
+        (cut, "no whole parquet file"),
+    ):
+        spoiled.write_bytes(good.read_bytes())
+        spoil(spoiled)
+        done = tagrpo(*WORDS, f"data.val_files=[{good},{spoiled}]")
+        assert done.code == 2
+        assert f"{spoiled}: {message}" in done.err
+        assert "; name another file in data.val_files." in done.err
+    done = tagrpo(*WORDS, f"data.val_files={place / 'nowhere.parquet'}")
+    assert (done.code, "there is no such file" in done.err) == (2, True)
+    assert tagrpo(*WORDS, f"data.val_files={good}").code == 0
+
+
+def test_a_path_that_verl_would_not_find_is_refused(place: Path, tagrpo: CommandLine) -> None:
+    (place / "my_reward.py").write_text("")
+    done = tagrpo(*WORDS, "reward.custom_reward_function.path=my_reward.py")
+    assert done.code == 2
+    assert (
+        "reward.custom_reward_function.path=my_reward.py: verl runs in the folder of the run; "
+        f"write the whole path, {place / 'my_reward.py'}."
+    ) in done.err
+    assert tagrpo(*WORDS, f"reward.custom_reward_function.path={place / 'my_reward.py'}").code == 0
