@@ -41,6 +41,19 @@ def save_chart(chart: Any, path: str | Path) -> None:
     write_file(path, lambda hidden: _write(hidden, content), overwrite=True)
 
 
+def draw(spec: dict[str, Any], suffix: str) -> bytes:
+    """Return a chart's specification (`chart.to_dict()`) as the content of a .png, .svg, .html or .json file.
+
+    Raises:
+        InputError: another suffix.
+        PrerequisiteError: vl-convert is not installed.
+    """
+    make = _MAKERS.get(suffix)
+    if make is None:
+        raise InputError(f"{suffix}: charts are written as {', '.join(_MAKERS)}.")
+    return make(spec)
+
+
 def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 

@@ -1,4 +1,4 @@
-"""How all charts look: one light theme that also prints, one palette, one way to say a share."""
+"""How charts and pages look: a light theme that also prints, a dark one, one palette in both."""
 
 from typing import Any
 
@@ -7,16 +7,21 @@ from evaluator.errors import InputError, PrerequisiteError
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 """The first one comes with vl-convert; it has Arial's widths, so labels stand alike in a browser."""
 
-INK, MUTED, GRID = "#1f2430", "#5d6472", "#e6e8ec"
+INK, MUTED, GRID, RULE = "#1f2430", "#5d6472", "#e6e8ec", "#b9bec8"
 
 PALETTE = ("#0072b2", "#c34d1b", "#06956b", "#7d34ca", "#b98806", "#1c2027", "#1a97cf", "#a62047")
 """One colour a method, in this order: at least 3:1 on white, apart for colour-blind readers (tested)."""
+
+DARK_PALETTE = ("#4aa8e0", "#f0834f", "#2fbd90", "#b58cf0", "#d9a92b", "#e4e7ee", "#7fd0f5", "#e8708a")
+"""The same methods on the dark background, one for one: at least 3:1 on it, apart likewise (tested)."""
+
+PAPER, DARK_PAPER = "#ffffff", "#14171d"
 
 TEXT_SIZE, LINE_HEIGHT = 11, 13
 """Of labels, in pixels."""
 
 CONFIG: dict[str, Any] = {
-    "background": "white",
+    "background": "white",  # the one place that says so: `in_dark` knows the word
     "font": FONT,
     "padding": 12,
     "view": {"stroke": None},
@@ -45,7 +50,7 @@ CONFIG: dict[str, Any] = {
         "titleFontWeight": "normal",
         "titlePadding": 8,
     },
-    "axisX": {"grid": False, "domain": True, "domainColor": "#b9bec8"},
+    "axisX": {"grid": False, "domain": True, "domainColor": RULE},
     "line": {"strokeWidth": 2, "strokeCap": "round", "strokeJoin": "round"},
     "text": {"fontSize": TEXT_SIZE, "color": INK},
     "concat": {"spacing": 28},
@@ -79,6 +84,31 @@ def themed(chart: Any) -> Any:
     return chart.configure(**CONFIG)
 
 
+_DARK: dict[str, str] = {
+    "white": DARK_PAPER,
+    PAPER: DARK_PAPER,
+    INK: "#e6e8ee",
+    MUTED: "#9ba3b2",
+    GRID: "#272c36",
+    RULE: "#4a5160",
+    **dict(zip(PALETTE, DARK_PALETTE, strict=True)),
+}
+
+
+def in_dark(spec: Any) -> Any:
+    """Return a finished chart's specification (`chart.to_dict()`) on the dark background.
+
+    Every colour of the light theme is exchanged for its partner, wherever it stands; data are left alone, and
+    so is a colour that is not of the theme. What was drawn light still prints light: the argument is not
+    changed.
+    """
+    if isinstance(spec, dict):
+        return {key: value if key in ("data", "datasets") else in_dark(value) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [in_dark(value) for value in spec]
+    return _DARK.get(spec, spec) if isinstance(spec, str) else spec
+
+
 def colours(names: list[str]) -> dict[str, str]:
     """Return a colour for each name, in order.
 
@@ -98,3 +128,66 @@ def colour_by(field: str, palette: dict[str, str]) -> Any:
     return alt.Color(
         f"{field}:N", scale=alt.Scale(domain=list(palette), range=list(palette.values())), legend=None
     )
+
+
+_PAGE_LIGHT = {
+    "primaryColor": PALETTE[0],
+    "backgroundColor": PAPER,
+    "secondaryBackgroundColor": "#f5f6f8",
+    "textColor": INK,
+    "linkColor": PALETTE[0],
+    "borderColor": "#dfe2e8",
+    "dataframeBorderColor": GRID,
+    "dataframeHeaderBackgroundColor": "#f5f6f8",
+    "codeBackgroundColor": "#f5f6f8",
+    "blueColor": PALETTE[0],
+    "orangeColor": PALETTE[1],
+    "greenColor": PALETTE[2],
+    "violetColor": PALETTE[3],
+    "yellowColor": PALETTE[4],
+    "redColor": PALETTE[7],
+    "grayColor": MUTED,
+}
+_PAGE_DARK = {
+    "primaryColor": DARK_PALETTE[0],
+    "backgroundColor": DARK_PAPER,
+    "secondaryBackgroundColor": "#1c2028",
+    "textColor": _DARK[INK],
+    "linkColor": DARK_PALETTE[0],
+    "borderColor": "#2d333f",
+    "dataframeBorderColor": _DARK[GRID],
+    "dataframeHeaderBackgroundColor": "#1c2028",
+    "codeBackgroundColor": "#1c2028",
+    "blueColor": DARK_PALETTE[0],
+    "orangeColor": DARK_PALETTE[1],
+    "greenColor": DARK_PALETTE[2],
+    "violetColor": DARK_PALETTE[3],
+    "yellowColor": DARK_PALETTE[4],
+    "redColor": DARK_PALETTE[7],
+    "grayColor": _DARK[MUTED],
+}
+_PAGE_SIDEBARS = {"light": "#f8f9fb", "dark": "#101318"}
+
+
+def page_theme() -> dict[str, object]:
+    """Return the pages' theme as Streamlit's options; its fonts come with Streamlit, none is fetched."""
+    options: dict[str, object] = {
+        "theme.font": "sans-serif",
+        "theme.codeFont": "monospace",
+        "theme.baseFontSize": 15,
+        "theme.headingFontSizes": ["1.7rem", "1.25rem", "1.05rem", "1rem", "0.95rem", "0.9rem"],
+        "theme.headingFontWeights": [600, 600, 600, 600, 600, 600],
+        "theme.metricValueFontSize": "1.55rem",
+        "theme.metricValueFontWeight": 500,
+        "theme.codeFontSize": "0.85rem",
+        "theme.baseRadius": "6px",
+        "theme.paddingTop": "2.5rem",
+        "theme.showSidebarBorder": True,
+        "theme.showWidgetBorder": True,
+    }
+    for mode, colours_of in (("light", _PAGE_LIGHT), ("dark", _PAGE_DARK)):
+        options.update({f"theme.{mode}.{name}": value for name, value in colours_of.items()})
+        palette = PALETTE if mode == "light" else DARK_PALETTE
+        options[f"theme.{mode}.chartCategoricalColors"] = list(palette)
+        options[f"theme.{mode}.sidebar.backgroundColor"] = _PAGE_SIDEBARS[mode]
+    return options

@@ -22,8 +22,10 @@ from ui.cli import (
     questions,
     rollouts,
     runs,
+    sandbox,
     sets,
     train,
+    ui,
 )
 
 STOPPED = "interrupted; run the same command again to go on where it stopped"
@@ -54,7 +56,9 @@ app.add_typer(evals.app, name="eval")
 app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(rollouts.app, name="rollouts")
 app.add_typer(train.app, name="train")
+app.add_typer(sandbox.app, name="sandbox")
 app.command()(demo.demo)
+app.command()(ui.ui)
 app.command()(doctor.doctor)
 
 

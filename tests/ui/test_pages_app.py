@@ -1,0 +1,73 @@
+"""The pages as scripts: each opens on a database, an empty one, none, and one of an older version."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from streamlit.testing.v1 import AppTest
+
+from evaluator.database import Database
+from ui.pages.kit import database, settings
+from ui.pages.kit.links import PAGES
+from ui.pages.kit.text import escaped
+from ui.pages.server.serving import SCRIPT
+
+
+@pytest.fixture
+def on(tmp_path):
+    """Let the pages show a database file."""
+
+    def use(path: Path, *, review: bool = False) -> Path:
+        settings.use(settings.Settings(path, review))
+        return path
+
+    yield use
+    settings.use(None)
+    database.forget()
+
+
+def opened(page: str) -> AppTest:
+    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
+    app.run()
+    if page != "overview":
+        app.switch_page(f"views/{page}.py").run()
+    return app
+
+
+@pytest.mark.parametrize("page", [name for name, _, _ in PAGES])
+def test_each_page_opens_on_a_database_without_questions(on, tmp_path, page):
+    Database.open(on(tmp_path / "t.db")).close()
+    app = opened(page)
+    assert not app.exception
+    assert not app.error
+    assert app.title[0].value == next(title for name, title, _ in PAGES if name == page)
+
+
+def test_a_missing_database_says_how_to_make_one(on, tmp_path):
+    path = on(tmp_path / "none.db")
+    app = opened("overview")
+    assert not app.exception
+    assert f"tagrpo questions import FILE --name NAME --db {path}" in [code.value for code in app.code]
+    assert not path.exists()
+
+
+def test_an_older_database_says_how_to_migrate_and_stays_as_it_is(on, tmp_path):
+    path = on(tmp_path / "old.db")
+    Database.open(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+    app = opened("questions")
+    assert not app.exception
+    assert f"tagrpo runs list --db {path}" in [code.value for code in app.code]
+    assert database.condition(path) == "older"
+
+
+def test_a_file_that_is_no_database_is_an_error_that_names_it(on, tmp_path):
+    path = on(tmp_path / "text.db")
+    path.write_text("hello " * 100)
+    app = opened("overview")
+    assert not app.exception
+    assert escaped(str(path)) in app.error[0].value

@@ -1,0 +1,25 @@
+"""The script that Streamlit runs: the pages by name, then the one that the address asks for."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from ui.pages.kit import settings
+from ui.pages.kit.links import PAGES
+
+HERE = Path(__file__).parent
+
+st.set_page_config(page_title="tagrpo", page_icon=str(HERE / "icon.png"), layout="wide")
+chosen = st.navigation(
+    [
+        st.Page(f"views/{name}.py", title=title, icon=icon, url_path=name, default=name == "overview")
+        for name, title, icon in PAGES
+    ],
+    position="sidebar",
+)
+with st.sidebar:
+    st.caption(
+        f"Database `{settings.current().database.name}`"
+        + (" (reviews are written)" if settings.current().review else " (read only)")
+    )
+chosen.run()

@@ -1,0 +1,84 @@
+"""Charts on pages: in the browser's theme, with their data and pictures to download."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import streamlit as st
+
+from ui.charts import saving
+from ui.charts.theme import in_dark
+from ui.pages.kit import tables
+
+Spec = dict[str, Any]
+
+
+def show_chart(
+    chart: Any,
+    name: str,
+    key: str,
+    *,
+    on_select: Callable[[], None] | None = None,
+    rows: Sequence[Mapping[str, Any]] | Any = None,
+    alt: str | None = None,
+) -> Any:
+    """Show a finished chart (of `ui.charts`) or its specification, with downloads; return what is selected.
+
+    A specification that a `cached` query made is drawn faster than a chart that is built at every run.
+
+    Args:
+        chart: what a function of `ui.charts` returned, or its `to_dict()`.
+        name: of the downloaded files, without ending.
+        key: unique on the page.
+        on_select: called after a click; the chart's parameters name what can be selected, and
+            `st.session_state[key]` holds the selection.
+        rows: the data as they are downloaded (mappings, or a DataFrame); None for no CSV.
+        alt: the chart in words, for screen readers; its title without it.
+    """
+    spec: Spec = chart if isinstance(chart, dict) else chart.to_dict()
+    drawn = in_dark(spec) if st.context.theme.type == "dark" else spec
+    state = st.vega_lite_chart(
+        spec=drawn,
+        theme=None,
+        width="stretch" if _stretches(spec) else "content",
+        key=key,
+        on_select=on_select or "ignore",
+        alt=alt or _title(spec),
+    )
+    _downloads(spec, name, key, rows)
+    return state
+
+
+def _stretches(spec: Spec) -> bool:
+    """Say whether a chart can be as wide as the page: panels side by side have widths of their own."""
+    return not any(part in spec for part in ("concat", "hconcat", "vconcat", "facet", "repeat"))
+
+
+def _title(spec: Spec) -> str:
+    title = spec.get("title", "")
+    said = title.get("text", "") if isinstance(title, dict) else title
+    return " ".join(said) if isinstance(said, list) else str(said)
+
+
+def _downloads(spec: Spec, name: str, key: str, rows: Any) -> None:
+    written = json.dumps(spec, sort_keys=True)
+    with st.container(horizontal=True, gap="xsmall", horizontal_alignment="right"):
+        if rows is not None:
+            tables.download(name, rows, key=f"{key}-csv")
+        for suffix, mime in ((".png", "image/png"), (".svg", "image/svg+xml")):
+            st.download_button(
+                suffix[1:].upper(),
+                lambda suffix=suffix: _drawn(written, suffix),  # type: ignore[misc]
+                file_name=f"{name}{suffix}",
+                mime=mime,
+                key=f"{key}-{suffix[1:]}",
+                icon=":material/download:",
+                type="tertiary",
+                on_click="ignore",
+            )
+
+
+@lru_cache(maxsize=16)
+def _drawn(written: str, suffix: str) -> bytes:
+    return saving.draw(json.loads(written), suffix)

@@ -1,0 +1,121 @@
+"""How pages are laid out: the title line, rows of numbers, chips, what to show where there is nothing."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import streamlit as st
+
+from ui.pages.kit.text import escaped
+
+Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
+
+VERDICTS: dict[str, tuple[Colour, str]] = {
+    "accepted": ("green", ":material/check_circle:"),
+    "rejected": ("red", ":material/cancel:"),
+    "undecided": ("yellow", ":material/help:"),
+    "unverified": ("gray", ":material/radio_button_unchecked:"),
+}
+GRADES: dict[str, tuple[Colour, str]] = {
+    "correct": ("green", ":material/check:"),
+    "wrong": ("red", ":material/close:"),
+    "unknown": ("gray", ":material/question_mark:"),
+}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number with its name and, where it has one, its unit; `hint` says what is counted and how."""
+
+    name: str
+    value: str
+    unit: str = ""
+    hint: str | None = None
+
+
+def title(heading: str, words: str = "") -> None:
+    """Begin a page: its heading and one sentence on what it answers, with the link to the view at hand."""
+    from ui.pages.kit import links
+
+    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
+        with st.container(width="stretch", gap="xxsmall"):
+            st.title(heading, anchor=False)
+            if words:
+                st.caption(words)
+        links.here()
+
+
+def section(heading: str, words: str = "") -> None:
+    """Begin a part of a page."""
+    st.subheader(heading, anchor=False)
+    if words:
+        st.caption(words)
+
+
+def numbers(items: Sequence[Number]) -> None:
+    """Show a row of numbers; on a narrow window they stand in several rows."""
+    with st.container(horizontal=True, gap="small"):
+        for item in items:
+            value = f"{item.value} {item.unit}".strip()
+            st.metric(
+                escaped(item.name), value, help=item.hint and escaped(item.hint), border=True, width="content"
+            )
+
+
+def verdict_chip(verdict: str) -> None:
+    """Show a verdict in its colour."""
+    colour, icon = VERDICTS.get(verdict, ("gray", ""))
+    chip(verdict, colour, icon)
+
+
+def grade_chip(grade: str) -> None:
+    """Show a grade in its colour."""
+    colour, icon = GRADES.get(grade, ("gray", ""))
+    chip(grade, colour, icon)
+
+
+def chip(label: str, colour: Colour = "gray", icon: str = "") -> None:
+    """Show a short label."""
+    st.badge(escaped(label), color=colour, icon=icon or None)
+
+
+def chip_md(label: str, colour: Colour = "gray") -> str:
+    """Return a short label as Markdown, to stand in a line of text."""
+    return f":{colour}-badge[{escaped(label)}]"
+
+
+@contextmanager
+def row(*, gap: Literal["small", "medium"] = "small") -> Iterator[None]:
+    """What is shown within stands side by side, and breaks into lines where there is no room."""
+    with st.container(horizontal=True, gap=gap, vertical_alignment="center"):
+        yield
+
+
+@contextmanager
+def card(key: str | None = None) -> Iterator[None]:
+    """What is shown within stands in a frame."""
+    with st.container(border=True, key=key):
+        yield
+
+
+@contextmanager
+def folded(label: str, *, icon: str | None = None) -> Iterator[None]:
+    """What is shown within opens on a click, over the page."""
+    with st.popover(escaped(label), icon=icon, type="tertiary"):
+        yield
+
+
+def empty_state(heading: str, words: str = "", *, commands: Sequence[str] = ()) -> None:
+    """Say that there is nothing to show, and what to do next; commands can be copied."""
+    with st.container(border=True, gap="small"):
+        st.markdown(f"**{escaped(heading)}**")  # safe
+        if words:
+            st.markdown(escaped(words))  # safe
+        for command in commands:
+            st.code(command, language=None, wrap_lines=True)
+
+
+def error_box(heading: str, words: str = "") -> None:
+    """Say what happened and how to go on."""
+    st.error(f"**{escaped(heading)}**" + (f"\n\n{escaped(words)}" if words else ""), icon=":material/error:")

@@ -1,0 +1,156 @@
+"""A page's state in its address: typed readers and writers, widgets bound to it, links between pages.
+
+Only the address holds state, so that every view can be linked to and the browser's Back and Forward work.
+Values that equal their default are left out of it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+import streamlit as st
+
+Page = Literal["overview", "questions", "review", "sets", "rollouts", "signal", "curves"]
+PAGES: tuple[tuple[Page, str, str], ...] = (
+    ("overview", "Overview", ":material/home:"),
+    ("questions", "Questions", ":material/format_list_bulleted:"),
+    ("review", "Review", ":material/rate_review:"),
+    ("sets", "Sets", ":material/inventory_2:"),
+    ("rollouts", "Rollouts", ":material/account_tree:"),
+    ("signal", "Training signal", ":material/monitoring:"),
+    ("curves", "Curves", ":material/show_chart:"),
+)
+"""Name (in the address, and of the file in `views`), what it is called, its icon."""
+
+Value = str | int | float | bool | Sequence[str] | None
+
+MAX_LENGTH = 500
+"""Of a value that is read from an address; longer ones are cut."""
+
+
+def text(name: str, default: str = "") -> str:
+    """Return a text of the address."""
+    found = st.query_params.get(name)
+    return default if found is None else found[:MAX_LENGTH]
+
+
+def number(name: str, default: int = 0, *, low: int | None = None, high: int | None = None) -> int:
+    """Return a whole number of the address; the default where there is none, or none within the bounds."""
+    try:
+        found = int(st.query_params.get(name, ""))
+    except ValueError:
+        return default
+    return default if (low is not None and found < low) or (high is not None and found > high) else found
+
+
+def flag(name: str, default: bool = False) -> bool:
+    """Return a switch of the address ("1" or "0")."""
+    return {"1": True, "0": False}.get(st.query_params.get(name, ""), default)
+
+
+def choice(name: str, options: Sequence[str], default: str) -> str:
+    """Return one of the options; the default where the address names none of them."""
+    found = st.query_params.get(name, default)
+    return found if found in options else default
+
+
+def many(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return the values that the address repeats (`?verdict=a&verdict=b`), those of the options only."""
+    found = (value[:MAX_LENGTH] for value in st.query_params.get_all(name))
+    return tuple(value for value in found if options is None or value in options)
+
+
+def put(**values: Value) -> None:
+    """Write values into the address, as one step of its history; None and empty ones are removed."""
+    state: dict[str, list[str]] = {name: st.query_params.get_all(name) for name in st.query_params}
+    for name, value in values.items():
+        said = _said(value)
+        if said:
+            state[name] = said
+        else:
+            state.pop(name, None)
+    st.query_params.from_dict(state)
+
+
+def query(**values: Value) -> dict[str, list[str]]:
+    """Return values as the parameters of an address."""
+    return {name: said for name, value in values.items() if (said := _said(value))}
+
+
+def to(page: Page, **values: Value) -> str:
+    """Return the address of a view on another page, relative to the server (`/questions?id=q_1`)."""
+    path = "/" if page == "overview" else f"/{page}"
+    parameters = urlencode(query(**values), doseq=True)
+    return f"{path}?{parameters}" if parameters else path
+
+
+def link(
+    label: str, page: Page, *, icon: str | None = None, help: str | None = None, **values: Value
+) -> None:
+    """Show a link to a view on another page; it opens without loading the application again.
+
+    `label` is Markdown: names and texts from the database go through `text.escaped` first.
+    """
+    st.page_link(
+        page_file(page), label=label, icon=icon, help=help, query_params=list(_pairs(values)) or None
+    )
+
+
+def page_file(page: Page) -> str:
+    """Return a page's file as `st.page_link` and `st.switch_page` want it."""
+    return f"views/{page}.py"
+
+
+def here() -> None:
+    """Show the address of this very view, ready to be copied."""
+    from ui.pages.kit.layout import folded
+
+    with folded("Link to this view", icon=":material/link:"):
+        st.code(str(st.context.url or "") + _question_mark(), language=None, wrap_lines=True)
+
+
+def _question_mark() -> str:
+    state = {name: st.query_params.get_all(name) for name in st.query_params}
+    return f"?{urlencode(state, doseq=True)}" if state else ""
+
+
+def _pairs(values: dict[str, Value]) -> list[tuple[str, str]]:
+    return [(name, one) for name, said in query(**values).items() for one in said]
+
+
+def _said(value: Value) -> list[str]:
+    if value is None or value == "" or value is False:
+        return []
+    if value is True:
+        return ["1"]
+    if isinstance(value, str | int | float):
+        return [str(value)]
+    return [str(one) for one in value]
+
+
+def bound(
+    name: str,
+    read: Callable[[], Any],
+    write: Callable[[Any], Value] = lambda value: value,
+    *,
+    resets: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return `key` and `on_change` for a widget whose value lives in the address under `name`.
+
+    The widget shows what `read` finds there, also after Back and Forward; what the user sets is written
+    there. `resets` are parameters that then lose their meaning, such as the place in a list.
+
+    Example:
+        search = st.text_input("Search", **bound("q", lambda: text("q"), resets=["after"]))
+    """
+    key, seen = f"bound:{name}", f"bound-seen:{name}"
+    now = st.query_params.get_all(name)
+    if key not in st.session_state or st.session_state.get(seen) != now:
+        st.session_state[key] = read()
+    st.session_state[seen] = now
+
+    def changed() -> None:
+        put(**{name: write(st.session_state[key])}, **dict.fromkeys(resets))
+        st.session_state[seen] = st.query_params.get_all(name)
+
+    return {"key": key, "on_change": changed}

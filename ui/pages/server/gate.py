@@ -1,0 +1,196 @@
+"""The gate before Streamlit: hosts, origins, the password, and headers, for HTTP and WebSocket alike."""
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+from ui.pages.server import hosts
+from ui.pages.server.login_page import login_page
+from ui.pages.server.passwords import SESSION_S, Attempts, Password, Sessions
+from ui.pages.server.policy import Headers
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOGIN, LOGOUT = "/login", "/logout"
+MAX_BODY = 8 * 1024
+
+_REFUSED_SOCKET = 4403
+_UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class Gate:
+    """ASGI middleware around everything that the server answers.
+
+    Refused are requests under a name that is not this server's (DNS rebinding), sockets and writing requests
+    from pages of elsewhere, and, where there is a password, whoever has not sent it. Every response carries
+    `headers`.
+    """
+
+    def __init__(
+        self,
+        app: Asgi,
+        *,
+        names: Iterable[str],
+        headers: Headers,
+        password: Password | None = None,
+        cookie: str = "tagrpo_ui",
+        sessions: Sessions | None = None,
+        attempts: Attempts | None = None,
+    ) -> None:
+        self._app = app
+        self._names = frozenset(names)
+        self._headers = headers
+        self._password = password
+        self._cookie = cookie
+        self._sessions = sessions or Sessions()
+        self._attempts = attempts or Attempts()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let through, ask for the password, or refuse."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, self._with_headers(send))
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope, writing=scope["method"] in _UNSAFE)
+        path = scope["path"]
+        if refusal:
+            await _respond(send, 403, refusal)
+        elif self._password is None:
+            await self._app(scope, receive, send)
+        elif path == LOGIN:
+            await self._login(self._password, scope, receive, send)
+        elif path == LOGOUT and scope["method"] == "POST":
+            await self._logout(scope, send)
+        elif self._signed_in(scope):
+            await self._app(scope, receive, send)
+        elif scope["method"] == "GET" and "text/html" in _header(scope, b"accept"):
+            await _redirect(send, f"{LOGIN}?next={quote(_here(scope), safe='')}")
+        else:
+            await _respond(send, 401, "Sign in first.")
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._refusal(scope, writing=True) or not (self._password is None or self._signed_in(scope)):
+            await receive()  # websocket.connect
+            await send({"type": "websocket.close", "code": _REFUSED_SOCKET})
+            return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope, *, writing: bool) -> str | None:
+        host = _header(scope, b"host")
+        if hosts.name_of(host) not in self._names:
+            return "This name is not one of this server; start it with --allow-host NAME to use another one."
+        origin = _header(scope, b"origin")
+        if writing and origin and not hosts.same_origin(origin, host):
+            return "This request comes from a page of another server."
+        return None
+
+    def _signed_in(self, scope: Scope) -> bool:
+        token = _cookie(_header(scope, b"cookie"), self._cookie)
+        return token is not None and self._sessions.knows(token)
+
+    async def _login(self, password: Password, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            asked = parse_qs(scope["query_string"].decode("latin-1")).get("next", ["/"])[0]
+            await _page(send, 200, login_page(LOGIN, _local(asked)))
+            return
+        form = await _form(receive)
+        following = _local(form.get("next", "/"))
+        address = (scope.get("client") or ("unknown",))[0]
+        wait = self._attempts.wait_s(address)
+        if wait > 0:
+            said = f"Too many wrong passwords; try again in {wait:.0f} seconds."
+            await _page(send, 429, login_page(LOGIN, following, said), [(b"retry-after", b"%d" % (wait + 1))])
+        elif password.matches(form.get("password", "")):
+            cookie = self._set_cookie(scope, self._sessions.new(), SESSION_S)
+            await _redirect(send, following, [(b"set-cookie", cookie)])
+        else:
+            self._attempts.wrong(address)
+            await _page(send, 401, login_page(LOGIN, following, "This is not the password."))
+
+    async def _logout(self, scope: Scope, send: Send) -> None:
+        token = _cookie(_header(scope, b"cookie"), self._cookie)
+        if token:
+            self._sessions.end(token)
+        await _redirect(send, LOGIN, [(b"set-cookie", self._set_cookie(scope, "", 0))])
+
+    def _set_cookie(self, scope: Scope, token: str, max_age: int) -> bytes:
+        secure = "; Secure" if scope.get("scheme") == "https" else ""
+        text = f"{self._cookie}={token}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Strict{secure}"
+        return text.encode("ascii")
+
+    def _with_headers(self, send: Send) -> Send:
+        names = {name for name, _ in self._headers}
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kept = [pair for pair in message.get("headers", ()) if pair[0].lower() not in names]
+                message = {**message, "headers": [*kept, *self._headers]}
+            await send(message)
+
+        return sending
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    found = [value for key, value in scope["headers"] if key.lower() == name]
+    return b"; ".join(found).decode("latin-1") if name == b"cookie" or len(found) == 1 else ""
+
+
+def _cookie(header: str, name: str) -> str | None:
+    try:
+        found = SimpleCookie(header).get(name)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def _here(scope: Scope) -> str:
+    query = scope["query_string"].decode("latin-1")
+    return str(scope["path"]) + (f"?{query}" if query else "")
+
+
+def _local(target: str) -> str:
+    """Return a place on this server: never another one (`//elsewhere`), nor one that splits a header."""
+    fine = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return target if fine and len(target) < 2000 else "/"
+
+
+async def _form(receive: Receive) -> dict[str, str]:
+    body = b""
+    while len(body) <= MAX_BODY:
+        message = await receive()
+        body += message.get("body", b"")
+        if message["type"] == "http.disconnect" or not message.get("more_body"):
+            break
+    if len(body) > MAX_BODY:
+        return {}
+    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=10)
+    return {name: values[0] for name, values in fields.items()}
+
+
+async def _respond(send: Send, status: int, words: str) -> None:
+    await _send(send, status, words.encode("utf-8"), [(b"content-type", b"text/plain; charset=utf-8")])
+
+
+async def _page(send: Send, status: int, body: bytes, headers: Headers | None = None) -> None:
+    more: Headers = [(b"content-type", b"text/html; charset=utf-8"), (b"cache-control", b"no-store")]
+    await _send(send, status, body, [*more, *(headers or [])])
+
+
+async def _redirect(send: Send, target: str, headers: Headers | None = None) -> None:
+    location = quote(target, safe="/?&=%:@!$'()*+,;~-._").encode("ascii")
+    await _send(send, 303, b"", [(b"location", location), (b"cache-control", b"no-store"), *(headers or [])])
+
+
+async def _send(send: Send, status: int, body: bytes, headers: Headers) -> None:
+    length = (b"content-length", str(len(body)).encode("ascii"))
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,221 @@
+"""Starting and ending the server: Streamlit with everything set, in this process, behind the gate."""
+
+import errno
+import os
+import signal
+import socket
+import webbrowser
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from evaluator.errors import InputError, PrerequisiteError
+from ui.charts.theme import page_theme
+from ui.pages.server import hosts
+from ui.pages.server.passwords import MIN_LENGTH, Password
+from ui.pages.server.policy import security_headers, streamlit_scripts
+
+if TYPE_CHECKING:
+    import uvicorn
+
+SCRIPT = Path(__file__).parent.parent / "app.py"
+MAX_PORT = 65535
+GRACE_S = 2
+"""For open connections, when the server ends."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the server listens, and under which further names it may be asked."""
+
+    host: str = "127.0.0.1"
+    port: int = 8501
+    more_names: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        """The address for a browser on this machine."""
+        host = "localhost" if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def check_password(password: str | None, address: Address, *, opted_out: bool) -> None:
+    """Refuse a server that others can reach and that asks for no password, unless that was said.
+
+    Raises:
+        InputError: no password for an address beyond this machine, or one that is too short.
+    """
+    if password is not None and len(password) < MIN_LENGTH:
+        raise InputError(f"the password has {len(password)} characters; take {MIN_LENGTH} or more.")
+    if password is None and not opted_out and not hosts.is_loopback(address.host):
+        raise InputError(
+            f"--host {address.host} lets other machines in: give a password (--password asks for one; "
+            "--password-file FILE; TAGRPO_UI_PASSWORD), or say --no-password."
+        )
+
+
+def check_installed() -> None:
+    """Refuse to go on without a Streamlit that can be served behind a gate.
+
+    Raises:
+        PrerequisiteError: it is not installed, or too old.
+    """
+    try:
+        from streamlit.starlette import App  # noqa: F401
+    except ImportError as error:
+        raise PrerequisiteError(
+            "the pages need Streamlit 1.67 or newer; install it with `pip install 'tagrpo[ui]'`."
+        ) from error
+
+
+def bind(address: Address) -> socket.socket:
+    """Return a socket that listens on the address; port 0 takes a free one.
+
+    Raises:
+        InputError: the port is taken or not allowed, or the host is none of this machine.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listening = socket.socket(family)
+    try:
+        if os.name != "nt":  # there it would share a port that is taken
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address.host, address.port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise _explained(error, address) from error
+    except OverflowError as error:
+        listening.close()
+        raise InputError(f"--port {address.port}: take one from 0 to {MAX_PORT}.") from error
+    return listening
+
+
+def _explained(error: OSError, address: Address) -> InputError:
+    if error.errno == errno.EADDRINUSE:
+        return InputError(
+            f"port {address.port} is taken, perhaps by pages that are open already ({address.url}); "
+            "take another one with --port, or --port 0 for any that is free."
+        )
+    if error.errno == errno.EACCES:
+        return InputError(
+            f"port {address.port} may not be used by this user; take one from 1024 with --port."
+        )
+    return InputError(f"--host {address.host}: cannot listen there ({error.strerror or error}).")
+
+
+def serve(
+    listening: socket.socket,
+    address: Address,
+    password: str | None = None,
+    *,
+    open_browser: bool = False,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Answer requests until Ctrl-C or SIGTERM; then end open connections and return.
+
+    `ready` is called when requests are answered from now on.
+
+    Raises:
+        PrerequisiteError: Streamlit is not installed, or too old.
+    """
+    check_installed()
+    import uvicorn
+    from starlette.middleware import Middleware
+    from streamlit.starlette import App
+    from streamlit.web.bootstrap import load_config_options
+
+    from ui.pages.server.gate import Gate
+
+    names = hosts.allowed_names(address.host, address.more_names)
+    load_config_options(_flags(_options(address, names)))
+
+    @asynccontextmanager
+    async def started(_app: App) -> AsyncIterator[None]:
+        ready()
+        if open_browser:
+            webbrowser.open(address.url)
+        yield
+
+    app = App(
+        SCRIPT,
+        lifespan=started,
+        middleware=[
+            Middleware(
+                Gate,
+                names=names,
+                headers=security_headers(streamlit_scripts()),
+                password=None if password is None else Password(password),
+                cookie=f"tagrpo_ui_{address.port}",
+            )
+        ],
+    )
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            ws="websockets-sansio",
+            ws_max_size=64 * 2**20,
+            timeout_graceful_shutdown=GRACE_S,
+            proxy_headers=False,
+        )
+    )
+    _run(server, listening)
+
+
+def _run(server: "uvicorn.Server", listening: socket.socket) -> None:
+    """Run until a signal; uvicorn raises it again when it has ended, which must not end us as a failure."""
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        listening.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _options(address: Address, names: Iterable[str]) -> dict[str, object]:
+    """Return Streamlit's options; those of the user's own config files do not count where one is set here."""
+    return {
+        "server.address": address.host,
+        "server.port": address.port,
+        "server.headless": True,
+        "server.allowedHosts": sorted(names),
+        "server.enableCORS": True,
+        "server.enableXsrfProtection": True,
+        "server.enableStaticServing": False,
+        "server.enableAgentApi": False,
+        "server.fileWatcherType": "none",
+        "server.runOnSave": False,
+        "server.allowRunOnSave": False,
+        "server.maxUploadSize": 1,
+        "server.showEmailPrompt": False,
+        "browser.gatherUsageStats": False,
+        "browser.serverAddress": "localhost" if address.host in ("0.0.0.0", "::") else address.host,
+        "browser.serverPort": address.port,
+        "client.toolbarMode": "minimal",
+        "client.showErrorDetails": "none",
+        "client.showErrorLinks": False,
+        "global.developmentMode": False,
+        "logger.hideWelcomeMessage": True,
+        "logger.level": "warning",
+        "runner.magicEnabled": False,
+        "runner.fastReruns": True,
+        **page_theme(),
+    }
+
+
+def _flags(options: dict[str, object]) -> dict[str, object]:
+    """Name options as Streamlit's flags are named."""
+    return {name.replace(".", "_"): value for name, value in options.items()}
