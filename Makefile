@@ -2,7 +2,8 @@
 #   make demo    sets up .venv, then runs the main job on embedded questions (no key, no network model, no GPU)
 #   make test    sets up .venv, then runs lint, types, import contracts and all tests
 #
-# FULL=1 also installs torch and verl and runs the end-to-end trainings; a skipped test is then a failure.
+# FULL=1 also installs torch and verl, runs the end-to-end trainings, and opens the pages in Chromium (installed
+# by apt-get where that is at hand); a skipped test is then a failure.
 # TORCH_INDEX names a package index for torch, such as PyTorch's CPU index; without it pip's own is used.
 
 SUPPORTED = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
@@ -17,7 +18,7 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 comma := ,
 
-.PHONY: demo test lint types contracts pytest clean
+.PHONY: demo test lint types contracts pytest chromium clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.base
@@ -54,13 +55,21 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-pytest: $(READY)
+pytest: $(READY) $(if $(FULL),chromium)
 ifdef FULL
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e"
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m e2e
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m "e2e or browser"
 else
-	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e"
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
 endif
+
+# The browser of the pages' tests; TAGRPO_CHROMIUM names one that is not on the PATH.
+chromium:
+	@test -n "$$TAGRPO_CHROMIUM" || command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	  command -v apt-get >/dev/null && test "$$(id -u)" = 0 \
+	    && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; } || { \
+	  echo "make: the pages are tested in Chromium; install it (Debian: apt-get install chromium)," >&2; \
+	  echo "      or name one: make test FULL=1 TAGRPO_CHROMIUM=/path/to/chrome" >&2; exit 2; }
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
