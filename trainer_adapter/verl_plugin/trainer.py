@@ -216,6 +216,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _observe(self, rows: StepRows, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Look at a step before the policy is updated."""
         metrics.update(step_metrics(step))
+        metrics["tagrpo/grader/timeouts"] = sum(graded.get("reason") == "timeout" for graded in rows.graded)
         if self._record is not None:
             record_step(self._record, rows, step, self.tokenizer)
 
