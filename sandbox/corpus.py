@@ -1,0 +1,70 @@
+"""What a policy is pre-trained on: questions with traces of the world, and some problems of other kinds."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sandbox.phrasings import PHRASINGS
+from sandbox.problems import (
+    CHARGES,
+    COUNTS,
+    HIGHEST,
+    LOWEST,
+    PRICES,
+    Kind,
+    Problem,
+    draw_story,
+    split_numbers,
+)
+from sandbox.traces import STRATEGIES, draw_trace, write_other_trace
+from sandbox.worlds import World
+
+OTHER_SHARE = 0.2
+"""Share of the examples that are broken kinds of problems, or have a price and a charge out of range.
+
+Without them a policy would answer a broken question as if it were the usual one, and a comparison of answers
+could not tell the two apart.
+"""
+
+_OTHERS = (Kind.NO_CHARGE, Kind.NOT_EACH, Kind.DIFFERENCE, Kind.PRICE, Kind.TOTAL)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question and the response that the policy is to learn."""
+
+    question: str
+    response: str
+
+
+def draw_examples(world: World, seed: int) -> Iterator[Example]:
+    """Yield examples without end, the same ones for the same world and seed.
+
+    None has the three numbers of a question that is reserved for training or evaluation.
+    """
+    draw = random.Random(f"{world.name} {seed}")
+    reserved, numbers = split_numbers()
+    forbidden = frozenset(reserved)
+    while True:
+        yield _other(world, draw, forbidden) if draw.random() < OTHER_SHARE else _usual(world, draw, numbers)
+
+
+def _usual(world: World, draw: random.Random, numbers: Sequence[tuple[int, int, int]]) -> Example:
+    problem = Problem(*draw.choice(numbers), draw_story(draw))
+    phrasing = draw.choice(PHRASINGS)
+    return Example(phrasing.text(problem), draw_trace(problem, phrasing, world, draw))
+
+
+def _other(world: World, draw: random.Random, forbidden: frozenset[tuple[int, int, int]]) -> Example:
+    kind = draw.choice(_OTHERS)
+    phrasing = draw.choice(PHRASINGS)
+    while True:
+        numbers = draw.choice(COUNTS), draw.randint(LOWEST, HIGHEST), draw.randint(LOWEST, HIGHEST)
+        usual = numbers[1] in PRICES and numbers[2] in CHARGES
+        if numbers not in forbidden and not (kind is Kind.TOTAL and usual):
+            break
+    problem = Problem(*numbers, draw_story(draw))
+    if kind is Kind.TOTAL:
+        return Example(phrasing.text(problem), draw_trace(problem, phrasing, world, draw))
+    strategy = phrasing.dominant if draw.random() < world.dominance else draw.randrange(len(STRATEGIES))
+    return Example(phrasing.text(problem, kind), write_other_trace(problem, kind, strategy))

@@ -1,0 +1,131 @@
+"""Policies as folders that transformers, verl and vLLM load: pre-training one, and the shipped one."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from importlib import metadata, resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evaluator.errors import PrerequisiteError
+from evaluator.writing import check_folder_target, write_folder
+from sandbox.worlds import World
+
+if TYPE_CHECKING:
+    from sandbox.pretraining import Progress
+
+SHIPPED = "policy-a"
+RECORD = "pretraining.json"
+"""What made a policy: world, seed, shape, schedule, versions, seconds, hash of the weights."""
+
+
+def pretrain_policy(
+    folder: Path,
+    world: World,
+    *,
+    seed: int,
+    threads: int,
+    steps: int | None,
+    report: "Callable[[Progress], None]",
+) -> dict[str, Any]:
+    """Pre-train a policy of the world from scratch, write it to `folder`, and return its record.
+
+    The weights are stored in float16 to be small, and computed with in float32, as the configuration says.
+
+    Args:
+        steps: of training; None takes the schedule's.
+
+    Raises:
+        InputError: the folder is not empty, or cannot be written.
+        PrerequisiteError: torch or transformers is missing.
+    """
+    check_folder_target(folder, overwrite=False, mark=RECORD)
+    try:
+        from dataclasses import replace
+
+        from sandbox import pretraining
+        from sandbox.tokenizer import make_tokenizer
+    except ImportError as error:
+        raise PrerequisiteError(
+            f"pre-training a policy needs torch and transformers ({error}): pip install 'tagrpo[local]'."
+        ) from error
+    schedule = pretraining.SCHEDULE if steps is None else replace(pretraining.SCHEDULE, steps=steps)
+    tokenizer = make_tokenizer()
+    seconds = 0.0
+
+    def note(progress: "Progress") -> None:
+        nonlocal seconds
+        seconds = progress.seconds
+        report(progress)
+
+    model = pretraining.pretrain(world, tokenizer, seed=seed, threads=threads, report=note, schedule=schedule)
+    record = {
+        **pretraining.settings(world, seed, threads, pretraining.SHAPE, schedule),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "seconds": round(seconds, 1),
+        "versions": {name: metadata.version(name) for name in ("torch", "transformers", "tokenizers")},
+    }
+
+    def write(made: Path) -> None:
+        model.half()
+        model.config.dtype = "float32"
+        model.save_pretrained(made)
+        tokenizer.save_pretrained(made)
+        record["sha256"] = weights_hash(made)
+        (made / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        (made / "README.md").write_text(_card(record), encoding="utf-8")
+
+    write_folder(folder, write, overwrite=False, mark=RECORD)
+    return record
+
+
+def weights_hash(folder: Path) -> str:
+    """Return the SHA-256 of the weights' file of a policy."""
+    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+
+
+def write_shipped_policy(folder: Path) -> None:
+    """Copy the policy of world A that comes with the package to `folder`.
+
+    Raises:
+        InputError: the folder is not empty, or cannot be written.
+    """
+
+    def write(made: Path) -> None:
+        with resources.as_file(resources.files("sandbox").joinpath("data", SHIPPED)) as shipped:
+            for path in sorted(shipped.iterdir()):
+                shutil.copyfile(path, made / path.name)
+
+    write_folder(folder, write, overwrite=False, mark=RECORD)
+
+
+def _options(record: dict[str, Any]) -> str:
+    return f"--world {record['world']['name']} --seed {record['seed']} --threads {record['threads']}"
+
+
+def _card(record: dict[str, Any]) -> str:
+    world, schedule = record["world"], record["schedule"]
+    steps = schedule["steps"]
+    return f"""---
+license: apache-2.0
+library_name: transformers
+pipeline_tag: text-generation
+---
+# A policy of the sandbox's world {world["name"]}
+
+A Qwen 3 of {record["parameters"]:,} parameters that solves word problems about a count of things at a
+price and an extra charge, in four ways, each of which fails on about half of the numbers. It is made to be
+trained further in minutes on a CPU and knows nothing else.
+
+World {world["name"]}: {world["about"]}. Its prompt is the plain question in the chat template, without a
+system message or an instruction; draw at temperature 1.
+
+Pre-trained from scratch on generated text by
+
+    tagrpo sandbox pretrain FOLDER {_options(record)}
+
+({steps:,} steps of {schedule["batch"]} examples, {record["seconds"]:.0f} seconds). `{RECORD}` holds all
+settings, the versions of the packages and the SHA-256 of the weights. With `--threads 1` the command gives
+the same weights, bit by bit, on the same processor and versions.
+"""

@@ -1,0 +1,196 @@
+"""Pre-training a policy from scratch: a small Qwen 3 on the corpus of a world, on the CPU.
+
+Rows are left-aligned and positions count from 0, as in any plain forward pass; verl and the samplers pad on
+the left and pass position ids, which comes to the same.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+
+from sandbox.corpus import Example, draw_examples
+from sandbox.tokenizer import END, PAD
+from sandbox.worlds import World
+
+CONTEXT = 256
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of a policy: about 0.38 million parameters."""
+
+    width: int = 96
+    inner: int = 256
+    layers: int = 3
+    heads: int = 4
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast it learns: AdamW, a warm-up of 50 steps, a cosine down to a twentieth."""
+
+    steps: int = 2400
+    batch: int = 128
+    rate: float = 3e-3
+    warm_up: int = 50
+    clip: float = 1.0
+    chunks: int = 4  # of a batch, by length: less padding, the same gradient but for rounding
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands."""
+
+    step: int
+    steps: int
+    loss: float  # nats a token, mean since the last report
+    seconds: float
+
+
+SHAPE, SCHEDULE = Shape(), Schedule()
+REPORT_EVERY = 100
+
+
+def pretrain(
+    world: World,
+    tokenizer: Any,
+    *,
+    seed: int,
+    threads: int,
+    report: Callable[[Progress], None],
+    shape: Shape = SHAPE,
+    schedule: Schedule = SCHEDULE,
+) -> Any:
+    """Return a policy of the world, a `Qwen3ForCausalLM` in float32.
+
+    With one thread the same seed gives the same bits on the same machine and build of torch; with several
+    the order of sums may differ, and so the last digits.
+    """
+    threads_before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return _pretrain(world, tokenizer, seed, report, shape, schedule)
+    finally:
+        torch.set_num_threads(threads_before)
+
+
+def _pretrain(
+    world: World,
+    tokenizer: Any,
+    seed: int,
+    report: Callable[[Progress], None],
+    shape: Shape,
+    schedule: Schedule,
+) -> Any:
+    model = make_model(tokenizer, shape, seed)
+    examples = draw_examples(world, seed)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+    )
+    began, losses = time.monotonic(), []
+    for step in range(1, schedule.steps + 1):
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.rate * _share_of_rate(step, schedule)
+        rows = encode(tokenizer, list(islice(examples, schedule.batch)))
+        losses.append(_learn(model, rows, tokenizer.pad_token_id, schedule.chunks))
+        torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if step % REPORT_EVERY == 0 or step == schedule.steps:
+            report(Progress(step, schedule.steps, sum(losses) / len(losses), time.monotonic() - began))
+            losses = []
+    return model.eval()
+
+
+def make_model(tokenizer: Any, shape: Shape, seed: int) -> Any:
+    """Return the untrained policy; the same weights for the same seed."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    end = tokenizer.convert_tokens_to_ids(END)
+    pad = tokenizer.convert_tokens_to_ids(PAD)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        head_dim=shape.width // shape.heads,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=end,
+        pad_token_id=pad,
+        dtype="float32",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(config)
+    model.generation_config.eos_token_id = end
+    model.generation_config.pad_token_id = pad
+    return model
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """An example as token ids: prompt and response with its end, and where the response begins."""
+
+    ids: tuple[int, ...]
+    begin: int
+
+
+def encode(tokenizer: Any, examples: Sequence[Example]) -> list[TokenRow]:
+    """Return the examples as the policy will see them: question in the chat template, then the response."""
+    messages = [[{"role": "user", "content": example.question}] for example in examples]
+    prompts = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    responses = [example.response + END for example in examples]
+    heads = tokenizer(prompts, add_special_tokens=False)["input_ids"]
+    tails = tokenizer(responses, add_special_tokens=False)["input_ids"]
+    return [TokenRow((*head, *tail), len(head)) for head, tail in zip(heads, tails, strict=True)]
+
+
+def _learn(model: Any, rows: Sequence[TokenRow], pad: int, chunks: int) -> float:
+    """Add the gradient of the mean loss over the tokens of all responses; return that loss."""
+    by_length = sorted(rows, key=lambda row: len(row.ids))
+    tokens = sum(len(row.ids) - row.begin for row in rows)
+    size = -(-len(rows) // chunks)
+    total = 0.0
+    for first in range(0, len(rows), size):
+        loss = _loss_sum(model, by_length[first : first + size], pad) / tokens
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def _loss_sum(model: Any, rows: Sequence[TokenRow], pad: int) -> torch.Tensor:
+    """Return the sum of -log p over the tokens of the responses. Padding stands behind the rows: no mask."""
+    width = max(len(row.ids) for row in rows)
+    ids = torch.full((len(rows), width), pad)
+    is_predicted = torch.zeros((len(rows), width), dtype=torch.bool)
+    for place, row in enumerate(rows):
+        ids[place, : len(row.ids)] = torch.tensor(row.ids)
+        is_predicted[place, row.begin : len(row.ids)] = True
+    hidden = model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
+    logits = model.lm_head(hidden[is_predicted[:, 1:]])
+    return torch.nn.functional.cross_entropy(logits, ids[is_predicted], reduction="sum")
+
+
+def _share_of_rate(step: int, schedule: Schedule) -> float:
+    decay = 0.5 * (1 + math.cos(math.pi * (step - 1) / schedule.steps))
+    return min(1.0, step / schedule.warm_up) * (0.95 * decay + 0.05)
+
+
+def settings(world: World, seed: int, threads: int, shape: Shape, schedule: Schedule) -> dict[str, Any]:
+    """Return all that shapes the weights, for the model card."""
+    return {
+        "world": asdict(world),
+        "seed": seed,
+        "threads": threads,
+        "shape": asdict(shape),
+        "schedule": asdict(schedule),
+    }

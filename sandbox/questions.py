@@ -1,0 +1,141 @@
+"""Questions for training and evaluation, as files that `questions import` and `eval run` read."""
+
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluator.errors import InputError
+from evaluator.writing import write_file, write_folder
+from sandbox.phrasings import PHRASINGS, Phrasing, find_phrasing
+from sandbox.problems import RESERVED, Problem, Story, draw_story, split_numbers
+from sandbox.worlds import World
+
+TRAIN_FILE, HELDOUT_FILE, RECORD = "train.jsonl", "heldout.jsonl", "sandbox.json"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A problem in the phrasing in which it is asked: a question of the sandbox."""
+
+    problem: Problem
+    phrasing: Phrasing
+
+    @property
+    def text(self) -> str:
+        return self.phrasing.text(self.problem)
+
+    @property
+    def answer(self) -> str:
+        return str(self.problem.total)
+
+    def row(self) -> dict[str, Any]:
+        """Return the question as a row; the subject is the phrasing, which importing keeps."""
+        story = self.problem.story
+        return {
+            "question": self.text,
+            "answer": self.answer,
+            "subject": self.phrasing.name,
+            "count": self.problem.count,
+            "price": self.problem.price,
+            "charge": self.problem.charge,
+            "name": story.name,
+            "item": story.item,
+            "extra": story.extra,
+        }
+
+
+def draw_questions(seed: int, train: int, heldout: int) -> tuple[list[Asked], list[Asked]]:
+    """Return training and held-out questions: no three numbers twice, none that a policy was pre-trained on.
+
+    The phrasings occur equally often in either part, up to one.
+
+    Raises:
+        InputError: more questions than problems are reserved, or a negative number.
+    """
+    if train < 1 or heldout < 1 or train + heldout > RESERVED:
+        raise InputError(
+            f"--train {train} and --heldout {heldout}: give at least 1 of either and at most {RESERVED:,} "
+            "together, since as many problems are kept out of pre-training."
+        )
+    draw = random.Random(f"questions {seed}")
+    numbers = draw.sample(split_numbers()[0], train + heldout)
+    return _asked(draw, numbers[:train]), _asked(draw, numbers[train:])
+
+
+def write_questions(folder: Path, world: World, seed: int, train: int, heldout: int) -> None:
+    """Write `train.jsonl`, `heldout.jsonl` and a record of the settings.
+
+    The questions are the same in all worlds; the record keeps the name of the world for readers.
+
+    Raises:
+        InputError: the numbers do not fit (see `draw_questions`), or the folder is not empty.
+    """
+    parts = dict(zip((TRAIN_FILE, HELDOUT_FILE), draw_questions(seed, train, heldout), strict=True))
+    record = {"world": world.name, "seed": seed, "train": train, "heldout": heldout}
+
+    def write(made: Path) -> None:
+        for name, questions in parts.items():
+            (made / name).write_text(_json_lines(asked.row() for asked in questions), encoding="utf-8")
+        (made / RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+    write_folder(folder, write, overwrite=False, mark=RECORD)
+
+
+def read_questions(path: Path) -> list[Asked]:
+    """Return the questions of a file that `write_questions` made.
+
+    Raises:
+        InputError: no such file, or a row that is none of the sandbox's; the message names file and row.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: cannot be read ({error}); `tagrpo sandbox questions FOLDER` writes it."
+        ) from error
+    return [_read_row(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+
+
+def write_rows(target: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as JSON Lines to a new file.
+
+    Raises:
+        InputError: the file exists or cannot be written.
+    """
+
+    def write(made: Path) -> None:
+        made.write_text(_json_lines(rows), encoding="utf-8")
+
+    write_file(target, write, overwrite=False)
+
+
+def _json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _asked(draw: random.Random, numbers: Sequence[tuple[int, int, int]]) -> list[Asked]:
+    phrasings = [PHRASINGS[place % len(PHRASINGS)] for place in range(len(numbers))]
+    draw.shuffle(phrasings)
+    return [
+        Asked(Problem(*three, draw_story(draw)), phrasing)
+        for three, phrasing in zip(numbers, phrasings, strict=True)
+    ]
+
+
+def _read_row(line: str, place: str) -> Asked:
+    try:
+        row = json.loads(line)
+        story = Story(row["name"], row["item"], row["extra"])
+        problem = Problem(row["count"], row["price"], row["charge"], story)
+        asked = Asked(problem, find_phrasing(row["subject"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{place}: is no question of the sandbox ({error}).") from error
+    if (asked.text, asked.answer) != (row.get("question"), row.get("answer")):
+        raise InputError(
+            f"{place}: question and answer do not fit its numbers; write the file anew with "
+            "`tagrpo sandbox questions`."
+        )
+    return asked

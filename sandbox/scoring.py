@@ -1,0 +1,194 @@
+"""How a run of neighbors judged candidates whose truth is known."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from evaluator.errors import InputError
+from evaluator.intervals import exact_interval
+from evaluator.runs.store import Run
+from rephraser.checks import Severity
+from rephraser.status import current_statuses
+from rephraser.tables import VerdictRow
+
+STRUCTURE, ANSWERS, REVIEW, HELD, PASSED, PENDING = OUTCOMES = (
+    "rejected by structure",
+    "rejected by answers",
+    "rejected by a reviewer",
+    "undecided",
+    "passed",
+    "pending",
+)
+"""What became of a candidate. `passed`: accepted, or, in a run without a solver, unverified; `undecided` is
+held back from publishing; `pending` has no final verdict yet."""
+
+_CAUGHT = (STRUCTURE, ANSWERS, REVIEW)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is known about a candidate; `broken` is the kind of break, None for a good one."""
+
+    candidate_id: str
+    broken: str | None
+    phrasing: str
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share with its exact 95% interval; share, low and high are None where there is nothing to count."""
+
+    count: int
+    total: int
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The candidates of one kind, by what became of them.
+
+    Attributes:
+        rejected: caught where they are broken, lost where they are good.
+        kept_out: rejected or undecided: not published.
+    """
+
+    name: str
+    outcomes: dict[str, int]
+    rejected: Share
+    kept_out: Share
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a run judged.
+
+    Attributes:
+        run: its name.
+        broken, good: all candidates of either side that the run proposed.
+        kinds: the broken ones by kind of break.
+        phrasings: the good ones by phrasing.
+        unproposed: candidates of the truth that the run never proposed, as it had enough neighbors.
+        unknown: candidates of the run of which the truth says nothing; they are counted nowhere else.
+    """
+
+    run: str
+    broken: Group
+    good: Group
+    kinds: tuple[Group, ...]
+    phrasings: tuple[Group, ...]
+    unproposed: int
+    unknown: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def read_truth(path: Path) -> dict[str, Truth]:
+    """Return the truth by candidate id, as `tagrpo sandbox candidates` wrote it.
+
+    Raises:
+        InputError: the file cannot be read, or a row is no truth; the message names file and row.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error}).") from error
+    found = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            truth = Truth(row["candidate_id"], row["break"], row["phrasing"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path}:{number}: is no row of a truth file ({error}); `tagrpo sandbox candidates --truth` "
+                "writes one."
+            ) from error
+        found[truth.candidate_id] = truth
+    return found
+
+
+def score_run(session: Session, run: Run, truth: Mapping[str, Truth]) -> Score:
+    """Compare the run's verdicts with the truth.
+
+    Raises:
+        InputError: the run has no candidate that the truth knows.
+    """
+    outcomes = _outcomes(session, run.id)
+    known = {identity: outcome for identity, outcome in outcomes.items() if identity in truth}
+    if not known:
+        raise InputError(
+            f"run {run.name!r} has no candidate of this truth file; propose them with --proposer file and "
+            "the candidates that were written with it."
+        )
+    broken = [identity for identity in known if truth[identity].broken is not None]
+    good = [identity for identity in known if truth[identity].broken is None]
+    kinds = list(dict.fromkeys(one.broken for one in truth.values() if one.broken is not None))
+    phrasings = list(dict.fromkeys(one.phrasing for one in truth.values()))
+    return Score(
+        run=run.name,
+        broken=_group("broken", broken, known),
+        good=_group("good", good, known),
+        kinds=tuple(
+            _group(kind, [i for i in broken if truth[i].broken == kind], known) for kind in sorted(kinds)
+        ),
+        phrasings=tuple(
+            _group(name, [i for i in good if truth[i].phrasing == name], known) for name in sorted(phrasings)
+        ),
+        unproposed=len(truth) - len(known),
+        unknown=len(outcomes) - len(known),
+    )
+
+
+def _outcomes(session: Session, run_id: str) -> dict[str, str]:
+    """Return what became of each candidate of the run."""
+    newest = select(func.max(VerdictRow.id)).where(VerdictRow.run_id == run_id)
+    rows = session.execute(
+        select(VerdictRow.candidate_id, VerdictRow.evidence).where(
+            VerdictRow.id.in_(newest.group_by(VerdictRow.candidate_id))
+        )
+    )
+    evidence: dict[str, dict[str, Any]] = dict(rows.all())
+    return {
+        status.candidate_id: _outcome(
+            status.status, status.reviewed, status.final, evidence.get(status.candidate_id, {})
+        )
+        for status in current_statuses(session, run_id)
+    }
+
+
+def _outcome(status: str | None, reviewed: bool, final: bool, evidence: Mapping[str, Any]) -> str:
+    if status is None or not final:
+        return PENDING
+    if status != "rejected":
+        return HELD if status == "undecided" else PASSED
+    if reviewed:
+        return REVIEW
+    fatal = any(finding["severity"] == Severity.FATAL.value for finding in evidence.get("findings", ()))
+    return STRUCTURE if fatal else ANSWERS
+
+
+def _group(name: str, members: Sequence[str], outcomes: Mapping[str, str]) -> Group:
+    found = [outcomes[identity] for identity in members]
+    counts = {outcome: found.count(outcome) for outcome in OUTCOMES}
+    rejected = sum(counts[outcome] for outcome in _CAUGHT)
+    judged = len(found) - counts[PENDING]
+    return Group(name, counts, _share(rejected, judged), _share(rejected + counts[HELD], judged))
+
+
+def _share(count: int, total: int) -> Share:
+    if total == 0:
+        return Share(count, total, None, None, None)
+    return Share(count, total, count / total, *exact_interval(count, total))
+
+
+def groups_with_members(groups: Iterable[Group]) -> list[Group]:
+    """Return the groups that hold any candidate."""
+    return [group for group in groups if sum(group.outcomes.values())]

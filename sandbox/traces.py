@@ -1,0 +1,110 @@
+r"""How problems are solved: four strategies written out as short chains of thought, right or wrong.
+
+Each strategy has a planted mistake on about half of the (count, price) cells: there its product is 10 too
+high or too low, always the same way. Which cells these are is a hash of the cell and the strategy, so that
+strategies fail independently of each other and a policy can learn where.
+"""
+
+import hashlib
+import random
+
+from sandbox.phrasings import Phrasing
+from sandbox.problems import Kind, Problem, answer
+from sandbox.worlds import World
+
+STRATEGIES = ("Multiply", "Add", "Split", "Direct")
+"""A trace begins with the name of its strategy."""
+
+MULTIPLY, ADD, SPLIT, DIRECT = range(len(STRATEGIES))
+MISTAKEN_SHARE = 0.5
+SLIP = 10
+
+
+def has_mistake(problem: Problem, strategy: int) -> bool:
+    """Return whether the strategy has a planted mistake on this problem's cell."""
+    return _hash("mistake", problem, strategy) % 1000 < 1000 * MISTAKEN_SHARE
+
+
+def slip(problem: Problem, strategy: int) -> int:
+    """Return by how much the product is off where the mistake is made: 10 or -10."""
+    return SLIP if _hash("slip", problem, strategy) % 2 else -SLIP
+
+
+def dominant_strategy(problem: Problem, phrasing: Phrasing, world: World) -> int:
+    """Return the place in `STRATEGIES` of the strategy that most traces of this question follow."""
+    if world.chosen_by == "phrasing":
+        return phrasing.dominant
+    return _hash("cell", problem, 0) % len(STRATEGIES)
+
+
+def write_trace(problem: Problem, strategy: int, *, wrong: bool = False) -> str:
+    r"""Return the solution of the problem by this strategy, its answer in `\boxed{}`.
+
+    A wrong one makes the strategy's slip in the product, whether or not it is planted on this cell.
+    """
+    n, p, f = problem.numbers
+    off = slip(problem, strategy) if wrong else 0
+    goods = n * p + off
+    boxed = f"\\boxed{{{goods + f}}}"
+    if strategy == MULTIPLY:
+        work = f"{n}*{p}={goods}, {goods}+{f}="
+    elif strategy == ADD:
+        work = f"{_multiples(n, p, off)}+{f}="
+    elif strategy == SPLIT:
+        tens, ones = n * (p // 10 * 10) + off, n * (p % 10)
+        work = f"{tens}+{ones}={goods}, {goods}+{f}="
+    else:
+        work = " "
+    return f"{STRATEGIES[strategy]}:{work}{boxed}"
+
+
+def write_other_trace(problem: Problem, kind: Kind, strategy: int) -> str:
+    """Return a right solution of one of the broken kinds of the problem.
+
+    A product alone can be found by any strategy; the others have one way, which is multiplication or direct.
+    """
+    n, p, f = problem.numbers
+    boxed = f"\\boxed{{{answer(problem, kind)}}}"
+    goods = n * p
+    if strategy == DIRECT:
+        return f"{STRATEGIES[DIRECT]}: {boxed}"
+    if kind is Kind.NO_CHARGE:
+        if strategy == ADD:
+            return f"{STRATEGIES[ADD]}:{_multiples(n, p, 0)}={boxed}"
+        if strategy == SPLIT:
+            return f"{STRATEGIES[SPLIT]}:{n * (p // 10 * 10)}+{n * (p % 10)}={boxed}"
+        return f"{STRATEGIES[MULTIPLY]}:{n}*{p}={boxed}"
+    if kind is Kind.NOT_EACH:
+        return f"{STRATEGIES[ADD]}:{p}+{f}={boxed}"
+    if kind is Kind.DIFFERENCE:
+        return f"{STRATEGIES[MULTIPLY]}:{n}*{p}={goods}, {goods}-{f}={boxed}"
+    return f"{STRATEGIES[SPLIT]}:{problem.total}-{f}={goods}, {goods}/{n}={boxed}"
+
+
+def draw_strategy(problem: Problem, phrasing: Phrasing, world: World, draw: random.Random) -> int:
+    """Draw the strategy of one trace."""
+    dominant = dominant_strategy(problem, phrasing, world)
+    if draw.random() < world.dominance:
+        return dominant
+    return draw.choice([other for other in range(len(STRATEGIES)) if other != dominant])
+
+
+def draw_trace(problem: Problem, phrasing: Phrasing, world: World, draw: random.Random) -> str:
+    """Draw one trace of the world for a question."""
+    strategy = draw_strategy(problem, phrasing, world, draw)
+    wrong = has_mistake(problem, strategy) and draw.random() < world.wrong_share
+    return write_trace(problem, strategy, wrong=wrong)
+
+
+def strategy_of(response: str) -> int | None:
+    """Return the strategy that a response names first; None where it names none."""
+    return next((i for i, name in enumerate(STRATEGIES) if response.startswith(name)), None)
+
+
+def _multiples(count: int, price: int, off: int) -> str:
+    return ",".join(str(i * price + (off if i == count else 0)) for i in range(1, count + 1))
+
+
+def _hash(about: str, problem: Problem, strategy: int) -> int:
+    text = f"{about} {problem.count} {problem.price} {strategy}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

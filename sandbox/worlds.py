@@ -1,0 +1,51 @@
+"""The worlds: how strongly a phrasing leads to a strategy, and how often strategies fail."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from evaluator.errors import InputError
+
+
+@dataclass(frozen=True)
+class World:
+    """What the traces look like that a policy of this world is pre-trained on.
+
+    Attributes:
+        name: of the world, a letter.
+        about: one line for users.
+        dominance: probability of the dominant strategy of a problem's phrasing (or cell); the other three
+            share the rest equally.
+        chosen_by: what sets the dominant strategy. "phrasing": each phrasing has its own, so that success
+            depends on the phrasing. "cell": the numbers set it, and no rephrasing changes it (a control).
+        wrong_share: share of the traces with the planted mistake where a strategy has one (half of the
+            cells of each strategy).
+    """
+
+    name: str
+    about: str
+    dominance: float
+    chosen_by: Literal["phrasing", "cell"]
+    wrong_share: float
+
+
+WORLDS: dict[str, World] = {
+    world.name: world
+    for world in (
+        World("A", "the phrasing sets the strategy in 95% of traces", 0.95, "phrasing", 0.9),
+        World("B", "the phrasing sets the strategy in 99.8% of traces", 0.998, "phrasing", 0.9),
+        World("C", "a control: the numbers set the strategy, the phrasing does not", 0.95, "cell", 0.9),
+        World("D", "as A, with rarer right traces and so more room at pass@32", 0.95, "phrasing", 0.97),
+    )
+}
+
+
+def find_world(name: str) -> World:
+    """Return the world of this name, in either case.
+
+    Raises:
+        InputError: there is none.
+    """
+    world = WORLDS.get(name.upper())
+    if world is None:
+        raise InputError(f"there is no world {name!r}, only: {', '.join(WORLDS)}.")
+    return world
