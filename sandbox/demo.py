@@ -1,61 +1,443 @@
-"""The demo: ordinary `tagrpo` commands over embedded questions, in an order that shows the whole way."""
+"""The demo's plan: ordinary `tagrpo` commands in an order that shows the whole way, and words for each."""
 
-from dataclasses import dataclass
-from importlib import resources
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-QUESTIONS_FILE = "questions.jsonl"
+from evaluator.errors import InputError
+from trainer_adapter.recipes import RECIPES
+
+QUESTIONS, CANDIDATES, PILOT, BASE, HELDOUT = "sandbox", "candidates", "pilot", "base", "heldout"
+"""Names in the demo's database: the question and neighbor set, the run that proposes, the eval runs."""
+
+RECIPES_SHOWN = ("grpo_matched", "ta_grpo")
+NEIGHBORS, PER_QUESTION, BROKEN = 3, 5, 0.25
+LONGEST_RESPONSE, LONGEST_PROMPT = 40, 64
+KS = (1, 2, 4, 8, 16, 32)
+_PLAIN = (
+    "--preset",
+    "plain",
+    "--temperature",
+    "1.0",
+    "--top-p",
+    "1.0",
+    "--max-tokens",
+    str(LONGEST_RESPONSE),
+)
+"""How responses are drawn everywhere: the bare question, at the temperature of training."""
+
+
+@dataclass(frozen=True)
+class DemoSize:
+    """How much the demo does; none of it may change while a demo's folder is in use.
+
+    Attributes:
+        world: of the sandbox.
+        train, heldout: questions.
+        steps: of each training.
+        samples: responses to a held-out question.
+        pilot: responses to a prompt of the neighbor set.
+        questions_a_step, mini_batch: of the training, in questions.
+        learning_rate: constant.
+    """
+
+    world: str = "A"
+    train: int = 256
+    heldout: int = 200
+    steps: int = 50
+    samples: int = 64
+    pilot: int = 8
+    questions_a_step: int = 16
+    mini_batch: int = 8
+    learning_rate: float = 1e-4
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise InputError(f"--steps is {self.steps}; give 1 or more.")
+
+
+FULL = DemoSize()
+QUICK = DemoSize(train=64, heldout=60, steps=6, samples=32)
+
+
+@dataclass(frozen=True)
+class DemoPlan:
+    """What is asked for: where, how much, by which recipes, with how many seeds."""
+
+    folder: Path
+    size: DemoSize = FULL
+    recipes: tuple[str, ...] = RECIPES_SHOWN
+    seeds: int = 1
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise InputError(f"--seeds is {self.seeds}; give 1 or more.")
+        if not self.recipes:
+            raise InputError("--recipes is empty; give names of `tagrpo train list`, with commas.")
+        if len(set(self.recipes)) < len(self.recipes):
+            raise InputError(f"--recipes {','.join(self.recipes)}: one is named twice.")
+        for name in self.recipes:
+            if name not in RECIPES:
+                raise InputError(
+                    f"there is no recipe {name!r}; `tagrpo train list` shows them, such as "
+                    f"{', '.join(RECIPES_SHOWN)}, ta_grpo_star."
+                )
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "tagrpo.db"
+
+    @property
+    def policy(self) -> Path:
+        return self.folder / "policy"
+
+    @property
+    def truth(self) -> Path:
+        return self.folder / "truth.jsonl"
+
+    @property
+    def report(self) -> Path:
+        return self.folder / "report"
+
+    def fixed(self) -> dict[str, Any]:
+        """Return what a second run in the same folder may not change."""
+        return asdict(self.size)
+
+    def trainings(self) -> "list[Training]":
+        """Return the trainings, seed by seed, so that every seed is a comparison of its own."""
+        return [Training(recipe, seed) for seed in range(1, self.seeds + 1) for recipe in self.recipes]
+
+    def run_folder(self, training: "Training") -> Path:
+        return self.folder / "runs" / training.name
+
+    def model(self, training: "Training") -> Path:
+        """Return the trained model, which verl writes beside its own checkpoint for transformers to read."""
+        last = f"global_step_{self.size.steps}"
+        return self.run_folder(training) / "checkpoints" / last / "actor" / "huggingface"
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of the demo."""
+
+    recipe: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Of the run, in its folder and in the database."""
+        return f"{self.recipe}-s{self.seed}"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One command of the demo (without the leading `tagrpo`) and what to say before it."""
+    """One command of the demo.
 
+    Attributes:
+        chapter: one of `CHAPTERS`.
+        title: a few words.
+        words: what it does and what to look at.
+        arguments: behind `tagrpo`.
+        attention: what exit code 1 means here, where the demo goes on after it; empty where it does not.
+        training: folder of the training run that it starts or goes on with; None for all others.
+        makes: what it makes and does not make twice. Where all of it is there the step is done: it appears
+            at one stroke. Where a kill left a part, that is removed before.
+    """
+
+    chapter: str
     title: str
     words: str
     arguments: tuple[str, ...]
+    attention: str = ""
+    training: Path | None = None
+    makes: tuple[Path, ...] = ()
+
+    @property
+    def shell(self) -> str:
+        """The command for a shell."""
+        return f"tagrpo {shlex.join(self.arguments)}"
 
 
-def embedded_questions() -> str:
-    """Return the embedded questions as JSON Lines: 42 of our own, with gold answers, levels and subjects."""
-    return resources.files("sandbox").joinpath("data", QUESTIONS_FILE).read_text(encoding="utf-8")
+CHAPTERS = (
+    "Verified neighbors",
+    "A published set",
+    "A look before training",
+    "Training",
+    "Evaluation",
+)
 
 
-def demo_steps(folder: Path) -> list[Step]:
-    """Return the steps of the demo, which keeps all its files in `folder`."""
-    db = ("--db", str(folder / "tagrpo.db"))
-    return [
-        Step(
-            "Questions",
-            "Import questions. Ids are content hashes, so importing twice changes nothing; every gold "
-            "answer must grade as correct against itself.",
-            ("questions", "import", str(folder / QUESTIONS_FILE), "--name", "demo", *db),
+def demo_steps(plan: DemoPlan) -> list[Step]:
+    """Return the steps in order; each is a `tagrpo` command that can be repeated by itself."""
+    return [*_neighbors(plan), *_set(plan), *_pilot(plan), *_training(plan), *_evaluation(plan)]
+
+
+def step_keys(plan: DemoPlan) -> list[str]:
+    """Return what tells the steps apart, the same wherever the demo's folder lies."""
+    return [step.shell for step in demo_steps(replace(plan, folder=Path(".")))]
+
+
+def _neighbors(plan: DemoPlan) -> Iterator[Step]:
+    folder, size, db = plan.folder, plan.size, _db(plan)
+    chapter = CHAPTERS[0]
+    yield Step(
+        chapter,
+        "The policy",
+        "A language model of a few hundred thousand weights, pre-trained on word problems about a count, a "
+        "price and a charge. It comes with tagrpo; `tagrpo sandbox pretrain` makes another one.",
+        ("sandbox", "policy", str(plan.policy)),
+        makes=(plan.policy,),
+    )
+    yield Step(
+        chapter,
+        "Questions",
+        f"{size.train} questions to train on and {size.heldout} held-out ones, all of which the policy has "
+        "never seen. Each has one of eight phrasings, and the phrasing decides how the policy calculates.",
+        (
+            *("sandbox", "questions", str(folder / "questions"), "--world", size.world, "--seed", "0"),
+            *("--train", str(size.train), "--heldout", str(size.heldout)),
         ),
-        Step(
-            "Candidates and structural checks",
-            "Propose rephrasings by rules, which need no model, and check their structure: numbers, "
-            "formulas, units, the question asked, the form of the answer.",
-            ("neighbors", "propose", "demo", "--name", "rules", "--proposer", "rules", "--n", "3", *db),
+        makes=(folder / "questions",),
+    )
+    yield Step(
+        chapter,
+        "Import",
+        "Questions get ids that are hashes of their content; every gold answer must grade as correct against "
+        "itself.",
+        ("questions", "import", str(folder / "questions" / "train.jsonl"), "--name", QUESTIONS, *db),
+    )
+    yield Step(
+        chapter,
+        "Candidates",
+        f"{PER_QUESTION} rephrasings a question. {BROKEN:.0%} are broken on purpose, as rephrasings by a "
+        "language model sometimes are: a number changed, a condition dropped, the question turned round, the "
+        "answer given away. Which ones is kept aside.",
+        (
+            *("sandbox", "candidates", str(folder / "questions"), str(folder / "candidates.jsonl")),
+            *("--per-question", str(PER_QUESTION), "--broken", str(BROKEN), "--seed", "0"),
+            *("--truth", str(plan.truth)),
         ),
-        Step(
-            "A published set",
-            "Publish an immutable version. Without a solver no answers were compared, so the neighbors are "
-            "unverified and must be asked for.",
-            ("sets", "publish", "demo", "--run", "rules", "--include", "unverified", *db),
+        makes=(folder / "candidates.jsonl", plan.truth),
+    )
+    yield Step(
+        chapter,
+        "Structural checks, answers, verdicts",
+        "Each candidate's structure is checked without a model. What passes is answered by the policy, as is "
+        "its question: enough answers in common accept it, none in common and a new dominant answer "
+        "rejects it.",
+        (
+            *("neighbors", "propose", QUESTIONS, "--name", CANDIDATES, "--proposer", "file"),
+            *("--candidates", str(folder / "candidates.jsonl"), "--n", str(NEIGHBORS)),
+            *("--solver", str(plan.policy), "--solver-preset", "plain"),
+            *("--solver-dtype", "float32"),
+            *("--solver-temperature", "1.0", "--solver-top-p", "1.0"),
+            *("--solver-max-tokens", str(LONGEST_RESPONSE), *db),
         ),
-        Step(
-            "Verification",
-            "Derive the set's hash anew from its content.",
-            ("sets", "verify", "demo", *db),
+        attention="some slots stay open: not every question has enough good candidates",
+    )
+    yield Step(
+        chapter,
+        "The truth",
+        "Which broken candidates were caught, and which good ones were lost? Both with their intervals.",
+        ("sandbox", "score", CANDIDATES, "--truth", str(plan.truth), *db),
+    )
+
+
+def _set(plan: DemoPlan) -> Iterator[Step]:
+    folder, db = plan.folder, _db(plan)
+    yield Step(
+        CHAPTERS[1],
+        "Publish",
+        "The accepted candidates become an immutable version of a neighbor set, with a hash of its content.",
+        ("sets", "publish", QUESTIONS, "--run", CANDIDATES, "--n", str(NEIGHBORS), *db),
+    )
+    yield Step(
+        CHAPTERS[1],
+        "Verify",
+        "Derive the hash anew from what is stored.",
+        ("sets", "verify", f"{QUESTIONS}@1", *db),
+    )
+    yield Step(
+        CHAPTERS[1],
+        "Export for Hugging Face",
+        "A data set with a card that says where every neighbor comes from.",
+        ("sets", "export", f"{QUESTIONS}@1", str(folder / "hf"), "--to", "hf", "--overwrite", *db),
+    )
+    yield Step(
+        CHAPTERS[1],
+        "Export for verl",
+        "Training files: one row a question with its neighbors inside. The policy takes the bare question; "
+        "no instruction is added.",
+        (
+            *("sets", "export", f"{QUESTIONS}@1", str(folder / "verl"), "--to", "verl", "--overwrite"),
+            *("--tokenizer", str(plan.policy), "--instruction", ""),
+            *("--max-prompt-tokens", str(LONGEST_PROMPT), *db),
         ),
-        Step(
-            "Export for Hugging Face",
-            "One row a question with its neighbors, and a data-set card.",
-            ("sets", "export", "demo", "--to", "hf", str(folder / "hf"), "--overwrite", *db),
+    )
+
+
+def _pilot(plan: DemoPlan) -> Iterator[Step]:
+    size, db = plan.size, _db(plan)
+    run = f"{PILOT}.{QUESTIONS}-1"
+    yield Step(
+        CHAPTERS[2],
+        "A pilot",
+        f"{size.pilot} responses of the policy to every question and every neighbor, drawn as training will "
+        "draw them.",
+        _eval_neighbors(plan, plan.policy, PILOT),
+    )
+    yield Step(
+        CHAPTERS[2],
+        "Forecast",
+        "How many questions will give no gradient, because all of their responses get one reward? Of 8 "
+        "responses, of 32 to the question alone (GRPO at equal responses), of 8 to each of 4 phrasings "
+        "(TA-GRPO's joint group).",
+        ("diagnose", "forecast", run, "--g", "8", "--neighbors", str(NEIGHBORS), *db),
+    )
+    yield Step(
+        CHAPTERS[2],
+        "Difficulty",
+        "Do neighbors shift difficulty? They are meant to. Those whose success rate is implausible beside "
+        "their question's are named.",
+        ("diagnose", "difficulty", run, "--limit", "5", *db),
+        attention="the flagged neighbors are for a human to look at",
+    )
+    yield Step(
+        CHAPTERS[2],
+        "The plan of a training",
+        "What TA-GRPO draws, beside GRPO at equal epochs and at equal responses. Memory is estimated for one "
+        "GPU; the demo trains without any.",
+        (
+            *("train", "plan", "ta_grpo", "--model", str(plan.policy), "--data", str(plan.folder / "verl")),
+            *("--run", run, *_overrides(plan, 1), *db),
         ),
-        Step(
-            "Export for training",
-            "Parquet that verl reads, one row a question with its neighbors inside.",
-            ("sets", "export", "demo", "--to", "verl", str(folder / "verl"), "--overwrite", *db),
+        attention="the forecast has a warning",
+    )
+
+
+def _training(plan: DemoPlan) -> Iterator[Step]:
+    size, db = plan.size, _db(plan)
+    for training in plan.trainings():
+        recipe = RECIPES[training.recipe]
+        folder = plan.run_folder(training)
+        drawn = size.steps * size.questions_a_step * recipe.rollouts
+        yield Step(
+            CHAPTERS[3],
+            f"Train {training.recipe}, seed {training.seed}",
+            f"{recipe.summary[0].upper()}{recipe.summary[1:]}. {size.steps} steps of {size.questions_a_step} "
+            f"questions with {recipe.rollouts} responses each, {drawn:,} in all"
+            f"{' and more, until every group is mixed' if recipe.filter == 'dynamic' else ''}. verl itself "
+            "trains, on Ray, without a GPU; starting it takes half a minute.",
+            (
+                *("train", "run", training.recipe, "--data", str(plan.folder / "verl")),
+                *("--model", str(plan.policy), "--cpu", "--quiet", "--name", training.name),
+                *("--folder", str(folder), *db, *_overrides(plan, training.seed)),
+            ),
+            training=folder,
+        )
+        yield Step(
+            CHAPTERS[3],
+            f"Rollouts of {training.recipe}, seed {training.seed}",
+            "Every response of the training with its prompt, grade, reward and advantage, into the database.",
+            ("rollouts", "import", str(folder / "rollouts"), *db),
+        )
+
+
+def _overrides(plan: DemoPlan, seed: int) -> tuple[str, ...]:
+    size = plan.size
+    epochs = -(-size.steps * size.questions_a_step // size.train)
+    actor = "actor_rollout_ref.actor"
+    return (
+        f"data.train_batch_size={size.questions_a_step}",
+        f"{actor}.ppo_mini_batch_size={size.mini_batch}",
+        f"{actor}.optim.lr={size.learning_rate:g}",
+        f"{actor}.optim.lr_scheduler_type=constant",
+        f"{actor}.optim.lr_warmup_steps_ratio=0",
+        f"data.max_response_length={LONGEST_RESPONSE}",
+        f"trainer.total_epochs={epochs}",
+        f"trainer.total_training_steps={size.steps}",
+        "trainer.save_freq=10",
+        f"{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+        f"data.seed={seed}",
+        f"tagrpo_run.seed={seed}",
+    )
+
+
+def _evaluation(plan: DemoPlan) -> Iterator[Step]:
+    size, db = plan.size, _db(plan)
+    models = [(BASE, plan.policy), *((each.name, plan.model(each)) for each in plan.trainings())]
+    for name, model in models:
+        yield Step(
+            CHAPTERS[4],
+            f"Held-out questions: {name}",
+            f"{size.samples} responses to each of {size.heldout} held-out questions, graded; pass@k with "
+            "intervals.",
+            (
+                *("eval", "run", str(plan.folder / "questions" / "heldout.jsonl"), "--name", name),
+                *("--model", str(model), "--dtype", "float32", "--n", str(size.samples)),
+                *(*_PLAIN, "--samples-per-request", "32", *db),
+            ),
+        )
+    yield Step(
+        CHAPTERS[4],
+        "All models beside each other",
+        "pass@1 to pass@32. The interval is for new questions of the same kind.",
+        (
+            *("eval", "report", *(_heldout(name) for name, _ in models)),
+            *("--k", ",".join(map(str, KS)), "--paper", "none", *db),
         ),
-    ]
+    )
+    for a, b in comparisons(plan):
+        yield Step(
+            CHAPTERS[4],
+            f"{a} against {b}",
+            "Question by question: paired differences with intervals and p-values.",
+            (
+                *("eval", "compare", _heldout(a), _heldout(b)),
+                *("--k", "1,8,32", "--changes", "0", *db),
+            ),
+        )
+    shown = [each for each in plan.trainings() if each.seed == 1]
+    for training in shown:
+        yield Step(
+            CHAPTERS[4],
+            f"The neighbor set again: {training.name}",
+            "As the pilot, with the trained model.",
+            _eval_neighbors(plan, plan.model(training), training.name),
+        )
+    yield Step(
+        CHAPTERS[4],
+        "What training did to the training signal",
+        "Shares of questions without a gradient before and after, how diverse responses are, what a group "
+        "with mixed rewards costs.",
+        (
+            *("diagnose", "report", *(f"{name}.{QUESTIONS}-1" for name in (PILOT, *(t.name for t in shown)))),
+            *("--g", "8", "--neighbors", str(NEIGHBORS), "--limit", "5", *db),
+        ),
+    )
+
+
+def comparisons(plan: DemoPlan) -> list[tuple[str, str]]:
+    """Return which runs are compared: with the base, and the recipes with the first one, seed by seed."""
+    found = [(each.name, BASE) for each in plan.trainings()]
+    first, *others = plan.recipes
+    for seed in range(1, plan.seeds + 1):
+        found += [(Training(each, seed).name, Training(first, seed).name) for each in others]
+    return found
+
+
+def _eval_neighbors(plan: DemoPlan, model: Path, name: str) -> tuple[str, ...]:
+    return (
+        *("eval", "run", "--neighbors", f"{QUESTIONS}@1", "--name", name, "--model", str(model)),
+        *("--dtype", "float32", "--n", str(plan.size.pilot), *_PLAIN, *_db(plan)),
+    )
+
+
+def _heldout(name: str) -> str:
+    return f"{name}={name}.{HELDOUT}"
+
+
+def _db(plan: DemoPlan) -> tuple[str, str]:
+    return ("--db", str(plan.database))

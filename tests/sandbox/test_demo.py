@@ -1,53 +1,109 @@
-"""The embedded questions and the steps of the demo."""
+"""The demo's plan: which commands, in which order, for which recipes and seeds."""
 
-import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
 from typer.main import get_command
 
-from evaluator.grading import Grader, GradeValue
-from sandbox.demo import QUESTIONS_FILE, Step, demo_steps, embedded_questions
+from evaluator.errors import InputError
+from sandbox.demo import FULL, QUICK, DemoPlan, DemoSize, Step, comparisons, demo_steps, step_keys
 from ui.cli.app import app
 
-
-def rows() -> list[dict[str, str]]:
-    return [json.loads(line) for line in embedded_questions().splitlines()]
-
-
-def test_there_are_42_different_questions_with_all_labels() -> None:
-    assert len(rows()) == 42
-    assert len({row["question"] for row in rows()}) == 42
-    assert all(set(row) == {"question", "answer", "level", "subject"} for row in rows())
-    assert all(value.strip() for row in rows() for value in row.values())
+PLAN = DemoPlan(Path("some") / "folder")
+LARGE = replace(PLAN, recipes=("grpo_matched", "ta_grpo", "ta_grpo_star"), seeds=2)
 
 
-def test_every_gold_grades_as_correct_against_itself() -> None:
-    with Grader(workers=1) as grader:
-        grades = grader.check_golds([row["answer"] for row in rows()])
-    assert {grade.value for grade in grades} == {GradeValue.CORRECT}
+def steps_of(plan: DemoPlan, *words: str) -> list[Step]:
+    return [step for step in demo_steps(plan) if step.arguments[: len(words)] == words]
 
 
-def test_all_steps_are_commands_that_keep_to_the_folder() -> None:
-    folder = Path("some") / "folder"
-    steps = demo_steps(folder)
-    assert [step.arguments[:2] for step in steps] == [
-        ("questions", "import"),
-        ("neighbors", "propose"),
-        ("sets", "publish"),
-        ("sets", "verify"),
-        ("sets", "export"),
-        ("sets", "export"),
-    ]
-    assert steps[0].arguments[2] == str(folder / QUESTIONS_FILE)
-    for step in steps:
-        assert step.arguments[step.arguments.index("--db") + 1] == str(folder / "tagrpo.db")
-        group = get_command(app).commands[step.arguments[0]]  # type: ignore[attr-defined]
-        assert step.arguments[1] in group.commands
+@pytest.mark.parametrize("plan", [PLAN, LARGE, replace(PLAN, size=QUICK)], ids=["default", "large", "quick"])
+def test_every_step_is_a_command_with_options_it_knows(plan: DemoPlan) -> None:
+    for step in demo_steps(plan):
+        found, names = get_command(app), []
+        while isinstance(found, TyperGroup):
+            names.append(step.arguments[len(names)])
+            found = found.commands[names[-1]]
+        found.make_context(names[-1], list(step.arguments[len(names) :]))
         assert step.title
         assert step.words
+        assert shlex.split(step.shell) == ["tagrpo", *step.arguments]
 
 
-@pytest.mark.parametrize("step", demo_steps(Path("x")), ids=lambda step: step.title)
-def test_no_step_needs_a_model(step: Step) -> None:
-    assert not {"--model", "--solver", "--api-base", "--push"} & set(step.arguments)
+def test_everything_is_kept_in_the_folder() -> None:
+    for step in demo_steps(PLAN):
+        paths = [word for word in step.arguments if "/" in word and not word.startswith("--")]
+        assert paths
+        assert [path for path in paths if not path.startswith("some/folder/")] == []
+        if "--db" in step.arguments:
+            assert step.arguments[step.arguments.index("--db") + 1] == "some/folder/tagrpo.db"
+
+
+def test_no_step_asks_a_network_or_a_gpu() -> None:
+    for step in demo_steps(LARGE):
+        assert not {"--api-base", "--solver-api-base", "--push", "--gpus"} & set(step.arguments)
+    assert all("--cpu" in step.arguments for step in steps_of(LARGE, "train", "run"))
+
+
+def test_each_recipe_is_trained_once_a_seed_for_the_same_steps() -> None:
+    trained = steps_of(LARGE, "train", "run")
+    assert [step.arguments[2] for step in trained] == 2 * ["grpo_matched", "ta_grpo", "ta_grpo_star"]
+    for place, step in enumerate(trained):
+        seed = 1 + place // 3
+        assert f"trainer.total_training_steps={FULL.steps}" in step.arguments
+        assert {f"tagrpo_run.seed={seed}", f"data.seed={seed}"} <= set(step.arguments)
+        assert step.training == PLAN.folder / "runs" / f"{step.arguments[2]}-s{seed}"
+    assert len(steps_of(LARGE, "rollouts", "import")) == 6
+    assert len(steps_of(LARGE, "eval", "run")) == 1 + 7 + 3  # pilot; held-out; neighbors of the first seed
+
+
+def test_the_epochs_hold_all_steps() -> None:
+    for size, epochs in ((DemoSize(train=64, steps=6), 2), (DemoSize(train=256, steps=16), 1)):
+        [step, _] = steps_of(replace(PLAN, size=size), "train", "run")
+        assert f"trainer.total_epochs={epochs}" in step.arguments
+
+
+def test_models_are_compared_with_the_base_and_with_the_first_recipe() -> None:
+    assert comparisons(PLAN) == [
+        ("grpo_matched-s1", "base"),
+        ("ta_grpo-s1", "base"),
+        ("ta_grpo-s1", "grpo_matched-s1"),
+    ]
+    assert ("ta_grpo_star-s2", "grpo_matched-s2") in comparisons(LARGE)
+    assert ("ta_grpo_star-s2", "grpo_matched-s1") not in comparisons(LARGE)
+
+
+def test_more_recipes_and_seeds_leave_the_trainings_before_them_as_they_are() -> None:
+    small, large = step_keys(PLAN), step_keys(LARGE)
+    kept = [key for key in small if key in large]
+    left = [key for key in small if key not in large]
+    assert [key for key in left if " train run " in key] == []
+    assert [key.split()[1:3] for key in left] == [["eval", "report"], ["diagnose", "report"]]
+    assert len(kept) == len(small) - 2
+
+
+def test_keys_do_not_depend_on_where_the_folder_lies() -> None:
+    assert step_keys(PLAN) == step_keys(replace(PLAN, folder=Path("/elsewhere")))
+    assert len(set(step_keys(LARGE))) == len(demo_steps(LARGE))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"recipes": ("ta_grpo", "nope")}, "no recipe 'nope'; `tagrpo train list` shows them"),
+        ({"recipes": ()}, "--recipes is empty"),
+        ({"recipes": ("ta_grpo", "ta_grpo")}, "one is named twice"),
+        ({"seeds": 0}, "--seeds is 0"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        replace(PLAN, **change)  # type: ignore[arg-type]
+
+
+def test_no_steps_are_refused() -> None:
+    with pytest.raises(InputError, match="--steps is 0; give 1 or more"):
+        DemoSize(steps=0)

@@ -12,10 +12,10 @@ import pytest
 from command_line import CommandLine, words
 from eval_runs import add_methods
 from eval_sampling import running_server
+from first_look import make_first_look
 from rollout_shards import write_run
 from runs import open_empty
 from typer.main import get_command
-from world_runs import tagrpo
 
 from ui.cli.app import app
 
@@ -42,11 +42,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a finished demo: questions, a run, a set, exports."""
-    folder = tmp_path_factory.mktemp("demo")
-    done = tagrpo("demo", "--folder", str(folder))
-    assert done.returncode == 0, done.stderr
-    return folder
+    """Return a folder with questions, a run, a set, exports."""
+    return make_first_look(tmp_path_factory.mktemp("demo"))
 
 
 def one_question(folder: Path) -> Path:

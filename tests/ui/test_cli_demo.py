@@ -1,153 +1,203 @@
-"""`tagrpo demo` as the first thing a user runs: anywhere, twice, without a network."""
+"""`tagrpo demo` around its steps: what is printed, what is left out, where it stops and goes on."""
 
-import hashlib
 import json
-import os
-import shlex
-import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import CommandLine, words
-from world_runs import command, tagrpo
 
-FILES = {
-    "questions.jsonl",
-    "hf/README.md",
-    "hf/tagrpo.json",
-    "hf/data/train-00000-of-00001.parquet",
-    "verl/train.parquet",
-    "verl/manifest.json",
-}
+import sandbox.demo
+import ui.demo_report
+from evaluator.errors import InputError
+from sandbox.demo import DemoPlan, Step
+from ui.cli import demo as command
+from ui.cli.demo import shell_lines
 
-
-def offline() -> dict[str, str]:
-    """Return an environment in which every connection to the outside fails at once."""
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        proxy = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-    return {**os.environ, "HF_HUB_OFFLINE": "1", **dict.fromkeys(names, proxy)}
+QUESTION = json.dumps({"question": "What is $2+2$?", "answer": "4"})
+REPORTS: list[list[str]] = []
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command("demo", *arguments), capture_output=True, text=True, cwd=folder, env=offline(), timeout=120
-    )
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """Run the demo of two cheap steps in place of the real ones; reports are only counted."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TAGRPO_DB", raising=False)
+    monkeypatch.setattr(command, "NEEDED", ("json",))
+    monkeypatch.setattr(sandbox.demo, "demo_steps", cheap_steps)
+    REPORTS.clear()
+
+    def write(plan: DemoPlan, steps: list[tuple[Step, float]]) -> None:
+        REPORTS.append([step.title for step, _ in steps])
+        plan.report.mkdir(exist_ok=True)
+        for name in ui.demo_report.REPORT_FILES:
+            (plan.report / name).write_text("")
+
+    monkeypatch.setattr(ui.demo_report, "write_report", write)
+    return CommandLine(monkeypatch, capsys)
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
+def cheap_steps(plan: DemoPlan) -> list[Step]:
+    db = ("--db", str(plan.database))
+    source = str(plan.folder / "own.jsonl")
+    return [
+        Step("First", "Import", "Questions.", ("questions", "import", source, "--name", "own", *db)),
+        Step(
+            "Second",
+            "Propose",
+            "By rules.",
+            ("neighbors", "propose", "own", "--name", "rules", "--proposer", "rules", *db),
+            attention="rules find little here",
+        ),
+    ]
 
 
-@pytest.fixture(scope="module")
-def first(home: Path) -> subprocess.CompletedProcess[str]:
-    """Run the demo in an empty folder, without a network."""
-    return run(home)
+def put_questions(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "own.jsonl").write_text(QUESTION)
 
 
-def contents(folder: Path) -> dict[str, str]:
-    found = (path for path in folder.rglob("*") if path.is_file() and "tagrpo.db" not in path.name)
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+def test_each_step_is_printed_as_a_command_and_done_once(cli: CommandLine, tmp_path: Path) -> None:
+    put_questions(tmp_path / "here")
+    first = cli("demo", "--folder", "here")
+    assert first.code == 0, first.err
+    assert "$ tagrpo questions import here/own.jsonl --name own --db here/tagrpo.db" in first.out
+    assert "=== First ===" in first.out
+    assert "2/2  Propose" in first.out
+    assert REPORTS == [["Import", "Propose"]]
+    assert "$ tagrpo ui --db here/tagrpo.db" in first.out
+
+    again = cli("demo", "--folder", "here")
+    assert again.code == 0
+    assert "All 2 steps of the demo in here are done; nothing was changed." in again.out
+    assert "$ tagrpo questions" not in again.out
+    assert len(REPORTS) == 1
 
 
-def versions(folder: Path) -> list[dict[str, object]]:
-    listed = tagrpo("sets", "list", "--db", str(folder / "tagrpo.db"), "--json")
-    return list(json.loads(listed.stdout)["sets"])
+def test_it_stops_at_a_step_that_fails_and_goes_on_there(cli: CommandLine, tmp_path: Path) -> None:
+    stopped = cli("demo", "--folder", "here")
+    assert stopped.code == 2
+    assert "own.jsonl" in stopped.err
+    assert "the demo stopped at step 1 of 2; the same command goes on there" in stopped.err
+    assert REPORTS == []
+    put_questions(tmp_path / "here")
+    assert cli("demo", "--folder", "here").code == 0
+    assert REPORTS == [["Import", "Propose"]]
 
 
-def test_it_needs_no_network_and_leaves_its_files(
-    first: subprocess.CompletedProcess[str], home: Path
+def test_what_was_done_before_a_kill_is_left_out(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert first.returncode == 0, first.stderr
-    assert "Traceback" not in first.stderr
-    assert set(contents(home / "tagrpo-demo")) == FILES
-    assert [path.name for path in home.iterdir()] == ["tagrpo-demo"]
+    put_questions(tmp_path / "here")
+    real = command._carry_out
+
+    def killed(plan: DemoPlan, step: Step, where: str) -> None:
+        if step.title == "Propose":
+            raise InputError("killed here")
+        real(plan, step, where)
+
+    monkeypatch.setattr(command, "_carry_out", killed)
+    assert cli("demo", "--folder", "here").code == 2
+    monkeypatch.setattr(command, "_carry_out", real)
+    went_on = cli("demo", "--folder", "here")
+    assert went_on.code == 0
+    assert "1 of 2 steps are done in here; going on with the next." in went_on.out
+    assert "$ tagrpo questions" not in went_on.out
+    assert "$ tagrpo neighbors propose" in went_on.out
 
 
-def test_it_says_plainly_that_answers_were_not_compared(first: subprocess.CompletedProcess[str]) -> None:
-    assert "Answers were not compared" in first.stdout
-    assert "accepted neighbors" not in first.stdout
+def test_a_lost_report_is_written_again(cli: CommandLine, tmp_path: Path) -> None:
+    put_questions(tmp_path / "here")
+    cli("demo", "--folder", "here")
+    (tmp_path / "here" / "report" / "report.html").unlink()
+    assert cli("demo", "--folder", "here").code == 0
+    assert len(REPORTS) == 2
 
 
-def test_a_second_run_changes_nothing(first: subprocess.CompletedProcess[str], home: Path) -> None:
-    folder = home / "tagrpo-demo"
-    before, sets = contents(folder), versions(folder)
-    again = run(home)
-    assert again.returncode == 0, again.stderr
-    assert contents(folder) == before
-    assert versions(folder) == sets
-    assert len(sets) == 1
-
-
-def test_every_printed_command_can_be_repeated(
-    first: subprocess.CompletedProcess[str],
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_an_exit_code_that_is_expected_does_not_stop_it(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    printed = [line.removeprefix("$ tagrpo ") for line in first.stdout.splitlines() if line.startswith("$ ")]
-    assert len(printed) == 6
-    monkeypatch.chdir(home)
-    cli = CommandLine(monkeypatch, capsys)
-    for line in printed:
-        done = cli(*shlex.split(line))
-        assert done.code == 0, (line, done.err)
+    (tmp_path / "here").mkdir()
+    # A gold that fails against itself is held back: exit code 1.
+    (tmp_path / "here" / "own.jsonl").write_text(f'{QUESTION}\n{{"question": "Why?", "answer": ""}}')
+    stopped = cli("demo", "--folder", "here")
+    assert stopped.code in (1, 2)
+
+    def tolerant(plan: DemoPlan) -> list[Step]:
+        first, second = cheap_steps(plan)
+        one = (*first.arguments, "--skip-bad-rows")
+        return [Step("First", "Import", "Questions.", one, attention="one row is bad"), second]
+
+    monkeypatch.setattr(sandbox.demo, "demo_steps", tolerant)
+    done = cli("demo", "--folder", "here")
+    assert done.code == 0, done.err
+    assert "(This exit code 1 is expected here: one row is bad.)" in done.out
 
 
-def test_the_exports_load(first: subprocess.CompletedProcess[str], home: Path, tmp_path: Path) -> None:
-    import datasets
-    from pyarrow import parquet
-
-    folder = home / "tagrpo-demo"
-    loaded = datasets.load_dataset(str(folder / "hf"), split="train", cache_dir=str(tmp_path))
-    assert loaded.num_rows == 42
-    neighbors = [neighbor for row in loaded for neighbor in row["neighbors"]]
-    assert len(neighbors) >= 42
-    assert {neighbor["verdict"] for neighbor in neighbors} == {"unverified"}
-    table = parquet.read_table(folder / "verl" / "train.parquet")
-    assert table.num_rows == 42
-    assert {"data_source", "prompt", "reward_model", "extra_info"} <= set(table.column_names)
+def test_quick_has_a_folder_of_its_own(cli: CommandLine, tmp_path: Path) -> None:
+    for name, options in (("tagrpo-demo", ()), ("tagrpo-demo-quick", ("--quick",))):
+        put_questions(tmp_path / name)
+        assert cli("demo", *options).code == 0
+    refused = cli("demo", "--folder", "tagrpo-demo", "--quick")
+    assert refused.code == 2
+    assert "the demo here was begun with other settings" in words(refused.err)
 
 
-def test_another_folder_with_blanks_and_quotes(tmp_path: Path) -> None:
-    name = "a b'c \"ü"
-    done = run(tmp_path, "--folder", name)
-    assert done.returncode == 0, done.stderr
-    assert set(contents(tmp_path / name)) == FILES
-    assert f"--db {shlex.quote(name + '/tagrpo.db')}" in done.stdout
+def test_recipes_are_checked_before_anything_is_written(cli: CommandLine, tmp_path: Path) -> None:
+    refused = cli("demo", "--recipes", "ta_grpo, nope")
+    assert (refused.code, refused.out) == (2, "")
+    assert "there is no recipe 'nope'" in refused.err
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_what_is_not_installed_is_named_with_the_command(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    cli = CommandLine(monkeypatch, capsys)
-    occupied = tmp_path / "file"
-    occupied.write_text("")
-    for folder in (occupied, occupied / "below"):
-        done = cli("demo", "--folder", folder)
-        assert (done.code, done.out) == (2, "")
-        assert "cannot be written" in done.err
-        assert "name another --folder" in words(done.err)
-
-    def denied(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "mkdir", denied)
-    done = cli("demo", "--folder", tmp_path / "demo")
-    assert (done.code, "(Permission denied)" in done.err) == (2, True)
+    monkeypatch.setattr(command, "NEEDED", ("json", "no_such_verl", "no_such_torch"))
+    refused = cli("demo")
+    assert (refused.code, refused.out) == (2, "")
+    assert "no_such_verl, no_such_torch are not installed here" in refused.err
+    assert "pip install 'tagrpo[train,local,ui]'" in refused.err
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_of_the_same_name_with_other_settings_stops_the_demo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("questions", "import", "a b'c/\"ü", "--name", "x"),
+        ("sets", "export", "x@1", "--instruction", "", *(f"key.{n}=[a,b]" for n in range(20))),
+    ],
+)
+def test_a_printed_command_is_what_a_shell_reads(arguments: tuple[str, ...]) -> None:
+    printed = shell_lines(arguments)
+    script = f"tagrpo() {{ printf '%s\\0' \"$@\"; }}; {printed}"
+    read = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert read.stdout.split("\0")[:-1] == list(arguments)
+    assert max(map(len, printed.splitlines())) <= command.LINE + 2
+
+
+def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cli = CommandLine(monkeypatch, capsys)
-    rows = '{"question": "If $x+1=2$, what is $x$?", "answer": "1"}'
-    (tmp_path / "own.jsonl").write_text(rows)
-    db = tmp_path / "tagrpo.db"
-    assert cli("questions", "import", tmp_path / "own.jsonl", "--name", "demo", "--db", db).code == 0
-    done = cli("demo", "--folder", tmp_path)
-    assert done.code == 2
-    assert "demo" in done.err
+    from trainer_adapter.training.run_folder import Attempt, RunFolder
+
+    ran: list[tuple[str, ...]] = []
+
+    class Recorded:
+        def main(self, arguments: list[str], **_: Any) -> int:
+            ran.append(tuple(arguments))
+            return 0
+
+    monkeypatch.setattr("typer.main.get_command", lambda _: Recorded())
+    plan = DemoPlan(tmp_path)
+    folder = RunFolder(tmp_path / "runs" / "x")
+    step = Step("Training", "Train", "It trains.", ("train", "run", "x"), training=folder.path)
+    command._carry_out(plan, step, "step 1 of 1")
+    folder.write_config({"name": "x"})
+    command._carry_out(plan, step, "step 1 of 1")
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / "latest_checkpointed_iteration.txt").write_text(str(plan.size.steps))
+    folder.add_attempt(Attempt(1, "2026-01-01", 1.0, 0, None, plan.size.steps, plan.size.steps))
+    command._carry_out(plan, step, "step 1 of 1")
+    assert ran == [("train", "run", "x"), ("train", "run", "x", "--resume")]

@@ -1,0 +1,142 @@
+"""The folder of a demo: what it was asked for, which steps are done, and who is at work in it."""
+
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evaluator.database import utc_now
+from evaluator.errors import InputError
+from evaluator.writing import write_file
+from sandbox.demo import DemoPlan
+from trainer_adapter.training.run_folder import RunFolder
+
+STATE = "demo.json"
+FORMAT, FORMAT_VERSION = "tagrpo demo", 1
+_LOCK = ".lock"
+
+
+@dataclass
+class DemoFolder:
+    """A demo's folder, held by this process.
+
+    Attributes:
+        path: where.
+        fixed: what was asked for when it was made, and may not change.
+        done: seconds that each finished step took, by its key.
+    """
+
+    path: Path
+    fixed: Mapping[str, Any]
+    done: dict[str, float] = field(default_factory=dict)
+
+    def finish(self, key: str, seconds: float) -> None:
+        """Write down that a step is done; only then does a later run leave it out."""
+        self.done[key] = round(seconds, 1)
+        self.write()
+
+    def write(self) -> None:
+        """Write the state, at one stroke."""
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "asked": dict(self.fixed),
+            "written_at": utc_now(),
+            "done": self.done,
+        }
+        text = json.dumps(content, indent=1) + "\n"
+
+        def write(place: Path) -> None:
+            place.write_text(text, encoding="utf-8")
+
+        write_file(self.path / STATE, write, overwrite=True)
+
+
+@contextmanager
+def open_demo_folder(plan: DemoPlan) -> Iterator[DemoFolder]:
+    """Hold the folder of a demo, new or begun; nobody else can work in it meanwhile.
+
+    Raises:
+        InputError: it cannot be written, another demo works in it, it holds something else, its database is
+            gone, or it was made with other settings.
+    """
+    try:
+        plan.folder.mkdir(parents=True, exist_ok=True)
+        lock = (plan.folder / _LOCK).open("w")
+    except OSError as error:
+        raise InputError(
+            f"{plan.folder}: cannot be written ({error.strerror}); name another --folder."
+        ) from error
+    with lock:
+        # A record lock: unlike one of flock it is not inherited by a process that is forked and outlives us.
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"{plan.folder}: another demo is at work here; wait, stop it, or name another --folder."
+            ) from error
+        yield _read(plan)
+
+
+def is_trained(folder: Path, steps: int) -> bool:
+    """Return whether the training run in `folder` came to its end, at its last step."""
+    run = RunFolder(folder)
+    attempts = run.attempts()
+    ended_well = bool(attempts) and attempts[-1].returncode == 0 and attempts[-1].stopped_by is None
+    return ended_well and run.checkpoint() == steps
+
+
+def clear_part(made: Sequence[Path]) -> bool:
+    """Return whether all of these are there; where a kill left only some, they are removed."""
+    there = [path for path in made if path.exists()]
+    if len(there) == len(made):
+        return True
+    for path in there:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return False
+
+
+def is_begun(folder: Path) -> bool:
+    """Return whether there is a training run in `folder` to go on with."""
+    return RunFolder(folder).exists()
+
+
+def _read(plan: DemoPlan) -> DemoFolder:
+    path = plan.folder / STATE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if plan.database.exists():
+            raise InputError(
+                f"{plan.folder}: holds a database that is no demo's; name another --folder."
+            ) from None
+        new = DemoFolder(plan.folder, plan.fixed())
+        new.write()  # before the first step: what a kill leaves of it belongs to this demo
+        return new
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); name another --folder.") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path}: not the state of a demo; name another --folder.")
+    if content.get("format_version") != FORMAT_VERSION:
+        raise InputError(f"{path}: was written by another version of tagrpo; name another --folder.")
+    asked, done = content["asked"], content["done"]
+    changed = [
+        f"{name} was {asked.get(name)}, now {value}"
+        for name, value in plan.fixed().items()
+        if asked.get(name) != value
+    ]
+    if changed:
+        raise InputError(
+            f"{plan.folder}: the demo here was begun with other settings ({'; '.join(changed)}). Repeat "
+            "those, or name another --folder."
+        )
+    if any("--db" in key for key in done) and not plan.database.exists():
+        raise InputError(
+            f"{plan.database}: is gone, although steps of the demo here are done; remove {plan.folder} to "
+            "begin anew, or name another --folder."
+        )
+    return DemoFolder(plan.folder, asked, {str(key): float(seconds) for key, seconds in done.items()})

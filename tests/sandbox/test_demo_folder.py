@@ -1,0 +1,138 @@
+"""The demo's folder: what is done is kept, one demo at a time works in it, nothing else is taken for one."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evaluator.errors import InputError
+from sandbox.demo import QUICK, DemoPlan
+from sandbox.demo_folder import STATE, clear_part, is_begun, is_trained, open_demo_folder
+from trainer_adapter.training.run_folder import Attempt, RunFolder
+
+WITH_DB = "tagrpo questions import x --db ./tagrpo.db"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> DemoPlan:
+    return DemoPlan(tmp_path / "demo", QUICK)
+
+
+def test_what_is_done_is_there_the_next_time(plan: DemoPlan) -> None:
+    with open_demo_folder(plan) as held:
+        assert held.done == {}
+        held.finish("tagrpo sandbox policy ./policy", 1.24)
+    with open_demo_folder(plan) as held:
+        assert held.done == {"tagrpo sandbox policy ./policy": 1.2}
+    more = replace(plan, recipes=("ta_grpo", "ta_grpo_star"), seeds=3)
+    with open_demo_folder(more) as held:  # recipes and seeds may be added
+        assert len(held.done) == 1
+
+
+def test_other_settings_are_refused_by_name(plan: DemoPlan) -> None:
+    with open_demo_folder(plan) as held:
+        held.finish("a step", 1)
+    other = replace(plan, size=replace(QUICK, steps=60))
+    with (
+        pytest.raises(InputError, match=r"begun with other settings \(steps was 6, now 60\)"),
+        open_demo_folder(other),
+    ):
+        pass
+
+
+def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from sandbox.demo import QUICK, DemoPlan\n"
+        "from sandbox.demo_folder import open_demo_folder\n"
+        "with open_demo_folder(DemoPlan(Path(sys.argv[1]), QUICK)):\n"
+        "    print('held', flush=True); sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, str(plan.folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another demo is at work here"), open_demo_folder(plan):
+            pass
+        other.kill()
+    with open_demo_folder(plan) as held:  # a killed one holds nothing
+        assert held.done == {}
+
+
+def test_a_database_that_is_no_demos_is_left_alone(plan: DemoPlan) -> None:
+    plan.folder.mkdir()
+    plan.database.write_text("")
+    with pytest.raises(InputError, match="holds a database that is no demo's"), open_demo_folder(plan):
+        pass
+
+
+def test_a_database_that_is_gone_is_named(plan: DemoPlan) -> None:
+    with open_demo_folder(plan) as held:
+        held.finish("tagrpo sandbox policy ./policy", 1)
+    with open_demo_folder(plan) as held:  # no step has used it yet
+        held.finish(WITH_DB, 1)
+    with pytest.raises(InputError, match=r"tagrpo\.db: is gone"), open_demo_folder(plan):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "not the state of a demo"),
+        (json.dumps({"format": "tagrpo demo", "format_version": 99}), "another version of tagrpo"),
+    ],
+)
+def test_a_state_that_cannot_be_used_is_named(plan: DemoPlan, content: str, said: str) -> None:
+    plan.folder.mkdir()
+    (plan.folder / STATE).write_text(content)
+    with pytest.raises(InputError, match=said), open_demo_folder(plan):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    for folder in (occupied, occupied / "below"):
+        with (
+            pytest.raises(InputError, match=r"cannot be written .* name another --folder"),
+            open_demo_folder(DemoPlan(folder)),
+        ):
+            pass
+
+
+def test_a_part_that_a_kill_left_is_removed(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    assert not clear_part((one, two))
+    one.write_text("")
+    assert not clear_part((one, two))
+    assert not one.exists()
+    one.write_text("")
+    two.write_text("")
+    assert clear_part((one, two))
+    assert one.exists()
+
+
+def test_a_training_is_done_only_at_its_last_step(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert not is_begun(tmp_path)
+    folder.write_config({"name": "x"})
+    assert is_begun(tmp_path)
+    tracker = folder.checkpoints / "latest_checkpointed_iteration.txt"
+    tracker.parent.mkdir()
+
+    def ended(returncode: int, stopped_by: str | None, checkpoint: int) -> bool:
+        tracker.write_text(str(checkpoint))
+        folder.add_attempt(Attempt(1, "2026-01-01", 1.0, returncode, stopped_by, checkpoint, checkpoint))
+        return is_trained(tmp_path, 10)
+
+    assert not is_trained(tmp_path, 10)
+    assert not ended(-9, None, 5)
+    assert not ended(0, "SIGTERM", 10)
+    assert not ended(0, None, 5)
+    assert ended(0, None, 10)

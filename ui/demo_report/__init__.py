@@ -1,0 +1,46 @@
+"""The report of a demo: Markdown and HTML with pictures, in one folder that needs nothing else."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sandbox.demo import DemoPlan, Step
+
+REPORT_FILES = ("report.html", "report.md")
+_PICTURES, _MARK = "pictures", REPORT_FILES[0]
+
+__all__ = ["REPORT_FILES", "write_report"]
+
+
+def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> None:
+    """Write the report of a finished demo into its folder, at one stroke; an earlier one is replaced.
+
+    Args:
+        steps: all steps of the plan with the seconds each took.
+
+    Raises:
+        TagrpoError: a step has not left what it should, or the disk does not take it.
+        PrerequisiteError: the packages that draw charts are missing.
+    """
+    from evaluator.writing import write_folder
+    from ui.charts.saving import draw
+    from ui.charts.theme import in_dark
+    from ui.demo_report.findings import read_findings
+    from ui.demo_report.html import render_html
+    from ui.demo_report.markdown import render_markdown
+    from ui.demo_report.page import build_page
+
+    page = build_page(plan, read_findings(plan), steps)
+    specs = {picture.name: dict(picture.spec) for picture in page.pictures()}
+    light = {name: draw(spec, ".svg").decode() for name, spec in specs.items()}
+    dark = {name: draw(in_dark(spec), ".svg").decode() for name, spec in specs.items()}
+
+    def write(place: Path) -> None:
+        (place / _PICTURES).mkdir()
+        for name, drawn in light.items():
+            (place / _PICTURES / f"{name}.svg").write_text(drawn, encoding="utf-8")
+        (place / "report.md").write_text(render_markdown(page, _PICTURES), encoding="utf-8")
+        (place / _MARK).write_text(render_html(page, light, dark), encoding="utf-8")
+
+    write_folder(plan.report, write, overwrite=True, mark=_MARK)

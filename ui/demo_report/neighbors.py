@@ -1,0 +1,74 @@
+"""The report's first part: broken candidates caught, good ones lost, and what was published."""
+
+from typing import TYPE_CHECKING
+
+from ui.demo_report.document import Block, Picture, Table, Text
+from ui.demo_report.pictures import share_chart
+from ui.demo_report.words import percent, span
+
+if TYPE_CHECKING:
+    from rephraser.sets.types import SetHeader
+    from sandbox.scoring import Group, Score, Share
+
+
+def blocks(score: "Score", header: "SetHeader") -> list[Block]:
+    """Return the part of the report."""
+    from sandbox.scoring import OUTCOMES, groups_with_members
+
+    kinds = groups_with_members(score.kinds)
+    used = [name for name in OUTCOMES if any(group.outcomes[name] for group in (score.broken, score.good))]
+    kept = score.broken.kept_out
+    through = kept.total - kept.count
+    counts = header.counts
+    return [
+        Text(
+            f"Of {kept.total:,} broken candidates {_said(score.broken.rejected)} were rejected, and "
+            f"{_said(kept)} were kept out of the set, since undecided ones are not published either. "
+            f"**{through:,} came through.** Of {score.good.rejected.total:,} good candidates "
+            f"{_said(score.good.rejected)} were rejected by mistake. In brackets exact 95% intervals, which "
+            "take candidates as independent."
+        ),
+        Picture(
+            "caught",
+            "Share of broken candidates rejected, by how they were broken",
+            share_chart(
+                [
+                    {
+                        "label": group.name,
+                        "share": group.rejected.share or 0.0,
+                        "low": group.rejected.low,
+                        "high": group.rejected.high,
+                    }
+                    for group in kinds
+                    if group.rejected.total
+                ],
+                title="Broken candidates that were rejected",
+                subtitle="By how they were broken; bars: exact 95% interval",
+                x_title="share rejected",
+            ),
+        ),
+        Table(
+            ("candidates", "number", *used),
+            tuple(_row(group, used) for group in (*kinds, score.broken, score.good)),
+        ),
+        Text(
+            f"Published as `{header.ref}` with the content hash `{header.content_hash[:16]}`: "
+            f"{counts['questions']:,} questions with {counts['neighbors']:,} neighbors; questions by their "
+            f"number: {_sizes(counts['questions_by_neighbors'])}."
+        ),
+    ]
+
+
+def _row(group: "Group", used: list[str]) -> tuple[str, ...]:
+    counts = [group.outcomes[name] for name in used]
+    return group.name, f"{sum(group.outcomes.values()):,}", *(f"{count:,}" for count in counts)
+
+
+def _said(share: "Share") -> str:
+    if share.share is None:
+        return "none"
+    return f"{share.count:,} ({percent(share.share)} {span(share.low, share.high)})"
+
+
+def _sizes(by_size: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} with {size}" for size, count in by_size.items() if count)

@@ -1,0 +1,311 @@
+"""The demo's report: what was found, in the order in which it was done."""
+
+import os
+import platform
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import pandas as pd
+
+from evaluator.diagnostics.zero_gradient import JOINT_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
+from evaluator.reports.records import curve_rows
+from sandbox.demo import BASE, KS, DemoPlan, Step
+from trainer_adapter.recipes import RECIPES
+from ui.charts.eval_curves import curve_chart
+from ui.charts.training_signal import density_chart, difficulty_chart
+from ui.demo_report import neighbors
+from ui.demo_report.document import Block, Commands, Page, Picture, Points, Section, Table, Text
+from ui.demo_report.findings import Findings, G
+from ui.demo_report.pictures import share_chart, training_chart
+from ui.demo_report.words import joined, number, percent, points, span, verdict
+
+LINES_SHOWN = 8
+"""Of a chart: more cannot be told apart."""
+
+
+def build_page(plan: DemoPlan, found: Findings, steps: Sequence[tuple[Step, float]]) -> Page:
+    """Return the report of a finished demo.
+
+    Args:
+        steps: all steps with the seconds each took.
+    """
+    return Page(
+        "A tour of TA-GRPO on a laptop",
+        _intro(plan, found, steps),
+        (
+            Section("Which candidates became neighbors", neighbors.blocks(found.score, found.neighbor_set)),
+            Section("What the pilot foresaw", _pilot(plan, found)),
+            Section("Training", _training(plan, found)),
+            Section("Held-out questions", _heldout(plan, found)),
+            Section("What training did to the training signal", _signal(found)),
+            Section("Look further", _further(plan)),
+            Section("Every command", _commands(steps)),
+        ),
+    )
+
+
+def _intro(plan: DemoPlan, found: Findings, steps: Sequence[tuple[Step, float]]) -> list[Block]:
+    size, minutes = plan.size, sum(seconds for _, seconds in steps) / 60
+    return [
+        Text(
+            f"World {size.world} of the sandbox: {size.train} training and {size.heldout} held-out word "
+            f"problems, a policy of a few hundred thousand weights, {size.steps} steps of verl on the CPU. "
+            f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by tagrpo {version('tagrpo')} on "
+            f"{platform.machine()} with {os.cpu_count()} cores; the steps took {minutes:.1f} minutes."
+        ),
+        _scores(plan, found, (1, 8, 32)),
+        Points(tuple(f"{c.label_a} against {c.label_b}: {verdict(c)}." for c in found.comparisons)),
+        Text(_caution(plan)),
+    ]
+
+
+def _caution(plan: DemoPlan) -> str:
+    said = (
+        "Intervals are for new questions of the same kind, with these very models. They hold nothing of what "
+        "another training would have given: "
+    )
+    if plan.seeds == 1:
+        said += (
+            "**one seed a recipe proves nothing about a recipe.** Two trainings of one recipe can differ by "
+            "more than the recipes here do; `--seeds 3` shows by how much."
+        )
+    else:
+        said += (
+            f"that is what the {plan.seeds} seeds are for, and {plan.seeds} are few. Compare the difference "
+            "between recipes with the spread between seeds."
+        )
+    return f"{said} And a world of eight phrasings is no benchmark: look at what happens, not at who wins."
+
+
+def _scores(plan: DemoPlan, found: Findings, ks: Sequence[int]) -> Table:
+    rows = []
+    for line in found.report.lines:
+        cells = []
+        for k in ks:
+            score = line.at(k)
+            cells.append(f"{percent(score.value)} {span(score.low, score.high)}")
+        rows.append((line.label, *cells))
+    return Table(("model", *(f"pass@{k}, 95% interval" for k in ks)), tuple(rows))
+
+
+def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:
+    rows = [
+        {
+            "label": f"{row.shape.name} = {row.shape.responses}",
+            "share": row.share,
+            "low": row.low,
+            "high": row.high,
+        }
+        for row in found.forecast
+    ]
+    audit = found.audit
+    spread = audit.spread
+    return [
+        Text(
+            f"From {plan.size.pilot} responses to every prompt: the share of questions whose responses would "
+            "all get one reward, so that they teach nothing. Much of what a joint group gains over G "
+            "responses is its size; the fair comparison is with as many responses to the question alone."
+        ),
+        Picture(
+            "forecast",
+            "Predicted share of questions without a gradient, by group",
+            share_chart(
+                rows,
+                title="Questions without a gradient, predicted before training",
+                subtitle=f"G = {G}, N = 3; bars: 95% interval",
+                x_title="share of questions",
+            ),
+        ),
+        Text(
+            "Neighbors shift difficulty by "
+            f"{spread.shift.mean:+.2f} logits on average, with a standard deviation of {spread.shift.sd:.2f} "
+            f"[{spread.sd_low:.2f}, {spread.sd_high:.2f}]. {len(audit.flagged)} of "
+            f"{len(audit.neighbors):,} are flagged as implausibly easy or hard at a false-discovery rate of "
+            f"{audit.fdr:.0%}."
+        ),
+        Picture(
+            "difficulty",
+            "Success rate of each neighbor against that of its original",
+            difficulty_chart(_frame(audit.neighbors)).to_dict(),
+        ),
+    ]
+
+
+def _training(plan: DemoPlan, found: Findings) -> list[Block]:
+    shown = dict(list(found.trained.items())[:LINES_SHOWN])
+    rows = []
+    for training in plan.trainings():
+        trained = found.trained[training.name]
+        rows.append(
+            (
+                training.name,
+                f"{trained.rollouts:,}",
+                percent(trained.mean("tagrpo/correct/mean", first=5)),
+                percent(_last(trained.steps, "tagrpo/correct/mean")),
+                percent(trained.mean("tagrpo/zero/group/share", first=5)),
+                percent(trained.mean("tagrpo/zero/group/share")),
+                number(trained.mean("perf/time_per_step") or trained.mean("timing_s/step")),
+            )
+        )
+    return [
+        Points(tuple(f"`{name}`: {RECIPES[name].summary}." for name in plan.recipes)),
+        Picture(
+            "training",
+            "Correct responses and groups without a gradient over the steps of training",
+            training_chart({name: trained.steps for name, trained in shown.items()}),
+        ),
+        Table(
+            (
+                "run",
+                "responses",
+                "correct, first 5 steps",
+                "last 5 steps",
+                "no gradient, first 5 steps",
+                "all steps",
+                "seconds a step",
+            ),
+            tuple(rows),
+        ),
+        Text(
+            "Shares of correct responses are those of the training prompts: of neighbors too, where a recipe "
+            "draws them, so they do not compare recipes. The held-out questions do."
+        ),
+    ]
+
+
+def _last(steps: Sequence[Any], metric: str) -> float | None:
+    values = [step[metric] for step in steps[-5:] if metric in step]
+    return sum(values) / len(values) if values else None
+
+
+def _heldout(plan: DemoPlan, found: Findings) -> list[Block]:
+    labels = found.report.labels[:LINES_SHOWN]
+    frame = pd.DataFrame([row for row in curve_rows(found.report) if row["label"] in labels])
+    blocks: list[Block] = [
+        Picture(
+            "passk",
+            "pass@k of all models on the held-out questions",
+            curve_chart(frame, title="pass@k on held-out questions").to_dict(),
+        ),
+        _scores(plan, found, KS),
+    ]
+    if plan.seeds > 1:
+        blocks += [Text(f"Mean over {plan.seeds} seeds, lowest and highest:"), _over_seeds(plan, found)]
+    rows = [
+        (
+            f"{compared.label_a} {chr(0x2212)} {compared.label_b}",
+            *(
+                f"{points(point.difference)} {span(point.interval.low, point.interval.high, signed=True)}"
+                for point in compared.parts[0].comparison.points
+            ),
+        )
+        for compared in found.comparisons
+    ]
+    blocks += [
+        Text("Paired differences in percentage points, question by question, with 95% intervals:"),
+        Table(("difference", *(f"pass@{k}" for k in KS)), tuple(rows)),
+    ]
+    return blocks
+
+
+def _over_seeds(plan: DemoPlan, found: Findings) -> Table:
+    rows = []
+    for recipe in plan.recipes:
+        names = [each.name for each in plan.trainings() if each.recipe == recipe]
+        lines = [line for line in found.report.lines if line.label in names]
+        cells = []
+        for k in KS:
+            values = [line.at(k).value for line in lines]
+            cells.append(f"{percent(sum(values) / len(values))} {span(min(values), max(values))}")
+        rows.append((recipe, *cells))
+    return Table(("recipe", *(f"pass@{k}" for k in KS)), tuple(rows))
+
+
+def _signal(found: Findings) -> list[Block]:
+    groups = (ORIGINAL_GROUP, NEIGHBOR_GROUP, JOINT_GROUP)
+    shares, costs, rows = [], [], []
+    for label, zero, spread, cost in zip(
+        found.labels, found.shares, found.diversities, found.costs, strict=True
+    ):
+        by_group = {row.group: row for row in zero.shares if row.variant is None}
+        cells = []
+        for group in groups:
+            row = by_group.get(group)
+            cells.append("-" if row is None else f"{percent(row.share)} {span(row.low, row.high)}")
+        shares.append((label, *cells))
+        rows.append(
+            (
+                label,
+                *(_distance(mean.value, mean.low, mean.high) for mean in spread.means.values()),
+            )
+        )
+        costs.append((label, *(number(row.responses) for row in cost.rows)))
+    frame = pd.DataFrame(
+        [
+            {**vars(row), "checkpoint": label}
+            for label, result in zip(found.labels, found.diversities, strict=True)
+            for row in _densities(result)
+        ]
+    )
+    return [
+        Text(
+            "On the training questions and their neighbors. Shares of questions whose responses all get one "
+            f"reward (G = {G}, N = 3), exact over all subsets of the responses drawn:"
+        ),
+        Table(("model", *groups), tuple(shares)),
+        Text("Diversity: mean cosine distance between responses, TF-IDF over words and numbers."),
+        Table(("model", *found.diversities[0].means), tuple(rows)),
+        Picture(
+            "diversity",
+            "Densities of distances between responses, by model",
+            density_chart(frame).to_dict(),
+        ),
+        Text("Responses drawn for one question with mixed rewards, by the forecast of each model:"),
+        Table(("model", *(row.method for row in found.costs[0].rows)), tuple(costs)),
+    ]
+
+
+def _distance(value: float, low: float | None, high: float | None) -> str:
+    return f"{value:.3f}" if low is None or high is None else f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _densities(result: Any) -> Any:
+    from evaluator.diagnostics.diversity import densities
+
+    return densities(result)
+
+
+def _further(plan: DemoPlan) -> list[Block]:
+    db = shlex.quote(str(plan.database))
+    last = plan.trainings()[-1].name
+    return [
+        Text("The pages show all of it, down to single responses:"),
+        Commands((f"tagrpo ui --db {db}",)),
+        Text("And so does the command line:"),
+        Commands(
+            (
+                f"tagrpo eval show {BASE}.heldout --samples 0 --grade wrong --db {db}",
+                f"tagrpo rollouts list {last} --step 1 --limit 10 --db {db}",
+                f"tagrpo rollouts steps {last} --metric 'tagrpo/anchor/*' --db {db}",
+                f"tagrpo neighbors list --run candidates --status rejected --limit 5 --db {db}",
+            )
+        ),
+    ]
+
+
+def _commands(steps: Sequence[tuple[Step, float]]) -> list[Block]:
+    slowest = sorted(steps, key=lambda step: -step[1])[:3]
+    return [
+        Text(
+            "The demo ran these, in this order; a training that was interrupted went on with `--resume`. The "
+            f"longest were {joined([f'{step.title} ({seconds:.0f} s)' for step, seconds in slowest])}."
+        ),
+        Commands(tuple(step.shell for step, _ in steps)),
+    ]
+
+
+def _frame(rows: Sequence[Any]) -> pd.DataFrame:
+    return pd.DataFrame([vars(row) for row in rows])

@@ -1,0 +1,97 @@
+"""Pictures of a demo's report that no command draws: training step by step, shares with intervals."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ui.charts.panels import dot_panels, line_panels, panel_size, titled
+from ui.charts.theme import altair, colours, themed
+
+WINDOWS = 10
+"""Points of a line: steps are averaged, since a step has few questions."""
+
+
+def training_chart(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Any]:
+    """Return success and groups without a gradient over the steps of trainings.
+
+    Args:
+        runs: by name the metrics of each step in order.
+    """
+    wanted = (
+        ("tagrpo/correct/mean", "Correct responses"),
+        ("tagrpo/zero/group/share", "Groups without a gradient"),
+    )
+    palette, alt, size = colours(list(runs)), altair(), panel_size(len(wanted))
+    panels = [
+        [row for label, steps in runs.items() for row in _windows(label, steps, metric)]
+        for metric, _ in wanted
+    ]
+    last = max(len(steps) for steps in runs.values())
+    tooltip = [
+        alt.Tooltip("label:N"),
+        alt.Tooltip("step:Q", format=".1f"),
+        alt.Tooltip("value:Q", format=".1%"),
+    ]
+
+    def x(shown: bool) -> Any:
+        return alt.X(
+            "step:Q",
+            title="step" if shown else None,
+            scale=alt.Scale(domain=[0, last], nice=False),
+            axis=alt.Axis(tickCount=size.x_ticks, tickMinStep=1, labelFlush=False),
+        )
+
+    drawn = line_panels(panels, palette, size, at="step", x=x, y_title="share", tooltip=tooltip)
+    width = window(last)
+    said = "each point a step" if width == 1 else f"each point the mean of {width} steps"
+    chart = alt.concat(
+        *titled(drawn, [title for _, title in wanted], ["" for _ in wanted]),
+        columns=size.columns,
+        spacing=28,
+    ).properties(title=alt.TitleParams("Training", subtitle=f"Responses drawn in training; {said}"))
+    return dict(themed(chart).to_dict())
+
+
+def window(steps: int) -> int:
+    """Return how many steps a point of the training chart stands for."""
+    return max(1, round(steps / WINDOWS))
+
+
+def _windows(label: str, steps: Sequence[Mapping[str, float]], metric: str) -> list[dict[str, Any]]:
+    width = window(len(steps))
+    rows = []
+    for start in range(0, len(steps), width):
+        values = [step[metric] for step in steps[start : start + width] if metric in step]
+        if values:
+            mean = sum(values) / len(values)
+            middle = start + (1 + min(width, len(steps) - start)) / 2
+            rows.append(
+                {
+                    "label": label,
+                    "step": middle,
+                    "value": mean,
+                    "value_high": mean,
+                    "low": None,
+                    "high": None,
+                }
+            )
+    return rows
+
+
+def share_chart(
+    rows: Sequence[Mapping[str, Any]], *, title: str, subtitle: str, x_title: str
+) -> dict[str, Any]:
+    """Return shares with intervals, one below the other.
+
+    Args:
+        rows: label, share, low, high; at most eight.
+    """
+    alt = altair()
+    palette = colours([str(row["label"]) for row in rows])
+    shown = [{**row, "value": row["share"], "value_high": row["share"]} for row in rows]
+    tooltip = [
+        alt.Tooltip("label:N"),
+        *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("share", "low", "high")),
+    ]
+    drawn = dot_panels([shown], palette, panel_size(1), x_title=x_title, tooltip=tooltip)
+    chart = alt.concat(*drawn).properties(title=alt.TitleParams(title, subtitle=subtitle))
+    return dict(themed(chart).to_dict())
