@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="A world of word problems small enough for a laptop: questions, candidates of known truth, a policy.",
+    help="A world of word problems for a laptop: questions, candidates of known truth, a policy.",
     epilog="Example: tagrpo sandbox questions world-a --world A",
 )
 
