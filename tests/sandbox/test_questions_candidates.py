@@ -1,0 +1,166 @@
+"""Questions and candidates: the same for a seed, disjoint, and with a truth that agrees with arithmetic."""
+
+import json
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from evaluator.errors import InputError
+from rephraser.checks import Severity, check_candidate
+from sandbox.candidates import Break, draw_candidates, make_candidate
+from sandbox.phrasings import PHRASINGS
+from sandbox.problems import Problem, draw_story, split_numbers
+from sandbox.questions import Asked, draw_questions, read_questions, write_questions
+from sandbox.worlds import WORLDS
+
+
+def test_questions_are_the_same_bytes_for_a_seed(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        write_questions(tmp_path / folder, WORLDS["A"], 0, 256, 200)
+    write_questions(tmp_path / "other", WORLDS["A"], 1, 256, 200)
+    for name in ("train.jsonl", "heldout.jsonl", "sandbox.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert (tmp_path / "one" / "train.jsonl").read_bytes() != (tmp_path / "other/train.jsonl").read_bytes()
+    with pytest.raises(InputError, match="is not empty"):
+        write_questions(tmp_path / "one", WORLDS["A"], 0, 256, 200)
+
+
+def test_no_numbers_are_asked_twice_or_were_in_pre_training() -> None:
+    train, heldout = draw_questions(7, 256, 200)
+    numbers = [asked.problem.numbers for asked in train + heldout]
+    assert len(numbers) == len(set(numbers)) == 456
+    assert not set(numbers) & set(split_numbers()[1])
+    assert set(Counter(asked.phrasing.name for asked in train).values()) == {32}
+    assert set(Counter(asked.phrasing.name for asked in heldout).values()) == {25}
+
+
+def test_questions_are_read_as_written(tmp_path: Path) -> None:
+    write_questions(tmp_path / "w", WORLDS["A"], 0, 16, 8)
+    path = tmp_path / "w" / "train.jsonl"
+    assert read_questions(path) == draw_questions(0, 16, 8)[0]
+    rows = path.read_text().splitlines()
+    path.write_text("\n".join([rows[0], rows[1].replace('"count": ', '"count": 1')]))
+    with pytest.raises(InputError, match=r"train.jsonl:2: question and answer do not fit"):
+        read_questions(path)
+    path.write_text('{"question": "What is 1+1?", "answer": "2"}\n')
+    with pytest.raises(InputError, match=r"train.jsonl:1: is no question of the sandbox"):
+        read_questions(path)
+
+
+@pytest.mark.parametrize(("train", "heldout"), [(0, 10), (10, 0), (900, 101)])
+def test_only_as_many_questions_as_are_reserved(train: int, heldout: int) -> None:
+    with pytest.raises(InputError, match="at most 1,000 together"):
+        draw_questions(0, train, heldout)
+
+
+def test_candidates_are_other_phrasings_and_as_many_are_broken_as_asked() -> None:
+    questions = draw_questions(0, 64, 8)[0]
+    found = draw_candidates(questions, 4, 0.25, seed=3)
+    assert found == draw_candidates(questions, 4, 0.25, seed=3)
+    assert found != draw_candidates(questions, 4, 0.25, seed=4)
+    assert len(found) == 256
+    assert sum(one.broken is not None for one in found) == 64
+    by_question = Counter((one.question.text, one.phrasing) for one in found)
+    assert max(by_question.values()) == 1
+    assert all(one.phrasing != one.question.phrasing.name for one in found)
+
+
+@pytest.mark.parametrize(("per_question", "share"), [(0, 0.2), (8, 0.2), (3, 1.2), (3, -0.1)])
+def test_impossible_numbers_of_candidates_are_refused(per_question: int, share: float) -> None:
+    with pytest.raises(InputError, match="--per-question|--broken"):
+        draw_candidates(draw_questions(0, 4, 4)[0], per_question, share, seed=0)
+
+
+def numbers_of(text: str) -> list[int]:
+    return sorted(int(digits) for digits in re.findall(r"\d+", text))
+
+
+def test_the_truth_agrees_with_arithmetic() -> None:
+    """Breaks but leaks ask for something else; what they ask for is computed here from the text alone."""
+    questions = draw_questions(5, 256, 8)[0]
+    for one in draw_candidates(questions, 7, 0.8, seed=0):
+        n, p, f = one.question.problem.numbers
+        right, stated = n * p + f, sorted((n, p, f))
+        said = numbers_of(one.text)
+        if one.broken is None:
+            assert (said, one.answer) == (stated, str(right))
+        elif one.broken is Break.NUMBER_CHANGED:
+            assert said != stated
+            assert one.answer != str(right)
+        elif one.broken is Break.NUMBERS_EXCHANGED:
+            assert (said, one.answer) == (stated, str(n * f + p))
+        elif one.broken is Break.CHARGE_DROPPED:
+            assert (said, one.answer) == (sorted((n, p)), str(n * p))
+        elif one.broken is Break.EACH_DROPPED:
+            assert (said, one.answer) == (stated, str(p + f))
+        elif one.broken is Break.PRICE_ASKED:
+            assert (said, one.answer) == (sorted((n, f, right)), str(p))
+        elif one.broken is Break.DIFFERENCE_ASKED:
+            assert (said, one.answer) == (stated, str(n * p - f))
+        else:
+            assert (said, one.answer) == (sorted((n, p, f, right)), str(right))
+        if one.broken not in (None, Break.ANSWER_TOLD, Break.ANSWER_GIVEN):
+            assert one.answer != str(right)
+
+
+def test_equal_price_and_charge_are_not_exchanged() -> None:
+    draw = random.Random(0)
+    question = Asked(Problem(3, 20, 20, draw_story(draw)), PHRASINGS[0])
+    candidate = make_candidate(question, PHRASINGS[1], Break.NUMBERS_EXCHANGED, draw)
+    assert candidate.broken is Break.NUMBER_CHANGED
+    assert candidate.answer != question.answer
+
+
+def fatal(question: Asked, text: str) -> list[str]:
+    findings = check_candidate(question.text, text, answer=question.answer)
+    return [finding.name for finding in findings if finding.severity is Severity.FATAL]
+
+
+def test_good_candidates_of_all_phrasings_pass_the_structural_checks() -> None:
+    questions = draw_questions(11, 128, 8)[0]
+    for question in questions:
+        for phrasing in PHRASINGS:
+            if phrasing is not question.phrasing:
+                assert fatal(question, phrasing.text(question.problem)) == []
+
+
+def test_breaks_that_show_in_the_numbers_are_found_by_the_structural_checks() -> None:
+    """But for a number that stands in either text twice: then none is missing, or none was added."""
+    draw = random.Random(0)
+    by_numbers = (Break.NUMBER_CHANGED, Break.PRICE_ASKED, Break.ANSWER_TOLD, Break.ANSWER_GIVEN)
+    for question in draw_questions(12, 64, 8)[0]:
+        for phrasing in PHRASINGS:
+            if phrasing is not question.phrasing:
+                for broken in by_numbers:
+                    text = make_candidate(question, phrasing, broken, draw).text
+                    if broken is Break.NUMBER_CHANGED and 2 in (
+                        max(Counter(numbers_of(one)).values()) for one in (text, question.text)
+                    ):
+                        continue
+                    assert fatal(question, text), text
+
+
+def test_breaks_that_keep_the_numbers_are_left_to_the_answers() -> None:
+    draw = random.Random(0)
+    passed = Counter(
+        broken
+        for question in draw_questions(12, 64, 8)[0]
+        for phrasing in PHRASINGS
+        if phrasing is not question.phrasing
+        for broken in (Break.NUMBERS_EXCHANGED, Break.EACH_DROPPED, Break.DIFFERENCE_ASKED)
+        if not fatal(question, make_candidate(question, phrasing, broken, draw).text)
+    )
+    assert all(count > 0.8 * 64 * 7 for count in passed.values())
+    assert len(passed) == 3
+
+
+def test_truth_and_candidates_name_the_same_texts() -> None:
+    questions = draw_questions(0, 8, 8)[0]
+    for one in draw_candidates(questions, 3, 0.5, seed=0):
+        truth, row = one.truth(), one.row()
+        assert row == {"original_question": one.question.text, "candidate": truth["candidate"]}
+        assert truth["good"] == (truth["break"] is None)
+        assert json.loads(json.dumps(truth)) == truth
