@@ -70,7 +70,7 @@ def test_candidates_are_other_phrasings_and_as_many_are_broken_as_asked() -> Non
 
 @pytest.mark.parametrize(("per_question", "share"), [(0, 0.2), (8, 0.2), (3, 1.2), (3, -0.1)])
 def test_impossible_numbers_of_candidates_are_refused(per_question: int, share: float) -> None:
-    with pytest.raises(InputError, match="--per-question|--broken"):
+    with pytest.raises(InputError, match=r"--per-question|--broken"):
         draw_candidates(draw_questions(0, 4, 4)[0], per_question, share, seed=0)
 
 
