@@ -38,12 +38,14 @@ class Groups:
             if ids.dim() != 1:
                 raise ValueError(f"group ids of shape {tuple(ids.shape)}; give one id a response")
         else:
+            listed = group_ids.tolist() if hasattr(group_ids, "tolist") else group_ids
             numbers: dict[Any, int] = {}
-            ids = torch.tensor(
-                [numbers.setdefault(id, len(numbers)) for id in group_ids], dtype=torch.long, device=device
-            )
+            numbered = [numbers.setdefault(id, len(numbers)) for id in listed]
+            ids = torch.tensor(numbered, dtype=torch.long, device=device)
         if not len(ids):
             raise ValueError("a batch without responses has no groups")
+        if not isinstance(group_ids, torch.Tensor):
+            return cls(ids, torch.bincount(ids))
         _, index_B, size_G = torch.unique(ids, return_inverse=True, return_counts=True)
         return cls(index_B, size_G)
 

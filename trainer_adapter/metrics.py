@@ -3,20 +3,20 @@
 Suffixes: B responses, T tokens, N valid tokens.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from trainer_adapter.groups import Groups, Tensor
-from trainer_adapter.losses.kl import kl_estimate
 from trainer_adapter.step_batch import StepBatch
-from trainer_adapter.weights.covariance import strips, token_covariance
+from trainer_adapter.token_sums import TokenSums, token_sums
+from trainer_adapter.weights.covariance import Covariance
 
 PREFIX = "tagrpo/"
 TOP_SHARES: tuple[float, ...] = (0.0001, 0.01, 0.2, 0.4, 1.0)
-"""Shares of the tokens of one sign whose mean covariance is shown (arXiv 2605.11538, Table 1)."""
+"""Shares of the tokens of one sign whose covariance is shown (arXiv 2605.11538, Table 1)."""
 
 
 def step_metrics(batch: StepBatch) -> dict[str, float]:
@@ -27,17 +27,18 @@ def step_metrics(batch: StepBatch) -> dict[str, float]:
     """
     if not len(batch):
         return {}
+    sums = token_sums(batch)
     parts = (
         _sizes(batch),
         _zero_gradient(batch),
         _rewards(batch),
         _advantages(batch),
-        _weights(batch),
-        _entropies(batch),
+        _weights(batch, sums),
+        _entropies(batch, sums),
         _covariances(batch),
-        _anchor(batch),
-        _correction(batch),
-        _kl(batch),
+        _anchor(batch, sums),
+        _correction(batch, sums),
+        _kl(batch, sums),
     )
     return {PREFIX + name: value for part in parts for name, value in part.items() if np.isfinite(value)}
 
@@ -52,18 +53,26 @@ def equal_shares(correct_B: Tensor, groups: Groups) -> dict[str, float]:
     return {"all_right": all_right, "all_wrong": all_wrong, "share": all_right + all_wrong}
 
 
-def top_means(values: npt.NDArray[np.floating], shares: tuple[float, ...] = TOP_SHARES) -> list[float]:
-    """Return the mean of the largest values, for each share of them; at least one value is taken.
+def tails(values_N: npt.NDArray[np.floating]) -> dict[str, float]:
+    """Return what the largest positive and the most negative values are, exactly; sorts `values_N` in place.
 
-    Raises:
-        ValueError: no values.
+    For each sign that occurs: `share`, its part of all values; for each of `TOP_SHARES`, of the values of the
+    sign furthest from 0, at least one: `at_PERCENT`, the one of them nearest to 0, and `top_PERCENT`, their
+    mean.
     """
-    if not values.size:
-        raise ValueError("there are no values to take the largest of")
-    counts = [max(1, round(share * values.size)) for share in shares]
-    bounds = sorted({values.size - count for count in counts})
-    ordered = np.partition(values, bounds)
-    return [float(ordered[values.size - count :].mean(dtype=np.float64)) for count in counts]
+    values_N.sort()
+    below, above = np.searchsorted(values_N, 0, "left"), np.searchsorted(values_N, 0, "right")
+    found = {}
+    # Either begins with the value furthest from 0.
+    for name, signed in (("positive", values_N[above:][::-1]), ("negative", values_N[:below])):
+        if not signed.size:
+            continue
+        found[f"{name}/share"] = signed.size / values_N.size
+        for share in TOP_SHARES:
+            count, percent = max(1, round(share * signed.size)), f"{100 * share:g}"
+            found[f"{name}/at_{percent}"] = float(signed[count - 1])
+            found[f"{name}/top_{percent}"] = float(signed[:count].mean(dtype=np.float64))
+    return found
 
 
 def effective_share(log_weights: Tensor) -> float:
@@ -130,52 +139,44 @@ def _advantages(batch: StepBatch) -> dict[str, float]:
     return found
 
 
-def _weights(batch: StepBatch) -> dict[str, float]:
-    if batch.weights_BT is None or not batch.mask_BT.any():
+def _weights(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
+    tokens = batch.tokens_B.sum().item()
+    if batch.weights_BT is None or not tokens:
         return {}
-    strips_N = [batch.weights_BT[rows][batch.mask_BT[rows] > 0].double() for rows in strips(batch.mask_BT)]
-    tokens = sum(len(values) for values in strips_N)
-    mean = sum(values.sum().item() for values in strips_N) / tokens
+    mean, square = (sums[name].sum().item() / tokens for name in ("weights", "weights_square"))
     return {
-        "weights/least": min(values.min().item() for values in strips_N if len(values)),
-        "weights/most": max(values.max().item() for values in strips_N if len(values)),
-        "weights/std": (sum((values - mean).square().sum().item() for values in strips_N) / tokens) ** 0.5,
-        "weights/zero_share": sum((values == 0).sum().item() for values in strips_N) / tokens,
+        "weights/least": sums["weights_least"].min().item(),
+        "weights/most": sums["weights_most"].max().item(),
+        "weights/std": max(square - mean**2, 0.0) ** 0.5,
+        "weights/zero_share": sums["weights_zero"].sum().item() / tokens,
     }
 
 
-def _entropies(batch: StepBatch) -> dict[str, float]:
-    if batch.entropies_BT is None:
-        return {}
-    return _token_means(batch, _row_sums(batch, lambda values: values, batch.entropies_BT), "entropy")
+def _entropies(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
+    return _token_means(batch, sums["entropy"], "entropy") if "entropy" in sums else {}
 
 
 def _covariances(batch: StepBatch) -> dict[str, float]:
     """Of log pi_old and the advantage of the response, over all tokens of the batch."""
-    mask_BT = batch.mask_BT > 0
-    if not mask_BT.any():
+    covariance = Covariance.of(batch.old_log_probs_BT, batch.advantages_B, batch.mask_BT, None)
+    tokens = int(covariance.tokens_B.sum())
+    if not tokens:
         return {}
-    covariance_BT = token_covariance(batch.old_log_probs_BT, batch.advantages_B, batch.mask_BT)
-    covariance_N = covariance_BT[mask_BT].numpy()
-    found = {"covariance/mean": float(covariance_N.mean(dtype=np.float64))}
-    for name, sign in (("positive", 1), ("negative", -1)):
-        signed = sign * covariance_N
-        signed = signed[signed > 0]
-        if signed.size:
-            found[f"covariance/{name}/share"] = signed.size / covariance_N.size
-            for share, mean in zip(TOP_SHARES, top_means(signed), strict=True):
-                found[f"covariance/{name}/top_{share:.4%}".rstrip("%").rstrip("0").rstrip(".")] = sign * mean
-    return found
+    values_N, filled = np.empty(tokens, dtype=np.float32), 0
+    for strip in covariance.strips:
+        values, padding = covariance.on(strip)
+        valid = values.numpy()[~padding.numpy()]
+        values_N[filled : filled + len(valid)] = valid
+        filled += len(valid)
+    found = {"mean": float(values_N.mean(dtype=np.float64)), **tails(values_N)}
+    return {f"covariance/{name}": value for name, value in found.items()}
 
 
-def _anchor(batch: StepBatch) -> dict[str, float]:
+def _anchor(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
     """How far the anchor's log-probs are from those the tokens were drawn with."""
-    if batch.sampling_log_probs_BT is None:
+    if "log_ratio" not in sums:
         return {}
-    pair = batch.old_log_probs_BT, batch.sampling_log_probs_BT
-    ratio_B = _row_sums(batch, lambda old, drawn: old - drawn, *pair)
-    first_B = _row_sums(batch, lambda old, drawn: (old - drawn).exp(), *pair)
-    second_B = _row_sums(batch, lambda old, drawn: (2 * (old - drawn)).exp(), *pair)
+    ratio_B, first_B, second_B = (sums[name] for name in ("log_ratio", "ratio", "ratio_square"))
     lengths_B = batch.tokens_B
     found = _token_means(batch, ratio_B, "anchor/log_ratio_token")
     for name, chosen_B in _parts(batch):
@@ -189,12 +190,10 @@ def _anchor(batch: StepBatch) -> dict[str, float]:
     return found
 
 
-def _correction(batch: StepBatch) -> dict[str, float]:
-    if batch.correction_BT is None:
+def _correction(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
+    if "correction" not in sums:
         return {}
-    first_B = _row_sums(batch, lambda weights: weights, batch.correction_BT)
-    second_B = _row_sums(batch, torch.square, batch.correction_BT)
-    lengths_B = batch.tokens_B
+    first_B, second_B, lengths_B = sums["correction"], sums["correction_square"], batch.tokens_B
     found = _token_means(batch, first_B, "correction/mean")
     for name, chosen_B in _parts(batch):
         if second_B[chosen_B].sum() > 0:
@@ -204,23 +203,11 @@ def _correction(batch: StepBatch) -> dict[str, float]:
     return found
 
 
-def _kl(batch: StepBatch) -> dict[str, float]:
+def _kl(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
     """Estimates of KL(pi_old || reference) a token, on the anchor."""
-    if batch.ref_log_probs_BT is None:
+    if "k1" not in sums:
         return {}
-    pair = batch.old_log_probs_BT, batch.ref_log_probs_BT
-    k1_B = _row_sums(batch, lambda old, ref: kl_estimate(old, ref, "k1"), *pair)
-    k3_B = _row_sums(batch, lambda old, ref: kl_estimate(old, ref, "k3"), *pair)
-    return _token_means(batch, k1_B, "kl/k1") | _token_means(batch, k3_B, "kl/k3")
-
-
-def _row_sums(batch: StepBatch, function: Callable[..., Tensor], *values_BT: Tensor) -> Tensor:
-    """Return the sum of a function of token values over each response, shape B, float64."""
-    sums_B = torch.empty(len(batch), dtype=torch.float64)
-    for rows in strips(batch.mask_BT):
-        part = function(*(values[rows].double() for values in values_BT))
-        sums_B[rows] = part.where(batch.mask_BT[rows] > 0, 0.0).sum(-1)
-    return sums_B
+    return _token_means(batch, sums["k1"], "kl/k1") | _token_means(batch, sums["k3"], "kl/k3")
 
 
 def _effective(first_B: Tensor, second_B: Tensor, lengths_B: Tensor) -> float:

@@ -328,7 +328,7 @@ def clip_cov(case: Case) -> dict[str, Any]:
         **bounds,
     )
     got: dict[str, Any] = {
-        "cov": found.covariance_BT.tolist(),
+        "cov": token_covariance(log_prob_BT, advantages_BT, mask_BT).tolist(),
         "candidate_tokens": torch.nonzero(found.candidate_BT).tolist(),
         "clip_num": found.wanted,
         "num_clipped": found.clipped,

@@ -143,7 +143,7 @@ def test_every_recipe_has_an_advantage_for_every_token(name: str, variant: str) 
     assert (made.weights_BT is None) == (recipe.weights == "none")
     if recipe.weights == "none":
         spread = made.advantages_B[:, None].expand_as(mask)
-        torch.testing.assert_close(made.advantages_BT[mask], spread[mask])
+        torch.testing.assert_close(made.advantages_BT[mask], spread[mask].float())
 
 
 def test_joint_advantages_of_two_wordings_sum_to_zero_and_have_unit_deviation() -> None:

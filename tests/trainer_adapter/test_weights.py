@@ -51,8 +51,8 @@ def test_cw_weights_are_those_of_the_formula(strip: int, monkeypatch: pytest.Mon
     torch.testing.assert_close(found, plain_cw(log_probs, advantages, mask, ids))
     whole = cw_weights(log_probs, advantages, mask)
     torch.testing.assert_close(whole, plain_cw(log_probs, advantages, mask, [0] * len(mask)))
-    per_token = advantages.unsqueeze(-1).expand_as(mask)
-    torch.testing.assert_close(cw_weights(log_probs, per_token, mask, pools=ids), found)
+    with pytest.raises(ValueError, match="one a response"):
+        cw_weights(log_probs, advantages.unsqueeze(-1).expand_as(mask), mask, pools=ids)
 
 
 def test_weights_have_mean_1_over_the_tokens_of_a_group_in_single_precision() -> None:
@@ -81,12 +81,45 @@ def test_tiny_covariances_give_finite_weights() -> None:
     assert found.sum().item() == pytest.approx(mask.sum().item(), rel=1e-5)
 
 
+def test_covariances_that_are_equal_but_not_0_weigh_1() -> None:
+    log_probs = torch.tensor([[-0.3, -0.3], [-1.7, -1.7]])
+    found = cw_weights(log_probs, torch.tensor([0.7, -0.7]), torch.ones(2, 2))
+    assert torch.equal(found, torch.ones(2, 2))
+
+
+def test_weights_that_all_vanish_become_1_in_their_pool_alone() -> None:
+    # c is 1 to a part in a hundred: w = exp(-c^2 / (2 sigma^2)) is below the smallest number.
+    log_probs = torch.tensor([[-1.0, -1.01], [-3.0, -3.01], [-1.0, -2.0], [-1.5, -2.5]])
+    advantages, mask = torch.tensor([1.0, -1.0, 1.0, -1.0]), torch.ones(4, 2)
+    found = cw_weights(log_probs, advantages, mask, pools=[0, 0, 1, 1])
+    assert torch.isfinite(found).all()
+    assert torch.equal(found[:2], torch.ones(2, 2))
+    alone = cw_weights(log_probs[2:], advantages[2:], mask[2:])
+    assert torch.equal(found[2:], alone)
+    assert alone.std() > 0.01
+
+
+@pytest.mark.parametrize("strip", [1, 20, 10**6])
+def test_masks_may_have_holes(strip: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covariance, "_STRIP", strip)
+    log_probs, advantages, mask = batch()
+    mask[mask > 0] = (torch.rand(int(mask.sum()), generator=torch.Generator().manual_seed(5)) < 0.6).double()
+    log_probs = log_probs.masked_fill(mask == 0, torch.nan)
+    whole = plain_cw(log_probs, advantages, mask, [0] * len(mask))
+    torch.testing.assert_close(cw_weights(log_probs, advantages, mask), whole)
+    covered = sorted(row for part in covariance.strips(mask) for row in part.rows.tolist())
+    assert covered == torch.nonzero(mask.sum(-1)).flatten().tolist()
+    for part in covariance.strips(mask):
+        assert (mask[part.rows, part.width :] == 0).all()
+    assert covariance.strips(torch.zeros(3, 4)) == covariance.strips(torch.zeros(3, 0)) == ()
+
+
 def test_weights_and_covariances_are_constants() -> None:
     log_probs, advantages, mask = batch()
     log_probs = log_probs.masked_fill(mask == 0, 0.0).requires_grad_()
     assert not cw_weights(log_probs, advantages, mask).requires_grad
     assert not token_covariance(log_probs, advantages, mask).requires_grad
-    assert not clip_cov_candidates(log_probs, advantages, mask).covariance_BT.requires_grad
+    assert not clip_cov_candidates(log_probs, advantages, mask).candidate_BT.requires_grad
 
 
 @pytest.mark.parametrize("strip", [1, 20, 10**6])
@@ -97,7 +130,7 @@ def test_clip_cov_candidates_are_those_of_the_formula(strip: int, monkeypatch: p
     of_tokens = advantages.unsqueeze(-1).expand_as(mask)
     cov = (log_probs - log_probs[valid].mean()) * (of_tokens - of_tokens[valid].mean())
     found = clip_cov_candidates(log_probs, advantages, mask, lower=-0.5, upper=0.5, ratio=0.1)
-    torch.testing.assert_close(found.covariance_BT[valid], cov[valid])
+    torch.testing.assert_close(token_covariance(log_probs, advantages, mask)[valid], cov[valid])
     assert torch.equal(found.candidate_BT, (cov >= -0.5) & (cov <= 0.5) & valid)
     assert found.wanted == int(0.1 * valid.sum())
     chosen = choose_clipped(found, torch.Generator().manual_seed(0))

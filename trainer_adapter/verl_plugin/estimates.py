@@ -52,9 +52,10 @@ def estimate(
     )
     advantages_B = ADVANTAGES[recipe.advantage](rewards_B, groups, **_options(recipe))
     weights_BT = token_weights(recipe, advantages_B, mask_BT, old_log_probs_BT, groups, generator)
-    advantages_BT = advantages_B.unsqueeze(-1) * mask_BT
+    # In the log-probs' precision: in float64 the whole step would be twice as large for nothing.
+    advantages_BT = advantages_B.to(old_log_probs_BT.dtype).unsqueeze(-1) * mask_BT
     if weights_BT is not None:
-        advantages_BT = advantages_BT * weights_BT
+        advantages_BT.mul_(weights_BT)
     return Estimates(rewards_B, advantages_B, advantages_BT, weights_BT)
 
 
@@ -108,7 +109,7 @@ def token_weights(
         clip_low=recipe.loss.clip_low,
         clip_high=recipe.loss.clip_high,
     )
-    return (~choose_clipped(candidates, generator)).to(mask_BT.dtype) * mask_BT
+    return (mask_BT > 0).logical_and_(~choose_clipped(candidates, generator)).to(old_log_probs_BT.dtype)
 
 
 def _options(recipe: Recipe) -> dict[str, Any]:

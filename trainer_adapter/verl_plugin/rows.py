@@ -81,7 +81,7 @@ def read_rows(batch: Any, *, end_ids: frozenset[int], max_length: int) -> StepRo
     mask_AT[~real_A] = 0
     kept = [each for each, real in zip(extra, real_A.tolist(), strict=True) if real]
     tensors_BT = {name: value[real_A] for name, value in tensors.items()}
-    scores_B = tensors_BT.pop("rm_scores").double().sum(-1)
+    scores_B = tensors_BT.pop("rm_scores").sum(-1).double()  # one token of a response holds its score
     graded = [each.get("reward_extra_info") or {} for each in kept]
     keys = [key for key, real in zip(batch.keys, real_A.tolist(), strict=True) if real]
     mask_BT, responses_BT = mask_AT[real_A], tensors_BT["responses"]

@@ -7,15 +7,14 @@ import torch
 
 from trainer_adapter.groups import Tensor
 from trainer_adapter.variants import Variant
-from trainer_adapter.weights.covariance import Covariance, strips
+from trainer_adapter.weights.covariance import Covariance
 
 RATIO, LOWER, UPPER = 2e-4, 1.0, 5.0
 
 
 class Candidates(NamedTuple):
-    """Covariance of each token, which tokens may be clipped, and how many of them are to be."""
+    """Which tokens may be clipped, and how many of them are to be."""
 
-    covariance_BT: Tensor
     candidate_BT: Tensor
     wanted: int
 
@@ -63,20 +62,18 @@ def clip_cov_candidates(
     covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, None)
     if variant == "repo" and old_log_prob_BT is None:
         raise ValueError("the public code leaves out tokens that PPO clips: give old_log_prob_BT")
-    cov_BT = torch.empty_like(covariance.log_prob_BT)
-    candidate_BT = torch.empty_like(cov_BT, dtype=torch.bool)
-    for rows in strips(cov_BT):
-        cov = covariance.strip(rows)
-        cov_BT[rows] = cov
+    candidate_BT = torch.zeros_like(covariance.log_prob_BT, dtype=torch.bool)
+    for strip in covariance.strips:
+        cov, padding = covariance.on(strip)
         if old_log_prob_BT is None or variant == "paper":
-            candidate_BT[rows] = (cov >= lower) & (cov <= upper) & (mask_BT[rows] > 0)
+            strip.put((cov >= lower) & (cov <= upper) & ~padding, candidate_BT)
             continue
-        advantages = covariance.advantages[rows]
-        ratio_of = torch.exp(covariance.log_prob_BT[rows] - old_log_prob_BT[rows].detach())
+        advantages = strip.take(covariance.advantages)
+        ratio_of = torch.exp(strip.take(covariance.log_prob_BT) - strip.take(old_log_prob_BT.detach()))
         by_ppo = -advantages * ratio_of.clamp(1 - clip_low, 1 + clip_high) > -advantages * ratio_of
-        candidate_BT[rows] = (cov > lower) & (cov < upper) & ~by_ppo & (mask_BT[rows] > 0)
+        strip.put((cov > lower) & (cov < upper) & ~by_ppo & ~padding, candidate_BT)
     wanted = math.floor(ratio * int(covariance.tokens_B.sum()))
-    return Candidates(cov_BT, candidate_BT, wanted if variant == "paper" else max(wanted, 1))
+    return Candidates(candidate_BT, wanted if variant == "paper" else max(wanted, 1))
 
 
 def choose_clipped(candidates: Candidates, generator: torch.Generator | None = None) -> Tensor:

@@ -1,7 +1,8 @@
 """The covariance of log-prob and advantage on every token, on which CW-GRPO and Clip-Cov rest.
 
-A step has thousands of responses of thousands of tokens. Everything here goes over them in strips of rows
-that fit into a processor's cache, and holds no tensor of shape BT beside what it returns.
+A step has thousands of responses of thousands of tokens, most of them far shorter than the longest. All here
+goes over them in strips that fit into a processor's cache, responses of like length together, so that little
+padding is looked at, and holds no tensor of shape BT beside what it returns.
 """
 
 from collections.abc import Iterator
@@ -11,8 +12,55 @@ import torch
 
 from trainer_adapter.groups import Groups, Ids, Tensor
 
-_STRIP = 1 << 19
-"""Elements of a strip: 2 MB in float32."""
+_STRIP = 1 << 18
+"""Elements of a strip: 1 MB in float32."""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Some responses of like length, and the width that holds all their tokens."""
+
+    rows: Tensor
+    width: int
+
+    def take(self, values_BT: Tensor) -> Tensor:
+        """Return a copy of the values of these responses, cut to the width."""
+        return values_BT[:, : self.width].index_select(0, self.rows)
+
+    def put(self, values: Tensor, into_BT: Tensor) -> None:
+        """Write the values of these responses; what is beyond the width stays as it is."""
+        into_BT[:, : self.width].index_copy_(0, self.rows, values)
+
+
+def strips(mask_BT: Tensor) -> tuple[Strip, ...]:
+    """Return all responses that have tokens, longest first, in parts of about `_STRIP` elements."""
+    ends_B = _ends(mask_BT)
+    order = torch.argsort(ends_B, descending=True, stable=True)
+    widths = ends_B[order].tolist()
+    found, start = [], 0
+    while start < len(widths) and widths[start]:
+        stop = start + max(1, _STRIP // widths[start])
+        found.append(Strip(order[start:stop], widths[start]))
+        start = stop
+    return tuple(found)
+
+
+def _ends(mask_BT: Tensor) -> Tensor:
+    """Return the place after the last token of each response; the mask may have holes."""
+    rows, tokens = mask_BT.shape
+    ends_B = torch.zeros(rows, dtype=torch.long, device=mask_BT.device)
+    if not tokens:
+        return ends_B
+    places = torch.arange(1, tokens + 1, dtype=torch.int32, device=mask_BT.device)
+    for part in _row_slices(rows, tokens):
+        ends_B[part] = ((mask_BT[part] > 0) * places).amax(-1).long()
+    return ends_B
+
+
+def _row_slices(rows: int, tokens: int) -> Iterator[slice]:
+    step = max(1, _STRIP // max(1, tokens))
+    for start in range(0, rows, step):
+        yield slice(start, start + step)
 
 
 def token_covariance(
@@ -29,9 +77,9 @@ def token_covariance(
         pools: What the means run over; default: the whole batch, else the pool of each response.
     """
     covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, pools)
-    filled_BT = torch.empty_like(covariance.log_prob_BT)
-    for rows in strips(filled_BT):
-        filled_BT[rows] = covariance.strip(rows)
+    filled_BT = torch.zeros_like(covariance.log_prob_BT)
+    for strip in covariance.strips:
+        strip.put(covariance.on(strip)[0], filled_BT)
     return filled_BT
 
 
@@ -45,6 +93,7 @@ class Covariance:
     log_prob_BT: Tensor
     advantages: Tensor
     mask_BT: Tensor
+    strips: tuple[Strip, ...]
     pools: Groups
     tokens_B: Tensor
     log_prob_mean_B: Tensor
@@ -58,40 +107,34 @@ class Covariance:
         log_prob_BT, advantages = log_prob_BT.detach(), advantages.detach()
         if advantages.dim() == log_prob_BT.dim() - 1:
             advantages = advantages.unsqueeze(-1)
-        advantages = advantages.to(log_prob_BT.dtype)
         rows, device = len(log_prob_BT), log_prob_BT.device
         of_one = torch.zeros(rows, dtype=torch.long, device=device)
         groups = Groups.of(of_one if pools is None else pools, device=device)
-        tokens_B, log_probs_B, advantages_B = torch.empty(3, rows, dtype=torch.float64, device=device)
-        for strip in strips(log_prob_BT):
-            valid = mask_BT[strip] > 0
-            tokens_B[strip] = valid.sum(-1)
-            log_probs_B[strip] = row_sums(log_prob_BT[strip].where(valid, 0.0))
-            if advantages.shape[-1] == 1:
-                advantages_B[strip] = advantages[strip, 0] * tokens_B[strip]
-            else:
-                advantages_B[strip] = row_sums(advantages[strip].where(valid, 0.0))
+        tokens_B, log_probs_B, advantages_B = torch.zeros(3, rows, dtype=torch.float64, device=device)
+        parts = strips(mask_BT)
+        for strip in parts:
+            padding = strip.take(mask_BT) <= 0
+            tokens_B[strip.rows] = strip.width - padding.sum(-1).double()
+            log_probs_B[strip.rows] = row_sums(strip.take(log_prob_BT).masked_fill_(padding, 0.0))
+            if advantages.shape[-1] > 1:
+                of_tokens = strip.take(advantages).masked_fill_(padding, 0.0)
+                advantages_B[strip.rows] = row_sums(of_tokens)
+        if advantages.shape[-1] == 1:
+            advantages_B = advantages[:, 0].double() * tokens_B
         means = [pool_mean(sums_B, tokens_B, groups) for sums_B in (log_probs_B, advantages_B)]
-        return cls(log_prob_BT, advantages, mask_BT, groups, tokens_B, *means)
+        return cls(log_prob_BT, advantages, mask_BT, parts, groups, tokens_B, *means)
 
-    def strip(self, rows: slice) -> Tensor:
-        """Return the covariance of the tokens of some responses, 0 at padding."""
-        log_prob, advantages = self.log_prob_BT[rows], self.advantages[rows]
-        means = (
-            mean_B[rows].to(log_prob.dtype).unsqueeze(-1)
-            for mean_B in (self.log_prob_mean_B, self.advantage_mean_B)
+    def on(self, strip: Strip) -> tuple[Tensor, Tensor]:
+        """Return the covariance of the tokens of some responses, 0 at padding, and which are padding."""
+        found = strip.take(self.log_prob_BT)
+        log_prob_mean, advantage_mean = (
+            mean_B[strip.rows].unsqueeze(-1) for mean_B in (self.log_prob_mean_B, self.advantage_mean_B)
         )
-        found = log_prob - next(means)
-        found *= advantages - next(means)
+        found -= log_prob_mean.to(found.dtype)
+        found *= (strip.take(self.advantages) - advantage_mean).to(found.dtype)
         # Padding may hold anything, infinities included.
-        return found.masked_fill_(self.mask_BT[rows] <= 0, 0.0)
-
-
-def strips(values_BT: Tensor) -> Iterator[slice]:
-    """Yield the rows of a tensor in parts of about `_STRIP` elements."""
-    rows = max(1, _STRIP // max(1, values_BT.shape[-1]))
-    for start in range(0, len(values_BT), rows):
-        yield slice(start, start + rows)
+        padding = strip.take(self.mask_BT) <= 0
+        return found.masked_fill_(padding, 0.0), padding
 
 
 def row_sums(values: Tensor) -> Tensor:
