@@ -124,7 +124,7 @@ class StandingRow(Base):
         Index(None, "status", "question_id", "strategy", "model", "run_id"),
         Index(None, "strategy", "question_id"),
         Index(None, "model", "question_id"),
-        Index(None, "run_id", "status", "question_id", "ordinal"),
+        Index(None, "run_id", "question_id", "ordinal", "status", "candidate_id"),
     )
 
 
@@ -152,7 +152,7 @@ class CandidateFindingRow(Base):
     candidate_id: Mapped[str] = mapped_column(primary_key=True)
     run_id: Mapped[str] = mapped_column(primary_key=True)
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (Index(None, "run_id", "name", "candidate_id"), {"sqlite_with_rowid": False})
 
 
 class NeighborSetRow(Base):

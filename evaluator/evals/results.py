@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sqlalchemy import func, select
@@ -12,15 +13,12 @@ from evaluator.errors import InputError
 from evaluator.evals.graders import find_grader
 from evaluator.evals.samples import ProblemCounts, count_samples
 from evaluator.evals.spec import EVAL, EvalSpec
-from evaluator.evals.tables import GradeRow, GraderRow, RunProblemRow, SampleRow
+from evaluator.evals.tables import GradeCountsRow, GraderRow, RunProblemRow, SampleCountsRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.passk.counts import Counts
 from evaluator.runs.ledger import read_ledger
 from evaluator.runs.store import Run
 from evaluator.runs.tables import CellRow
-
-REFUSED = ("content_filter", "refusal")
-"""Stop reasons of responses that a provider's filter cut or kept back, or that the model refused to give."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +123,12 @@ def choose_version(session: Session, runs: Sequence[Run]) -> str:
 
 def grades_by_version(session: Session, run_id: str) -> dict[int, int]:
     """Return how many samples of a run each version of the grader has graded, by the version's id."""
+    graded = func.sum(GradeCountsRow.correct + GradeCountsRow.wrong + GradeCountsRow.unknown)
     rows = session.execute(
-        select(GradeRow.grader_id, func.count())
-        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+        select(GradeCountsRow.grader_id, graded)
+        .join(RunProblemRow, RunProblemRow.id == GradeCountsRow.run_problem_id)
         .where(RunProblemRow.run_id == run_id)
-        .group_by(GradeRow.grader_id)
+        .group_by(GradeCountsRow.grader_id)
     )
     return dict[int, int]((grader, count) for grader, count in rows)
 
@@ -165,9 +164,8 @@ def _ungraded(run: Run, missing: int, drawn: int, version: str | None) -> str:
 
 def _samples(session: Session, run_id: str) -> int:
     query = (
-        select(func.count())
-        .select_from(SampleRow)
-        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        select(func.sum(SampleCountsRow.samples))
+        .join(RunProblemRow, RunProblemRow.id == SampleCountsRow.run_problem_id)
         .where(RunProblemRow.run_id == run_id)
     )
     return session.scalar(query) or 0
@@ -175,21 +173,18 @@ def _samples(session: Session, run_id: str) -> int:
 
 def _refused_and_tokens(session: Session, run_id: str) -> tuple[int, float | None]:
     """Return how many samples were refused, and the mean of their completion tokens."""
-    rows = session.execute(
+    counted = SampleCountsRow
+    row: Any = session.execute(
         select(
-            SampleRow.stop_reason,
-            func.count(),
-            func.count(SampleRow.completion_tokens),
-            func.coalesce(func.sum(SampleRow.completion_tokens), 0),
+            *(
+                func.coalesce(func.sum(number), 0)
+                for number in (counted.refused, counted.samples, counted.told, counted.tokens)
+            )
         )
-        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .join(RunProblemRow, RunProblemRow.id == counted.run_problem_id)
         .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
-        .group_by(SampleRow.stop_reason)
-    ).all()
-    refused = sum(count for reason, count, _, _ in rows if reason in REFUSED)
-    samples = sum(count for _, count, _, _ in rows)
-    told = sum(count for _, _, count, _ in rows)
-    tokens = sum(total or 0 for _, _, _, total in rows)
+    ).one()
+    refused, samples, told, tokens = row
     return refused, tokens / samples if told == samples else _tokens_by_request(session, run_id)
 
 

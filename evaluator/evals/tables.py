@@ -4,7 +4,7 @@ Headers stand apart from texts so that lists and curves stay fast; integers stan
 large tables.
 """
 
-from sqlalchemy import ForeignKey, Index, text
+from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from evaluator.database.base import Base, CompressedText
@@ -58,7 +58,6 @@ class SampleRow(Base):
 
     __table_args__ = (
         Index(None, "run_problem_id", "ordinal", unique=True),
-        Index("ix_samples_truncated", "run_problem_id", sqlite_where=text("stop_reason = 'length'")),
         Index(None, "cell_id"),
     )
 

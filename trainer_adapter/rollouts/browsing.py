@@ -174,7 +174,7 @@ def page_rollouts(
             raise NotFoundError(f"rollout {after} is not in the run; go on after one that is.")
         conditions.append(RolloutShardRow.step >= step)  # the index finds this, not the pair
         conditions.append(tuple_(RolloutShardRow.step, RolloutRow.id) > (step, after))
-    query = _headers().where(*conditions).order_by(RolloutShardRow.step, RolloutRow.id).limit(limit)
+    query = rollout_headers().where(*conditions).order_by(RolloutShardRow.step, RolloutRow.id).limit(limit)
     return [RolloutHeader(*row) for row in session.execute(query)]
 
 
@@ -184,7 +184,7 @@ def read_rollout(session: Session, rollout_id: int) -> WholeRollout:
     Raises:
         NotFoundError: no such rollout.
     """
-    row = session.execute(_headers().where(RolloutRow.id == rollout_id)).one_or_none()
+    row = session.execute(rollout_headers().where(RolloutRow.id == rollout_id)).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no rollout {rollout_id}; `tagrpo rollouts list` shows their numbers.")
     run_id, prompt, text = session.execute(
@@ -225,7 +225,8 @@ def read_step_numbers(session: Session, run_id: str) -> list[int]:
     return sorted(session.scalars(recorded.union(logged)).all())
 
 
-def _headers() -> Select[*tuple[Any, ...]]:
+def rollout_headers() -> Select[*tuple[Any, ...]]:
+    """Return the query of all rollouts with the fields of `RolloutHeader` in order."""
     return (
         select(
             RolloutRow.id,

@@ -118,7 +118,8 @@ def _create_indices() -> None:
         ("standings", ("status", "question_id", "strategy", "model", "run_id")),
         ("standings", ("strategy", "question_id")),
         ("standings", ("model", "question_id")),
-        ("standings", ("run_id", "status", "question_id", "ordinal")),
+        ("standings", ("run_id", "question_id", "ordinal", "status", "candidate_id")),
+        ("candidate_findings", ("run_id", "name", "candidate_id")),
         ("rollout_groups", ("run_id", "kind", "step", "question_id")),
         ("rollout_groups", ("run_id", "question_id", "step")),
         ("questions", ("subject", "id")),
@@ -130,3 +131,4 @@ def _create_indices() -> None:
         op.create_index(op.f(f"ix_{table}_{'_'.join(columns)}"), table, list(columns), unique=False)
     op.drop_index("ix_questions_subject", "questions")
     op.drop_index("ix_rollouts_prompt_id", "rollouts")
+    op.drop_index("ix_samples_truncated", "samples")  # counted now

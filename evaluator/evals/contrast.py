@@ -1,0 +1,144 @@
+"""Which problems one run solves and another does not, at a point k of their curves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from evaluator.errors import InputError
+from evaluator.evals.browsing import shown_grader
+from evaluator.evals.problems import RunProblem, read_problems
+from evaluator.evals.samples import ProblemCounts, count_samples
+from evaluator.evals.tables import RunProblemRow
+from evaluator.passk.estimators import pass_at_k
+
+Which = Literal["first only", "second only", "both", "neither", "all"]
+SOLVED = 0.5
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A problem in two runs. `first` and `second` are pass@k of the problem, unknown grades counted wrong.
+
+    `counts` are those of the two runs; `counts[i].run_problem_id` leads to the samples.
+    """
+
+    problem_id: str
+    group_id: str
+    variant: int
+    first: float
+    second: float
+    counts: tuple[ProblemCounts, ProblemCounts]
+
+    @property
+    def difference(self) -> float:
+        return self.second - self.first
+
+    def which(self, threshold: float = SOLVED) -> Which:
+        """Say which run solves it: with k samples in at least this share of draws."""
+        first, second = self.first >= threshold, self.second >= threshold
+        if first and second:
+            return "both"
+        return "first only" if first else "second only" if second else "neither"
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """Problems that two runs share, those with the largest difference first.
+
+    Attributes:
+        only_first, only_second: problems that one run holds and the other does not.
+        too_few: problems of which a run has fewer than k graded samples.
+    """
+
+    k: int
+    problems: tuple[Contrast, ...]
+    only_first: int
+    only_second: int
+    too_few: int
+
+    def numbers(self, threshold: float = SOLVED) -> dict[Which, int]:
+        """Return how many problems are solved by which run."""
+        found: dict[Which, int] = {"first only": 0, "second only": 0, "both": 0, "neither": 0}
+        for one in self.problems:
+            found[one.which(threshold)] += 1
+        return found
+
+    def page(
+        self,
+        which: Which = "all",
+        *,
+        after: str | None = None,
+        limit: int = 25,
+        threshold: float = SOLVED,
+    ) -> list[Contrast]:
+        """Return up to `limit` problems of a kind behind the problem with the id `after`.
+
+        Raises:
+            InputError: `after` is not among them.
+        """
+        chosen = [one for one in self.problems if which == "all" or one.which(threshold) == which]
+        if after is None:
+            return chosen[:limit]
+        place = next((place for place, one in enumerate(chosen) if one.problem_id == after), None)
+        if place is None:
+            raise InputError(f"problem {after} is not in this list; begin it again.")
+        return chosen[place + 1 : place + 1 + limit]
+
+
+def contrast_runs(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
+    """Compare two eval runs problem by problem at k, with the grades that each of them shows.
+
+    A problem that stands several times in a run is matched copy by copy, in order. Equal differences stand in
+    the order of the first run.
+
+    Raises:
+        InputError: k below 1.
+    """
+    if k < 1:
+        raise InputError(f"k is {k}; give 1 or more.")
+    first, second = (_counts(session, run_id) for run_id in (first_id, second_id))
+    shared = [key for key in first if key in second]
+    enough = [key for key in shared if min(first[key].graded, second[key].graded) >= k]
+    values = [
+        np.atleast_1d(pass_at_k([c.graded for c in of], [c.correct for c in of], k)).tolist()
+        for of in ([first[key] for key in enough], [second[key] for key in enough])
+    ]
+    problems = [
+        Contrast(
+            first[key].problem_id,
+            first[key].group_id,
+            first[key].variant,
+            one,
+            other,
+            (first[key], second[key]),
+        )
+        for key, one, other in zip(enough, *values, strict=True)
+    ]
+    problems.sort(key=lambda one: -abs(one.difference))
+    return Contrasts(
+        k=k,
+        problems=tuple(problems),
+        only_first=len(first) - len(shared),
+        only_second=len(second) - len(shared),
+        too_few=len(shared) - len(enough),
+    )
+
+
+def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int, RunProblem]:
+    """Return the problems of contrasts with their texts, by the first run's `run_problem_id`."""
+    ids = [one.counts[0].run_problem_id for one in contrasts]
+    problems = read_problems(session, [RunProblemRow.id.in_(ids)], RunProblemRow.position, None)
+    return {problem.id: problem for problem in problems}
+
+
+def _counts(session: Session, run_id: str) -> dict[tuple[str, int], ProblemCounts]:
+    grader = shown_grader(session, run_id)
+    seen: dict[str, int] = {}
+    found = {}
+    for one in count_samples(session, run_id, None if grader is None else grader.id):
+        copy = seen[one.problem_id] = seen.get(one.problem_id, -1) + 1
+        found[one.problem_id, copy] = one
+    return found

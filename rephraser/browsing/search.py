@@ -1,0 +1,230 @@
+"""Questions with their candidates over all runs: filtered, searched, paged by the question's id."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, exists, func, or_, select, union
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from evaluator.questions.store import as_question, get_set
+from evaluator.questions.tables import QuestionRow, QuestionSetMemberRow
+from evaluator.questions.types import Question
+from rephraser.sets.store import find_set
+from rephraser.tables import (
+    CandidateFindingRow,
+    CandidateRow,
+    NeighborSetQuestionRow,
+    StandingCountRow,
+    StandingRow,
+)
+
+PENDING = "pending"
+"""The status of candidates that their run has not judged yet."""
+
+COUNTED_AT_MOST = 10_000
+
+
+@dataclass(frozen=True)
+class QuestionFilters:
+    """Which questions are wanted; None does not restrict.
+
+    `status`, `strategy`, `model`, `finding` and `run_id` are of one and the same candidate of the question:
+    "rejected" and "format" finds questions with a rejected candidate of that strategy.
+
+    Attributes:
+        text: looked for in the question, its answer and its candidates, whatever the case of ASCII letters.
+        subject, level: exactly as stored.
+        status: accepted, rejected, undecided, unverified or pending; reviews count.
+        finding: name of a finding of the structural checks, in any verdict.
+        question_set: name of a set of questions.
+        neighbor_set: `NAME`, `NAME@VERSION`, `NAME@TAG` or an id.
+    """
+
+    text: str | None = None
+    subject: str | None = None
+    level: str | None = None
+    status: str | None = None
+    strategy: str | None = None
+    model: str | None = None
+    finding: str | None = None
+    run_id: str | None = None
+    question_set: str | None = None
+    neighbor_set: str | None = None
+
+
+@dataclass(frozen=True)
+class ListedQuestion:
+    """A question with the number of its proposals by status, over all runs."""
+
+    question: Question
+    candidates: dict[str, int]
+
+
+@dataclass(frozen=True)
+class QuestionPage:
+    """Some questions in order of id; `after` is the id to go on from, None at the end."""
+
+    questions: tuple[ListedQuestion, ...]
+    after: str | None
+
+
+@dataclass(frozen=True)
+class StandingCount:
+    """How many proposals of a run stand where, by who made them."""
+
+    run_id: str
+    proposer: str
+    strategy: str
+    strategy_hash: str
+    model: str
+    status: str
+    candidates: int
+
+
+def page_questions(
+    session: Session, filters: QuestionFilters, *, after: str | None = None, limit: int = 25
+) -> QuestionPage:
+    """Return up to `limit` questions behind the id `after`, found by key.
+
+    Raises:
+        NotFoundError: no such set.
+    """
+    query, key = _matching(session, filters)
+    # Every id is behind "": the index is entered by key on the first page too.
+    ids = list(session.scalars(query.where(key > (after or "")).order_by(key).limit(limit + 1)))
+    rows = session.scalars(select(QuestionRow).where(QuestionRow.id.in_(ids[:limit])))
+    questions = {row.id: as_question(row) for row in rows}
+    counts = _count_candidates(session, ids[:limit])
+    listed = tuple(ListedQuestion(questions[id], counts[id]) for id in ids[:limit])
+    return QuestionPage(listed, ids[limit - 1] if len(ids) > limit else None)
+
+
+def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bool]:
+    """Return how many questions match, and whether that is all: counting stops at 10,000.
+
+    Raises:
+        NotFoundError: no such set.
+    """
+    query, _ = _matching(session, filters)
+    counted = query.limit(COUNTED_AT_MOST + 1).subquery()
+    number = session.scalar(select(func.count()).select_from(counted)) or 0
+    return min(number, COUNTED_AT_MOST), number <= COUNTED_AT_MOST
+
+
+def standing_counts(session: Session, run_id: str | None = None) -> list[StandingCount]:
+    """Return the numbers of proposals by run, proposer, strategy, model and status; of one run or of all.
+
+    What overviews and the choices of filters need: verdicts, strategies and models that there are.
+    """
+    query = select(
+        StandingCountRow.run_id,
+        StandingCountRow.proposer,
+        StandingCountRow.strategy,
+        StandingCountRow.strategy_hash,
+        StandingCountRow.model,
+        StandingCountRow.status,
+        StandingCountRow.candidates,
+    ).where(StandingCountRow.candidates > 0)
+    if run_id is not None:
+        query = query.where(StandingCountRow.run_id == run_id)
+    return [StandingCount(*row) for row in session.execute(query)]
+
+
+def finding_counts(session: Session, *, run_id: str, limit: int = 50) -> list[tuple[str, int]]:
+    """Return the findings of a run with the number of candidates that have them, frequent ones first."""
+    counted = func.count(CandidateFindingRow.candidate_id.distinct())
+    rows = session.execute(
+        select(CandidateFindingRow.name, counted)
+        .where(CandidateFindingRow.run_id == run_id)
+        .group_by(CandidateFindingRow.name)
+        .order_by(counted.desc(), CandidateFindingRow.name)
+        .limit(limit)
+    )
+    return [(name, number) for name, number in rows]
+
+
+def _matching(session: Session, filters: QuestionFilters) -> tuple[Select[str], InstrumentedAttribute[str]]:
+    """Return the query of the ids, which walks the index of one filter, and the column they stand in."""
+    about_question = _question_conditions(session, filters)
+    about_candidate = _standing_conditions(filters)
+    key: InstrumentedAttribute[str]
+    query: Select[Any]
+    if filters.finding is not None:
+        key = CandidateFindingRow.question_id
+        query = select(key).where(CandidateFindingRow.name == filters.finding)
+        if filters.run_id is not None:
+            query = query.where(CandidateFindingRow.run_id == filters.run_id)
+        if about_candidate:
+            same = (
+                StandingRow.candidate_id == CandidateFindingRow.candidate_id,
+                StandingRow.run_id == CandidateFindingRow.run_id,
+            )
+            query = query.where(exists().where(*same, *about_candidate))
+    elif about_candidate:
+        key = StandingRow.question_id
+        query = select(key).where(*about_candidate)
+    else:
+        return select(QuestionRow.id).where(*about_question), QuestionRow.id
+    if about_question:
+        query = query.join(QuestionRow, QuestionRow.id == key).where(*about_question)
+    return query.group_by(key), key
+
+
+def _standing_conditions(filters: QuestionFilters) -> list[ColumnElement[bool]]:
+    wanted = (
+        (StandingRow.status, filters.status),
+        (StandingRow.strategy, filters.strategy),
+        (StandingRow.model, filters.model),
+        (StandingRow.run_id, filters.run_id),
+    )
+    return [column == value for column, value in wanted if value is not None]
+
+
+def _question_conditions(session: Session, filters: QuestionFilters) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if filters.subject is not None:
+        found.append(QuestionRow.subject == filters.subject)
+    if filters.level is not None:
+        found.append(QuestionRow.level == filters.level)
+    if filters.question_set is not None:
+        wanted = get_set(session, filters.question_set)
+        found.append(
+            exists().where(
+                QuestionSetMemberRow.set_id == wanted.id, QuestionSetMemberRow.question_id == QuestionRow.id
+            )
+        )
+    if filters.neighbor_set is not None:
+        header = find_set(session, filters.neighbor_set)
+        found.append(
+            exists().where(
+                NeighborSetQuestionRow.question_id == QuestionRow.id,
+                NeighborSetQuestionRow.set_id == header.id,
+            )
+        )
+    if filters.text:
+        # One walk over all texts finds them: 40,000 take about 25 ms, and an index of their letters would
+        # be four times as large as they are.
+        questions = select(QuestionRow.id).where(
+            or_(
+                QuestionRow.text.icontains(filters.text, autoescape=True),
+                QuestionRow.answer.icontains(filters.text, autoescape=True),
+            )
+        )
+        candidates = select(CandidateRow.question_id).where(
+            CandidateRow.text.icontains(filters.text, autoescape=True)
+        )
+        found.append(QuestionRow.id.in_(union(questions, candidates).subquery().select()))
+    return found
+
+
+def _count_candidates(session: Session, question_ids: list[str]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    rows = session.execute(
+        select(StandingRow.question_id, StandingRow.status, func.count())
+        .where(StandingRow.question_id.in_(question_ids))
+        .group_by(StandingRow.question_id, StandingRow.status)
+    )
+    for question_id, status, number in rows:
+        counts[question_id][status] = number
+    return counts
