@@ -35,10 +35,10 @@ class Strip:
 def strips(mask_BT: Tensor) -> tuple[Strip, ...]:
     """Return all responses that have tokens, longest first, in parts of about `_STRIP` elements."""
     ends_B = _ends(mask_BT)
-    order = torch.argsort(ends_B, descending=True, stable=True)
+    order = torch.argsort(ends_B, descending=True, stable=True)[: int((ends_B > 0).sum())]
     widths = ends_B[order].tolist()
     found, start = [], 0
-    while start < len(widths) and widths[start]:
+    while start < len(widths):
         stop = start + max(1, _STRIP // widths[start])
         found.append(Strip(order[start:stop], widths[start]))
         start = stop
