@@ -1,0 +1,161 @@
+"""`tagrpo sandbox`: questions and candidates through a real run, and the score against the truth."""
+
+import json
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import CommandLine, words
+
+from evaluator.database import Database
+from evaluator.errors import InputError
+from evaluator.intervals import exact_interval
+from rephraser.tables import VerdictRow
+from sandbox.scoring import read_truth
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> CommandLine:
+    """Run `tagrpo` in an empty folder that gets a database of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TAGRPO_DB", str(tmp_path / "t.db"))
+    return CommandLine(monkeypatch, capsys)
+
+
+def prepare(cli: CommandLine, *, broken: float = 0.25) -> None:
+    """Bring 40 questions with 3 candidates each to a run `checked`, which has no solver."""
+    few = ("--per-question", 3)
+    from_file = ("--proposer", "file", "--candidates", "c.jsonl")
+    commands = [
+        ("sandbox", "questions", "w", "--train", 40, "--heldout", 8),
+        ("sandbox", "candidates", "w", "c.jsonl", "--truth", "t.jsonl", *few, "--broken", broken),
+        ("questions", "import", "w/train.jsonl", "--name", "train"),
+        ("neighbors", "propose", "train", "--name", "checked", *from_file, "--n", 3),
+    ]
+    for command in commands:
+        done = cli(*command)
+        assert done.code == 0, done.err
+
+
+def score(cli: CommandLine) -> dict[str, Any]:
+    done = cli("sandbox", "score", "checked", "--truth", "t.jsonl", "--json")
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_a_run_without_a_solver_catches_what_shows_in_the_numbers(cli: CommandLine) -> None:
+    prepare(cli)
+    found = score(cli)
+    assert sum(found["broken"]["outcomes"].values()) == 30
+    assert found["good"]["outcomes"]["passed"] == 90
+    assert found["good"]["rejected"]["count"] == 0
+    kinds = {kind["name"]: kind for kind in found["kinds"]}
+    assert kinds["turned round: price asked"]["rejected"]["share"] == 1
+    assert kinds["numbers exchanged"]["rejected"]["share"] == 0
+    share = found["broken"]["rejected"]
+    assert share["count"] == found["broken"]["outcomes"]["rejected by structure"]
+    assert (share["low"], share["high"]) == pytest.approx(exact_interval(share["count"], 30))
+    assert (found["unproposed"], found["unknown"]) == (0, 0)
+
+
+def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_path: Path) -> None:
+    prepare(cli)
+    truth = read_truth(Path("t.jsonl"))
+    with sqlite3.connect("t.db") as connection:
+        passed = [row[0] for row in connection.execute("SELECT candidate_id FROM verdicts WHERE final")]
+        passed = [
+            identity
+            for identity in passed
+            if connection.execute(
+                "SELECT status FROM verdicts WHERE candidate_id = ?", (identity,)
+            ).fetchone()[0]
+            == "unverified"
+        ]
+        (run_id,) = connection.execute("SELECT id FROM runs").fetchone()
+    broken = [identity for identity in passed if truth[identity].broken]
+    good = [identity for identity in passed if not truth[identity].broken]
+    decided = {broken[0]: "rejected", good[0]: "rejected", good[1]: "undecided", good[2]: "accepted"}
+    with Database.open(tmp_path / "t.db") as database, database.write() as session:
+        for identity, status in decided.items():
+            evidence: dict[str, Any] = {"findings": [{"name": "unit_missing", "severity": "warning"}]}
+            session.add(
+                VerdictRow(
+                    candidate_id=identity,
+                    run_id=run_id,
+                    status=status,
+                    posterior=0.5,
+                    reason="by hand",
+                    final=True,
+                    evidence=evidence,
+                    created_at="2026-01-01T00:00:00Z",
+                )
+            )
+    assert cli("neighbors", "review", good[3], "--reject", "--reason", "no").code == 0
+    found = score(cli)
+    assert found["broken"]["outcomes"]["rejected by answers"] == 1
+    wanted = {"rejected by answers": 1, "rejected by a reviewer": 1, "undecided": 1}
+    assert {name: found["good"]["outcomes"][name] for name in wanted} == wanted
+    assert found["good"]["rejected"]["count"] == 2
+    assert found["good"]["kept_out"]["count"] == 3
+
+
+def test_the_score_in_words(cli: CommandLine) -> None:
+    prepare(cli)
+    shown = words(cli("sandbox", "score", "checked", "--truth", "t.jsonl").out)
+    caught = score(cli)["broken"]["rejected"]["count"]
+    assert f"{caught} of 30" in shown
+    assert "of the broken candidates caught" in shown
+    assert "0 of 90 (0.0%, 95% 0.0% to 4.0%) of the good candidates lost" in shown
+
+
+def test_nothing_broken_leaves_no_share(cli: CommandLine) -> None:
+    prepare(cli, broken=0)
+    found = score(cli)
+    assert found["broken"]["rejected"] == {
+        "count": 0, "total": 0, "share": None, "low": None, "high": None
+    }  # fmt: skip
+    assert "none of 0 of the broken candidates caught" in words(
+        cli("sandbox", "score", "checked", "--truth", "t.jsonl").out
+    )
+
+
+def test_candidates_that_were_not_needed_are_counted(cli: CommandLine) -> None:
+    prepare(cli, broken=0)
+    lines = Path("c.jsonl").read_text().splitlines()
+    again = cli(
+        *("neighbors", "propose", "train", "--name", "one", "--proposer", "file", "--n", 1),
+        *("--candidates", "c.jsonl"),
+    )
+    assert again.code == 0
+    done = cli("sandbox", "score", "one", "--truth", "t.jsonl", "--json")
+    assert json.loads(done.out)["unproposed"] == len(lines) - 40
+
+
+def test_refusals(cli: CommandLine) -> None:
+    prepare(cli)
+    Path("other.jsonl").write_text('{"candidate_id": "c_0", "break": null, "phrasing": "prose"}\n')
+    other = cli("sandbox", "score", "checked", "--truth", "other.jsonl")
+    assert (other.code, "has no candidate of this truth file" in other.err) == (2, True)
+    Path("bad.jsonl").write_text('{"candidate_id": "c_0", "break": null, "phrasing": "prose"}\n{}\n')
+    bad = cli("sandbox", "score", "checked", "--truth", "bad.jsonl")
+    assert (bad.code, "bad.jsonl:2: is no row of a truth file" in words(bad.err)) == (2, True)
+    same = cli("sandbox", "candidates", "w", "x.jsonl", "--truth", "x.jsonl")
+    assert (same.code, "need two files" in words(same.err)) == (2, True)
+    old = cli("sandbox", "candidates", "w", "c.jsonl", "--truth", "new.jsonl")
+    assert (old.code, "exists" in old.err) == (2, True)
+    assert not Path("new.jsonl").exists()
+    world = cli("sandbox", "questions", "v", "--world", "Z")
+    assert (world.code, "there is no world 'Z'" in world.err) == (2, True)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_truth(Path("nowhere.jsonl"))
+
+
+def test_the_benchmark_of_held_out_questions_is_sound(cli: CommandLine) -> None:
+    assert cli("sandbox", "questions", "w", "--train", 8, "--heldout", 24).code == 0
+    done = cli("benchmarks", "check", "w/heldout.jsonl", "--json")
+    assert done.code == 0, done.err
+    rows = [json.loads(line) for line in Path("w/heldout.jsonl").read_text().splitlines()]
+    assert Counter(row["subject"] for row in rows).total() == 24
