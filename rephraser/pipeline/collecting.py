@@ -170,13 +170,19 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
 
 
 def read_choices(body: str) -> list[tuple[str, str]]:
-    """Return (text, finish reason) of the choices of a stored chat completion; [] where it has none."""
+    """Return (text, finish reason) of the choices of a stored completion; [] where it has none.
+
+    Chats have messages, continued raw text has texts.
+    """
     try:
         choices = json.loads(body).get("choices") or []
     except (ValueError, AttributeError):
         return []
     return [
-        (str((choice.get("message") or {}).get("content") or ""), str(choice.get("finish_reason") or ""))
+        (
+            str((choice.get("message") or {}).get("content") or choice.get("text") or ""),
+            str(choice.get("finish_reason") or ""),
+        )
         for choice in choices
     ]
 

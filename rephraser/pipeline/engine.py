@@ -20,11 +20,13 @@ from evaluator.runs.filling import BuildRequests, Filled, fill_cells
 from evaluator.runs.leases import this_owner
 from evaluator.runs.spending import Spending
 from evaluator.runs.store import Run, finish_run
+from evaluator.sampling.protocol import Sampler
 from rephraser.pipeline.collecting import collect_answers, collect_proposals
 from rephraser.pipeline.judging import check_structure, judge_answers
 from rephraser.pipeline.local_proposals import Source, propose_locally
 from rephraser.pipeline.planning import add_planned, plan_answers, plan_proposals
 from rephraser.pipeline.requests import proposing_requests, solving_requests
+from rephraser.pipeline.solving import draw_answers
 from rephraser.pipeline.spec import RunSpec
 
 OTHERS_POLL_S = 1.0
@@ -48,6 +50,7 @@ class Outcome:
     stopped: str | None = None
     message: str | None = None
     failures: dict[str, int] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)  # what samplers of this machine have to say
 
     def add(self, filled: Filled) -> None:
         self.answered += filled.answered
@@ -60,7 +63,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Engine:
-    """One invocation of a run. `source` gives local candidates, `open_client` reaches models."""
+    """One invocation of a run.
+
+    `source` gives local candidates, `open_client` reaches remote models, `samplers` draw for solvers on this
+    machine (by the solver's id).
+    """
 
     db: Database
     run: Run
@@ -68,6 +75,7 @@ class Engine:
     report: Report
     spending: Spending
     open_client: OpenClient
+    samplers: Mapping[str, Sampler] = field(default_factory=dict)
     source: Source | None = None
     count_tokens: Callable[[str], int] | None = None
     grader_workers: int | None = None
@@ -95,6 +103,8 @@ class Engine:
                 asked = outcome.answered + outcome.failed
                 for filled in await self._fill(fillers, clients):
                     outcome.add(filled)
+                if outcome.stopped is None:
+                    self._draw(outcome)
                 if outcome.stopped:
                     return outcome
                 # Planned cells that nobody was asked for were answered for another run: they are read next.
@@ -162,6 +172,8 @@ class Engine:
             build = partial(proposing_requests, self.db, self.run.id, self.spec)
             fillers.append((self.spec.model, self.run.id, build))
         for solver in self.spec.solvers:
+            if solver.id in self.samplers:
+                continue
             fillers.append((solver.model, solver.id, partial(solving_requests, self.db, solver)))
         return fillers
 
@@ -200,6 +212,20 @@ class Engine:
             report=self._job,
             poll_s=self.batch_poll_s,
         )
+
+    def _draw(self, outcome: Outcome) -> None:
+        """Let the solvers on this machine draw, one after the other.
+
+        In the event loop's own thread, which alone gets signals, and after what is remote: nothing is in
+        flight meanwhile.
+        """
+        for solver in self.spec.solvers:
+            sampler = self.samplers.get(solver.id)
+            if sampler is None or outcome.stopped is not None:
+                continue
+            report = partial(self.report, "drawing answers")
+            outcome.add(draw_answers(self.db, self.run.id, solver, sampler, report))
+            outcome.notices += [notice for notice in sampler.notices if notice not in outcome.notices]
 
     def _job(self, status: BatchStatus) -> None:
         self.report("waiting for a batch job", status.completed + status.failed, status.total or None)

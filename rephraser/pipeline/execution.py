@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evaluator.database import Database
@@ -12,8 +12,11 @@ from evaluator.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteCl
 from evaluator.runs.ledger import spent_usd
 from evaluator.runs.spending import Spending
 from evaluator.runs.store import Run
+from evaluator.sampling.protocol import Sampler
+from evaluator.sampling.remote import RemoteSampler
 from rephraser.pipeline.engine import Client, Engine, Outcome, Report
 from rephraser.pipeline.local_proposals import Source, rules_source
+from rephraser.pipeline.local_solvers import check_engine, open_stored
 from rephraser.pipeline.spec import RunSpec
 from rephraser.pipeline.summary import RunSummary, summarize
 from rephraser.proposers.file import FileCandidates, read_candidates
@@ -48,8 +51,9 @@ class CandidateFile:
 class Execution:
     """How a run is carried out; another invocation of the same run may use other values.
 
-    `solver_api_bases` holds one address for all solvers, or one for each in their order. `max_usd` caps the
-    whole run, earlier invocations and other processes included; `max_requests` this invocation.
+    `solver_api_bases` holds one address for all remote solvers, or one for each in their order. `max_usd`
+    caps the whole run, earlier invocations and other processes included; `max_requests` this invocation.
+    `solver_batch_size` is the number of answers that a solver on this machine draws at a time, None its own.
     """
 
     api_base: str | None = None
@@ -64,29 +68,42 @@ class Execution:
     batch_poll_s: float = 60.0
     candidates: CandidateFile | None = None
     grader_workers: int | None = None
+    solver_batch_size: int | None = None
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run needs from outside, found to be there: models, prices, its tokenizer, its candidates."""
+    """What a run needs from outside, found to be there: models, prices, its tokenizer, its candidates.
+
+    `samplers` are those of solvers on this machine, by the solver's id.
+    """
 
     endpoints: Mapping[str, Endpoint]
     prices: PriceTable
     count_tokens: Callable[[str], int] | None
     source: Source | None
+    samplers: Mapping[str, Sampler] = field(default_factory=dict)
 
 
-def prepare(spec: RunSpec, execution: Execution, candidates: FileCandidates | None = None) -> Prepared:
+def prepare(
+    spec: RunSpec,
+    execution: Execution,
+    candidates: FileCandidates | None = None,
+    samplers: Mapping[str, Sampler] | None = None,
+) -> Prepared:
     """See whether all that a run needs is there, before it is stored or anything is asked and paid.
 
-    `candidates` are those of the file, for a run that proposes from one.
+    `candidates` are those of the file, for a run that proposes from one. `samplers` are those of its solvers
+    on this machine that are open already, by the solver's id.
 
     Raises:
         BudgetError: a cap on money for a model whose price is not known.
         InputError: prices, addresses or a tokenizer's file that cannot be used; a file of candidates that is
-            missing or is another one than the run was made with.
-        PrerequisiteError: a server that cannot be reached or lacks the model, a key that is not set.
+            missing or is another one than the run was made with; a checkpoint that is another one.
+        PrerequisiteError: a server that cannot be reached, lacks the model or takes no such prompts, a key
+            that is not set, a checkpoint that is not there.
     """
+    opened = _open_samplers(spec, execution, samplers or {})
     source = _source(spec, candidates)
     prices = PriceTable.read(execution.prices_file, execution.prices)
     count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
@@ -95,8 +112,11 @@ def prepare(spec: RunSpec, execution: Execution, candidates: FileCandidates | No
     if execution.max_usd is not None:
         for model in endpoints:
             prices.require(model)
+    for solver in spec.solvers:
+        if solver.prompt is not None and solver.engine is None:
+            RemoteSampler(endpoints[solver.model], batch=execution.batch).check(solver.drawing)
     asyncio.run(_check([RemoteClient(endpoint, prices=prices) for endpoint in endpoints.values()]))
-    return Prepared(endpoints, prices, count_tokens, source)
+    return Prepared(endpoints, prices, count_tokens, source, opened)
 
 
 def carry_out(
@@ -122,6 +142,7 @@ def carry_out(
         report=report,
         spending=Spending(budget, begun),
         open_client=open_client,
+        samplers=prepared.samplers,
         source=prepared.source,
         count_tokens=prepared.count_tokens,
         grader_workers=execution.grader_workers,
@@ -141,19 +162,36 @@ async def _check(clients: Sequence[RemoteClient]) -> None:
             raise PrerequisiteError(f"{client.endpoint.model}: {found.problem}")
 
 
+def _open_samplers(spec: RunSpec, execution: Execution, opened: Mapping[str, Sampler]) -> dict[str, Sampler]:
+    """Return the samplers of solvers on this machine, each found to be what the run was made with."""
+    found: dict[str, Sampler] = {}
+    for solver in spec.solvers:
+        if solver.engine is None:
+            continue
+        sampler = opened.get(solver.id)
+        if sampler is None:
+            sampler = open_stored(solver, batch_size=execution.solver_batch_size)
+            check_engine(solver, sampler)
+        found[solver.id] = sampler
+    return found
+
+
 def _addresses(spec: RunSpec, execution: Execution) -> dict[str, str | None]:
     """Return the address of each model of the run, None for a provider's own."""
     bases = execution.solver_api_bases
-    if len(bases) not in (0, 1, len(spec.solvers)):
+    solvers = [solver for solver in spec.solvers if solver.engine is None]
+    if bases and spec.solvers and not solvers:
+        raise InputError("--solver-api-base is for remote solvers; this run's draw on this machine.")
+    if len(bases) not in (0, 1, len(solvers)):
         raise InputError(
-            f"{len(bases)} addresses for {len(spec.solvers)} solvers: give --solver-api-base once for all, "
-            "or once for each --solver, in the same order."
+            f"{len(bases)} addresses for {len(solvers)} solvers: give --solver-api-base once for all, "
+            "or once for each of them, in the order of --solver."
         )
-    per_solver = bases * len(spec.solvers) if len(bases) == 1 else bases or (None,) * len(spec.solvers)
+    per_solver = bases * len(solvers) if len(bases) == 1 else bases or (None,) * len(solvers)
     addresses: dict[str, str | None] = {}
     if spec.proposer == "llm":
         addresses[spec.model] = execution.api_base
-    for solver, base in zip(spec.solvers, per_solver, strict=True):
+    for solver, base in zip(solvers, per_solver, strict=True):
         known = addresses.setdefault(solver.model, base)
         if known is None and base is not None:
             addresses[solver.model] = base

@@ -7,11 +7,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.database import Database
-from evaluator.questions.tables import QuestionRow
 from evaluator.remote import ChatRequest, Message
 from evaluator.runs.cells import Cell
+from evaluator.sampling.remote.requests import chat_request
+from evaluator.sampling.work import SampleRequest
 from rephraser.pipeline.collecting import proposal_ordinal
 from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
+from rephraser.pipeline.subjects import read_subjects, read_texts
 from rephraser.proposers.request import RESPONSE_SCHEMA, build_messages
 from rephraser.tables import CandidateRow, ProposalRow
 
@@ -27,7 +29,7 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
     if spec.sampling is None:
         raise ValueError("a run that asks a model needs sampling settings")
     with db.read() as session:
-        texts = _texts(session, [cell.subject_id for cell in cells])
+        texts = read_texts(session, [cell.subject_id for cell in cells])
         earlier = _earlier(session, run_id, [cell.subject_id for cell in cells])
     requests = []
     for cell in cells:
@@ -42,7 +44,7 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
             structured=structured,
         )
         requests.append(
-            _request(cell, messages, spec.sampling, n=1, schema=RESPONSE_SCHEMA if structured else None)
+            _request(cell, messages, spec.sampling, schema=RESPONSE_SCHEMA if structured else None)
         )
     return requests
 
@@ -50,16 +52,19 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
 def solving_requests(db: Database, solver: SolverSpec, cells: Sequence[Cell]) -> list[ChatRequest]:
     """Return the requests for answers, one a cell; each draws several samples."""
     with db.read() as session:
-        texts = _texts(session, [cell.subject_id for cell in cells])
+        subjects = read_subjects(session, [cell.subject_id for cell in cells])
     return [
-        _request(
-            cell,
-            ({"role": "user", "content": f"{texts[cell.subject_id]}\n\n{solver.instruction}"},),
-            solver.sampling,
-            n=int(cell.payload["count"]),
-            schema=None,
+        chat_request(
+            solver.drawing,
+            SampleRequest(
+                cell=cell,
+                problem=subject,
+                question=subject.text,
+                count=int(cell.payload["count"]),
+                seeds=(int(cell.payload["seed"]),),
+            ),
         )
-        for cell in cells
+        for cell, subject in zip(cells, subjects, strict=True)
     ]
 
 
@@ -68,27 +73,17 @@ def _request(
     messages: tuple[dict[str, str], ...],
     sampling: Sampling,
     *,
-    n: int,
     schema: dict[str, object] | None,
 ) -> ChatRequest:
     return ChatRequest(
         key=cell.id,
         messages=tuple(Message(role=m["role"], content=m["content"]) for m in messages),
-        n=n,
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         max_tokens=sampling.max_tokens,
         seed=int(cell.payload["seed"]),
         response_schema=schema,
     )
-
-
-def _texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for row in (QuestionRow, CandidateRow):
-        query = select(row.id, row.text).where(row.id.in_(set(ids)))
-        found.update(session.execute(query).all())
-    return found
 
 
 def _earlier(session: Session, run_id: str, question_ids: Sequence[str]) -> dict[str, list[tuple[int, str]]]:

@@ -1,10 +1,12 @@
 """What a run is made of. Every field shapes the result and is part of the run's key."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 from evaluator.errors import InputError
+from evaluator.evals.spec import PromptSpec, SamplingSettings
 from evaluator.hashing import content_hash, content_id
 from rephraser.checks import CHECKS_VERSION
 from rephraser.proposers.request import REQUEST_VERSION
@@ -35,13 +37,20 @@ class Sampling:
 
 @dataclass(frozen=True)
 class SolverSpec:
-    """A model that answers questions and candidates; all runs with the same spec share its answers."""
+    """A model that answers questions and candidates; all runs with the same spec share its answers.
+
+    `prompt` says how a text is put to the model; None: the text, then `instruction`. `engine` is what its
+    sampler on this machine says of itself (weights, versions, device: `Sampler.describe`); None for a model
+    that is asked over the network.
+    """
 
     model: str
     sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_tokens=3072)
     samples_per_request: int = 4
     instruction: str = BOXED_INSTRUCTION
     seed: int = 0
+    prompt: PromptSpec | None = None
+    engine: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.samples_per_request <= 128:
@@ -50,7 +59,51 @@ class SolverSpec:
     @cached_property
     def id(self) -> str:
         """Content id; the address of the server is not in it, so that a server may move."""
-        return content_id("solver", asdict(self))
+        return content_id("solver", self.to_json())
+
+    @cached_property
+    def drawing(self) -> "SolverDrawing":
+        """What a sampler, or the maker of a request, needs to know."""
+        prompt = self.prompt or PromptSpec(f"{{question}}\n\n{self.instruction}")
+        settings = SamplingSettings(
+            **asdict(self.sampling), seed=self.seed, samples_per_request=self.samples_per_request
+        )
+        return SolverDrawing(self.model, prompt, settings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
+        found: dict[str, Any] = {
+            "model": self.model,
+            "sampling": asdict(self.sampling),
+            "samples_per_request": self.samples_per_request,
+            "instruction": self.instruction,
+            "seed": self.seed,
+        }
+        if self.prompt is not None:
+            del found["instruction"]
+            kwargs = dict(self.prompt.chat_template_kwargs)
+            found["prompt"] = {**asdict(self.prompt), "chat_template_kwargs": kwargs}
+        if self.engine is not None:
+            found["engine"] = dict(self.engine)
+        return found
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SolverSpec":
+        """Return the spec that `to_json` made; an id beside it is not read."""
+        fields = {key: value for key, value in data.items() if key != "id"}
+        fields["sampling"] = Sampling(**data["sampling"])
+        if "prompt" in fields:
+            fields["prompt"] = PromptSpec(**fields["prompt"])
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class SolverDrawing:
+    """Model, prompt and sampling of a solver, as `evaluator.sampling` has them."""
+
+    model: str
+    prompt: PromptSpec
+    sampling: SamplingSettings
 
 
 @dataclass(frozen=True)
@@ -117,7 +170,7 @@ class RunSpec:
             "sampling": asdict(self.sampling) if self.sampling else None,
             "output": self.output,
             "request_version": REQUEST_VERSION,
-            "solvers": [{"id": solver.id, **asdict(solver)} for solver in self.solvers],
+            "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],
             "rule": rule_spec(self.rule),
             "checks": {
                 "version": CHECKS_VERSION,
@@ -144,7 +197,7 @@ class RunSpec:
             seed=data["seed"],
             sampling=Sampling(**data["sampling"]) if data["sampling"] else None,
             output=data["output"],
-            solvers=tuple(_solver(solver) for solver in data["solvers"]),
+            solvers=tuple(SolverSpec.from_json(solver) for solver in data["solvers"]),
             rule=rule_from_spec(data["rule"]),
             token_limit=data["checks"]["token_limit"],
             tokenizer=data["checks"]["tokenizer"],
@@ -163,8 +216,3 @@ def _strategy_text(strategy: Strategy) -> dict[str, Any]:
         "text": strategy.text,
         "renames_variables": strategy.renames_variables,
     }
-
-
-def _solver(data: dict[str, Any]) -> SolverSpec:
-    fields = {key: value for key, value in data.items() if key not in {"id", "sampling"}}
-    return SolverSpec(sampling=Sampling(**data["sampling"]), **fields)

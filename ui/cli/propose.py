@@ -20,21 +20,24 @@ from ui.cli.run_options import (
     Price,
     Prices,
     QuestionColumn,
+    Solver,
     SolverApiBase,
+    SolverBatchSize,
+    SolverDevice,
+    SolverDtype,
+    SolverPreset,
+    SolverPromptFile,
+    SolverSampler,
     Timeout,
 )
 
 if TYPE_CHECKING:
     from evaluator.database import Database
     from evaluator.runs.store import Run
-    from rephraser.pipeline.engine import Outcome
     from rephraser.pipeline.execution import Execution, Prepared
-    from rephraser.pipeline.summary import RunSummary
     from rephraser.proposers.file import FileCandidates
 
 app = typer.Typer(no_args_is_help=True, help="Propose neighbors, judge them, review them.")
-
-UNFINISHED_SHOWN = 5
 
 
 @app.command()
@@ -60,10 +63,8 @@ def propose(
         ),
     ] = None,
     n: Annotated[int, typer.Option("--n", help="Neighbors wanted for each question.")] = 3,
-    solver: Annotated[
-        list[str] | None,
-        typer.Option("--solver", help="Model whose answers are compared; may be repeated. None: unverified."),
-    ] = None,
+    solver: Solver = None,
+    solver_sampler: SolverSampler = "auto",
     rounds: Annotated[int, typer.Option("--rounds", help="How often open slots are proposed anew.")] = 3,
     candidates: Candidates = None,
     question_column: QuestionColumn = None,
@@ -74,6 +75,11 @@ def propose(
     solver_temperature: Annotated[float, typer.Option(help="Of the solvers.")] = 0.7,
     solver_top_p: Annotated[float, typer.Option(help="Of the solvers.")] = 0.95,
     solver_max_tokens: Annotated[int, typer.Option(help="Most tokens of a solver's answer.")] = 3072,
+    solver_preset: SolverPreset = None,
+    solver_prompt_file: SolverPromptFile = None,
+    solver_device: SolverDevice = None,
+    solver_dtype: SolverDtype = None,
+    solver_batch_size: SolverBatchSize = None,
     samples_per_request: Annotated[int, typer.Option(help="Answers a solver draws in one request.")] = 4,
     content_attempts: Annotated[
         int, typer.Option(help="How often an unusable answer (refusal, echo, ...) is asked again.")
@@ -114,7 +120,7 @@ def propose(
     """
     from evaluator.database import Database, locate_database
     from rephraser.pipeline.execution import prepare
-    from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
+    from rephraser.pipeline.spec import RunSpec, Sampling
     from rephraser.pipeline.start import (
         check_start,
         choose_output,
@@ -124,6 +130,7 @@ def propose(
     )
     from rephraser.strategies import load_strategy
     from rephraser.verdict import RULES
+    from ui.cli.solvers import make_solvers
 
     if proposer == "llm" and model is None:
         raise typer.BadParameter("an llm proposer needs --model, for example --model gpt-4-turbo")
@@ -142,6 +149,7 @@ def propose(
         timeout,
         (batch, batch_poll),
         (candidates, question_column, candidate_column),
+        solver_batch_size,
     )
     with Database.open(locate_database(db), create=False) as database:
         if proposer == "llm":
@@ -149,6 +157,16 @@ def propose(
         else:
             strategies = local_strategies(proposer)
         found = read_candidate_file(database, execution.candidates, questions, limit=limit)
+        solvers, samplers = make_solvers(
+            solver or (),
+            solver_sampler,
+            sampling=Sampling(solver_temperature, solver_top_p, solver_max_tokens),
+            samples_per_request=samples_per_request,
+            prompt=(solver_preset, solver_prompt_file),
+            device=solver_device,
+            dtype=solver_dtype,
+            batch_size=solver_batch_size,
+        )
         spec = RunSpec(
             questions=questions,
             proposer=proposer,
@@ -160,21 +178,16 @@ def propose(
             seed=seed,
             sampling=Sampling(temperature, top_p, max_tokens) if proposer == "llm" else None,
             output=choose_output(output_format, model, api_base),
-            solvers=tuple(
-                SolverSpec(
-                    model=solver_model,
-                    sampling=Sampling(solver_temperature, solver_top_p, solver_max_tokens),
-                    samples_per_request=samples_per_request,
-                )
-                for solver_model in solver or ()
-            ),
+            solvers=solvers,
             rule=RULES[rule](),
             token_limit=token_limit,
             tokenizer=tokenizer,
             source=None if found is None else found.content,
         )
         check_start(database, name, spec, limit=limit)
-        prepared = prepare(spec, execution, found)  # before the name is taken by a run that cannot begin
+        prepared = prepare(
+            spec, execution, found, samplers
+        )  # before the name is taken by a run that cannot begin
         run, new = start_run(database, name, spec, limit=limit)
         if not new:
             output.note(f"continuing run {name}")
@@ -190,6 +203,7 @@ def resume(
     candidate_column: CandidateColumn = None,
     api_base: ApiBase = None,
     solver_api_base: SolverApiBase = None,
+    solver_batch_size: SolverBatchSize = None,
     max_usd: MaxUsd = None,
     max_requests: MaxRequests = None,
     price: Price = None,
@@ -223,6 +237,7 @@ def resume(
         timeout,
         (batch, batch_poll),
         (candidates, question_column, candidate_column),
+        solver_batch_size,
     )
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
@@ -246,6 +261,7 @@ def _execution(
     timeout: float,
     batch: tuple[bool, float],
     candidates: tuple[str | None, str | None, str | None],
+    solver_batch_size: int | None,
 ) -> "Execution":
     from rephraser.pipeline.execution import CandidateFile, Execution
 
@@ -262,6 +278,7 @@ def _execution(
         batch=batch[0],
         batch_poll_s=batch[1],
         candidates=CandidateFile(source, question_column, candidate_column) if source else None,
+        solver_batch_size=solver_batch_size,
     )
 
 
@@ -278,6 +295,7 @@ def _carry_out(
 ) -> None:
     from evaluator.remote.types import INTERRUPTED
     from rephraser.pipeline.execution import carry_out
+    from ui.cli.propose_reports import print_summary, run_problems
 
     with output.progress(run.name, quiet=as_json) as bar:
 
@@ -285,90 +303,14 @@ def _carry_out(
             bar.update(done, total, " ".join(filter(None, (stage, detail))))
 
         outcome, summary = carry_out(database, run, prepared, execution, report)
+    for notice in outcome.notices:
+        output.note(notice)
     if outcome.stopped == INTERRUPTED:  # what was in flight is stored
         raise KeyboardInterrupt
     if as_json:
         output.print_json({**summary.to_json(), "stopped": outcome.stopped, "message": outcome.message})
     else:
         print_summary(summary)
-    problems = _problems(outcome, summary)
+    problems = run_problems(outcome, summary)
     if problems:
         raise output.needs_attention("; ".join(problems) + ".")
-
-
-def print_summary(summary: "RunSummary") -> None:
-    """Print where a run stands, in words and small tables."""
-    kind = "accepted neighbors"
-    if not summary.compared_answers:
-        kind = "neighbors that passed the structural checks"
-    output.say(
-        f"run {summary.run}: {summary.complete:,} of {summary.questions:,} questions have all "
-        f"{summary.wanted} {kind}"
-    )
-    output.say()
-    spread = [[count, questions] for count, questions in summary.questions_by_neighbors.items()]
-    output.table(["neighbors", "questions"], spread)
-    for title, counts in (
-        ("candidates", summary.candidates),
-        ("structural finding", summary.findings),
-        ("unusable answer of the proposer", summary.unreadable),
-        ("failed request", summary.errors),
-    ):
-        if counts:
-            output.say()
-            output.table([title, "count"], [[name, count] for name, count in counts.items()])
-    if summary.ledger:
-        output.say()
-        output.table(
-            ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
-            [
-                [
-                    line.kind,
-                    line.model,
-                    line.requests,
-                    line.prompt_tokens,
-                    line.completion_tokens,
-                    f"{line.usd:.4f}"
-                    if not line.unpriced
-                    else f"{line.usd:.4f} + {line.unpriced:,} unpriced",
-                ]
-                for line in summary.ledger
-            ],
-        )
-    if not summary.compared_answers:
-        output.say()
-        output.say(
-            "Answers were not compared, since no --solver was given: these neighbors are unverified. "
-            "Publish them with --include unverified, or name a solver."
-        )
-    if summary.unfinished:
-        output.say()
-        missing = len(summary.unfinished)
-        cut = ""
-        if missing > UNFINISHED_SHOWN:
-            cut = f"; the first {UNFINISHED_SHOWN} (`tagrpo runs show {summary.run} --json` has all)"
-        output.say(f"{plural(missing, 'question')} with fewer than {summary.wanted} neighbors{cut}:")
-        output.table(
-            ["question", "neighbors", "candidates so far"],
-            [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:UNFINISHED_SHOWN]],
-        )
-
-
-def _problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
-    problems = []
-    if outcome.stopped:
-        problems.append(
-            f"stopped: {outcome.message or outcome.stopped}; continue with "
-            f"`tagrpo neighbors resume {summary.run}` and the same addresses and prices"
-        )
-    elif summary.open_requests:
-        problems.append(
-            f"{plural(summary.open_requests, 'request')} wait in a batch job; `tagrpo neighbors resume "
-            f"{summary.run} --batch` collects it, if it was sent for this run"
-        )
-    if summary.failed_requests:
-        problems.append(
-            f"{plural(summary.failed_requests, 'request')} got no answer; `tagrpo neighbors resume "
-            f"{summary.run}` asks again"
-        )
-    return problems

@@ -1,7 +1,10 @@
-"""Options of `propose` and `resume` alike: how a run is carried out, which never shapes its result."""
+"""Options of `propose` and `resume` alike: how a run is carried out, which never shapes its result.
+
+And those of solvers, which do, and so stand in the run.
+"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,7 +15,8 @@ ApiBase = Annotated[
 SolverApiBase = Annotated[
     list[str] | None,
     typer.Option(
-        "--solver-api-base", help="Address of a solver's server, once for all or once for each --solver."
+        "--solver-api-base",
+        help="Address of a solver's server, once for all or once for each remote --solver.",
     ),
 ]
 MaxUsd = Annotated[
@@ -51,4 +55,43 @@ Batch = Annotated[
 ]
 BatchPoll = Annotated[
     float, typer.Option("--batch-poll", min=0.01, help="Seconds between two looks at a batch job.")
+]
+SolverSamplerName = Literal["auto", "remote", "local"]
+Solver = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--solver",
+        help="Model whose answers are compared, or the folder of a checkpoint; may be repeated. None: "
+        "unverified.",
+    ),
+]
+SolverSampler = Annotated[
+    SolverSamplerName,
+    typer.Option(
+        "--solver-sampler",
+        help="remote: an API or a server; local: transformers. auto: local where --solver is a folder, else "
+        "remote.",
+    ),
+]
+SolverPreset = Annotated[
+    str | None,
+    typer.Option(
+        "--solver-preset",
+        help="Prompt of the solvers as in `eval run`: default, paper, paper-eval, plain (the bare question). "
+        "Else the question, and below it: reason step by step, answer in a box.",
+    ),
+]
+SolverPromptFile = Annotated[
+    Path | None,
+    typer.Option("--solver-prompt-file", help="Text with {question}, in place of the solvers' prompt."),
+]
+SolverDevice = Annotated[
+    str | None, typer.Option("--solver-device", help="Local solvers: cpu, cuda, cuda:1, ...")
+]
+SolverDtype = Annotated[
+    str | None, typer.Option("--solver-dtype", help="Local solvers: float32, bfloat16, ...")
+]
+SolverBatchSize = Annotated[
+    int | None,
+    typer.Option("--solver-batch-size", min=1, help="Local solvers: most answers drawn side by side."),
 ]

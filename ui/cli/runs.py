@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli import output, propose
+from ui.cli import output, propose_reports
 from ui.cli.output import DbOption, JsonOption
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def show(
         )
     else:
         _print_header(chosen)
-        propose.print_summary(replace(summary, unfinished=()))
+        propose_reports.print_summary(replace(summary, unfinished=()))
         _print_unfinished(summary)
     needed = attention(summary)
     if needed:
