@@ -6,6 +6,7 @@ import streamlit as st
 
 from ui.pages.kit import settings
 from ui.pages.kit.links import PAGES
+from ui.pages.kit.text import escaped
 
 HERE = Path(__file__).parent
 
@@ -18,8 +19,6 @@ chosen = st.navigation(
     position="sidebar",
 )
 with st.sidebar:
-    st.caption(
-        f"Database `{settings.current().database.name}`"
-        + (" (reviews are written)" if settings.current().review else " (read only)")
-    )
+    mode = "reviews are written" if settings.current().review else "read only"
+    st.caption(f"{escaped(settings.current().database.name)}, {escaped(mode)}")
 chosen.run()

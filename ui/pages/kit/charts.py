@@ -68,7 +68,7 @@ def _downloads(spec: Spec, name: str, key: str, rows: Any) -> None:
             tables.download(name, rows, key=f"{key}-csv")
         for suffix, mime in ((".png", "image/png"), (".svg", "image/svg+xml")):
             st.download_button(
-                suffix[1:].upper(),
+                suffix[1:].upper(),  # safe
                 lambda suffix=suffix: _drawn(written, suffix),  # type: ignore[misc]
                 file_name=f"{name}{suffix}",
                 mime=mime,

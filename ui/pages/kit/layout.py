@@ -1,4 +1,7 @@
-"""How pages are laid out: the title line, rows of numbers, chips, what to show where there is nothing."""
+"""How pages are laid out: the title line, rows of numbers, chips, what to show where there is nothing.
+
+All texts given here are plain ones: they are escaped, whatever they hold.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,17 +43,17 @@ def title(heading: str, words: str = "") -> None:
 
     with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
         with st.container(width="stretch", gap="xxsmall"):
-            st.title(heading, anchor=False)
+            st.title(escaped(heading), anchor=False)
             if words:
-                st.caption(words)
+                st.caption(escaped(words))
         links.here()
 
 
 def section(heading: str, words: str = "") -> None:
     """Begin a part of a page."""
-    st.subheader(heading, anchor=False)
+    st.subheader(escaped(heading), anchor=False)
     if words:
-        st.caption(words)
+        st.caption(escaped(words))
 
 
 def numbers(items: Sequence[Number]) -> None:

@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from ui.pages.kit.text import escaped
+
 Page = Literal["overview", "questions", "review", "sets", "rollouts", "signal", "curves"]
 PAGES: tuple[tuple[Page, str, str], ...] = (
     ("overview", "Overview", ":material/home:"),
@@ -89,10 +91,14 @@ def link(
 ) -> None:
     """Show a link to a view on another page; it opens without loading the application again.
 
-    `label` is Markdown: names and texts from the database go through `text.escaped` first.
+    `label` and `help` are plain text, whatever they hold.
     """
     st.page_link(
-        page_file(page), label=label, icon=icon, help=help, query_params=list(_pairs(values)) or None
+        page=page_file(page),
+        label=escaped(label),
+        icon=icon,
+        help=help and escaped(help),
+        query_params=list(_pairs(values)) or None,
     )
 
 

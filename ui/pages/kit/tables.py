@@ -10,6 +10,7 @@ import streamlit as st
 
 from ui.pages.kit import links
 from ui.pages.kit.characters import visible
+from ui.pages.kit.text import escaped
 
 PAGE_ROWS = 50
 
@@ -78,7 +79,7 @@ def pager(
             on_click=lambda: links.put(**{f"{name}after": last, f"{name}before": None}),
         )
         if words:
-            st.caption(words)
+            st.caption(escaped(words))
 
 
 def page_table(
@@ -154,7 +155,7 @@ def download(
 ) -> None:
     """Offer rows (mappings, or a DataFrame) as a CSV file; it is written when it is asked for."""
     st.download_button(
-        label,
+        escaped(label),
         lambda: csv_bytes(rows, columns),
         file_name=f"{name}.csv",
         mime="text/csv",

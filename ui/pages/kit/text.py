@@ -47,7 +47,7 @@ def safe_md(text: str) -> str:
     code. Line ends are kept.
     """
     found = pieces(visible(text))
-    inline = [piece.kind == "inline" for piece in found]
+    inline = [piece.kind == "inline" or (piece.kind == "code" and not _is_block(piece)) for piece in found]
     return "".join(
         _markdown(
             piece, after=place > 0 and inline[place - 1], before=inline[place + 1 : place + 2] == [True]
@@ -82,7 +82,7 @@ def show_text(text: str, key: str, *, cut_at: int = CUT_AT, wrap: bool = True) -
 def _plain(text: str, *, wrap: bool = True) -> None:
     if len(text) > TEXT_MAX:
         text = text[:TEXT_MAX]
-        st.caption(f"The first {TEXT_MAX:,} characters; `--json` on the command line gives all.")
+        st.caption(f"The first {TEXT_MAX:,} characters.")
     if text:
         height: int | Literal["content"] = 480 if len(text) > CUT_AT else "content"
         st.code(visible(text), language=None, wrap_lines=wrap, height=height)
@@ -111,7 +111,7 @@ def _markdown(piece: Piece, *, after: bool, before: bool) -> str:
     if piece.kind == "text":
         return escaped_lines(piece.source, after_inline=after, before_inline=before)
     if piece.kind == "code":
-        return _code(piece.content)
+        return _code(piece.content, block=_is_block(piece))
     formula = " ".join(piece.content.split())
     dollars = "$" * max(2, _longest_run(formula, "$") + 1)
     if piece.kind == "inline":
@@ -119,10 +119,15 @@ def _markdown(piece: Piece, *, after: bool, before: bool) -> str:
     return f"\n\n{dollars}\n{formula}\n{dollars}\n\n"
 
 
-def _code(content: str) -> str:
+def _is_block(piece: Piece) -> bool:
+    """Say whether code stands in lines of its own: figures, fenced code, and what fills several lines."""
+    return piece.source.startswith(("```", "[asy]")) or "\n" in piece.content or len(piece.content) > 200
+
+
+def _code(content: str, *, block: bool) -> str:
     content = content.replace(":material/", f":{_BREAK}material/")
     ticks = _longest_run(content, "`") + 1
-    if "\n" not in content and len(content) < 200:
+    if not block:
         fence = "`" * ticks
         return f"{fence} {content} {fence}"
     fence = "`" * max(3, ticks)

@@ -113,10 +113,11 @@ def serve(
     *,
     open_browser: bool = False,
     ready: Callable[[], None] = lambda: None,
+    script: Path = SCRIPT,
 ) -> None:
     """Answer requests until Ctrl-C or SIGTERM; then end open connections and return.
 
-    `ready` is called when requests are answered from now on.
+    `ready` is called when requests are answered from now on; `script` is what Streamlit runs.
 
     Raises:
         PrerequisiteError: Streamlit is not installed, or too old.
@@ -140,7 +141,7 @@ def serve(
         yield
 
     app = App(
-        SCRIPT,
+        script,
         lifespan=started,
         middleware=[
             Middleware(

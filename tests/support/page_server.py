@@ -1,0 +1,25 @@
+"""Serves a script of the tests as `tagrpo ui` serves its pages: the same gate, the same headers."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from ui.pages.kit import settings
+from ui.pages.server import serving
+
+
+def main(script: str, database: str) -> None:
+    listening = serving.bind(serving.Address(port=0))
+    address = serving.Address(port=listening.getsockname()[1])
+    settings.use(settings.Settings(Path(database)))
+    serving.serve(
+        listening,
+        address,
+        ready=lambda: print(f"tagrpo is at {address.url}", flush=True),
+        script=Path(script),
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

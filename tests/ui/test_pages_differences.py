@@ -1,0 +1,83 @@
+"""Word-level differences: what was kept, dropped, added and moved, and how it is marked."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("streamlit")
+
+from ui.pages.kit.characters import visible
+from ui.pages.kit.differences import compare, marked
+
+ORIGINAL = "Ada has $3$ apples and buys 4 more. How many apples does she have now?"
+
+
+def changes(stretches):
+    return [(stretch.change, "".join(word.text for word in stretch.words).strip()) for stretch in stretches]
+
+
+def test_the_same_text_is_kept():
+    difference = compare(ORIGINAL, ORIGINAL.replace("Ada", "ADA"))
+    assert not difference.changed
+    assert changes(difference.original) == [("kept", ORIGINAL)]
+
+
+def test_words_and_formulas_that_differ():
+    difference = compare(ORIGINAL, ORIGINAL.replace("$3$", "$7$").replace("more.", "more pears."))
+    assert [pair for pair in changes(difference.original) if pair[0] != "kept"] == [
+        ("dropped", "$3$"),
+        ("dropped", "more."),
+    ]
+    assert [pair for pair in changes(difference.neighbor) if pair[0] != "kept"] == [
+        ("added", "$7$"),
+        ("added", "more pears."),
+    ]
+
+
+def test_a_sentence_that_moved():
+    moved = "How many apples does she have now, if Ada has $3$ apples and buys 4 more."
+    difference = compare("If Ada has $3$ apples and buys 4 more. How many apples does she have", moved)
+    assert ("moved", "How many apples does she have") in changes(difference.neighbor)
+    assert ("moved", "How many apples does she have") in changes(difference.original)
+
+
+def test_formulas_are_the_same_whatever_their_dollars_and_spaces():
+    assert not compare("Let $x + 1$ be", "Let \\(x+1\\) be".replace("\\(", "$").replace("\\)", "$")).changed
+
+
+def test_marks_stand_around_escaped_words():
+    difference = compare("A 5 b", "A [6] b")
+    assert marked(difference.original) == "A :red-background[~~**5**~~] b"
+    assert marked(difference.neighbor) == "A :green-background[**\\[6\\]**] b"
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("$[0,1)$", ":green-background[$$ \\lbrack 0,1) $$]"),
+        ("$[0,1]$", ":green-background[$$ [0,1] $$]"),
+        ("$\\sqrt[3]{x}$", ":green-background[$$ \\sqrt[3]{x} $$]"),
+        ("$\\sqrt[3]{[x}$", "$$ \\sqrt[3]{[x} $$"),
+    ],
+)
+def test_a_mark_ends_where_it_should(formula, expected):
+    assert marked(compare("", formula).neighbor) == expected
+
+
+def test_marks_end_with_the_line():
+    difference = compare("a", "x y\nz\n\nw")
+    assert marked(difference.neighbor) == (
+        ":green-background[x y]\\\n:green-background[z]\n\n:green-background[w]"
+    )
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_no_word_is_lost(original, neighbor):
+    difference = compare(original, neighbor)
+    for text, stretches in ((original, difference.original), (neighbor, difference.neighbor)):
+        assert "".join(word.text for stretch in stretches for word in stretch.words) == visible(text)
+    kept = [
+        [w.same_as for s in side if s.change == "kept" for w in s.words]
+        for side in (difference.original, difference.neighbor)
+    ]
+    assert kept[0] == kept[1]

@@ -1,0 +1,257 @@
+"""Hostile text as Markdown: formulas are drawn, nothing else is anything but itself."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+pytest.importorskip("streamlit")
+
+import ui.pages
+from ui.pages.kit.characters import visible
+from ui.pages.kit.formulas import drawable, pieces
+from ui.pages.kit.text import escaped, safe_md
+
+JOINER = "\u2060"
+SIGNS = r"$ $$ \ ` ``` \( \) \[ \] { } [ ] ( ) < > ! # - | ~~ ** _ \text{ \boxed{ \begin{align} \end{align}"
+WORDS = (
+    " ",
+    "\n",
+    "\n\n",
+    "    ",
+    " and ",
+    "5",
+    "x^2",
+    ":smile:",
+    ":red[x]",
+    "&amp;",
+    "![x](u)",
+    "<img src=x>",
+    "[asy]",
+    "[/asy]",
+)
+PARTS = st.sampled_from((*SIGNS.split(), *WORDS))
+TEXTS = st.lists(PARTS, max_size=25).map("".join) | st.text(max_size=60)
+
+
+def bare(markdown: str) -> str:
+    """Return what is left without code, formulas and escaped characters, as CommonMark reads it."""
+    left: list[str] = []
+    at = 0
+    while at < len(markdown):
+        char = markdown[at]
+        if char == "\\" and at + 1 < len(markdown) and not markdown[at + 1].isalnum():
+            at += 2
+            continue
+        if char in "`$":
+            run = len(markdown[at:]) - len(markdown[at:].lstrip(char))
+            close = re.search(rf"(?<!\{char})\{char}{{{run}}}(?!\{char})", markdown[at + run :])
+            assert close, f"{markdown!r}: a fence is left open"
+            at += run + close.end()
+            continue
+        left.append(char)
+        at += 1
+    return "".join(left)
+
+
+@given(TEXTS)
+@example("$\\text{![x](http://e/i.png)}$ $\\$ ![x](http://e/i.png)")
+@example("\\`![x](u)`` `\\\\$$\\")
+@example("$$\\$$$5$$")
+def test_outside_of_formulas_and_code_no_markup_is_left(text):
+    left = bare(safe_md(text))
+    assert not set(left) & set("!\"#$%&'()*+,-./:;<=>?@[]^_`{|}~"), left
+
+
+@given(TEXTS)
+def test_a_label_holds_no_markup_at_all_and_stays_on_its_line(text):
+    label = escaped(text)
+    assert "\n" not in label
+    unescaped = re.sub(r"\\(.)", r"\1", label).replace(JOINER, "")
+    assert unescaped == " ".join(visible(text).split()).replace("\\$", "$").replace(JOINER, "")
+    assert not re.search(r"(?<!\\)(?:\\\\)*[!\[\]<>`$:*_~|#&]", label)
+
+
+@given(TEXTS)
+def test_pieces_join_to_the_text_again(text):
+    assert "".join(piece.source for piece in pieces(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$x^2$ is", "$$ x^2 $$ is"),
+        ("\\(a\\)", "$$ a $$"),
+        ("$\\text{if $x$ is}$", "$$ \\text{if $x$ is} $$"),
+        ("$$a$$", "$$\na\n$$"),
+        ("\\[a\n+b\\]", "$$\na +b\n$$"),
+        ("$$\\text{$b$}$$", "$$\n\\text{$b$}\n$$"),
+        ("\\boxed{\\frac{1}{2}}", "$$ \\boxed{\\frac{1}{2}} $$"),
+        ("\\begin{aligned}a&=b\\end{aligned}", "$$\n\\begin{aligned}a&=b\\end{aligned}\n$$"),
+        ("$\\begin{align*}a\\end{align*}$", "$$\n\\begin{align*}a\\end{align*}\n$$"),
+        ("costs $5 and $6", "costs \\$5 and \\$6"),
+        ("costs \\$5", "costs \\$5"),
+        ("$5 for $x$ pies", "\\$5 for $$ x $$ pies"),
+        ("$12$ pies", "$$ 12 $$ pies"),
+        ("from $5 to buy all 3$ cents", "from \\$5 to buy all 3\\$ cents"),
+        ("$ x + y $", "$$ x + y $$"),
+        ("a $ b", "a \\$ b"),
+        ("$a\n\nb$", "\\$a\n\nb\\$"),
+        ("a\nb", "a\\\nb"),
+        ("a\n\n\nb", "a\n\n\nb"),
+        ("$x$\n$y$", "$$ x $$\\\n$$ y $$"),
+        ("a\n  b", "a\\\n\u00a0\u00a0b"),
+        ("[asy]draw(A--B);[/asy]", "```\n[asy]draw(A--B);[/asy]\n```"),
+        ("\\begin{tabular}{c}1\\end{tabular}", "` \\begin{tabular}{c}1\\end{tabular} `"),
+        ("$\\href{http://e}{x}$", "` $\\href{http://e}{x}$ `"),
+        ("```python\nprint(1)\n```\nx", "```\nprint(1)\n```\n\n\nx"),
+        ("1. x", "1\\. x"),
+    ],
+)
+def test_formulas_and_text(text, expected):
+    assert safe_md(text) == expected
+
+
+def test_what_streamlit_replaces_behind_escapes_is_parted():
+    assert safe_md(":smile: a:b") == f"\\:{JOINER}smile\\: a\\:b"
+    assert safe_md("a -> b") == f"a \\-{JOINER}\\> b"
+    assert safe_md("http://e") == f"http\\:{JOINER}\\/\\/e"
+    assert safe_md("www.e.org") == f"www{JOINER}\\.e\\.org"
+    assert safe_md("a@b.c") == f"a\\@{JOINER}b\\.c"
+
+
+@pytest.mark.parametrize(
+    ("formula", "fine"),
+    [
+        ("\\rule{1em}{2em}", True),
+        ("\\rule{100000px}{1em}", False),
+        ("x\\hspace{ 400 cm }", False),
+        ("100\\text{ cm}", True),
+        ("\\raisebox{900em}{x}", False),
+        ("\\begin{array}{c@{}c}a&b\\end{array}", False),
+        ("\\begin{array}{cc}a&b\\\\c&d\\end{array}", True),
+        ("\\begin{pmatrix}1\\end{pmatrix}", True),
+        ("\\includegraphics{a.png}", False),
+        ("\\htmlClass{a}{b}", False),
+        ("\\def\\x{\\x\\x}\\x", False),
+        ("{" * 100 + "x" + "}" * 100, False),
+        ("x" * 5000, False),
+        ("   ", False),
+        ("a\u0000b", False),
+    ],
+)
+def test_formulas_that_are_drawn(formula, fine):
+    assert drawable(formula) is fine
+
+
+def test_hidden_characters_are_shown():
+    assert visible("a\u202eb\u200bc\x00\x7f\ud800\u2028") == "a⟨U+202E⟩b⟨U+200B⟩c␀␡⟨U+D800⟩⟨U+2028⟩"
+    assert visible("a\r\nb\rc\td") == "a\nb␍c\td"
+    assert visible("é e\u0301 नमस्ते 日本 👩\u200d🚀") == "é e\u0301 नमस्ते 日本 👩\u200d🚀"
+    assert visible("x" + "\u0301" * 7).count("⟨U+0301⟩") == 3
+    assert visible("a\u200db") == "a⟨U+200D⟩b"
+
+
+@pytest.mark.parametrize(
+    "unit", ["$", "${", "\\(", "\\[", "\\begin{a}", "\\boxed{", "`", "```\n", "[asy]", "$$", "$a\n"]
+)
+def test_the_scan_takes_time_in_proportion_to_the_text(unit):
+    def steps(count: int) -> int:
+        from ui.pages.kit import formulas
+
+        scan = formulas._Scan(unit * count)
+        before = scan._left
+        while scan.at < len(scan.text):
+            start = scan.at
+            if scan.piece() is None:
+                scan.at = max(scan.at, start + 1)
+        return before - scan._left
+
+    assert steps(4000) <= 21 * 4000 * len(unit) + 1100 + 4 * 4000
+
+
+LABELLED = (
+    "button toggle checkbox radio selectbox multiselect text_input text_area number_input slider pills badge "
+    "expander segmented_control popover download_button link_button page_link spinner status metric "
+    "form_submit_button"
+)
+BODIES = "markdown write caption title header subheader html latex info warning success error toast dialog"
+MARKDOWN = frozenset((*LABELLED.split(), *BODIES.split()))
+"""Functions of Streamlit that read Markdown (or HTML) from their first argument, and all from `help`."""
+
+SAFE_CALLS = frozenset(
+    {"escaped", "safe_md", "marked", "chip_md", "escaped_lines", "len", "round", "int", "float"}
+)
+
+
+def is_safe(node: ast.expr) -> bool:
+    """Say whether an argument holds no data that was not escaped."""
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.Call):
+        return getattr(node.func, "id", getattr(node.func, "attr", "")) in SAFE_CALLS
+    if isinstance(node, ast.JoinedStr):
+        return all(is_safe(part) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        # A format of numbers raises where it is given text.
+        return is_safe(node.value) or (
+            node.format_spec is not None and ast.unparse(node.format_spec)[-2:-1] in set(",dfge%")
+        )
+    if isinstance(node, ast.BinOp):
+        return is_safe(node.left) and is_safe(node.right)
+    if isinstance(node, ast.IfExp):
+        return is_safe(node.body) and is_safe(node.orelse)
+    if isinstance(node, ast.BoolOp):
+        return is_safe(node.values[-1])
+    return False
+
+
+def unsafe_calls(source: str) -> list[str]:
+    lines = source.splitlines()
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        owner = getattr(node.func.value, "id", "")
+        if node.func.attr not in MARKDOWN or owner in ("layout", "links"):  # these escape what they are given
+            continue
+        named = [keyword.value for keyword in node.keywords if keyword.arg in ("help", "label", "body")]
+        wild = any(keyword.arg is None for keyword in node.keywords) and not node.args
+        excused = any("# safe" in line for line in lines[node.lineno - 1 : node.end_lineno])
+        if not excused and (wild or not all(map(is_safe, [*node.args[:1], *named]))):
+            found.append(f"{node.lineno}: {lines[node.lineno - 1].strip()}")
+    return found
+
+
+def test_no_page_hands_data_to_markdown_by_itself():
+    """Escape it (`escaped`, `safe_md`), or say `# safe` on the line where it is not data."""
+    folder = Path(ui.pages.__file__).parent
+    paths = sorted(folder.rglob("*.py"))
+    assert len(paths) > 15
+    unsafe = []
+    for path in paths:
+        source = path.read_text(encoding="utf-8")
+        assert "unsafe_allow" not in source, path
+        unsafe += [f"{path.relative_to(folder)}:{call}" for call in unsafe_calls(source)]
+    assert not unsafe
+
+
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [
+        ("st.markdown(name)", 1),
+        ("st.markdown(\n    f'a {name}'\n)", 1),
+        ("column.caption(row.text)", 1),
+        ("st.metric(label=name, value=1)", 1),
+        ("st.button('a', help=name)", 1),
+        ("st.markdown(f'{escaped(name)} {count:,} {share:.1%}')", 0),
+        ("st.markdown(f'{name:>10}')", 1),
+        ("st.caption('a' if x else 'b')", 0),
+        ("st.markdown(body)  # safe", 0),
+    ],
+)
+def test_the_search_for_unescaped_data_finds_it(call, count):
+    assert len(unsafe_calls(call)) == count
