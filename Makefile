@@ -1,5 +1,6 @@
 # Two targets do everything on a fresh machine with Python 3.11 or 3.12, pip and make:
-#   make demo    sets up .venv, then runs the main job on embedded questions (no key, no network model, no GPU)
+#   make demo    sets up .venv with torch and verl, then shows the whole way on a small world: about ten minutes
+#                (no key, no network model, no GPU)
 #   make test    sets up .venv, then runs lint, types, import contracts and all tests
 #
 # FULL=1 also installs torch and verl, runs the end-to-end trainings, and opens the pages in Chromium (installed
@@ -21,7 +22,7 @@ comma := ,
 .PHONY: demo test lint types contracts pytest chromium clean
 .DELETE_ON_ERROR:
 
-demo: $(VENV)/.base
+demo: $(VENV)/.train
 	$(BIN)/tagrpo demo
 
 test: lint types contracts pytest
@@ -36,6 +37,11 @@ $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 
 $(VENV)/.dev: $(VENV)/.base
 	$(PIP) --constraint constraints-cpu.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.train: $(VENV)/.base
+	$(PIP) $(if $(TORCH_INDEX),-i $(TORCH_INDEX)) '$(TORCH)'
+	$(PIP) --constraint constraints-cpu.txt --editable '.[train$(comma)local$(comma)ui]'
 	@touch $@
 
 $(VENV)/.full: $(VENV)/.dev

@@ -140,7 +140,8 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
             # Training needs GPUs and hours; what can be watched is there only then.
             trains = words[:2] == ("train", "run") and "--dry-run" not in words
-            trains |= words[:2] == ("rollouts", "watch")
+            trains |= words[:2] == ("rollouts", "watch") or words[0] == "demo"
+            trains |= words[0] == "ui" and "tagrpo-demo/tagrpo.db" in words  # what the demo leaves
             # The README shows what follows on such a command; the pages it leads to run it.
             follows = page == "README.md" and words[:2] in run
             assert from_hub or measured or trains or follows or "--push" in words, (page, words)

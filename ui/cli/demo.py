@@ -59,6 +59,10 @@ def demo(
     # Before anything that reads them is imported: nothing here asks the network.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # those of loading 35 weights
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    # Two threads gain little on so small a model, and wait for each other where the machine does other work.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     from dataclasses import replace
 
     from sandbox.demo import FULL, QUICK, RECIPES_SHOWN, DemoPlan
