@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
 LONGEST_FILE = 400
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-UNTRACKED = {"__pycache__", "build", "dist", "outputs", "tagrpo-demo"}
+UNTRACKED = {"__pycache__", "build", "dist", "outputs", "tagrpo-demo", "tagrpo-demo-quick"}
 
 # Put together from words, so that this file does not hold what it forbids.
 MACHINE_PATHS = re.compile(r"(?<![\w.~*])/(?:" + "|".join(("work", "root", "home", "opt", "Users")) + r")/\w")
