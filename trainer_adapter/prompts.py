@@ -12,6 +12,9 @@ CountPrompts = Callable[[Sequence[list[Message]]], list[int]]
 DEFAULT_INSTRUCTION = "Work through the problem step by step and give the final answer inside \\boxed{}."
 """Asks for reasoning and a boxed answer, as [TA Box 2] does, in our words."""
 
+TEMPLATE_NAME = "chat_template.jinja"
+"""Where transformers keeps the chat template in a model's folder."""
+
 ESTIMATED_TEMPLATE_TOKENS = 48
 ESTIMATED_MESSAGE_TOKENS = 8
 """What an estimate adds for the marks of a chat template, once a prompt and once a message.
@@ -54,8 +57,11 @@ class PromptTemplate:
         return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
 
 
-def prompt_counter(template: PromptTemplate) -> CountPrompts:
+def prompt_counter(template: PromptTemplate, *, chat_template: str | None = None) -> CountPrompts:
     """Return the function that gives the lengths of prompts in tokens, as verl's length filter has them.
+
+    Args:
+        chat_template: used instead of the tokenizer's own.
 
     Raises:
         PrerequisiteError: a tokenizer is named and transformers is missing or cannot load it.
@@ -63,7 +69,7 @@ def prompt_counter(template: PromptTemplate) -> CountPrompts:
     """
     if template.tokenizer is None:
         return lambda prompts: [estimated_length(prompt) for prompt in prompts]
-    tokenizer = _load_tokenizer(template.tokenizer)
+    tokenizer = _load_tokenizer(template.tokenizer, chat_template)
     kwargs = dict(template.chat_template_kwargs)
 
     def count(prompts: Sequence[list[Message]]) -> list[int]:
@@ -86,7 +92,7 @@ def estimated_length(messages: Sequence[Message]) -> int:
     return ESTIMATED_TEMPLATE_TOKENS + words
 
 
-def _load_tokenizer(name: str) -> Any:
+def _load_tokenizer(name: str, chat_template: str | None) -> Any:
     try:
         from transformers import AutoTokenizer
     except ImportError as error:
@@ -102,6 +108,12 @@ def _load_tokenizer(name: str) -> Any:
             f"tokenizer {name}: could not be loaded ({first_line}); name a local folder or a repository of "
             "the Hub that this machine reaches, or leave it out and have lengths estimated."
         ) from error
+    if chat_template is not None:
+        tokenizer.chat_template = chat_template
     if not tokenizer.chat_template:
-        raise InputError(f"tokenizer {name}: has no chat template; name the tokenizer of a chat model.")
+        raise InputError(
+            f"tokenizer {name}: has no chat template, as base models have none; name a chat model (often one that "
+            f"ends in -Instruct), or save the model in a folder, write a template to {TEMPLATE_NAME} there, and "
+            "name the folder: verl reads the template from it as well."
+        )
     return tokenizer

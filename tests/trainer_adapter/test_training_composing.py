@@ -285,13 +285,11 @@ def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], texts: list[s
 
 
 def test_what_one_should_know_of_the_data_is_said() -> None:
-    data = some_data(neighbors_per_question={1: 98, 3: 7400}, lengths_estimated=True, tokenizer="other/model")
+    data = some_data(neighbors_per_question={1: 98, 3: 7400})
     composition = compose_run(RECIPES["ta_grpo"], Machine(4), model="Qwen/Qwen3-4B", data=data)
     notes = check_fit(composition, data)
     assert notes[0].startswith("98 of 7,498 questions have fewer than 3 neighbors; their 32 responses")
-    assert notes[1].startswith("prompt lengths of the export are estimates")
-    assert notes[2] == "the export counted tokens with other/model, the model is Qwen/Qwen3-4B"
-    assert notes[3].startswith("74 of 7,498 questions fill no batch")  # 7498 = 29 * 256 + 74
+    assert notes[1].startswith("74 of 7,498 questions fill no batch")  # 7498 = 29 * 256 + 74
 
 
 def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:

@@ -12,6 +12,7 @@ from evaluator.errors import InputError, PrerequisiteError
 from trainer_adapter.training.assignments import Override
 from trainer_adapter.training.composing import Composition, Machine, external_modules
 from trainer_adapter.training.data import TrainingData, check_parquet
+from trainer_adapter.training.lengths import check_lengths
 
 _INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
 PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue")
@@ -111,6 +112,7 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
 
     Raises:
         InputError: a batch larger than the data, neighbors wanted and none there, prompts over the limit.
+        PrerequisiteError: the model's tokenizer, which counts the prompts, cannot be loaded.
     """
     recipe = composition.recipe
     if recipe.neighbors and data.layout != "grouped":
@@ -136,13 +138,7 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             f"updates of {update} questions do not divide a batch of {batch}; pass another "
             "actor_rollout_ref.actor.ppo_mini_batch_size."
         )
-    limit = int(composition.value("data.max_prompt_length"))
-    if data.longest_prompt > limit and not data.lengths_estimated:
-        raise InputError(
-            f"data.max_prompt_length is {limit}, but the longest prompt of {data.folder} has "
-            f"{data.longest_prompt} tokens; export with --max-prompt-tokens {limit}."
-        )
-    return list(_notes(composition, data))
+    return [*_notes(composition, data), *check_lengths(composition, data)]
 
 
 def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
@@ -153,24 +149,12 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
             f"{fewer:,} of {data.questions:,} questions have fewer than {recipe.neighbors} neighbors; their "
             f"{recipe.rollouts} responses are spread over the prompts they have"
         )
-    if data.lengths_estimated:
-        notes.append(
-            "prompt lengths of the export are estimates; export with --tokenizer, or a prompt over the limit "
-            "stops the training"
-        )
-    model = composition.value("actor_rollout_ref.model.path")
-    if model and data.tokenizer and _resolved(data.tokenizer) != _resolved(model):
-        notes.append(f"the export counted tokens with {data.tokenizer}, the model is {model}")
     left = data.questions % int(composition.value("data.train_batch_size"))
     if left:
         notes.append(
             f"{left:,} of {data.questions:,} questions fill no batch; which ones changes from epoch to epoch"
         )
     return notes
-
-
-def _resolved(model: str) -> str:
-    return str(Path(model).resolve()) if Path(model).is_dir() else model
 
 
 def check_files(overrides: Sequence[Override], prompt_key: str) -> None:

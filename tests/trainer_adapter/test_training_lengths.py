@@ -1,0 +1,152 @@
+"""Prompts over the limit: found with the model's tokenizer before a training starts, however exported."""
+
+import os
+from pathlib import Path
+
+import pytest
+from tiny_model import save_tiny_tokenizer
+
+from evaluator.errors import InputError, PrerequisiteError
+from evaluator.questions import make_question
+from rephraser.sets.types import Neighbor, SetEntry
+from trainer_adapter.prompts import PromptTemplate
+from trainer_adapter.recipes import RECIPES
+from trainer_adapter.training.assignments import assign
+from trainer_adapter.training.checking import check_fit
+from trainer_adapter.training.composing import Machine, compose_run
+from trainer_adapter.training.data import TrainingData, read_data
+from trainer_adapter.training.lengths import check_lengths
+from trainer_adapter.verl_export import export_verl
+from trainer_adapter.verl_rows import Layout
+
+pytest.importorskip("transformers", reason="needs transformers: pip install 'tagrpo[train]'")
+
+# One token a byte and one a special token: three marks, "user\n", "\n" and "assistant\n".
+AROUND = 3 + len("user\n") + len("\n") + len("assistant\n")
+# Japanese has three bytes a sign, so that an estimate by signs is far too low.
+LONG = "二と三を足して答えを箱に入れなさい。" * 8
+LONG_TOKENS = AROUND + len(LONG.encode())
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
+    return save_tiny_tokenizer(tmp_path / "model")
+
+
+def exported(
+    folder: Path,
+    *neighbors: str,
+    question: str = "Add 2 and 3.",
+    layout: Layout = "grouped",
+    **template: object,
+) -> TrainingData:
+    around = tuple(
+        Neighbor(f"c{place}", text, "llm", "paraphrase", "h", "m", "accepted", 0.99, False)
+        for place, text in enumerate(neighbors, start=1)
+    )
+    export_verl(
+        [SetEntry(make_question("Add 2 and 3.", "5"), around)],
+        folder,
+        layout=layout,
+        template=PromptTemplate(instruction="", **template),
+        data_source="toy",
+        set_ref="toy@1",
+        content_hash="abc",
+    )
+    return read_data(folder)
+
+
+def checked(data: TrainingData, model: Path | None, *texts: str, recipe: str = "ta_grpo") -> list[str]:
+    assigned = assign(RECIPES[recipe], texts)
+    named = None if model is None else str(model)
+    composition = compose_run(
+        assigned.recipe, Machine(1), model=named, data=data, overrides=assigned.overrides
+    )
+    return check_lengths(composition, data)
+
+
+def test_a_neighbor_that_an_estimate_let_pass_is_refused_by_name(tmp_path: Path, model: Path) -> None:
+    data = exported(tmp_path / "out", "Sum 2 and 3.", LONG, max_prompt_tokens=400)
+    assert data.lengths_estimated
+    assert data.longest_prompt <= 400 < LONG_TOKENS
+    named = make_question("Add 2 and 3.", "5").id
+    with pytest.raises(InputError) as raised:
+        checked(data, model)
+    message = str(raised.value)
+    assert "1 prompt of more than 400 tokens" in message
+    assert f"(neighbor c2 of question {named} in train.parquet has {LONG_TOKENS})" in message
+    assert f"--tokenizer {model} --max-prompt-tokens 400" in message
+
+
+def test_training_is_checked_in_passing(tmp_path: Path, model: Path) -> None:
+    data = exported(tmp_path / "out", LONG, max_prompt_tokens=400)
+    small = ("data.train_batch_size=1", "actor_rollout_ref.actor.ppo_mini_batch_size=1")
+    assigned = assign(RECIPES["ta_grpo"], small)
+    composition = compose_run(
+        assigned.recipe, Machine(1), model=str(model), data=data, overrides=assigned.overrides
+    )
+    with pytest.raises(InputError, match="1 prompt of more than 400 tokens"):
+        check_fit(composition, data)
+
+
+def test_neighbors_that_the_recipe_does_not_ask_are_not_counted(tmp_path: Path, model: Path) -> None:
+    data = exported(tmp_path / "out", "Sum 2 and 3.", "2+3?", "Add 3 to 2.", LONG, max_prompt_tokens=400)
+    [note] = checked(data, model)  # the fourth neighbor of a recipe that asks three
+    longest = AROUND + len("Add 2 and 3.")
+    assert note == (
+        f"the export estimated prompt lengths; counted with {model}, the longest prompt has {longest} tokens"
+    )
+    assert checked(exported(tmp_path / "no", LONG, max_prompt_tokens=400), model, recipe="grpo")
+
+
+def test_questions_count_for_every_recipe_and_many_are_named_in_part(tmp_path: Path, model: Path) -> None:
+    data = exported(tmp_path / "out", *["a" * 60] * 8, layout="flat")
+    with pytest.raises(InputError, match=r"9 prompts of more than 20 tokens .*has \d+; \.\.\.\)") as raised:
+        checked(data, model, "data.max_prompt_length=20", recipe="grpo")
+    assert str(raised.value).count(" has ") == 5
+    assert "(question " in str(raised.value)
+    assert "; neighbor c1 of question" in str(raised.value)
+
+
+def test_what_the_models_own_tokenizer_counted_is_not_counted_again(tmp_path: Path, model: Path) -> None:
+    data = exported(tmp_path / "out", "Sum 2 and 3.", tokenizer=str(model))
+    data.train_file.unlink()
+    assert checked(data, model) == []
+    with pytest.raises(InputError, match=r"longest prompt of .* export with --max-prompt-tokens 20"):
+        checked(data, model, "data.max_prompt_length=20")
+
+
+def test_prompts_are_counted_with_the_exports_template_arguments(tmp_path: Path, model: Path) -> None:
+    template = (model / "chat_template.jinja").read_text("utf-8")
+    wordy = "{% if wordy %}" + "x" * 100 + "{% endif %}"
+    (model / "chat_template.jinja").write_text(wordy + template, "utf-8")
+    data = exported(tmp_path / "out", chat_template_kwargs={"wordy": True})
+    [note] = checked(data, model, recipe="grpo")
+    assert note.endswith(f"the longest prompt has {AROUND + len('Add 2 and 3.') + 100} tokens")
+
+
+def test_another_tokenizer_counts_anew(tmp_path: Path, model: Path) -> None:
+    data = exported(tmp_path / "out", LONG, tokenizer=str(model))
+    assert data.longest_prompt == LONG_TOKENS
+    other = save_tiny_tokenizer(tmp_path / "other")
+    [note] = checked(data, other)
+    assert note.startswith(f"the export counted tokens with {model}; counted with {other}, ")
+    assert note.endswith(f"the longest prompt has {LONG_TOKENS} tokens")
+
+
+def test_a_tokenizer_that_is_not_there_stops_the_start(tmp_path: Path, model: Path) -> None:
+    data = exported(tmp_path / "out", "Sum 2 and 3.")
+    with pytest.raises(PrerequisiteError, match="could not be loaded"):
+        checked(data, tmp_path / "nowhere")
+
+
+def test_a_base_model_takes_a_template_from_its_folder(tmp_path: Path, model: Path) -> None:
+    file = model / "chat_template.jinja"
+    template = file.read_text("utf-8")
+    file.unlink()
+    data = exported(tmp_path / "out", "Sum 2 and 3.")
+    with pytest.raises(InputError, match=r"no chat template.*write a template to chat_template\.jinja"):
+        checked(data, model)
+    file.write_text(template, "utf-8")
+    assert checked(data, model)
