@@ -196,13 +196,18 @@ def _fit(entries: Sequence[SetEntry], template: PromptTemplate) -> _Fitted:
     return _Fitted(tuple(kept), tuple(long_neighbors), tuple(long_questions), lost, longest)
 
 
+def validation_size(share: float, questions: int) -> int:
+    """Return how many of so many questions a validation share holds back: at least one, none for 0."""
+    return max(1, round(share * questions)) if share else 0
+
+
 def _split(entries: Sequence[SetEntry], share: float) -> tuple[list[SetEntry], list[SetEntry]]:
     """Return training and validation entries; a question's place among the others is a hash of its id."""
     if not 0 <= share < 1:
         raise InputError(f"the validation share is {share}; give a number from 0 up to, not including, 1.")
     if share == 0:
         return list(entries), []
-    size = max(1, round(share * len(entries)))
+    size = validation_size(share, len(entries))
     if size >= len(entries):
         raise InputError(
             f"a validation share of {share} leaves none of {len(entries)} questions for training; give less."

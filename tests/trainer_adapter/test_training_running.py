@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -240,6 +241,30 @@ def test_a_batch_larger_than_the_set_is_refused_before_anything_starts(place: Pa
     with pytest.raises(InputError, match=r"a batch has 256 questions, the training file 4"):
         trained(larger)
     assert not (place / "runs" / "x" / "config.json").exists()
+
+
+def test_a_refused_start_leaves_nothing_that_a_later_one_would_take(place: Path, model: Path) -> None:
+    with pytest.raises(InputError, match="a batch has"):
+        trained(replace(wanted(model, validation_share=0.5), overrides=()))
+    assert not (place / "runs" / "x").exists()
+    # nor does one that was killed while it exported
+    left = place / "runs" / "x" / "data"
+    dry = trained(wanted(model, name="y", validation_share=0.5))
+    shutil.copytree(dry.folder / "data", left)
+    assert trained(wanted(model)).finished
+    assert not (left / "validation.parquet").exists()
+
+
+def test_going_on_with_another_validation_share_is_refused(place: Path, model: Path) -> None:
+    trained(wanted(model, validation_share=0.25))
+    with pytest.raises(
+        InputError, match=r"--validation-share 0.5 holds back 2 questions, the run began with 1"
+    ):
+        trained(wanted(model, validation_share=0.5), resume=True)
+    with pytest.raises(InputError, match=r"--validation-share 0 holds back 0 questions"):
+        dry_run(wanted(model), opened)
+    dry_run(wanted(model, validation_share=0.25), opened)
+    assert trained(wanted(model, validation_share=0.25), resume=True).attempt.number == 2
 
 
 def test_packages_of_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

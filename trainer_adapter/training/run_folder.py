@@ -1,7 +1,9 @@
 """The folder of a training run: what it was told, its attempts, its command, and who is at work in it."""
 
+import contextlib
 import fcntl
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -150,6 +152,15 @@ class RunFolder:
                     f"{self.path}: another process is training this run; wait for it, or stop it there."
                 ) from error
             yield
+
+    def forget_refused(self) -> None:
+        """Remove what a start left that was refused before the run began; nothing of a run that exists."""
+        if self.exists():
+            return
+        shutil.rmtree(self.data, ignore_errors=True)
+        (self.path / _LOCK).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # something else stands in it
+            self.path.rmdir()
 
     def note_process(self, number: int, started_at: str, mark: str, ray_folder: Path | None) -> None:
         """Keep by what the processes of an attempt are known, should this process be killed."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.database import Database, utc_now
-from evaluator.errors import InputError
+from evaluator.errors import InputError, TagrpoError
 from evaluator.runs.store import check_name, finish_run, open_run
 from rephraser.sets import load_set
 from trainer_adapter.prompts import PromptTemplate
@@ -33,7 +33,7 @@ from trainer_adapter.training.launching import GRACE_S, run_child
 from trainer_adapter.training.logs import hints, last_errors, last_step
 from trainer_adapter.training.remains import make_ray_folder
 from trainer_adapter.training.run_folder import Attempt, RunFolder
-from trainer_adapter.verl_export import export_verl
+from trainer_adapter.verl_export import export_verl, validation_size
 from trainer_adapter.verl_plugin.settings import RunSettings
 
 DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
@@ -115,10 +115,12 @@ def dry_run(wanted: Wanted, open_database: Callable[[], Database]) -> Prepared:
     """
     name, folder = _named(wanted)
     with tempfile.TemporaryDirectory() as hidden:
-        data = _data(wanted, open_database, Path(hidden) / "data")
+        resume = folder.exists()
+        made = folder.data if resume and folder.data.exists() else Path(hidden) / "data"
+        data = _data(wanted, open_database, made, resume=resume)
         if wanted.set_ref is not None:
             data = replace(data, folder=folder.data)
-        return _prepare(wanted, name, folder, data, resume=folder.exists())
+        return _prepare(wanted, name, folder, data, resume=resume)
 
 
 def train(
@@ -154,14 +156,18 @@ def train(
     with folder.locked():
         ended = folder.end_leftovers()
         mended = checkpoints.mend(folder.checkpoints) if resume else None
-        data = _data(wanted, open_database, folder.data)
-        prepared = _prepare(wanted, name, folder, data, resume=resume)
-        notes = [mended] if mended else []
-        if ended:
-            notes.append(f"{ended} processes were left of a start that was killed; they were ended")
-        prepared = replace(prepared, notes=(*prepared.notes, *notes))
-        checking.check_machine(prepared.composition)
-        _keep(prepared, open_database)
+        try:
+            data = _data(wanted, open_database, folder.data, resume=resume)
+            prepared = _prepare(wanted, name, folder, data, resume=resume)
+            notes = [mended] if mended else []
+            if ended:
+                notes.append(f"{ended} processes were left of a start that was killed; they were ended")
+            prepared = replace(prepared, notes=(*prepared.notes, *notes))
+            checking.check_machine(prepared.composition)
+            _keep(prepared, open_database)
+        except TagrpoError:
+            folder.forget_refused()
+            raise
         announce(prepared)
         return _start(prepared, open_database, echo, grace_s)
 
@@ -184,8 +190,10 @@ def _existence(name: str, folder: RunFolder, resume: bool) -> str:
     )
 
 
-def _data(wanted: Wanted, open_database: Callable[[], Database], target: Path) -> TrainingData:
-    """Return the export, made of the set where there is none yet."""
+def _data(
+    wanted: Wanted, open_database: Callable[[], Database], target: Path, *, resume: bool
+) -> TrainingData:
+    """Return the export: the one that the run began with, or one that is made of the set."""
     if wanted.set_ref is None:
         if wanted.data is None:
             raise InputError("name the neighbor set with --set, or an export for verl with --data.")
@@ -195,13 +203,19 @@ def _data(wanted: Wanted, open_database: Callable[[], Database], target: Path) -
     with open_database() as database, database.read() as session:
         found = load_set(session, wanted.set_ref)
     header = found.header
-    if (target / "manifest.json").is_file():
+    if resume and (target / "manifest.json").is_file():
         way_out = f"remove {target}, and the same command exports {wanted.set_ref} anew"
         data = read_data(target, verify=True, way_out=way_out)
         if data.content_hash != header.content_hash:
             raise InputError(
                 f"{target}: holds {data.set_ref}, --set names {header.ref}; the run goes on with the set it "
                 "began with, another one is another --name."
+            )
+        held_back = validation_size(wanted.validation_share, data.questions + data.validation_questions)
+        if held_back != data.validation_questions:
+            raise InputError(
+                f"--validation-share {wanted.validation_share:g} holds back {held_back} questions, the run "
+                f"began with {data.validation_questions}; repeat the share it began with."
             )
         return data
     limit = next((each.value for each in wanted.overrides if each.name == "data.max_prompt_length"), 512)
@@ -220,6 +234,7 @@ def _data(wanted: Wanted, open_database: Callable[[], Database], target: Path) -
         set_ref=header.ref,
         content_hash=header.content_hash,
         validation_share=wanted.validation_share,
+        overwrite=True,  # what a start that was killed before it began may have left
     )
     return read_data(target)
 
