@@ -181,7 +181,9 @@ class NeighborSetQuestionRow(Base):
     __tablename__ = "neighbor_set_questions"
     set_id: Mapped[str] = mapped_column(_sealed_by_set(), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True)
-    question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"), index=True)
+    question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"))
+
+    __table_args__ = (Index(None, "question_id", "set_id"),)
 
 
 class NeighborSetMemberRow(Base):
@@ -191,7 +193,7 @@ class NeighborSetMemberRow(Base):
     set_id: Mapped[str] = mapped_column(_sealed_by_set(), primary_key=True)
     question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True)  # 1..N
-    candidate_id: Mapped[str] = mapped_column(ForeignKey("candidates.id"), index=True)
+    candidate_id: Mapped[str] = mapped_column(ForeignKey("candidates.id"))
     proposer: Mapped[str]
     strategy: Mapped[str]
     strategy_hash: Mapped[str]
@@ -199,6 +201,8 @@ class NeighborSetMemberRow(Base):
     verdict: Mapped[str]
     posterior: Mapped[float | None]
     reviewed: Mapped[bool]  # a human decision stands behind the verdict
+
+    __table_args__ = (Index(None, "candidate_id", "set_id"),)
 
 
 class NeighborSetTagRow(Base):

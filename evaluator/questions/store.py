@@ -5,13 +5,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.database import utc_now
 from evaluator.errors import InputError, NotFoundError
 from evaluator.hashing import content_hash
-from evaluator.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
+from evaluator.questions.tables import (
+    QuestionRow,
+    QuestionSetCountsRow,
+    QuestionSetMemberRow,
+    QuestionSetRow,
+)
 from evaluator.questions.types import Question
 
 T = TypeVar("T")
@@ -189,13 +194,8 @@ def load_question_set(session: Session, name: str) -> list[Question]:
 
 def count_members(session: Session) -> dict[int, tuple[int, int]]:
     """Return for each set id the number of its members and of those held back."""
-    rows = session.execute(
-        select(
-            QuestionSetMemberRow.set_id,
-            func.count(),
-            func.count(QuestionSetMemberRow.held),
-        ).group_by(QuestionSetMemberRow.set_id)
-    )
+    counted = QuestionSetCountsRow
+    rows = session.execute(select(counted.set_id, counted.members, counted.held))
     return {set_id: (members, held) for set_id, members, held in rows}
 
 

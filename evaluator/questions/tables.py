@@ -53,3 +53,12 @@ class QuestionLabelsRow(Base):
     questions: Mapped[int]
 
     __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class QuestionSetCountsRow(Base):
+    """How many members a set has, and how many of them are held back; no row for an empty set. By trigger."""
+
+    __tablename__ = "question_set_counts"
+    set_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    members: Mapped[int]
+    held: Mapped[int]

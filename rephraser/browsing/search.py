@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Select, exists, func, or_, select, union
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from evaluator.questions.store import as_question, get_set
-from evaluator.questions.tables import QuestionRow, QuestionSetMemberRow
+from evaluator.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow
 from evaluator.questions.types import Question
 from rephraser.sets.store import find_set
 from rephraser.tables import (
@@ -101,11 +101,14 @@ def page_questions(
 
 
 def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bool]:
-    """Return how many questions match, and whether that is all: counting stops at 10,000.
+    """Return how many questions match, and whether that is all: where rows are counted, that stops at 10,000.
 
     Raises:
         NotFoundError: no such set.
     """
+    about_labels = {"subject": filters.subject, "level": filters.level}
+    if filters == QuestionFilters(**about_labels):
+        return _count_by_labels(session, about_labels)
     query, _ = _matching(session, filters)
     counted = query.limit(COUNTED_AT_MOST + 1).subquery()
     number = session.scalar(select(func.count()).select_from(counted)) or 0
@@ -142,6 +145,14 @@ def finding_counts(session: Session, *, run_id: str, limit: int = 50) -> list[tu
         .limit(limit)
     )
     return [(name, number) for name, number in rows]
+
+
+def _count_by_labels(session: Session, wanted: dict[str, str | None]) -> tuple[int, bool]:
+    query = select(func.coalesce(func.sum(QuestionLabelsRow.questions), 0))
+    for name, value in wanted.items():
+        if value is not None:
+            query = query.where(getattr(QuestionLabelsRow, name) == value)
+    return int(session.scalar(query) or 0), True
 
 
 def _matching(session: Session, filters: QuestionFilters) -> tuple[Select[str], InstrumentedAttribute[str]]:

@@ -162,28 +162,40 @@ def list_audits(session: Session, run_id: str) -> list[AuditHeader]:
 
 def run_agreement(session: Session, run_id: str) -> RunAgreement:
     """Return how far reviewers agree on a run's candidates, inside and outside audits."""
-    rows = session.execute(
-        select(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision, VerdictRow.status)
-        .join(StandingRow, StandingRow.candidate_id == ReviewRow.candidate_id)
-        .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
-        .where(StandingRow.run_id == run_id)
-        .order_by(ReviewRow.id)
-    )
+    # Reviews are few, since people make them: from them to the run's candidates, not the other way round.
+    made = session.execute(
+        select(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision).order_by(ReviewRow.id)
+    ).all()
+    verdicts: dict[str, str | None] = {}
+    reviewed = sorted({row.candidate_id for row in made})
+    for start in range(0, len(reviewed), _IDS_PER_QUERY):
+        rows = session.execute(
+            select(StandingRow.candidate_id, VerdictRow.status)
+            .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
+            .where(
+                StandingRow.run_id == run_id,
+                StandingRow.candidate_id.in_(reviewed[start : start + _IDS_PER_QUERY]),
+            )
+        )
+        verdicts.update((candidate_id, status) for candidate_id, status in rows)
     by_reviewer: dict[str, dict[str, str]] = {}
-    verdicts: dict[str, str] = {}
-    for reviewer, candidate_id, decision, status in rows:
-        by_reviewer.setdefault(reviewer, {})[candidate_id] = decision
-        if status in ("accepted", "rejected"):
-            verdicts[candidate_id] = status
+    for reviewer, candidate_id, decision in made:
+        if candidate_id in verdicts:
+            by_reviewer.setdefault(reviewer, {})[candidate_id] = decision
+    judged = {
+        id: status
+        for id, status in verdicts.items()
+        if status is not None and status in ("accepted", "rejected")
+    }
     decisions: dict[str, set[str]] = {}
-    for made in by_reviewer.values():
-        for candidate_id, decision in made.items():
+    for mine in by_reviewer.values():
+        for candidate_id, decision in mine.items():
             decisions.setdefault(candidate_id, set()).add(decision)
     pairs = combinations(sorted(by_reviewer.items()), 2)
     return RunAgreement(
         reviewers=_agreements((a, b) for a, b in pairs),
-        with_verdict=_agreements(((name, mine), (VERDICT, verdicts)) for name, mine in by_reviewer.items()),
-        disputed=tuple(id for id, made in sorted(decisions.items()) if len(made) > 1),
+        with_verdict=_agreements(((name, mine), (VERDICT, judged)) for name, mine in by_reviewer.items()),
+        disputed=tuple(id for id, found in sorted(decisions.items()) if len(found) > 1),
     )
 
 

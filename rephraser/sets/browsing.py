@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, and_, func, not_, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.questions.tables import QuestionRow
@@ -84,14 +84,18 @@ class Wordings:
 def count_changes(session: Session, a_id: str, b_id: str) -> ChangeCounts:
     """Return how many questions and neighbors differ between the versions with these ids.
 
-    Walks both versions once; published versions never change, so the result may be kept.
+    Walks one version once; published versions never change, so the result may be kept.
     """
+    in_both, changed = session.execute(_both(b_id, a_id)).one()
+    questions = _questions_in_both(session, a_id, b_id)
+    members = {id: _size(session, NeighborSetMemberRow, id) for id in (a_id, b_id)}
+    sizes = {id: _size(session, NeighborSetQuestionRow, id) for id in (a_id, b_id)}
     return ChangeCounts(
-        questions_added=_count_questions(session, b_id, a_id),
-        questions_removed=_count_questions(session, a_id, b_id),
-        added=_count(session, _members(b_id, a_id, "added")),
-        removed=_count(session, _members(a_id, b_id, "removed")),
-        changed=_count(session, _members(b_id, a_id, "changed")),
+        questions_added=sizes[b_id] - questions,
+        questions_removed=sizes[a_id] - questions,
+        added=members[b_id] - in_both,
+        removed=members[a_id] - in_both,
+        changed=int(changed or 0),
     )
 
 
@@ -186,32 +190,49 @@ def wordings(session: Session, set_id: str, *, questions: int = QUESTIONS_SAMPLE
     )
 
 
+def _both(of: str, other: str) -> Select[*tuple[Any, ...]]:
+    """Return the query of how many members both have, and how many of those they have otherwise."""
+    here, there = aliased(NeighborSetMemberRow), aliased(NeighborSetMemberRow)
+    return (
+        select(func.count(), func.sum(case((_differs(here, there), 1), else_=0)))
+        .select_from(here)
+        .join(there, _same(here, there, other))
+        .where(here.set_id == of)
+    )
+
+
 def _members(of: str, other: str, kind: ChangeKind) -> Any:
     """Return the query of members of `of` that `other` lacks or has otherwise, and both sides."""
     here, there = aliased(NeighborSetMemberRow), aliased(NeighborSetMemberRow)
-    same = and_(
-        there.set_id == other,
-        there.question_id == here.question_id,
-        there.candidate_id == here.candidate_id,
-    )
     query = select(here.question_id).where(here.set_id == of)
     if kind == "changed":
-        fields = ("verdict", "posterior", "reviewed", "strategy", "strategy_hash", "model", "proposer")
-        differs: ColumnElement[bool] = or_(
-            *(getattr(here, name).is_distinct_from(getattr(there, name)) for name in fields)
-        )
-        return query.join(there, same).where(differs), here, there
-    return query.outerjoin(there, same).where(there.candidate_id.is_(None)), here, there
+        return query.join(there, _same(here, there, other)).where(_differs(here, there)), here, there
+    missing = there.candidate_id.is_(None)
+    return query.outerjoin(there, _same(here, there, other)).where(missing), here, there
 
 
-def _count(session: Session, members: Any) -> int:
-    return session.scalar(select(func.count()).select_from(members[0].subquery())) or 0
+def _same(here: Any, there: Any, other: str) -> ColumnElement[bool]:
+    # A candidate belongs to one question, so its id says all.
+    return and_(there.candidate_id == here.candidate_id, there.set_id == other)
 
 
-def _count_questions(session: Session, of: str, other: str) -> int:
+def _differs(here: Any, there: Any) -> ColumnElement[bool]:
+    fields = ("verdict", "posterior", "reviewed", "strategy", "strategy_hash", "model", "proposer")
+    return or_(*(getattr(here, name).is_distinct_from(getattr(there, name)) for name in fields))
+
+
+def _size(session: Session, table: Any, set_id: str) -> int:
+    return session.scalar(select(func.count()).where(table.set_id == set_id)) or 0
+
+
+def _questions_in_both(session: Session, a_id: str, b_id: str) -> int:
     here, there = aliased(NeighborSetQuestionRow), aliased(NeighborSetQuestionRow)
-    known = select(there.position).where(there.question_id == here.question_id, there.set_id == other)
-    query = select(func.count()).select_from(here).where(here.set_id == of, not_(known.exists()))
+    query = (
+        select(func.count())
+        .select_from(here)
+        .join(there, and_(there.question_id == here.question_id, there.set_id == b_id))
+        .where(here.set_id == a_id)
+    )
     return session.scalar(query) or 0
 
 

@@ -27,6 +27,8 @@ WHERE json_extract(f.value, '$.name') IS NOT NULL
 COUNTED: Mapping[str, str] = {
     "question_labels": """
         SELECT COALESCE(subject, ''), COALESCE(level, ''), COUNT(*) FROM questions GROUP BY 1, 2""",
+    "question_set_counts": """
+        SELECT set_id, COUNT(*), COUNT(held) FROM question_set_members GROUP BY 1""",
     "run_cell_counts": """
         SELECT n.run_id, c.kind, c.state, COUNT(*) FROM run_cells AS n JOIN cells AS c ON c.id = n.cell_id
         GROUP BY 1, 2, 3""",
@@ -216,6 +218,11 @@ _OTHERS = (
         INSERT INTO question_labels (subject, level, questions)
         VALUES (COALESCE(NEW.subject, ''), COALESCE(NEW.level, ''), 1)
         ON CONFLICT (subject, level) DO UPDATE SET questions = questions + 1;
+    END""",
+    """
+    CREATE TRIGGER question_set_members_counted AFTER INSERT ON question_set_members BEGIN
+        INSERT INTO question_set_counts (set_id, members, held) VALUES (NEW.set_id, 1, NEW.held IS NOT NULL)
+        ON CONFLICT (set_id) DO UPDATE SET members = members + 1, held = held + excluded.held;
     END""",
     *(
         f"""

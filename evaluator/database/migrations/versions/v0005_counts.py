@@ -38,6 +38,7 @@ def upgrade() -> None:
             *(sa.Column(column, sa.Integer(), nullable=False) for column in numbers),
             key=key,
         )
+    _create_counts_of_sets()
     _create_sample_counts()
     _create_standings()
     _create_rollout_groups()
@@ -56,6 +57,14 @@ def _create(name: str, *columns: sa.Column[Any], key: tuple[str, ...]) -> None:
         *columns,
         sa.PrimaryKeyConstraint(*key, name=op.f(f"pk_{name}")),
         sqlite_with_rowid=False,
+    )
+
+
+def _create_counts_of_sets() -> None:
+    op.create_table(
+        "question_set_counts",
+        *(sa.Column(name, sa.Integer(), nullable=False) for name in ("set_id", "members", "held")),
+        sa.PrimaryKeyConstraint("set_id", name=op.f("pk_question_set_counts")),
     )
 
 
@@ -127,8 +136,15 @@ def _create_indices() -> None:
         ("reviews", ("reviewer", "candidate_id")),
         ("runs", ("kind", "created_at")),
         ("rollouts", ("prompt_id", "shard_id")),
+        ("neighbor_set_questions", ("question_id", "set_id")),
+        ("neighbor_set_members", ("candidate_id", "set_id")),
     ):
         op.create_index(op.f(f"ix_{table}_{'_'.join(columns)}"), table, list(columns), unique=False)
-    op.drop_index("ix_questions_subject", "questions")
-    op.drop_index("ix_rollouts_prompt_id", "rollouts")
-    op.drop_index("ix_samples_truncated", "samples")  # counted now
+    for table, column in (
+        ("questions", "subject"),
+        ("rollouts", "prompt_id"),
+        ("neighbor_set_questions", "question_id"),
+        ("neighbor_set_members", "candidate_id"),
+        ("samples", "truncated"),  # counted now
+    ):
+        op.drop_index(f"ix_{table}_{column}", table)
