@@ -1,0 +1,132 @@
+"""A browser's page that notices what users would: error boxes, console errors, requests to other servers."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+SUPPORT = Path(__file__).parent
+WAIT_MS = 30_000
+IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+BUSY = '[data-testid="stSkeleton"], [data-testid="stSpinner"]'
+ERRORS = '[data-testid="stException"], [data-testid="stAlertContentError"]'
+
+
+def chromium() -> str | None:
+    """Return the browser to test in."""
+    return os.environ.get("TAGRPO_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@contextmanager
+def served(command: Sequence[str], **environment: str) -> Iterator[str]:
+    """Run a server until the block ends; yield the address that it prints."""
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        line = process.stdout.readline()
+        assert "http://" in line, f"no address was printed: {line!r}\n{process.stderr.read()}"
+        yield next(word for word in line.split() if word.startswith("http://"))
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+
+
+def tagrpo_ui(database: Path, *options: str) -> list[str]:
+    """Return the command that serves a database on a free port."""
+    main = "import sys; from ui.cli.app import main; sys.argv[0] = 'tagrpo'; main()"
+    return [sys.executable, "-c", main, "ui", "--db", str(database), "--port", "0", "--no-browser", *options]
+
+
+def script_server(script: Path, database: Path) -> list[str]:
+    """Return the command that serves a Streamlit script of the tests."""
+    return [sys.executable, str(SUPPORT / "page_server.py"), str(script), str(database)]
+
+
+class View:
+    """A tab on a server of ours. `check()` fails on anything that a user would call broken."""
+
+    def __init__(self, tab: Any, origin: str) -> None:
+        self.tab, self.origin = tab, origin
+        self.problems: list[str] = []
+        self.elsewhere: list[str] = []
+        tab.set_default_timeout(WAIT_MS)
+        tab.on("console", self._said)
+        tab.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        tab.on("request", self._asked)
+
+    def _said(self, message: Any) -> None:
+        if message.type == "error":
+            self.problems.append(f"console: {message.text}")
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.origin, "data:", "blob:", "about:")):
+            self.elsewhere.append(request.url)
+
+    def open(self, path: str = "/") -> "View":
+        """Go to a path and wait until it is drawn."""
+        self.tab.goto(self.origin + path)
+        return self.settle()
+
+    def settle(self) -> "View":
+        """Wait until the script has run and nothing is being loaded."""
+        self.tab.wait_for_selector(IDLE, state="attached")
+        self.tab.wait_for_function(
+            "([idle, busy]) => document.querySelector(idle) && !document.querySelector(busy)",
+            arg=[IDLE, BUSY],
+        )
+        return self
+
+    def check(self, *, errors: int = 0) -> None:
+        """Fail on error boxes (but those expected), console errors and requests to other servers."""
+        shown = self.tab.locator(ERRORS)
+        assert shown.count() == errors, [shown.nth(at).inner_text() for at in range(shown.count())]
+        assert not self.problems, self.problems
+        assert not self.elsewhere, self.elsewhere
+
+    def text(self) -> str:
+        """Return all text on the page."""
+        return str(self.tab.locator('[data-testid="stMain"]').inner_text())
+
+    def until(self, condition: str, *arguments: Any) -> None:
+        """Wait for a JavaScript condition, given as a function of an array."""
+        self.tab.wait_for_function(condition, arg=list(arguments))
+
+    def picture(self, path: Path) -> None:
+        """Write what is shown as PNG."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.tab.screenshot(path=str(path))
+
+
+def wait_until(condition: Any, what: str, seconds: float = 15) -> None:
+    """Wait for something that no selector can see."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.02)

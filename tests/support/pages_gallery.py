@@ -1,0 +1,67 @@
+"""A Streamlit script that shows every text of a JSON file in every way the pages know."""
+
+import json
+import os
+from pathlib import Path
+
+import streamlit as st
+
+from ui.charts.theme import PALETTE, altair, themed
+from ui.pages.kit import layout, links
+from ui.pages.kit.charts import show_chart
+from ui.pages.kit.differences import LEGEND, compare, show_difference
+from ui.pages.kit.tables import Column, page_table
+from ui.pages.kit.text import escaped, show_math_text, show_text
+
+texts = json.loads(Path(os.environ["GALLERY_TEXTS"]).read_text(encoding="utf-8"))
+
+layout.title("Gallery", "Every text in every way.")
+layout.numbers(
+    [layout.Number("questions", "12,345", "", "all of them"), layout.Number("spent", "3.21", "USD")]
+)
+with layout.row():
+    for verdict in layout.VERDICTS:
+        layout.verdict_chip(verdict)
+    for grade in layout.GRADES:
+        layout.grade_chip(grade)
+    layout.chip(texts[0][:60])
+search = st.text_input("Search", **links.bound("q", lambda: links.text("q")))
+st.markdown(f"Searched: {escaped(search)}")
+layout.section("Texts")
+for place, text in enumerate(texts):
+    with layout.card():
+        show_math_text(text, f"math{place}")
+        with st.expander(escaped(text[:80])):
+            show_text(text, f"text{place}")
+st.markdown(LEGEND)
+left, right = st.columns(2)
+for place in range(0, len(texts) - 1, 2):
+    difference = compare(texts[place], texts[place + 1])
+    with left:
+        show_difference(difference, "original", f"original{place}")
+    with right:
+        show_difference(difference, "neighbor", f"neighbor{place}")
+page_table(
+    [{"text": text, "length": len(text), "share": 0.125, "usd": 1.5} for text in texts],
+    [
+        Column("text", "text"),
+        Column("length", "characters", "whole"),
+        Column("share", "share", "share"),
+        Column("usd", "cost", "usd"),
+    ],
+    "table",
+    name="texts",
+)
+alt = altair()
+values = [{"k": 2**i, "value": 0.2 + i * 0.1, "run": run} for i in range(6) for run in ("a", "b")]
+chart = (
+    alt.Chart(alt.Data(values=values), title="A chart")
+    .mark_line()
+    .encode(
+        x=alt.X("k:Q", scale=alt.Scale(type="log", base=2)),
+        y="value:Q",
+        color=alt.Color("run:N", scale=alt.Scale(range=list(PALETTE[:2])), legend=None),
+    )
+)
+show_chart(themed(chart), "chart", "chart", rows=values)
+layout.empty_state("Nothing here yet.", "Do this:", commands=("tagrpo questions list",))

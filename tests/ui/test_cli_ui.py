@@ -1,0 +1,164 @@
+"""`tagrpo ui`: where it listens, what it refuses, how it ends."""
+
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from page_view import served, tagrpo_ui
+
+from evaluator.database import Database
+from evaluator.errors import InputError
+from ui.cli.ui import read_password
+from ui.pages.server import serving
+from ui.pages.server.serving import Address, bind, check_password
+
+
+@pytest.fixture
+def database(tmp_path):
+    path = tmp_path / "t.db"
+    Database.open(path).close()
+    return path
+
+
+def run(database, *options, **kwargs):
+    return subprocess.run(tagrpo_ui(database, *options), capture_output=True, text=True, timeout=60, **kwargs)
+
+
+def test_it_prints_its_address_answers_and_ends_on_sigterm_and_ctrl_c(database):
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process = subprocess.Popen(
+            tagrpo_ui(database), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        line = process.stdout.readline()
+        url = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
+        with urllib.request.urlopen(url) as answer:
+            assert answer.status == 200
+            assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        process.send_signal(number)
+        out, error = process.communicate(timeout=20)
+        assert process.returncode == 0, error
+        assert (out, error.strip()) == ("", "ended")
+
+
+def test_a_taken_port_is_refused_with_the_way_out(database):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run(database, "--port", str(port))
+    assert done.returncode == 2
+    assert f"port {port} is taken" in done.stderr
+    assert "--port 0" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], "--no-password"),
+        (["--host", "0.0.0.0", "--password", "--no-password"], "give one of"),
+        (["--host", "203.0.113.7", "--no-password"], "cannot listen there"),
+        (["--port", "99999"], "from 0 to 65535"),
+        (["--password-file", "/nonexistent"], "cannot be read"),
+    ],
+)
+def test_bad_usage_is_code_2_and_one_message(database, options, said):
+    done = run(database, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_password_is_no_argument_and_in_no_output(database):
+    process = subprocess.Popen(
+        tagrpo_ui(database, "--password"),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    process.stdin.write("correct horse\n")
+    process.stdin.flush()
+    url = process.stdout.readline().split("at ")[1].split()[0]
+    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": "text/html"})) as answer:
+        assert answer.url == f"{url}/login?next=%2F"
+    process.send_signal(signal.SIGTERM)
+    out, error = process.communicate(timeout=20)
+    assert "correct" not in out + error
+    assert process.returncode == 0
+
+
+def test_a_password_from_the_environment_is_asked_for(database):
+    with served(tagrpo_ui(database), TAGRPO_UI_PASSWORD="correct horse") as url:
+        request = urllib.request.Request(url + "/_stcore/health")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(request)
+
+
+def test_where_the_password_comes_from(tmp_path, monkeypatch):
+    file = tmp_path / "password"
+    file.write_text("from the file\nsecond line\n")
+    monkeypatch.setenv("TAGRPO_UI_PASSWORD", "from the environment")
+    assert read_password(ask=False, file=file, none=False) == "from the file"
+    assert read_password(ask=False, file=None, none=True) is None
+    assert read_password(ask=False, file=None, none=False) == "from the environment"
+    assert read_password(ask=False, file=None, none=False) is None  # taken out: no child inherits it
+    file.write_text("\n")
+    with pytest.raises(InputError, match="first line is empty"):
+        read_password(ask=False, file=file, none=False)
+
+
+@pytest.mark.parametrize(
+    ("password", "host", "opted_out", "fine"),
+    [
+        (None, "127.0.0.1", False, True),
+        (None, "0.0.0.0", False, False),
+        (None, "0.0.0.0", True, True),
+        ("12345678", "0.0.0.0", False, True),
+        ("1234567", "127.0.0.1", False, False),
+    ],
+)
+def test_who_needs_a_password(password, host, opted_out, fine):
+    if fine:
+        check_password(password, Address(host), opted_out=opted_out)
+    else:
+        with pytest.raises(InputError):
+            check_password(password, Address(host), opted_out=opted_out)
+
+
+def test_port_0_takes_a_free_one():
+    with bind(Address(port=0)) as listening:
+        assert listening.getsockname()[0] == "127.0.0.1"
+        assert listening.getsockname()[1] > 0
+
+
+def test_a_missing_streamlit_says_what_to_install(database):
+    block = "import sys; sys.modules['streamlit'] = None; sys.modules['streamlit.starlette'] = None; "
+    command = tagrpo_ui(database)
+    command[2] = block + command[2]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "pip install 'tagrpo[ui]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_option_is_known_to_streamlit_and_nothing_is_left_open():
+    from streamlit import config
+
+    options = serving._options(Address(), {"localhost"})
+    config.get_config_options()
+    unknown = [name for name in options if name not in config._config_options_template]
+    assert not unknown
+    assert options["browser.gatherUsageStats"] is False
+    assert options["server.enableCORS"] is True
+    assert options["server.enableXsrfProtection"] is True
+    assert options["server.address"] == "127.0.0.1"
+    assert options["server.fileWatcherType"] == "none"
+
+
+def test_asking_for_help_imports_no_streamlit():
+    code = "import sys; import ui.cli.app; sys.exit('streamlit' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -1,0 +1,243 @@
+"""The gate before the pages: names, origins, the password, headers; for HTTP and WebSocket alike."""
+
+import asyncio
+
+import pytest
+
+from ui.pages.server import hosts
+from ui.pages.server.gate import LOGIN, MAX_BODY, Gate
+from ui.pages.server.login_page import login_page
+from ui.pages.server.passwords import SESSION_S, TRIES, WINDOW_S, Attempts, Password, Sessions
+from ui.pages.server.policy import security_headers
+
+SECRET = "correct horse"
+HTML = {"accept": "text/html"}
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def behind(scope, receive, send):
+    """Stand for Streamlit: answer everything, accept every socket."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.accept"})
+    else:
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"x-frame-options", b"ALLOW")]}
+        )
+        await send({"type": "http.response.body", "body": b"inside"})
+
+
+def gate(password=None, clock=None, app=behind):
+    clock = clock or Clock()
+    return Gate(
+        app,
+        names=hosts.allowed_names("127.0.0.1"),
+        headers=security_headers(("x = 1",)),
+        password=password and Password(password),
+        sessions=Sessions(clock),
+        attempts=Attempts(clock),
+    )
+
+
+def ask(gate, path="/", method="GET", *, body=b"", kind="http", client="10.0.0.1", query="", **headers):
+    """Return status (or the socket's message), headers by name, and body."""
+    sent = []
+    headers = {"host": "localhost:8501", **headers}
+    scope = {
+        "type": kind,
+        "path": path,
+        "method": method,
+        "query_string": query.encode(),
+        "headers": [
+            (name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()
+        ],
+        "client": (client, 1),
+        "scheme": "http",
+    }
+
+    async def receive():
+        return (
+            {"type": "websocket.connect"} if kind == "websocket" else {"type": "http.request", "body": body}
+        )
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(gate(scope, receive, send))
+    if kind == "websocket":
+        return sent[0]["type"]
+    found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:])
+
+
+def sign_in(gate, password=SECRET, **headers):
+    return ask(
+        gate, LOGIN, "POST", body=f"password={password.replace(' ', '+')}&next=/sets".encode(), **headers
+    )
+
+
+def cookie_of(headers):
+    return headers["set-cookie"].split(";")[0]
+
+
+def test_without_a_password_everything_of_this_server_is_answered():
+    status, headers, body = ask(gate())
+    assert (status, body) == (200, b"inside")
+    assert headers["x-frame-options"] == "DENY"
+    assert ask(gate(), kind="websocket", origin="http://localhost:8501") == "websocket.accept"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "", "user@localhost", "localhost:x", "localhost/a", "[::1"],
+)
+def test_other_names_are_refused(host):
+    status, headers, body = ask(gate(), host=host)
+    assert (status, body.startswith(b"This name is not")) == (403, True)
+    assert "content-security-policy" in headers
+    assert ask(gate(), kind="websocket", host=host) == "websocket.close"
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8501", "[::1]:8501", "localhost."])
+def test_own_names_are_answered(host):
+    assert ask(gate(), host=host)[0] == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:9999", "null", "file://"])
+def test_pages_of_elsewhere_open_no_socket_and_write_nothing(origin):
+    assert ask(gate(), kind="websocket", origin=origin) == "websocket.close"
+    assert ask(gate(), "/upload", "PUT", origin=origin)[0] == 403
+    assert ask(gate(), origin=origin)[0] == 200  # reading is what CORS is for: no header lets them see it
+
+
+def test_with_a_password_nothing_is_answered_before_it_was_sent():
+    guarded = gate(SECRET)
+    status, headers, _ = ask(guarded, "/questions", query="q=a&x=%2F", **HTML)
+    assert (status, headers["location"]) == (303, "/login?next=%2Fquestions%3Fq%3Da%26x%3D%252F")
+    for path in ("/static/js/index.js", "/_stcore/health", "/media/x.csv", "/_stcore/agent/openapi.json"):
+        assert ask(guarded, path)[0] == 401
+    assert ask(guarded, kind="websocket", origin="http://localhost:8501") == "websocket.close"
+    assert ask(guarded, kind="websocket") == "websocket.close"
+
+
+def test_the_password_opens_everything():
+    guarded = gate(SECRET)
+    status, headers, _ = sign_in(guarded)
+    assert (status, headers["location"]) == (303, "/sets")
+    assert headers["set-cookie"].endswith(f"; Path=/; Max-Age={SESSION_S}; HttpOnly; SameSite=Strict")
+    cookie = cookie_of(headers)
+    assert ask(guarded, cookie=cookie)[2] == b"inside"
+    assert ask(guarded, cookie=f"a=b; {cookie}")[2] == b"inside"
+    assert ask(guarded, kind="websocket", cookie=cookie) == "websocket.accept"
+    assert ask(guarded, kind="websocket", cookie=cookie, origin="http://evil.example") == "websocket.close"
+    assert ask(guarded, cookie=cookie + "x")[0] == 401
+    assert SECRET not in str(headers)
+
+
+def test_signing_out_and_time_end_a_session():
+    clock = Clock()
+    guarded = gate(SECRET, clock)
+    first, second = (cookie_of(sign_in(guarded)[1]) for _ in range(2))
+    assert ask(guarded, "/logout", "POST", cookie=first)[0] == 303
+    assert ask(guarded, cookie=first)[0] == 401
+    assert ask(guarded, cookie=second)[0] == 200
+    clock.now += SESSION_S + 1
+    assert ask(guarded, cookie=second)[0] == 401
+
+
+def test_a_wrong_password_says_so_and_five_must_wait():
+    clock = Clock()
+    guarded = gate(SECRET, clock)
+    for _ in range(TRIES):
+        status, _, body = sign_in(guarded, "wrong")
+        assert (status, b"This is not the password." in body) == (401, True)
+    status, headers, body = sign_in(guarded)
+    assert (status, headers["retry-after"]) == (429, str(int(WINDOW_S) + 1))
+    assert b"try again in 60 seconds" in body
+    assert sign_in(guarded, client="10.0.0.2")[0] == 303
+    clock.now += WINDOW_S + 0.1
+    assert sign_in(guarded)[0] == 303
+
+
+def test_many_addresses_together_must_wait_too():
+    guarded = gate(SECRET)
+    for number in range(50):
+        assert sign_in(guarded, "wrong", client=f"10.0.1.{number}")[0] == 401
+    assert sign_in(guarded, "wrong", client="10.0.2.1")[0] == 429
+
+
+@pytest.mark.parametrize(
+    "target", ["//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nb: c", "x"]
+)
+def test_signing_in_never_leads_elsewhere(target):
+    from urllib.parse import quote
+
+    body = f"password=correct+horse&next={quote(target, safe='')}".encode()
+    assert ask(gate(SECRET), LOGIN, "POST", body=body)[1]["location"] == "/"
+    page = ask(gate(SECRET), LOGIN, query=f"next={quote(target, safe='')}")[2]
+    assert b'name="next" value="/"' in page
+
+
+def test_signing_in_from_a_page_of_elsewhere_is_refused():
+    assert sign_in(gate(SECRET), origin="http://evil.example")[0] == 403
+
+
+def test_a_body_without_end_is_not_kept():
+    assert ask(gate(SECRET), LOGIN, "POST", body=b"password=" + b"x" * MAX_BODY)[0] == 401
+
+
+def test_the_login_page_escapes_and_needs_no_script():
+    page = login_page("/login", '/"><script>x</script>', "<b>").decode()
+    assert "<script" not in page
+    assert "&lt;b&gt;" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_the_policy_lets_a_page_load_from_its_server_only():
+    policy = dict(security_headers(("window.prerenderReady = false",)))[b"content-security-policy"].decode()
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert rules["img-src"] == "'self' data: blob:"
+    assert rules["connect-src"] == "'self'"
+    assert "unsafe" not in rules["script-src"]
+    assert "http:" not in policy
+    assert "https:" not in policy
+    assert "*" not in policy
+
+
+def test_names_that_a_server_beyond_this_machine_answers_to():
+    names = hosts.allowed_names("0.0.0.0", ["Results.Example.ORG."])
+    assert {"localhost", "127.0.0.1", "::1", "results.example.org"} <= names
+    assert "0.0.0.0" not in names
+    assert "" not in names
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("example.org", False),
+    ],
+)
+def test_addresses_of_this_machine_alone(host, loopback):
+    assert hosts.is_loopback(host) is loopback
+
+
+def test_a_password_is_kept_as_a_hash():
+    password = Password(SECRET)
+    assert password.matches(SECRET)
+    assert not password.matches(SECRET + " ")
+    assert not password.matches("")
+    assert not password.matches("\ud800")
+    assert SECRET not in repr(password) + repr(vars(password))
