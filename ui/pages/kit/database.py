@@ -23,9 +23,18 @@ R = TypeVar("R")
 Condition = Literal["ready", "missing", "empty", "older", "newer", "foreign", "unreadable"]
 
 REVIEW_TABLES = frozenset({"reviews"})
-"""All that pages ever write to."""
+"""All that pages ever add rows to; triggers forbid to change any."""
 
-_WRITES = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
+_READS = frozenset(
+    {
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+        sqlite3.SQLITE_TRANSACTION,
+        sqlite3.SQLITE_SAVEPOINT,
+    }
+)
 
 _results = Results()
 _lock = threading.Lock()
@@ -42,13 +51,16 @@ def reading() -> Iterator[Session]:
     try:
         opened = _opened(path)
         if opened is None:
-            _say_why_not(path, condition(path))
+            found = condition(path)
+            _say_why_not(path, found)
             st.stop()
+            raise DatabaseError(f"{path}: {found}")  # without a browser nothing stops
         with opened.database.read() as session:
             yield session
     except DatabaseError as error:
         layout.error_box("The database cannot be read.", str(error))
         st.stop()
+        raise
 
 
 def stamp() -> int:
@@ -109,10 +121,13 @@ def review_writer() -> Iterator[Session]:
             connection.set_authorizer(None)
 
 
-def _only_reviews(action: int, table: str | None, _2: str | None, _3: str | None, _4: str | None) -> int:
-    if action in _WRITES and table not in REVIEW_TABLES:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
+def _only_reviews(
+    action: int, table: str | None, _column: str | None, _schema: str | None, trigger: str | None
+) -> int:
+    adds = action == sqlite3.SQLITE_INSERT and table in REVIEW_TABLES
+    counts = action in (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE) and trigger is not None
+    fine = action in _READS or adds or counts
+    return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
 
 
 def condition(path: Path) -> Condition:

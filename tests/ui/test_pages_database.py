@@ -1,0 +1,161 @@
+"""Reading the database from pages: stamps, kept results, and a writer that can add reviews only."""
+
+import pickle
+import sqlite3
+import threading
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from sqlalchemy import func, select, text
+
+from evaluator.database import Database
+from evaluator.errors import DatabaseError
+from evaluator.questions.tables import QuestionSetRow
+from ui.pages.kit import database, settings
+from ui.pages.kit.database import cached, condition, reading, review_writer, stamp
+from ui.pages.kit.results import Results
+
+
+@pytest.fixture
+def served(tmp_path):
+    """An empty database that the pages of this process show."""
+    path = tmp_path / "t.db"
+    Database.open(path).close()
+    settings.use(settings.Settings(path))
+    yield path
+    settings.use(None)
+    database.forget()
+
+
+def add_set(path, name):
+    with Database.open(path) as opened, opened.write() as session:
+        session.add(QuestionSetRow(name=name, spec={}, created_at="2026-01-01T00:00:00Z"))
+
+
+calls = []
+
+
+@cached
+def count_sets(session, least=0):
+    calls.append(least)
+    return session.scalar(select(func.count()).select_from(QuestionSetRow)) + least
+
+
+def test_the_stamp_changes_with_the_database_and_only_then(served):
+    before = stamp()
+    assert before > 0
+    assert stamp() == before
+    with reading() as session:
+        session.scalars(select(QuestionSetRow)).all()
+    assert stamp() == before
+    add_set(served, "a")
+    after = stamp()
+    assert after != before
+    assert stamp() == after
+
+
+def test_the_stamp_changes_with_a_file_put_in_the_place_of_the_old_one(served, tmp_path):
+    first = stamp()
+    other = tmp_path / "other.db"
+    Database.open(other).close()
+    add_set(other, "b")
+    other.replace(served)
+    assert stamp() != first
+    with reading() as session:
+        assert session.scalar(select(QuestionSetRow.name)) == "b"
+
+
+def test_results_are_kept_until_the_database_changes(served):
+    calls.clear()
+    assert [count_sets(), count_sets(), count_sets(1), count_sets(least=1)] == [0, 0, 1, 1]
+    assert calls == [0, 1, 1]
+    add_set(served, "a")
+    assert count_sets() == 1
+    assert calls == [0, 1, 1, 0]
+
+
+def test_reading_sees_what_a_run_commits_meanwhile_and_never_waits_for_it(served):
+    with sqlite3.connect(served, isolation_level=None) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("INSERT INTO question_sets (name, spec, created_at) VALUES ('a', '{}', 't')")
+        assert count_sets() == 0
+        writer.execute("COMMIT")
+    assert count_sets() == 1
+
+
+def test_pages_cannot_write(served):
+    with pytest.raises(Exception, match=r"readonly|read-only|cannot be written"), reading() as session:
+        session.execute(text("DELETE FROM question_sets"))
+
+
+def test_two_threads_read_at_a_time(served):
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(count_sets())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [0] * 8
+
+
+def test_conditions(tmp_path):
+    path = tmp_path / "x.db"
+    assert condition(path) == "missing"
+    path.touch()
+    assert condition(path) == "empty"
+    Database.open(path).close()
+    assert condition(path) == "ready"
+    for revision, expected in (("0001", "older"), ("9999", "newer")):
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+        assert condition(path) == expected
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    assert condition(other) == "foreign"
+    text_file = tmp_path / "text.db"
+    text_file.write_text("hello " * 200)
+    assert condition(text_file) == "unreadable"
+
+
+def test_reviews_need_the_option(served):
+    with pytest.raises(DatabaseError, match="tagrpo ui --review"), review_writer():
+        pass
+
+
+def test_the_writer_of_reviews_can_write_nothing_else(served):
+    settings.use(settings.Settings(served, review=True))
+    for statement in (
+        "DELETE FROM question_sets",
+        "INSERT INTO question_sets (name, spec, created_at) VALUES ('a', '{}', 't')",
+        "UPDATE runs SET name = 'x'",
+        "DROP TABLE reviews",
+        "CREATE TABLE more (x)",
+        "PRAGMA user_version = 3",
+        "ATTACH DATABASE '/tmp/none.db' AS other",
+    ):
+        with pytest.raises(Exception, match=r"not authorized|prohibited"), review_writer() as session:
+            session.execute(text(statement))
+    with review_writer() as session:
+        assert session.scalar(text("SELECT count(*) FROM reviews")) == 0
+
+
+def test_results_are_copies_and_the_least_used_go_first():
+    results = Results(max_bytes=8 * 4000)
+    kept = results.get("a", lambda: [1])
+    kept.append(2)
+    assert results.get("a", lambda: ["never"]) == [1]
+    big = "x" * 3500
+    for name in "bcdefgh":
+        results.get(name, lambda: big)
+        assert results.get("a", lambda: ["never"]) == [1]  # used, so it stays
+    for name in "ijk":
+        results.get(name, lambda: big)
+    made = []
+    results.get("b", lambda: made.append("b") or big)
+    assert made == ["b"]
+    assert len(pickle.dumps("y" * 5000)) > 4000
+    results.get("huge", lambda: "y" * 5000)
+    assert results.get("huge", lambda: "again") == "again"
