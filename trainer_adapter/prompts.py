@@ -112,8 +112,8 @@ def _load_tokenizer(name: str, chat_template: str | None) -> Any:
         tokenizer.chat_template = chat_template
     if not tokenizer.chat_template:
         raise InputError(
-            f"tokenizer {name}: has no chat template, as base models have none; name a chat model (often one that "
-            f"ends in -Instruct), or save the model in a folder, write a template to {TEMPLATE_NAME} there, and "
-            "name the folder: verl reads the template from it as well."
+            f"tokenizer {name}: has no chat template, as base models have none; name a chat model (often one "
+            "that ends in -Instruct), or save the model in a folder, write a template to "
+            f"{TEMPLATE_NAME} there, and name the folder: verl reads the template from it as well."
         )
     return tokenizer

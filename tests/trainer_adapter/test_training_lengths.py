@@ -12,7 +12,7 @@ from rephraser.sets.types import Neighbor, SetEntry
 from trainer_adapter.prompts import PromptTemplate
 from trainer_adapter.recipes import RECIPES
 from trainer_adapter.training.assignments import assign
-from trainer_adapter.training.checking import check_fit
+from trainer_adapter.training.checking import check_fit, check_machine
 from trainer_adapter.training.composing import Machine, compose_run
 from trainer_adapter.training.data import TrainingData, read_data
 from trainer_adapter.training.lengths import check_lengths
@@ -135,10 +135,17 @@ def test_another_tokenizer_counts_anew(tmp_path: Path, model: Path) -> None:
     assert note.endswith(f"the longest prompt has {LONG_TOKENS} tokens")
 
 
-def test_a_tokenizer_that_is_not_there_stops_the_start(tmp_path: Path, model: Path) -> None:
+def test_a_tokenizer_that_is_not_there_is_said_and_keeps_a_training_from_starting(
+    tmp_path: Path, model: Path
+) -> None:
     data = exported(tmp_path / "out", "Sum 2 and 3.")
+    [note] = checked(data, tmp_path / "nowhere")
+    assert note.startswith("prompts were not counted with the model's tokenizer, and some may be too long: ")
+    assert "nowhere: could not be loaded" in note
+    cpu = compose_run(RECIPES["ta_grpo"], Machine(cpu=True), model=str(tmp_path / "nowhere"), data=data)
     with pytest.raises(PrerequisiteError, match="could not be loaded"):
-        checked(data, tmp_path / "nowhere")
+        check_machine(cpu)
+    check_machine(compose_run(RECIPES["ta_grpo"], Machine(cpu=True), model=str(model), data=data))
 
 
 def test_a_base_model_takes_a_template_from_its_folder(tmp_path: Path, model: Path) -> None:

@@ -12,7 +12,7 @@ from evaluator.errors import InputError, PrerequisiteError
 from trainer_adapter.training.assignments import Override
 from trainer_adapter.training.composing import Composition, Machine, external_modules
 from trainer_adapter.training.data import TrainingData, check_parquet
-from trainer_adapter.training.lengths import check_lengths
+from trainer_adapter.training.lengths import check_lengths, check_tokenizer
 
 _INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
 PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue")
@@ -71,12 +71,16 @@ def check_plugin(machine: Machine) -> None:
 def check_machine(composition: Composition) -> None:
     """Raise unless this machine has what the settings take for granted.
 
-    GPUs are counted where verl starts its own Ray; a cluster that runs already counts its own.
+    GPUs are counted where verl starts its own Ray; a cluster that runs already counts its own, and may hold
+    the model where this machine does not.
 
     Raises:
-        PrerequisiteError: too few GPUs, no rollout engine, or no flash-attn.
+        InputError: the model's tokenizer has no chat template.
+        PrerequisiteError: too few GPUs, no rollout engine, no flash-attn, or no tokenizer to be loaded.
     """
     machine = composition.machine
+    if not machine.ray_address:
+        check_tokenizer(composition)
     if machine.cpu:
         return
     engine = composition.value("actor_rollout_ref.rollout.name")
@@ -112,7 +116,6 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
 
     Raises:
         InputError: a batch larger than the data, neighbors wanted and none there, prompts over the limit.
-        PrerequisiteError: the model's tokenizer, which counts the prompts, cannot be loaded.
     """
     recipe = composition.recipe
     if recipe.neighbors and data.layout != "grouped":

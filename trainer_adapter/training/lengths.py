@@ -1,15 +1,16 @@
 """The prompts of the training files, counted with the tokenizer of the model before verl is started."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evaluator.errors import InputError
-from trainer_adapter.prompts import Message, PromptTemplate, prompt_counter
+from evaluator.errors import InputError, PrerequisiteError
+from trainer_adapter.prompts import CountPrompts, Message, PromptTemplate, prompt_counter
 from trainer_adapter.training.composing import Composition
 from trainer_adapter.training.data import TrainingData
 
 _MODEL = "actor_rollout_ref.model"
+_TEMPLATE = f"{_MODEL}.custom_chat_template"
 _ROWS_AT_ONCE = 500
 _NAMED = 5
 
@@ -19,26 +20,34 @@ class _Prompt(NamedTuple):
     messages: list[Message]
 
 
+def check_tokenizer(composition: Composition) -> None:
+    """Raise unless the model's tokenizer can be loaded here and has a chat template.
+
+    Raises:
+        InputError: it has none.
+        PrerequisiteError: it cannot.
+    """
+    _counter(composition, {})
+
+
 def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
     """Raise where a prompt is longer than verl takes; return what a user should know.
 
     An export that counted with the model's own tokenizer has left such prompts out and says how long its
-    longest is. Any other export is read here and counted again: the questions of the
-    training and the validation file, and those of their neighbors that the recipe asks.
+    longest is. Any other export is read here and counted again: the questions of the training and the
+    validation file, and those of their neighbors that the recipe asks. Where the tokenizer cannot be loaded
+    this is said; `check_tokenizer` keeps a training from starting there.
 
     Raises:
         InputError: prompts over the limit, with the first of them, or a tokenizer without a chat template.
-        PrerequisiteError: the tokenizer cannot be loaded.
     """
     limit = int(composition.value("data.max_prompt_length"))
-    model = composition.value(f"{_MODEL}.path")
-    tokenizer = composition.value(f"{_MODEL}.tokenizer_path") or model
-    template = composition.value(f"{_MODEL}.custom_chat_template")
+    tokenizer = _tokenizer(composition)
     counted = not data.lengths_estimated and (
         tokenizer is None
         or (
             (data.tokenizer is not None and _resolved(data.tokenizer) == _resolved(tokenizer))
-            and template is None
+            and composition.value(_TEMPLATE) is None
         )
     )
     if counted:
@@ -50,12 +59,10 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         return []
     if tokenizer is None:
         return ["prompt lengths of the export are estimates, and no model is named to count them with"]
-    count = prompt_counter(
-        PromptTemplate(
-            tokenizer=tokenizer, chat_template_kwargs=data.chat_template_kwargs, max_prompt_tokens=limit
-        ),
-        chat_template=template,
-    )
+    try:
+        count = _counter(composition, data.chat_template_kwargs)
+    except PrerequisiteError as error:
+        return [f"prompts were not counted with the model's tokenizer, and some may be too long: {error}"]
     longest, over = 0, []
     for file in filter(None, (data.train_file, data.validation_file)):
         for prompts in _prompts(file, composition.recipe.neighbors):
@@ -76,6 +83,16 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         )
     how = "estimated prompt lengths" if data.lengths_estimated else f"counted tokens with {data.tokenizer}"
     return [f"the export {how}; counted with {tokenizer}, the longest prompt has {longest} tokens"]
+
+
+def _tokenizer(composition: Composition) -> str | None:
+    named: str | None = composition.value(f"{_MODEL}.tokenizer_path") or composition.value(f"{_MODEL}.path")
+    return named
+
+
+def _counter(composition: Composition, arguments: Mapping[str, Any]) -> CountPrompts:
+    prompt = PromptTemplate(tokenizer=_tokenizer(composition), chat_template_kwargs=arguments)
+    return prompt_counter(prompt, chat_template=composition.value(_TEMPLATE))
 
 
 def _prompts(file: Path, neighbors: int) -> Iterator[Sequence[_Prompt]]:
