@@ -1,0 +1,203 @@
+"""Counts that triggers keep: exact whatever is done, by several writers, and in an older database."""
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+from alembic import command
+from counted import assert_counts_hold, kept_and_made
+from eval_runs import add_eval_run, make_problems, regrade
+from runs import Proposed, add_review, add_run, add_verdict, open_empty
+from sqlalchemy import text
+
+from evaluator.database import Database
+from evaluator.database.migrations.upgrade import alembic_config
+from evaluator.evals.problems import PlacedProblem
+from evaluator.questions import make_question
+from evaluator.questions.store import Member, store_set
+from evaluator.runs.cells import (
+    CellPlan,
+    Receipt,
+    add_cells,
+    claim_cells,
+    fail_cell,
+    fill_cell,
+    reopen_failed_cells,
+)
+from evaluator.runs.ledger import read_ledger
+from evaluator.runs.progress import progress_of
+from evaluator.runs.store import Run, open_run
+
+CELL_COUNTS = ("run_cell_counts", "run_spending", "run_minutes")
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Database:
+    return open_empty(tmp_path / "t.db")
+
+
+def open_cells_run(db: Database, name: str, cells: int = 40) -> Run:
+    """Make a run with cells of its own and some that all such runs share."""
+    with db.write() as session:
+        run, _ = open_run(session, name=name, kind="propose", spec={"n": name}, question_ids=(), versions={})
+        own = [CellPlan(run.id, "propose", f"q{n}", 0, 0, 0) for n in range(cells)]
+        shared = [CellPlan("solver", "answer", f"q{n}", 0, 0, 0) for n in range(cells // 2)]
+        add_cells(session, run.id, [*own, *shared])
+    return run
+
+
+def work(db: Database, run: Run, seed: int) -> None:
+    """Fill, fail and reopen the run's cells in random order, in small transactions."""
+    chance = random.Random(seed)
+    for scope in (run.id, "solver"):
+        for _ in range(12):
+            with db.write() as session:
+                for cell in claim_cells(session, run.id, scope, owner=f"w{seed}", limit=5):
+                    price = chance.choice((None, 0.0, 0.1, 0.2, 1e-7))
+                    if chance.random() < 0.4:
+                        fail_cell(session, cell.id, "429", attempts=2, cost_usd=price)
+                    else:
+                        receipt = Receipt(chance.choice("ab"), 10, chance.randint(1, 99), price, 1, 0.5)
+                        fill_cell(session, cell.id, "{}", receipt)
+                if chance.random() < 0.4:
+                    reopen_failed_cells(session, run.id)
+
+
+def test_cells_are_counted_while_several_write(db: Database) -> None:
+    runs = [open_cells_run(db, name) for name in ("one", "two", "three")]
+    threads = [threading.Thread(target=work, args=(db, run, seed)) for seed, run in enumerate(runs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert_counts_hold(db, *CELL_COUNTS)
+    with db.read() as session:
+        for found in progress_of(session, runs):
+            assert found.planned == 60
+            lines = read_ledger(session, found.run.id)
+            assert found.requests == sum(line.requests for line in lines)
+            assert found.usd == pytest.approx(sum(line.usd for line in lines), abs=1e-12)
+            assert found.unpriced == sum(line.unpriced for line in lines)
+
+
+def fill_and_fail(db: Database, run: Run) -> None:
+    with db.write() as session:
+        (cell,) = claim_cells(session, run.id, run.id, owner="w", limit=1)
+        fill_cell(session, cell.id, "{}", Receipt("a", 1, 1, 0.5, 1, 0.5))
+        raise RuntimeError("half way")
+
+
+def test_a_transaction_that_fails_leaves_no_counts(db: Database) -> None:
+    run = open_cells_run(db, "one")
+    before = kept_and_made(db)
+    with pytest.raises(RuntimeError, match="half way"):
+        fill_and_fail(db, run)
+    assert kept_and_made(db) == before
+
+
+def test_samples_and_grades_are_counted(db: Database) -> None:
+    counts = [(8, 3, 1), (5, 0, 0)]
+    run = add_eval_run(
+        db, "a", counts, truncated=2, tokens=lambda position, ordinal: None if ordinal == 1 else ordinal
+    )
+    regrade(db, run, [(8, 1, 0), (5, 5, 0)], "another")
+    assert_counts_hold(db, "sample_counts", "grade_counts", *CELL_COUNTS)
+
+
+def test_standings_follow_verdicts_and_reviews(db: Database) -> None:
+    proposed = [Proposed("a?"), Proposed("b?", ()), Proposed("c?", ("unverified", "rejected"), model="m2")]
+    run = add_run(db, "first", [("1+1=?", "2", proposed), ("1+2=?", "3", [Proposed("d?", ("undecided",))])])
+    add_run(db, "second", [("1+1=?", "2", [Proposed("a?", ("rejected",))])])
+    question = make_question("1+1=?", "2", "Level 3", "Algebra")
+    add_review(db, question, "c?", "accepted")
+    add_review(db, question, "a?", "rejected")
+    add_verdict(db, run, question, "b?", "accepted")
+    add_verdict(db, run, question, "a?", "undecided")
+    assert_counts_hold(db, "standings", "standing_counts", "question_labels")
+    with db.read() as session:
+        rows = session.execute(
+            text(
+                "SELECT c.text, s.status FROM standings s JOIN candidates c ON c.id = candidate_id ORDER BY 1, 2"
+            )
+        )
+        assert [tuple(row) for row in rows] == [
+            ("a?", "rejected"),  # reviewed, so in both runs, whatever verdicts come later
+            ("a?", "rejected"),
+            ("b?", "accepted"),
+            ("c?", "accepted"),
+            ("d?", "undecided"),
+        ]
+
+
+def test_sets_and_findings_are_counted(db: Database) -> None:
+    members = [
+        Member(n, make_question(f"{n}?", "1", None, "Algebra"), "why" if n == 1 else None) for n in range(4)
+    ]
+    with db.write() as session:
+        store_set(session, "s", members, {"content_hash": ""})
+    run = add_run(db, "r", [("0?", "1", [Proposed("zero?", ())])])
+    evidence = (
+        '{"findings": [{"name": "unit_lost", "severity": "warning", "detail": "it\'s"}, {"name": "x"}]}'
+    )
+    insert = text(
+        "INSERT INTO verdicts (candidate_id, run_id, status, reason, final, evidence, created_at) "
+        "SELECT candidate_id, run_id, 'undecided', '', 1, :e, '' FROM proposals"
+    )
+    for _ in range(2):  # judged twice, found once
+        with db.write() as session:
+            session.execute(insert, {"e": evidence})
+    assert_counts_hold(db, "question_set_counts", "candidate_findings", "standings")
+    with db.read() as session:
+        names = session.execute(text("SELECT name FROM candidate_findings WHERE run_id = :r"), {"r": run.id})
+        assert sorted(names.scalars()) == ["unit_lost", "x"]
+
+
+def test_names_of_metrics_are_kept_when_a_step_is_written_again(db: Database) -> None:
+    upsert = text(
+        "INSERT INTO train_steps VALUES ('r', 1, :m) "
+        "ON CONFLICT (run_id, step) DO UPDATE SET metrics = excluded.metrics"
+    )
+    with db.write() as session:
+        open_run(session, name="r", kind="train", spec={}, question_ids=(), versions={})
+        session.execute(text("UPDATE runs SET id = 'r'"))
+        session.execute(upsert, {"m": '{"a/b": 1.0}'})
+        session.execute(upsert, {"m": '{"a/b": 1.0, "c": 2}'})
+    assert_counts_hold(db, "train_metric_names")
+
+
+def test_an_older_database_is_counted_when_it_is_opened(tmp_path: Path) -> None:
+    path, new = tmp_path / "old.db", tmp_path / "new.db"
+    fill(open_empty(new))
+    old = Database(path)
+    with old._connection(write=True) as connection:
+        command.upgrade(alembic_config(connection), "0004")
+    with old._connection(write=True) as connection:
+        connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+        tables = connection.exec_driver_sql(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'alembic_version'"
+        )
+        names = [name for (name,) in tables]
+    with Database.open(new) as source, source.read() as session, old._connection(write=True) as connection:
+        connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+        for name in names:
+            rows = [tuple(row) for row in session.execute(text(f"SELECT * FROM {name}"))]
+            if rows:
+                marks = ", ".join("?" * len(rows[0]))
+                connection.exec_driver_sql(f"INSERT INTO {name} VALUES ({marks})", rows)
+    old.close()
+    with Database.open(path) as opened, Database.open(new) as source:
+        assert_counts_hold(opened, "standings", "grade_counts", "sample_counts", *CELL_COUNTS)
+        assert kept_and_made(opened) == {
+            table: (made, made) for table, (_, made) in kept_and_made(source).items()
+        }
+        assert opened.integrity_report() == []
+
+
+def fill(db: Database) -> None:
+    problems = [PlacedProblem(problem) for problem in make_problems(2)]
+    add_eval_run(db, "a", [(4, 1, 1), (4, 4, 0)], problems=problems)
+    add_run(db, "first", [("1+1=?", "2", [Proposed("a?"), Proposed("b?", ("unverified", "rejected"))])])
+    add_review(db, make_question("1+1=?", "2", "Level 3", "Algebra"), "b?", "accepted")
+    work(db, open_cells_run(db, "one"), 1)
+    db.close()
