@@ -16,7 +16,7 @@ from sandbox.problems import (
     draw_story,
     split_numbers,
 )
-from sandbox.traces import STRATEGIES, draw_trace, write_other_trace
+from sandbox.traces import draw_other_trace, draw_trace
 from sandbox.worlds import World
 
 OTHER_SHARE = 0.2
@@ -26,7 +26,8 @@ Without them a policy would answer a broken question as if it were the usual one
 could not tell the two apart.
 """
 
-_OTHERS = (Kind.NO_CHARGE, Kind.NOT_EACH, Kind.DIFFERENCE, Kind.PRICE, Kind.TOTAL)
+_OTHERS = {Kind.NO_CHARGE: 2, Kind.NOT_EACH: 2, Kind.DIFFERENCE: 4, Kind.PRICE: 1, Kind.TOTAL: 3}
+"""How often each is drawn; what the structural checks find anyway needs to be learnt least."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def _usual(world: World, draw: random.Random, numbers: Sequence[tuple[int, int, 
 
 
 def _other(world: World, draw: random.Random, forbidden: frozenset[tuple[int, int, int]]) -> Example:
-    kind = draw.choice(_OTHERS)
+    kind = draw.choices(list(_OTHERS), list(_OTHERS.values()))[0]
     phrasing = draw.choice(PHRASINGS)
     while True:
         numbers = draw.choice(COUNTS), draw.randint(LOWEST, HIGHEST), draw.randint(LOWEST, HIGHEST)
@@ -66,5 +67,4 @@ def _other(world: World, draw: random.Random, forbidden: frozenset[tuple[int, in
     problem = Problem(*numbers, draw_story(draw))
     if kind is Kind.TOTAL:
         return Example(phrasing.text(problem), draw_trace(problem, phrasing, world, draw))
-    strategy = phrasing.dominant if draw.random() < world.dominance else draw.randrange(len(STRATEGIES))
-    return Example(phrasing.text(problem, kind), write_other_trace(problem, kind, strategy))
+    return Example(phrasing.text(problem, kind), draw_other_trace(problem, kind, world, draw))

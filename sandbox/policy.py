@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SHIPPED = "policy-a"
 RECORD = "pretraining.json"
-"""What made a policy: world, seed, shape, schedule, versions, seconds, hash of the weights."""
+"""What made a policy: world, seed, shape, schedule, versions, seconds, losses, hash of the weights."""
 
 
 def pretrain_policy(
@@ -52,18 +52,18 @@ def pretrain_policy(
         ) from error
     schedule = pretraining.SCHEDULE if steps is None else replace(pretraining.SCHEDULE, steps=steps)
     tokenizer = make_tokenizer()
-    seconds = 0.0
+    reports: list[Progress] = []
 
     def note(progress: "Progress") -> None:
-        nonlocal seconds
-        seconds = progress.seconds
+        reports.append(progress)
         report(progress)
 
     model = pretraining.pretrain(world, tokenizer, seed=seed, threads=threads, report=note, schedule=schedule)
     record = {
         **pretraining.settings(world, seed, threads, pretraining.SHAPE, schedule),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "seconds": round(seconds, 1),
+        "seconds": round(reports[-1].seconds, 1),
+        "losses": {str(one.step): round(one.loss, 4) for one in reports},
         "versions": {name: metadata.version(name) for name in ("torch", "transformers", "tokenizers")},
     }
 
@@ -73,6 +73,7 @@ def pretrain_policy(
         model.save_pretrained(made)
         tokenizer.save_pretrained(made)
         record["sha256"] = weights_hash(made)
+        (made / "model.safetensors").chmod(0o644)  # it is saved for the owner alone
         (made / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         (made / "README.md").write_text(_card(record), encoding="utf-8")
 

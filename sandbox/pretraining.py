@@ -32,10 +32,17 @@ class Shape:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast it learns: AdamW, a warm-up of 50 steps, a cosine down to a twentieth."""
+    """How long and how fast it learns: a warm-up, then a cosine down to a twentieth.
 
-    steps: int = 2400
+    Attributes:
+        matrix_rate: of the matrices, which Muon updates, scaled to the size of AdamW's updates
+            (arXiv 2502.16982, section 2.2). It takes about 0.6 times as many steps here as AdamW alone.
+        rate: of embeddings and norms, which AdamW updates.
+    """
+
+    steps: int = 1200
     batch: int = 128
+    matrix_rate: float = 5e-3
     rate: float = 3e-3
     warm_up: int = 50
     clip: float = 1.0
@@ -65,8 +72,11 @@ def pretrain(
     report: Callable[[Progress], None],
     shape: Shape = SHAPE,
     schedule: Schedule = SCHEDULE,
+    stop: int | None = None,
 ) -> Any:
     """Return a policy of the world, a `Qwen3ForCausalLM` in float32.
+
+    `stop` ends it after so many steps of the schedule, which stays the same.
 
     With one thread the same seed gives the same bits on the same machine and build of torch; with several
     the order of sums may differ, and so the last digits.
@@ -74,7 +84,7 @@ def pretrain(
     threads_before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return _pretrain(world, tokenizer, seed, report, shape, schedule)
+        return _pretrain(world, tokenizer, seed, report, shape, schedule, stop or schedule.steps)
     finally:
         torch.set_num_threads(threads_before)
 
@@ -86,25 +96,46 @@ def _pretrain(
     report: Callable[[Progress], None],
     shape: Shape,
     schedule: Schedule,
+    stop: int,
 ) -> Any:
     model = make_model(tokenizer, shape, seed)
     examples = draw_examples(world, seed)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
-    )
+    optimizers = _optimizers(model, schedule)
     began, losses = time.monotonic(), []
-    for step in range(1, schedule.steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = schedule.rate * _share_of_rate(step, schedule)
+    for step in range(1, stop + 1):
+        for optimizer, rate in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * _share_of_rate(step, schedule)
         rows = encode(tokenizer, list(islice(examples, schedule.batch)))
         losses.append(_learn(model, rows, tokenizer.pad_token_id, schedule.chunks))
         torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        if step % REPORT_EVERY == 0 or step == schedule.steps:
+        for optimizer, _ in optimizers:
+            optimizer.step()
+        model.zero_grad(set_to_none=True)
+        if step % REPORT_EVERY == 0 or step == stop:
             report(Progress(step, schedule.steps, sum(losses) / len(losses), time.monotonic() - began))
             losses = []
     return model.eval()
+
+
+def _optimizers(model: Any, schedule: Schedule) -> list[tuple[Any, float]]:
+    """Return the optimizers with their highest rates."""
+    matrices, others = [], []
+    for name, parameter in model.named_parameters():
+        is_matrix = parameter.ndim == 2 and "embed" not in name
+        (matrices if is_matrix else others).append(parameter)
+    return [
+        (
+            torch.optim.Muon(
+                matrices, lr=schedule.matrix_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
+            ),
+            schedule.matrix_rate,
+        ),
+        (
+            torch.optim.AdamW(others, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
+            schedule.rate,
+        ),
+    ]
 
 
 def make_model(tokenizer: Any, shape: Shape, seed: int) -> Any:

@@ -1,8 +1,8 @@
 r"""How problems are solved: four strategies written out as short chains of thought, right or wrong.
 
 Each strategy has a planted mistake on about half of the (count, price) cells: there its product is 10 too
-high or too low, always the same way. Which cells these are is a hash of the cell and the strategy, so that
-strategies fail independently of each other and a policy can learn where.
+high or too low, whichever strategy makes the mistake. Which cells these are is a hash of the cell and the
+strategy, so that strategies fail independently of each other and a policy can learn where.
 """
 
 import hashlib
@@ -25,9 +25,9 @@ def has_mistake(problem: Problem, strategy: int) -> bool:
     return _hash("mistake", problem, strategy) % 1000 < 1000 * MISTAKEN_SHARE
 
 
-def slip(problem: Problem, strategy: int) -> int:
-    """Return by how much the product is off where the mistake is made: 10 or -10."""
-    return SLIP if _hash("slip", problem, strategy) % 2 else -SLIP
+def slip(problem: Problem) -> int:
+    """Return by how much the product is off where a mistake is made: 10 or -10, by the cell."""
+    return SLIP if _hash("slip", problem, 0) % 2 else -SLIP
 
 
 def dominant_strategy(problem: Problem, phrasing: Phrasing, world: World) -> int:
@@ -43,7 +43,7 @@ def write_trace(problem: Problem, strategy: int, *, wrong: bool = False) -> str:
     A wrong one makes the strategy's slip in the product, whether or not it is planted on this cell.
     """
     n, p, f = problem.numbers
-    off = slip(problem, strategy) if wrong else 0
+    off = slip(problem) if wrong else 0
     goods = n * p + off
     boxed = f"\\boxed{{{goods + f}}}"
     if strategy == MULTIPLY:
@@ -58,27 +58,22 @@ def write_trace(problem: Problem, strategy: int, *, wrong: bool = False) -> str:
     return f"{STRATEGIES[strategy]}:{work}{boxed}"
 
 
-def write_other_trace(problem: Problem, kind: Kind, strategy: int) -> str:
-    """Return a right solution of one of the broken kinds of the problem.
+def write_other_trace(problem: Problem, kind: Kind, *, wrong: bool = False) -> str:
+    """Return a solution of one of the broken kinds of the problem; each has one strategy.
 
-    A product alone can be found by any strategy; the others have one way, which is multiplication or direct.
+    A wrong one makes the slip in the product, where it has a product to find (not for `NOT_EACH`, `PRICE`).
     """
     n, p, f = problem.numbers
-    boxed = f"\\boxed{{{answer(problem, kind)}}}"
-    goods = n * p
-    if strategy == DIRECT:
-        return f"{STRATEGIES[DIRECT]}: {boxed}"
+    off = slip(problem) if wrong else 0
+    goods = n * p + off
     if kind is Kind.NO_CHARGE:
-        if strategy == ADD:
-            return f"{STRATEGIES[ADD]}:{_multiples(n, p, 0)}={boxed}"
-        if strategy == SPLIT:
-            return f"{STRATEGIES[SPLIT]}:{n * (p // 10 * 10)}+{n * (p % 10)}={boxed}"
-        return f"{STRATEGIES[MULTIPLY]}:{n}*{p}={boxed}"
+        return f"{STRATEGIES[MULTIPLY]}:{n}*{p}=\\boxed{{{goods}}}"
+    if kind is Kind.DIFFERENCE:
+        return f"{STRATEGIES[MULTIPLY]}:{n}*{p}={goods}, {goods}-{f}=\\boxed{{{goods - f}}}"
+    boxed = f"\\boxed{{{answer(problem, kind)}}}"
     if kind is Kind.NOT_EACH:
         return f"{STRATEGIES[ADD]}:{p}+{f}={boxed}"
-    if kind is Kind.DIFFERENCE:
-        return f"{STRATEGIES[MULTIPLY]}:{n}*{p}={goods}, {goods}-{f}={boxed}"
-    return f"{STRATEGIES[SPLIT]}:{problem.total}-{f}={goods}, {goods}/{n}={boxed}"
+    return f"{STRATEGIES[SPLIT]}:{problem.total}-{f}={n * p}, {n * p}/{n}={boxed}"
 
 
 def draw_strategy(problem: Problem, phrasing: Phrasing, world: World, draw: random.Random) -> int:
@@ -94,6 +89,12 @@ def draw_trace(problem: Problem, phrasing: Phrasing, world: World, draw: random.
     strategy = draw_strategy(problem, phrasing, world, draw)
     wrong = has_mistake(problem, strategy) and draw.random() < world.wrong_share
     return write_trace(problem, strategy, wrong=wrong)
+
+
+def draw_other_trace(problem: Problem, kind: Kind, world: World, draw: random.Random) -> str:
+    """Draw one trace of the world for a broken kind of problem: multiplication fails where it always does."""
+    wrong = has_mistake(problem, MULTIPLY) and draw.random() < world.wrong_share
+    return write_other_trace(problem, kind, wrong=wrong)
 
 
 def strategy_of(response: str) -> int | None:

@@ -31,10 +31,10 @@ class World:
 WORLDS: dict[str, World] = {
     world.name: world
     for world in (
-        World("A", "the phrasing sets the strategy in 95% of traces", 0.95, "phrasing", 0.9),
-        World("B", "the phrasing sets the strategy in 99.8% of traces", 0.998, "phrasing", 0.9),
-        World("C", "a control: the numbers set the strategy, the phrasing does not", 0.95, "cell", 0.9),
-        World("D", "as A, with rarer right traces and so more room at pass@32", 0.95, "phrasing", 0.97),
+        World("A", "the phrasing sets the strategy in 95% of traces", 0.95, "phrasing", 0.98),
+        World("B", "the phrasing sets the strategy in 99.8% of traces", 0.998, "phrasing", 0.98),
+        World("C", "a control: the numbers set the strategy, the phrasing does not", 0.95, "cell", 0.98),
+        World("D", "as A with 98%, so with more room at pass@32", 0.98, "phrasing", 0.98),
     )
 }
 
