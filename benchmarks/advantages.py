@@ -1,13 +1,16 @@
 """Advantages and token weights: time against verl's functions on the same tensors; memory of weights.
 
 First every estimator on 8,192 responses in 256 groups of 32, ids as verl has them (an array of texts), with
-one token a response, so that the estimator is timed and not the writing of tokens; then GRPO's alone with the
-tokens written out. verl's loop version and its vectorised one stand for GRPO, Dr.GRPO and RLOO; the other
-estimators have no counterpart in verl and stand beside GRPO's. Medians of repeated runs, ways in turn.
+one token a response, so that the estimator is timed and not the writing of tokens; then GRPO's alone from
+rewards on tokens to advantages on tokens, as verl calls it. There every way reads one tensor of 8,192 x 3,072
+numbers and writes another, which `reading_and_writing` times alone: no way can be faster than that. verl's loop
+version and its vectorised one stand for GRPO, Dr.GRPO and RLOO; the other estimators have no counterpart in
+verl and stand beside GRPO's. Medians of repeated runs, ways in turn.
 
 Then CW-GRPO's weights over groups and Clip-Cov's candidates over the batch, on 8,192 x 3,072 tokens in
-float32, against the straightforward version (whole tensors; a loop over groups for CW-GRPO; for Clip-Cov the
-lines of verl's loss). Each runs in a process of its own, whose peak memory counts beyond its inputs.
+float32, against straightforward versions: for CW-GRPO a loop over groups, and whole tensors; for Clip-Cov the
+lines of verl's loss. Last the metrics of a step of that size, which have no counterpart. Each runs in a process
+of its own, whose peak memory counts beyond its inputs; `result_mb` is the part of it that it returns.
 
     python benchmarks/advantages.py [--threads 1] [--tokens 3072]
 
@@ -30,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
 GROUPS, GROUP_SIZE = 256, 32
-WEIGHTS = ("cw_ours", "cw_straight", "clip_cov_ours", "clip_cov_straight")
+WEIGHTS = ("cw_ours", "cw_loop", "cw_whole", "clip_cov_ours", "clip_cov_verl", "metrics")
 
 
 def main() -> None:
@@ -109,10 +112,10 @@ def of_verl(rewards: Any, mask: Any, uids: Any) -> dict[str, dict[str, Callable[
     from verl.trainer.ppo import core_algos as verl
 
     def dr_grpo(function: Callable[..., Any]) -> Callable[[], Any]:
-        return lambda: function(rewards.clone(), mask, uids, norm_adv_by_std_in_grpo=False)
+        return lambda: function(rewards, mask, uids, norm_adv_by_std_in_grpo=False)
 
     def plain(function: Callable[..., Any]) -> Callable[[], Any]:
-        return lambda: function(rewards.clone(), mask, uids)
+        return lambda: function(rewards, mask, uids)
 
     loop, vectorised = (
         verl.compute_grpo_outcome_advantage,
@@ -175,9 +178,14 @@ def compare_with_tokens(tokens: int, repeats: int) -> dict[str, Any]:
     verls = of_verl(rewards, mask, uids)["grpo"]
     ways: dict[str, Callable[[], Any]] = {f"verl_{kind}": way for kind, way in verls.items()}
     ways["ours"] = lambda: over_tokens(grpo_advantages(rewards.sum(-1), uids).float(), mask)
+    ways["reading_and_writing"] = lambda: over_tokens(rewards.sum(-1), mask)
     taken = in_turn(ways, repeats)
     print("grpo on all tokens:  " + "   ".join(f"{name} {ms:.1f} ms" for name, ms in taken.items()))
-    return {name: round(ms, 2) for name, ms in taken.items()}
+    ratios = {
+        f"times_faster_than_{kind}": round(taken[f"verl_{kind}"] / taken["ours"], 2)
+        for kind in ("loop", "vectorised")
+    }
+    return {name: round(ms, 2) for name, ms in taken.items()} | ratios
 
 
 def compare_weights(args: argparse.Namespace) -> dict[str, Any]:
@@ -189,50 +197,98 @@ def compare_weights(args: argparse.Namespace) -> dict[str, Any]:
             [*command, "--threads", str(args.threads)], capture_output=True, text=True, check=True
         )
         report[name] = json.loads(done.stdout.splitlines()[-1])
-        print(f"{name:20} {report[name]['seconds']:8.2f} s   {report[name]['peak_mb']:8.0f} MB")
-    for kind in ("cw", "clip_cov"):
-        ours, straight = report[f"{kind}_ours"], report[f"{kind}_straight"]
-        report[f"{kind}_speedup"] = round(straight["seconds"] / ours["seconds"], 2)
-        report[f"{kind}_memory_ratio"] = round(straight["peak_mb"] / max(ours["peak_mb"], 1.0), 2)
-        report[f"{kind}_difference"] = abs(straight["checksum"] - ours["checksum"]) / abs(
-            straight["checksum"]
+        taken = report[name]
+        print(
+            f"{name:20} {taken['seconds']:8.2f} s   {taken['peak_mb']:8.0f} MB, of them "
+            f"{taken['result_mb']:.0f} returned"
         )
+    for kind, others in (("cw", ("loop", "whole")), ("clip_cov", ("verl",))):
+        ours = report[f"{kind}_ours"]
+        for other in others:
+            straight, name = report[f"{kind}_{other}"], f"{kind}_against_{other}"
+            report[name] = {
+                "speedup": round(straight["seconds"] / ours["seconds"], 2),
+                "memory_ratio": round(straight["peak_mb"] / max(ours["peak_mb"], 1.0), 2),
+                "difference": abs(straight["checksum"] - ours["checksum"]) / abs(straight["checksum"]),
+            }
     return report
 
 
 def measure_weights(name: str, tokens: int) -> dict[str, float]:
-    """Time one way after a small warm-up; memory is the peak of this process beyond its inputs."""
+    """Time one way; memory is the peak of this process in its first run, beyond its inputs."""
     import torch
 
     from trainer_adapter.advantages import grpo_advantages
     from trainer_adapter.groups import Groups
+    from trainer_adapter.metrics import step_metrics
     from trainer_adapter.weights import clip_cov_candidates, cw_weights
 
     step = draw(tokens)
     groups = Groups.of(step["uids"])
-    mask = step["mask"]
+    mask, index = step["mask"], groups.index_B
     log_probs = torch.empty_like(mask).exponential_(2.0, generator=torch.Generator().manual_seed(2)).neg_()
     advantages = grpo_advantages(step["rewards"], groups)
-    ways: dict[str, Callable[..., Any]] = {
-        "cw_ours": lambda n: cw_weights(log_probs[:n], advantages[:n], mask[:n], pools=groups.index_B[:n]),
-        "cw_straight": lambda n: cw_straight(log_probs[:n], advantages[:n], mask[:n], groups.index_B[:n]),
-        "clip_cov_ours": lambda n: clip_cov_candidates(log_probs[:n], advantages[:n], mask[:n]).candidate_BT,
-        "clip_cov_straight": lambda n: clip_cov_straight(log_probs[:n], advantages[:n], mask[:n]),
+    batch = step_batch(step, groups, log_probs, advantages) if name == "metrics" else None
+    ways: dict[str, Callable[[], Any]] = {
+        "cw_ours": lambda: cw_weights(log_probs, advantages, mask, pools=index),
+        "cw_loop": lambda: cw_loop(log_probs, advantages, mask, index),
+        "cw_whole": lambda: cw_whole(log_probs, advantages, mask, groups),
+        "clip_cov_ours": lambda: clip_cov_candidates(log_probs, advantages, mask).candidate_BT,
+        "clip_cov_verl": lambda: clip_cov_straight(log_probs, advantages, mask),
+        "metrics": lambda: step_metrics(batch),  # type: ignore[arg-type]
     }
-    ways[name](64)
     before = forget_peak()
-    result = ways[name](len(mask))
+    result = ways[name]()
     taken = peak_mb() - before
     seconds = []
     for _ in range(3):
         began = time.perf_counter()
-        ways[name](len(mask))
+        ways[name]()
         seconds.append(time.perf_counter() - began)
+    found = isinstance(result, torch.Tensor)
     return {
         "seconds": round(statistics.median(seconds), 3),
         "peak_mb": round(taken, 1),
-        "checksum": float((result.double().square() * mask).sum()),
+        "result_mb": round(result.numel() * result.element_size() / 2**20, 1) if found else 0.0,
+        "checksum": float((result.double().square() * mask).sum()) if found else len(result),
     }
+
+
+def step_batch(step: dict[str, Any], groups: Any, log_probs: Any, advantages: Any) -> Any:
+    """A step of a recipe with neighbors, a reference policy, token weights and anchor corrected."""
+    import torch
+
+    from trainer_adapter.step_batch import StepBatch
+
+    mask, rows = step["mask"], len(log_probs)
+    generator = torch.Generator().manual_seed(3)
+    near = [log_probs + 0.01 * torch.randn(mask.shape, generator=generator) for _ in range(2)]
+    variant = torch.arange(rows) % 4
+    return StepBatch(
+        step=1,
+        question_ids=tuple(step["uids"].tolist()),
+        neighbor_ids=tuple(str(place) if place else None for place in variant.tolist()),
+        question_B=groups.index_B,
+        variant_B=variant,
+        session_B=torch.arange(rows) % GROUP_SIZE,
+        group_B=groups.index_B,
+        rewards_B=step["rewards"].double(),
+        correct_B=step["rewards"] > 0,
+        unknown_B=torch.zeros(rows, dtype=torch.bool),
+        truncated_B=step["lengths"] == mask.shape[-1],
+        tokens_B=step["lengths"],
+        prompt_tokens_B=torch.full((rows,), 100),
+        response_ids_BT=mask,
+        mask_BT=mask.long(),
+        old_log_probs_BT=log_probs,
+        sampling_log_probs_BT=near[0],
+        ref_log_probs_BT=near[1],
+        entropies_BT=-log_probs,
+        advantages_BT=mask,
+        advantages_B=advantages,
+        weights_BT=mask,
+        correction_BT=mask,
+    )
 
 
 def forget_peak() -> float:
@@ -247,7 +303,7 @@ def peak_mb() -> float:
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
-def cw_straight(log_probs: Any, advantages: Any, mask: Any, index: Any) -> Any:
+def cw_loop(log_probs: Any, advantages: Any, mask: Any, index: Any) -> Any:
     """CW-GRPO's weights as one writes them down, group by group."""
     import torch
 
@@ -262,6 +318,19 @@ def cw_straight(log_probs: Any, advantages: Any, mask: Any, index: Any) -> Any:
         found = torch.exp(-covariance.square() / (2 * variance)) * valid if variance > 0 else valid.float()
         weights[rows] = found * valid.sum() / found.sum()
     return weights
+
+
+def cw_whole(log_probs: Any, advantages: Any, mask: Any, groups: Any) -> Any:
+    """The same on whole tensors, with sums over the rows of a group."""
+
+    def mean(values: Any) -> Any:
+        return groups.spread(groups.sum((values * mask).sum(-1)) / groups.sum(mask.sum(-1))).unsqueeze(-1)
+
+    advantage = advantages.float().unsqueeze(-1)
+    covariance = (log_probs - mean(log_probs)) * (advantage - mean(advantage))
+    variance = mean((covariance - mean(covariance)).square())
+    found = (-covariance.square() / (2 * variance)).exp().where(variance > 0, 1.0) * mask
+    return found / mean(found)
 
 
 def clip_cov_straight(log_probs: Any, advantages: Any, mask: Any) -> Any:
