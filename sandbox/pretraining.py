@@ -120,7 +120,8 @@ def _pretrain(
 
 def _optimizers(model: Any, schedule: Schedule) -> list[tuple[Any, float]]:
     """Return the optimizers with their highest rates."""
-    matrices, others = [], []
+    matrices: list[Any] = []
+    others: list[Any] = []
     for name, parameter in model.named_parameters():
         is_matrix = parameter.ndim == 2 and "embed" not in name
         (matrices if is_matrix else others).append(parameter)
