@@ -40,7 +40,7 @@ class Schedule:
         rate: of embeddings and norms, which AdamW updates.
     """
 
-    steps: int = 1200
+    steps: int = 1000
     batch: int = 128
     matrix_rate: float = 5e-3
     rate: float = 3e-3
