@@ -82,8 +82,12 @@ class View:
         tab.on("request", self._asked)
 
     def _said(self, message: Any) -> None:
-        if message.type == "error":
-            self.problems.append(f"console: {message.text}")
+        where = str(message.location.get("url", ""))
+        # Opened at /sets, Streamlit looks for its server there first: /sets/_stcore/health is not there.
+        below = where.removeprefix(self.origin).removeprefix("/_stcore/")
+        looking = "/_stcore/" in below and "404" in message.text
+        if message.type == "error" and not looking:
+            self.problems.append(f"console: {message.text} ({where})")
 
     def _asked(self, request: Any) -> None:
         if not request.url.startswith((self.origin, "data:", "blob:", "about:")):

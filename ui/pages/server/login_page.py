@@ -12,6 +12,7 @@ _PAGE = """<!DOCTYPE html>
 <meta name="color-scheme" content="light dark">
 <meta name="robots" content="noindex">
 <title>tagrpo: sign in</title>
+<link rel="icon" href="data:,">
 <style>
 :root {{ {light} }}
 @media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}

@@ -39,7 +39,7 @@ def security_headers(inline_scripts: tuple[str, ...]) -> Headers:
         (b"content-security-policy", policy.encode("ascii")),
         (b"x-content-type-options", b"nosniff"),
         (b"x-frame-options", b"DENY"),
-        (b"referrer-policy", b"no-referrer"),
+        (b"referrer-policy", b"same-origin"),  # with no-referrer, forms are sent with the origin "null"
         (b"cross-origin-opener-policy", b"same-origin"),
         (b"cross-origin-resource-policy", b"same-origin"),
         (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),

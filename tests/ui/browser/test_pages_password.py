@@ -1,0 +1,77 @@
+"""The password in a real browser: nothing before it, everything after it, for pages and sockets alike."""
+
+import pytest
+from page_view import served, tagrpo_ui
+
+from evaluator.database import Database
+
+SECRET = "correct horse"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    path = tmp_path_factory.mktemp("password") / "t.db"
+    Database.open(path).close()
+    with served(tagrpo_ui(path, "--host", "0.0.0.0"), TAGRPO_UI_PASSWORD=SECRET) as address:
+        yield address
+
+
+def socket_opens(tab) -> bool:
+    return tab.evaluate(
+        """() => new Promise(done => {
+            const url = location.origin.replace('http', 'ws') + '/_stcore/stream';
+            const socket = new WebSocket(url, ['streamlit']);
+            socket.onopen = () => { socket.close(); done(true) };
+            socket.onerror = () => done(false);
+        })"""
+    )
+
+
+def test_the_password_is_asked_for_and_opens_the_page_that_was_meant(url, view_of, pictures):
+    view = view_of(url)
+    view.tab.goto(url + "/sets?q=a%26b")
+    assert view.tab.title() == "tagrpo: sign in"
+    view.picture(pictures / "login-light.png")
+    assert socket_opens(view.tab) is False
+    view.tab.fill("#password", "wrong password")
+    view.tab.click("button")
+    assert view.tab.locator("[role=alert]").inner_text() == "This is not the password."
+    view.tab.fill("#password", SECRET)
+    view.problems.clear()  # the refused socket and the wrong password were said to the console
+    view.tab.click("button")
+    view.settle()
+    assert view.tab.locator("h1").inner_text() == "Sets"
+    assert view.tab.url == url + "/sets?q=a%26b"
+    assert socket_opens(view.tab) is True
+    assert view.tab.evaluate("document.cookie").find("tagrpo_ui") == -1
+    view.check()
+
+
+def test_the_login_page_in_the_dark_and_on_a_phone(url, view_of, pictures):
+    view = view_of(url, dark=True, width=400, height=800)
+    view.tab.goto(url)
+    assert view.tab.evaluate("document.documentElement.scrollWidth") <= 400
+    assert view.tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 19, 24)"
+    view.picture(pictures / "login-dark.png")
+    view.check()
+
+
+def test_a_page_of_elsewhere_opens_no_socket(url, view_of, tmp_path):
+    from fetch_counter import FetchCounter
+
+    view = view_of(url)
+    view.tab.goto(url)
+    view.tab.fill("#password", SECRET)
+    view.tab.click("button")
+    view.settle()
+    with FetchCounter() as elsewhere:
+        view.tab.goto(elsewhere.url)
+        opened = view.tab.evaluate(
+            """url => new Promise(done => {
+                const socket = new WebSocket(url, ['streamlit']);
+                socket.onopen = () => done(true);
+                socket.onerror = () => done(false);
+            })""",
+            url.replace("http", "ws") + "/_stcore/stream",
+        )
+    assert opened is False
