@@ -2,15 +2,15 @@
 
 First every estimator on 8,192 responses in 256 groups of 32, ids as verl has them (an array of texts), with
 one token a response, so that the estimator is timed and not the writing of tokens; then GRPO's alone from
-rewards on tokens to advantages on tokens, as verl calls it. There every way reads one tensor of 8,192 x 3,072
-numbers and writes another, which `reading_and_writing` times alone: no way can be faster than that. verl's loop
-version and its vectorised one stand for GRPO, Dr.GRPO and RLOO; the other estimators have no counterpart in
-verl and stand beside GRPO's. Medians of repeated runs, ways in turn.
+rewards on tokens to advantages on tokens, as verl calls it. There every way reads a tensor of 8,192 x 3,072
+numbers and writes another, which `reading_and_writing` times alone: no way can be faster than that. verl's
+loop version and its vectorised one stand for GRPO, Dr.GRPO and RLOO; the other estimators have no counterpart
+in verl and stand beside GRPO's. Medians of repeated runs, ways in turn.
 
 Then CW-GRPO's weights over groups and Clip-Cov's candidates over the batch, on 8,192 x 3,072 tokens in
 float32, against straightforward versions: for CW-GRPO a loop over groups, and whole tensors; for Clip-Cov the
-lines of verl's loss. Last the metrics of a step of that size, which have no counterpart. Each runs in a process
-of its own, whose peak memory counts beyond its inputs; `result_mb` is the part of it that it returns.
+lines of verl's loss. Last the metrics of a step of that size, which have no counterpart. Each runs in a
+process of its own, whose peak memory counts beyond its inputs; `result_mb` is the part that it returns.
 
     python benchmarks/advantages.py [--threads 1] [--tokens 3072]
 
