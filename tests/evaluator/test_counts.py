@@ -118,7 +118,7 @@ def test_standings_follow_verdicts_and_reviews(db: Database) -> None:
     with db.read() as session:
         rows = session.execute(
             text(
-                "SELECT c.text, s.status FROM standings s JOIN candidates c ON c.id = candidate_id ORDER BY 1, 2"
+                "SELECT c.text, status FROM standings JOIN candidates c ON c.id = candidate_id ORDER BY 1, 2"
             )
         )
         assert [tuple(row) for row in rows] == [

@@ -1,0 +1,67 @@
+"""Which problems one run solves and another does not."""
+
+from pathlib import Path
+
+import pytest
+from eval_runs import add_eval_run, make_problems
+from plans import walked
+from runs import open_empty
+
+from evaluator.database import Database
+from evaluator.errors import InputError
+from evaluator.evals import browsing
+from evaluator.evals.contrast import contrast_runs, contrast_texts
+from evaluator.evals.results import load_result
+from evaluator.passk.estimators import pass_at_k
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Database:
+    return open_empty(tmp_path / "t.db")
+
+
+def test_problems_stand_by_the_size_of_their_difference(db: Database) -> None:
+    problems = make_problems(5)
+    first = add_eval_run(db, "a", [(8, 0, 0), (8, 8, 0), (8, 4, 0), (8, 8, 0)], problems=problems[:4])
+    counts = [(8, 8, 0), (8, 0, 1), (8, 6, 0), (2, 2, 0), (8, 8, 0)]
+    second = add_eval_run(db, "b", counts, problems=problems)
+    with db.read() as session:
+        found = contrast_runs(session, first.id, second.id, 4)
+        assert (found.only_first, found.only_second, found.too_few) == (0, 1, 1)
+        ids = [one.problem_id for one in found.problems]
+        assert ids == [problems[0].id, problems[1].id, problems[2].id]
+        assert [one.difference for one in found.problems[:2]] == [1.0, -1.0]
+        assert found.problems[2].first == pytest.approx(pass_at_k(8, 4, 4))
+        assert found.numbers() == {"first only": 1, "second only": 1, "both": 1, "neither": 0}
+        (only,) = found.page("second only")
+        texts = contrast_texts(session, [only])
+        assert texts[only.counts[0].run_problem_id].text == problems[0].text
+        assert [one.problem_id for one in found.page(after=ids[0], limit=1)] == [ids[1]]
+        assert found.page("both", after=ids[2]) == []
+        with pytest.raises(InputError, match="not in this list"):
+            found.page("both", after=ids[0])
+        with pytest.raises(InputError, match="k is 0"):
+            contrast_runs(session, first.id, second.id, 0)
+
+
+def test_runs_that_share_nothing_have_no_contrasts(db: Database) -> None:
+    first = add_eval_run(db, "a", [(2, 1, 0)], benchmark="one")
+    second = add_eval_run(db, "b", [(2, 1, 0)], benchmark="two")
+    with db.read() as session:
+        found = contrast_runs(session, first.id, second.id, 1)
+        assert (found.problems, found.only_first, found.only_second) == ((), 1, 1)
+
+
+def test_no_large_table_is_walked(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 1, 0), (4, 4, 0)])
+    with db.read() as session:
+        (problem, _) = browsing.page_problems(session, run.id)
+    number = problem.problem.id
+    for ask in (
+        lambda s: contrast_texts(s, contrast_runs(s, run.id, run.id, 2).problems),
+        lambda s: load_result(s, run),
+        lambda s: browsing.page_problems(s, run.id, after=number, limit=1),
+        lambda s: browsing.page_samples(s, run.id, number, after_ordinal=1, limit=1),
+        lambda s: browsing.read_texts(s, [1, 2]),
+    ):
+        assert walked(db, ask) == set()

@@ -1,0 +1,245 @@
+"""Questions and candidates over all runs: filters, pages, evidence, plans."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plans import walked
+from runs import Proposed, add_review, add_run, open_empty
+from sqlalchemy import text
+
+from evaluator.database import Database
+from evaluator.errors import NotFoundError
+from evaluator.questions import make_question
+from evaluator.questions.store import Member, store_set
+from rephraser import sets
+from rephraser.browsing import neighbors, search
+from rephraser.browsing.search import QuestionFilters
+from rephraser.status import current_statuses
+
+FINDINGS = [{"name": "unit_lost", "severity": "warning", "detail": "km became m"}]
+EVIDENCE = {
+    "findings": FINDINGS,
+    "counts": {
+        "classes": ["3", "7"],
+        "original": [30, 1],
+        "candidate": [2, 10],
+        "gold": 0,
+        "original_unparsed": 1,
+        "candidate_unparsed": 0,
+    },
+    "overlap": 2,
+    "new_top": 10,
+    "original_top": 30,
+    "log_bayes_factor": -3.5,
+    "solvers": ["solver_1"],
+    "by_solver": {"m": {"original": 32, "candidate": 12}},
+}
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Database:
+    """Nine questions with a candidate of each strategy, of which every third question's first is rejected."""
+    database = open_empty(tmp_path / "t.db")
+    asked = [
+        (
+            f"What is {n} + 1?",
+            str(n + 1),
+            [
+                Proposed(f"Add one to {n}.", ("rejected" if n % 3 == 0 else "accepted",)),
+                Proposed(f"{n} plus one?", ("undecided",), strategy="format", model="other/model"),
+            ],
+        )
+        for n in range(9)
+    ]
+    add_run(database, "first", asked[:5], subject="Algebra", level="Level 1")
+    add_run(database, "second", asked[5:], subject="Geometry", level="Level 2")
+    return database
+
+
+def matching(db: Database, **filters: Any) -> set[str]:
+    """Return the texts of the questions that pass, read page by page; each must be there once."""
+    with db.read() as session:
+        found: list[str] = []
+        after = None
+        while True:
+            page = search.page_questions(session, QuestionFilters(**filters), after=after, limit=2)
+            found += [one.question.text for one in page.questions]
+            after = page.after
+            if after is None:
+                break
+        assert len(found) == len(set(found))
+        assert search.count_questions(session, QuestionFilters(**filters)) == (len(found), True)
+    return set(found)
+
+
+def of(*numbers: int) -> set[str]:
+    return {f"What is {n} + 1?" for n in numbers}
+
+
+def test_filters_find_questions_with_one_candidate_that_meets_them_all(db: Database) -> None:
+    assert matching(db) == of(*range(9))
+    assert matching(db, subject="Geometry") == of(5, 6, 7, 8)
+    assert matching(db, subject="Geometry", level="Level 1") == set()
+    assert matching(db, status="rejected") == of(0, 3, 6)
+    assert matching(db, status="rejected", subject="Algebra") == of(0, 3)
+    assert matching(db, status="rejected", strategy="perspectives") == of(0, 3, 6)
+    assert matching(db, status="rejected", strategy="format") == set()  # never the same candidate
+    assert matching(db, model="other/model") == of(*range(9))
+    assert matching(db, strategy="nothing") == set()
+
+
+def test_text_is_found_in_question_answer_and_candidate(db: Database) -> None:
+    assert matching(db, text="WHAT IS 4") == of(4)
+    assert matching(db, text="7 plus") == of(7)
+    assert matching(db, text="%") == set()  # no pattern
+    assert matching(db, text="one to", status="rejected", subject="Geometry") == of(6)
+
+
+def test_runs_sets_and_findings_restrict(db: Database) -> None:
+    with db.write() as session:
+        run_id = session.scalar(text("SELECT id FROM runs WHERE name = 'second'"))
+        question = make_question("What is 6 + 1?", "7", "Level 2", "Geometry")
+        store_set(session, "some", [Member(0, question)], {"content_hash": ""})
+        session.execute(
+            text(
+                "INSERT INTO verdicts (candidate_id, run_id, status, reason, final, evidence, created_at) "
+                "SELECT candidate_id, run_id, 'undecided', 'r', 1, :e, '' FROM proposals "
+                "WHERE question_id = :q AND strategy = 'format'"
+            ),
+            {"e": json.dumps(EVIDENCE), "q": question.id},
+        )
+    sets.publish(db, "ta", run="first", n=1)
+    assert matching(db, run_id=run_id) == of(5, 6, 7, 8)
+    assert matching(db, question_set="some") == of(6)
+    assert matching(db, neighbor_set="ta@1") == of(*range(5))
+    assert matching(db, neighbor_set="ta", status="rejected") == of(0, 3)
+    assert matching(db, finding="unit_lost") == of(6)
+    assert matching(db, finding="unit_lost", status="undecided", run_id=run_id) == of(6)
+    assert matching(db, finding="unit_lost", strategy="perspectives") == set()
+    with db.read() as session:
+        assert search.finding_counts(session, run_id=str(run_id)) == [("unit_lost", 1)]
+        with pytest.raises(NotFoundError, match="no question set"):
+            search.page_questions(session, QuestionFilters(question_set="none"))
+
+
+def test_statuses_are_those_of_the_one_answer_to_where_a_candidate_stands(db: Database) -> None:
+    add_review(db, make_question("What is 1 + 1?", "2", "Level 1", "Algebra"), "Add one to 1.", "rejected")
+    assert matching(db, status="rejected") == of(0, 1, 3, 6)
+    with db.read() as session:
+        run_id = str(session.scalar(text("SELECT id FROM runs WHERE name = 'first'")))
+        statuses = current_statuses(session, run_id)
+        for status in {one.status for one in statuses}:
+            assert sum(one.status == status for one in statuses) == sum(
+                one.candidates for one in search.standing_counts(session, run_id) if one.status == status
+            )
+        (first, *_) = search.page_questions(session, QuestionFilters(text="What is 1 +")).questions
+        assert first.candidates == {"rejected": 1, "undecided": 1}
+
+
+def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> None:
+    question = make_question("What is 2 + 1?", "3", "Level 1", "Algebra")
+    add_run(db, "third", [("What is 2 + 1?", "3", [Proposed("Third of 2.", ())])], subject="Algebra")
+    with db.write() as session:
+        session.execute(
+            text(
+                "INSERT INTO verdicts (candidate_id, run_id, status, posterior, reason, final, evidence, "
+                "created_at) SELECT candidate_id, run_id, 'rejected', 0.01, 'new answer', 1, :e, '' "
+                "FROM proposals WHERE question_id = :q AND strategy = 'format'"
+            ),
+            {"e": json.dumps(EVIDENCE), "q": question.id},
+        )
+    add_review(db, question, "2 plus one?", "accepted", "the same to me")
+    with db.read() as session:
+        cards: list[neighbors.NeighborCard] = []
+        while page := neighbors.page_neighbors(
+            session, question.id, after=cards[-1].proposal_id if cards else None, limit=1
+        ):
+            cards += page
+        by_text = {card.text: card for card in cards}
+        assert set(by_text) == {"Add one to 2.", "2 plus one?", "Third of 2."}
+        card = by_text["2 plus one?"]
+        assert (card.status, card.verdict, card.posterior) == ("accepted", "rejected", 0.01)
+        assert (card.reviewer, card.review_reason, card.reason) == ("tester", "the same to me", "new answer")
+        assert card.evidence.classes == (
+            neighbors.AnswerClass("3", 30, 2, True),
+            neighbors.AnswerClass("7", 1, 10, False),
+        )
+        assert card.evidence.findings == (neighbors.FoundFinding("unit_lost", "warning", "km became m"),)
+        assert (card.evidence.log_bayes_factor, card.evidence.original_unparsed) == (-3.5, 1)
+        pending = by_text["Third of 2."]
+        assert (pending.status, pending.verdict, pending.final) == ("pending", None, False)
+        assert pending.evidence == neighbors.read_evidence({})
+        assert [one.status for one in neighbors.read_cards(session, card.candidate_id)] == ["accepted"]
+        with pytest.raises(NotFoundError, match="no proposal to question"):
+            neighbors.page_neighbors(session, question.id, after=10**6)
+
+
+def test_answers_are_read_from_the_stored_bodies(db: Database) -> None:
+    body = {"choices": [{"message": {"content": f"answer {n}"}, "finish_reason": "stop"} for n in range(2)]}
+    from evaluator.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fill_cell
+
+    with db.write() as session:
+        run_id = str(session.scalar(text("SELECT id FROM runs WHERE name = 'first'")))
+        add_cells(session, run_id, [CellPlan("solver_1", "answer", "q_1", 0, 0, 0)])
+        (cell,) = claim_cells(session, run_id, "solver_1", owner="w", limit=1)
+        fill_cell(session, cell.id, json.dumps(body), Receipt("m", 1, 1, 0.0, 1, 0.1))
+        for ordinal in range(2):
+            session.execute(
+                text(
+                    "INSERT INTO answers (cell_id, solver_id, subject_id, ordinal, choice, extracted, "
+                    "finish_reason) VALUES (:c, 'solver_1', 'q_1', :o, :o, '7', 'stop')"
+                ),
+                {"c": cell.id, "o": ordinal},
+            )
+    with db.read() as session:
+        first, second = neighbors.page_answers(session, "q_1", "solver_1")
+        assert (first.ordinal, second.ordinal, first.extracted) == (0, 1, "7")
+        texts = neighbors.read_answer_texts(session, [first.id, second.id, 99])
+        assert texts == {first.id: "answer 0", second.id: "answer 1"}
+        assert neighbors.page_answers(session, "q_1", "solver_1", after=0) == [second]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"subject": "Algebra"},
+        {"level": "Level 1"},
+        {"status": "rejected"},
+        {"strategy": "format"},
+        {"model": "other/model"},
+        {"finding": "unit_lost"},
+        {"finding": "unit_lost", "status": "accepted"},
+        {"run_id": "run_1"},
+        {"question_set": "some"},
+        {"neighbor_set": "ta"},
+        {"status": "accepted", "strategy": "format", "model": "m", "subject": "Algebra", "run_id": "r"},
+    ],
+)
+def test_no_filter_walks_a_large_table(db: Database, filters: dict[str, str]) -> None:
+    with db.write() as session:
+        store_set(session, "some", [Member(0, make_question("What is 6 + 1?", "7"))], {"content_hash": ""})
+    sets.publish(db, "ta", run="first", n=1)
+    wanted = QuestionFilters(**filters)
+    for after in (None, "q_5"):
+        assert walked(db, lambda s, after=after: search.page_questions(s, wanted, after=after)) == set()
+
+
+def test_only_searching_text_walks_all_texts(db: Database) -> None:
+    wanted = QuestionFilters(text="one", status="rejected")
+    assert walked(db, lambda s: search.page_questions(s, wanted)) == {"questions", "candidates"}
+
+
+def test_a_question_and_the_choices_of_filters_walk_no_large_table(db: Database) -> None:
+    for ask in (
+        search.standing_counts,
+        lambda s: search.finding_counts(s, run_id="r"),
+        lambda s: search.count_questions(s, QuestionFilters(subject="Algebra")),
+        lambda s: neighbors.page_neighbors(s, "q_1", status="accepted"),
+        lambda s: neighbors.read_cards(s, "c_1"),
+        lambda s: neighbors.page_answers(s, "q_1", "solver_1"),
+        lambda s: neighbors.read_answer_texts(s, [1, 2]),
+    ):
+        assert walked(db, ask) == set()

@@ -1,0 +1,128 @@
+"""What the review page needs: order, progress, agreement, rates as they grow."""
+
+from pathlib import Path
+
+import pytest
+from plans import walked
+from runs import Proposed, add_run, open_empty
+
+from evaluator.database import Database
+from evaluator.runs.store import Run
+from rephraser.reviews import browsing
+from rephraser.reviews.audit import audit_rates, open_audit
+from rephraser.reviews.store import Decision, record_reviews, reviews_of
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Database:
+    return open_empty(tmp_path / "t.db")
+
+
+@pytest.fixture
+def run(db: Database) -> Run:
+    """Twelve questions with one candidate each: eight accepted, two rejected, two undecided."""
+    statuses = ["accepted"] * 8 + ["rejected"] * 2 + ["undecided"] * 2
+    asked = [(f"{n}?", "1", [Proposed(f"say {n}", (status,))]) for n, status in enumerate(statuses)]
+    return add_run(db, "r", asked)
+
+
+def decide(db: Database, reviewer: str, audit_id: int | None = None, **decisions: str) -> None:
+    made = [
+        Decision(id, "accepted" if word == "accepted" else "rejected", "read it", reviewer, audit_id)
+        for id, word in decisions.items()
+    ]
+    with db.write() as session:
+        assert record_reviews(session, made) == len(made)
+
+
+def queue(db: Database, run: Run, reviewer: str = "ada", **how: object) -> list[str]:
+    with db.read() as session:
+        return browsing.open_queue(session, run.id, reviewer, **how)  # type: ignore[arg-type]
+
+
+def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db: Database, run: Run) -> None:
+    everything = ("accepted", "rejected", "undecided")
+    first = queue(db, run, statuses=everything, seed=1)
+    assert len(first) == 12
+    assert first == queue(db, run, statuses=everything, seed=1)
+    assert sorted(first) == sorted(queue(db, run, statuses=everything))
+    assert first != queue(db, run, statuses=everything, seed=2)
+    decide(db, "ada", **{first[3]: "accepted"})
+    assert queue(db, run, statuses=everything, seed=1) == [id for id in first if id != first[3]]
+    assert queue(db, run, "ben", statuses=everything, seed=1) == first
+
+
+def test_the_queue_holds_what_has_one_of_the_statuses_now(db: Database, run: Run) -> None:
+    undecided = queue(db, run, statuses=("undecided",))
+    assert len(undecided) == 2
+    decide(db, "ben", **{undecided[0]: "accepted"})
+    assert queue(db, run, statuses=("undecided",)) == undecided[1:]
+    assert queue(db, run, strategy="format") == []
+    assert queue(db, run, model="test/proposer") == queue(db, run)
+
+
+def test_items_come_in_the_order_that_was_asked_for(db: Database, run: Run) -> None:
+    ids = queue(db, run, seed=3)[:4]
+    with db.read() as session:
+        items = browsing.read_items(session, [*ids, "c_none"])
+        assert [item.candidate_id for item in items] == ids
+        assert all(item.candidate == f"say {item.question.removesuffix('?')}" for item in items)
+
+
+def test_progress_counts_the_newest_decision(db: Database, run: Run) -> None:
+    first, second = queue(db, run)[:2]
+    decide(db, "ada", **{first: "accepted", second: "accepted"})
+    decide(db, "ada", **{first: "rejected"})
+    decide(db, "ben", **{first: "accepted"})
+    with db.read() as session:
+        assert browsing.run_progress(session, run.id, "ada") == browsing.ReviewProgress(12, 1, 1)
+        assert browsing.run_progress(session, run.id, "eve").decided == 0
+
+
+def test_agreement_is_between_reviewers_and_with_the_verdict(db: Database, run: Run) -> None:
+    accepted = queue(db, run, statuses=("accepted",))[:4]
+    rejected = queue(db, run, statuses=("rejected",))
+    decide(db, "ada", **dict.fromkeys(accepted, "accepted"), **dict.fromkeys(rejected, "rejected"))
+    decide(db, "ben", **dict.fromkeys(accepted, "accepted"), **dict.fromkeys(rejected, "accepted"))
+    with db.read() as session:
+        found = browsing.run_agreement(session, run.id)
+    (pair,) = found.reviewers
+    assert (pair.first, pair.second, pair.shared, pair.agreed) == ("ada", "ben", 6, 4)
+    assert pair.kappa == 0.0  # ben accepts everything
+    assert {one.first: (one.agreed, one.shared, one.kappa) for one in found.with_verdict} == {
+        "ada": (6, 6, 1.0),
+        "ben": (4, 6, 0.0),
+    }
+    assert found.disputed == tuple(sorted(rejected))
+
+
+def test_rates_grow_to_those_of_the_audit(db: Database, run: Run) -> None:
+    audit, _ = open_audit(db, run, size=12, seed=1)
+    accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
+    for place, id in enumerate(accepted):
+        decide(db, "ada", audit.id, **{id: "rejected" if place == 1 else "accepted"})
+    decide(db, "ben", audit.id, **{accepted[0]: "rejected"})
+    with db.read() as session:
+        reviews = [review for id in accepted for review in reviews_of(session, id)]
+        points = browsing.growing_false_accepts(audit.members, reviews)
+        rate = audit_rates(session, audit).false_accept
+        assert browsing.list_audits(session, run.id)[0].id == audit.id
+        assert browsing.audit_progress(session, audit.id, 12, "ada") == browsing.ReviewProgress(12, 7, 1)
+    assert [(point.reviewed, point.rejected) for point in points[:2]] == [(1, 0), (2, 1)]
+    last = points[-1]
+    assert (last.rejected, last.reviewed, last.low, last.high) == (2, 8, rate.low, rate.high)
+    assert browsing.growing_false_accepts(audit.members, []) == []
+
+
+def test_no_large_table_is_walked(db: Database, run: Run) -> None:
+    decide(db, "ada", **{queue(db, run)[0]: "accepted"})
+    for ask in (
+        lambda s: browsing.open_queue(s, run.id, "ada", seed=1),
+        lambda s: browsing.open_queue(s, run.id, "ada", statuses=("undecided",), strategy="format"),
+        lambda s: browsing.read_items(s, ["c_1", "c_2"]),
+        lambda s: browsing.run_progress(s, run.id, "ada"),
+        lambda s: browsing.audit_progress(s, 1, 5, "ada"),
+        lambda s: browsing.run_agreement(s, run.id),
+        lambda s: browsing.list_audits(s, run.id),
+    ):
+        assert walked(db, ask) == set()

@@ -1,0 +1,49 @@
+"""What SQLite does for a query: which tables it walks from end to end."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.orm import Session
+
+from evaluator.database import Database
+
+LARGE = frozenset(
+    (
+        *("questions", "candidates", "proposals", "verdicts", "standings", "candidate_findings"),
+        *("cells", "run_cells", "cell_bodies", "answers", "question_set_members"),
+        *("neighbor_set_questions", "neighbor_set_members", "run_problems", "samples", "sample_texts"),
+        *("grades", "sample_counts", "grade_counts", "rollouts", "rollout_texts", "rollout_prompts"),
+        *("rollout_groups", "train_steps"),
+    )
+)
+"""Tables that grow with the data; those of runs, sets, labels and people's reviews stay small."""
+
+
+def walked(db: Database, ask: Callable[[Session], Any]) -> set[str]:
+    """Return the large tables that any statement of `ask` walks as a whole, be it along an index."""
+    statements: list[tuple[str, Any]] = []
+
+    def note(connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        statements.append((statement, parameters))
+
+    event.listen(db._engine, "before_cursor_execute", note)
+    try:
+        with db.read() as session:
+            ask(session)
+    finally:
+        event.remove(db._engine, "before_cursor_execute", note)
+    assert statements, "nothing was asked"
+    found = set()
+    with db.read() as session:
+        for statement, parameters in statements:
+            if statement.startswith(("SELECT", "WITH")):
+                plan = session.connection().exec_driver_sql("EXPLAIN QUERY PLAN " + statement, parameters)
+                found |= {scan for row in plan if (scan := _scanned(str(row[3])))}
+    return found
+
+
+def _scanned(step: str) -> str | None:
+    match = re.match(r"SCAN (\w+?)(?:_\d+)?(?: |$)", step)
+    return match[1] if match and match[1] in LARGE else None
