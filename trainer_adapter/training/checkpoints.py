@@ -11,7 +11,6 @@ TRACKER = "latest_checkpointed_iteration.txt"
 """The file in which verl keeps the last step it saved; written last, but not at one stroke."""
 
 _STEP = re.compile(r"global_step_(\d+)")
-_PART = re.compile(r"(\w+)_world_size_(\d+)_rank_(\d+)\.pt")
 
 
 def tracked_step(folder: Path) -> int | None:
@@ -23,22 +22,15 @@ def tracked_step(folder: Path) -> int | None:
 
 
 def is_whole(folder: Path, step: int) -> bool:
-    """Return whether the checkpoint of a step has all its files, each written to its end.
+    """Return whether the checkpoint of a step was written to its end.
 
-    verl writes the parts of every rank first and the state of the data loader after them. Of engines other
-    than FSDP, whose files have other names, only the latter is looked at.
+    verl writes the parts of all ranks first and the state of the data loader after them; the parts of ranks
+    on other nodes may lie there.
     """
     place = folder / f"global_step_{step}"
-    parts: dict[tuple[str, int], set[int]] = {}
-    for path in place.glob("*/*.pt"):
-        if (name := _PART.fullmatch(path.name)) is None:
-            continue
-        if not zipfile.is_zipfile(path):
-            return False
-        parts.setdefault((f"{path.parent.name}/{name[1]}", int(name[2])), set()).add(int(name[3]))
-    of_every_rank = all(ranks == set(range(size)) for (_, size), ranks in parts.items())
+    written = [place / "data.pt", *place.glob("*/*_world_size_*_rank_*.pt")]
     has_actor = next((place / "actor").glob("*"), None) is not None
-    return has_actor and of_every_rank and zipfile.is_zipfile(place / "data.pt")
+    return has_actor and all(zipfile.is_zipfile(path) for path in written)
 
 
 def whole_steps(folder: Path) -> list[int]:
