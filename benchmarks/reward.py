@@ -3,14 +3,14 @@
 verl's reward manager of a worker (`naive`) is built without Ray and without a model; its tokenizer only looks
 texts up. All responses are awaited at once, as the worker does with those of a step, once with each function.
 Ours runs with one grading process and with two: cold (they start within), and again on a grader that has
-forgotten all. What is quick runs up to 7 times, the median counts; verl's functions grade 16 responses before,
-so that what they start is not counted. One process of verl serves one manager; a training node has 8 by default.
+forgotten all. What is quick runs up to 7 times, the median counts; verl's functions grade 16 responses first,
+so that what they start is not counted. A process of verl serves one manager; a node has 8 by default.
 
-Not all of them do the same work. `math_reward` (verl's choice for MATH), `math_dapo` and `prime_math` grade in
-the process of the manager: the first two compare texts after a box or a stated answer, the third goes on to
-sympy. `math_verify` compares by algebra as ours does, in 4 processes, and is the one to set ours against. What
-each gets wrong by the label of the file stands beside its speed: `missed` answers are right by label and got
-no reward, `given` are wrong by label and got one.
+Not all of them do the same work. `math_reward` (verl's choice for MATH), `math_dapo` and `prime_math` grade
+in the process of the manager: the first two compare texts after a box or a stated answer, the third goes on
+to sympy. `math_verify` compares by algebra as ours does, in 4 processes, and is the one to set ours against.
+What each gets wrong by the label of the file stands beside its speed: `missed` answers are right by label and
+got no reward, `given` are wrong by label and got one.
 
     python benchmarks/reward.py [--rows 1000]
 

@@ -1,0 +1,115 @@
+"""Numeric vectors of public code and papers, and what it takes to hold formulas against them."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer_adapter.advantages import grpo_advantages
+from trainer_adapter.groups import over_tokens
+from trainer_adapter.losses import aggregate, clipped_surrogate
+from trainer_adapter.losses.aggregation import REPO_EPSILON
+
+Case = dict[str, Any]
+Compute = Callable[[Case], dict[str, Any]]
+INTERNAL = {"cw_loss": {"sigma", "cov"}}  # intermediate values that the function does not return
+
+
+def doubles(values: Any) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def leaf(values: Any) -> torch.Tensor:
+    return doubles(values).requires_grad_()
+
+
+def gradient(loss: torch.Tensor, of: torch.Tensor) -> list[Any]:
+    (found,) = torch.autograd.grad(loss, of)
+    return list(found.tolist())
+
+
+def with_tokens(case: Case, advantages_B: torch.Tensor) -> dict[str, Any]:
+    got: dict[str, Any] = {"advantages": advantages_B.tolist()}
+    if "response_mask" in case["inputs"]:
+        mask_BT = doubles(case["inputs"]["response_mask"])
+        got["token_advantages"] = over_tokens(advantages_B, mask_BT).tolist()
+    return got
+
+
+def grpo(case: Case) -> dict[str, Any]:
+    inputs, params = case["inputs"], case["params"]
+    rewards = (
+        doubles(inputs["token_level_rewards"]).sum(-1).tolist()
+        if "token_level_rewards" in inputs
+        else inputs["rewards"]
+    )
+    advantages_B = grpo_advantages(
+        rewards,
+        inputs["group_ids"],
+        variant=case["variant"],
+        ddof=params.get("ddof"),
+        epsilon=params.get("epsilon"),
+        norm_by_std=params["norm_by_std"],
+    )
+    return with_tokens(case, advantages_B)
+
+
+def policy_loss(
+    case: Case, advantages: torch.Tensor, mode: str, *, dual_clip: float | None, **counts: Any
+) -> dict[str, Any]:
+    inputs, params = case["inputs"], case["params"]
+    log_prob_BT, old_BT = leaf(inputs["log_prob"]), doubles(inputs["old_log_prob"])
+    mask_BT = doubles(inputs["response_mask"])
+    surrogate = clipped_surrogate(
+        log_prob_BT,
+        old_BT,
+        advantages,
+        clip_low=params.get("clip_low", params.get("clip")),
+        clip_high=params.get("clip_high", params.get("clip")),
+        dual_clip=dual_clip,
+    )
+    repo = case["variant"] == "repo"
+    loss = aggregate(surrogate.loss_BT, mask_BT, mode, epsilon=REPO_EPSILON if repo else 0.0, **counts)
+    count = mask_BT.sum()
+    return {
+        "loss": float(loss.detach()),
+        "pg_clipfrac": float((surrogate.clipped_BT * mask_BT).sum() / count),
+        "pg_clipfrac_lower": float((surrogate.dual_clipped_BT * mask_BT).sum() / count),
+        "ppo_kl": float(((old_BT - log_prob_BT.detach()) * mask_BT).sum() / count),
+        "grad_log_prob": gradient(loss, log_prob_BT),
+    }
+
+
+def differences(got: Any, expected: Any, tolerance: dict[str, float], where: str) -> Iterator[str]:
+    if expected is None:
+        return
+    if isinstance(expected, dict):
+        for key, value in expected.items():
+            yield from differences(got[key], value, tolerance, f"{where}.{key}")
+    elif isinstance(expected, list):
+        assert len(got) == len(expected), where
+        for place, value in enumerate(expected):
+            yield from differences(got[place], value, tolerance, f"{where}[{place}]")
+    elif not math.isclose(got, expected, rel_tol=0, abs_tol=allowed(expected, tolerance)):
+        yield f"{where}: {got} is not {expected}"
+
+
+def allowed(expected: float, tolerance: dict[str, float]) -> float:
+    return tolerance["atol"] + tolerance["rtol"] * abs(expected)
+
+
+def check_vectors(folder: Path, method: str, functions: Mapping[str, Compute]) -> None:
+    """Fail unless every case of a method that can be checked is met, each by the function of its name."""
+    file = json.loads((folder / f"{method}.json").read_text(encoding="utf-8"))
+    wrong, checked = [], 0
+    for case in file["cases"]:
+        if case["expected"] is None:
+            continue
+        expected = {k: v for k, v in case["expected"].items() if k not in INTERNAL.get(case["fn"], ())}
+        wrong += list(differences(functions[case["fn"]](case), expected, case["tol"], case["id"]))
+        checked += 1
+    assert wrong == []
+    assert checked == file["num_checkable"]
