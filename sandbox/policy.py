@@ -68,10 +68,9 @@ def pretrain_policy(
     }
 
     def write(made: Path) -> None:
-        model.half()
-        model.config.dtype = "float32"
-        model.save_pretrained(made)
+        model.half().save_pretrained(made)
         tokenizer.save_pretrained(made)
+        _compute_in_float32(made / "config.json")
         record["sha256"] = weights_hash(made)
         (made / "model.safetensors").chmod(0o644)  # it is saved for the owner alone
         (made / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -79,6 +78,13 @@ def pretrain_policy(
 
     write_folder(folder, write, overwrite=False, mark=RECORD)
     return record
+
+
+def _compute_in_float32(config: Path) -> None:
+    """Let loaders widen the weights: the configuration, not the file's numbers, sets their type."""
+    settings = json.loads(config.read_text(encoding="utf-8"))
+    settings["dtype"] = "float32"
+    config.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
 def weights_hash(folder: Path) -> str:

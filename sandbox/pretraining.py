@@ -41,12 +41,12 @@ class Schedule:
     """
 
     steps: int = 1000
-    batch: int = 128
-    matrix_rate: float = 5e-3
+    batch: int = 64
+    matrix_rate: float = 4e-3
     rate: float = 3e-3
     warm_up: int = 50
     clip: float = 1.0
-    chunks: int = 4  # of a batch, by length: less padding, the same gradient but for rounding
+    chunks: int = 2  # of a batch, by length: less padding, the same gradient but for rounding
 
 
 @dataclass(frozen=True)
