@@ -3,7 +3,7 @@
 Suffixes: B responses, T tokens, N valid tokens.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import torch
 from trainer_adapter.groups import Groups, Tensor
 from trainer_adapter.step_batch import StepBatch
 from trainer_adapter.token_sums import TokenSums, token_sums
-from trainer_adapter.weights.covariance import Covariance
+from trainer_adapter.weights.covariance import Covariance, Strip, strips
 
 PREFIX = "tagrpo/"
 TOP_SHARES: tuple[float, ...] = (0.0001, 0.01, 0.2, 0.4, 1.0)
@@ -27,7 +27,8 @@ def step_metrics(batch: StepBatch) -> dict[str, float]:
     """
     if not len(batch):
         return {}
-    sums = token_sums(batch)
+    in_strips = strips(batch.mask_BT)
+    sums = token_sums(batch, in_strips)
     parts = (
         _sizes(batch),
         _zero_gradient(batch),
@@ -35,7 +36,7 @@ def step_metrics(batch: StepBatch) -> dict[str, float]:
         _advantages(batch),
         _weights(batch, sums),
         _entropies(batch, sums),
-        _covariances(batch),
+        _covariances(batch, in_strips),
         _anchor(batch, sums),
         _correction(batch, sums),
         _kl(batch, sums),
@@ -61,7 +62,8 @@ def tails(values_N: npt.NDArray[np.floating]) -> dict[str, float]:
     mean.
     """
     values_N.sort()
-    below, above = np.searchsorted(values_N, 0, "left"), np.searchsorted(values_N, 0, "right")
+    zero = values_N.dtype.type(0)  # of any other type, and numpy would search in a copy
+    below, above = np.searchsorted(values_N, zero, "left"), np.searchsorted(values_N, zero, "right")
     found = {}
     # Either begins with the value furthest from 0.
     for name, signed in (("positive", values_N[above:][::-1]), ("negative", values_N[:below])):
@@ -156,9 +158,9 @@ def _entropies(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
     return _token_means(batch, sums["entropy"], "entropy") if "entropy" in sums else {}
 
 
-def _covariances(batch: StepBatch) -> dict[str, float]:
+def _covariances(batch: StepBatch, parts: Sequence[Strip]) -> dict[str, float]:
     """Of log pi_old and the advantage of the response, over all tokens of the batch."""
-    covariance = Covariance.of(batch.old_log_probs_BT, batch.advantages_B, batch.mask_BT, None)
+    covariance = Covariance.of(batch.old_log_probs_BT, batch.advantages_B, batch.mask_BT, None, parts)
     tokens = int(covariance.tokens_B.sum())
     if not tokens:
         return {}

@@ -4,7 +4,7 @@ Suffixes: B responses, T tokens.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import torch
@@ -12,7 +12,7 @@ import torch
 from trainer_adapter.groups import Tensor
 from trainer_adapter.losses.kl import kl_estimate
 from trainer_adapter.step_batch import StepBatch
-from trainer_adapter.weights.covariance import Strip, row_sums, strips
+from trainer_adapter.weights.covariance import Strip, row_sums
 
 TokenSums: TypeAlias = Mapping[str, Tensor]
 """By name, a value of each response: shape B, float64."""
@@ -20,7 +20,7 @@ TokenSums: TypeAlias = Mapping[str, Tensor]
 _STARTS = {"weights_least": math.inf, "weights_most": -math.inf}
 
 
-def token_sums(batch: StepBatch) -> TokenSums:
+def token_sums(batch: StepBatch, parts: Sequence[Strip]) -> TokenSums:
     """Return the sums over the tokens of each response; what the batch has no values for is left out.
 
     entropy; log_ratio = log pi_old(o | anchor) - log pi(o | the prompt it was drawn for), ratio and
@@ -29,10 +29,10 @@ def token_sums(batch: StepBatch) -> TokenSums:
     weights_most are the smallest and largest (inf and -inf for a response without tokens).
 
     Values of tokens are taken in the precision they have, k3 in float64, since it nearly cancels; sums are in
-    float64. The batch is gone over once, in strips; nothing of its size is held.
+    float64. The batch is gone over once, in the given strips of its mask; nothing of its size is held.
     """
     found: dict[str, Tensor] = {}
-    for strip in strips(batch.mask_BT):
+    for strip in parts:
         for name, values_B in _of_strip(batch, strip):
             if name not in found:
                 found[name] = torch.full((len(batch),), _STARTS.get(name, 0.0), dtype=torch.float64)

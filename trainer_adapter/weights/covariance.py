@@ -5,7 +5,7 @@ goes over them in strips that fit into a processor's cache, responses of like le
 padding is looked at, and holds no tensor of shape BT beside what it returns.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -93,7 +93,7 @@ class Covariance:
     log_prob_BT: Tensor
     advantages: Tensor
     mask_BT: Tensor
-    strips: tuple[Strip, ...]
+    strips: Sequence[Strip]
     pools: Groups
     tokens_B: Tensor
     log_prob_mean_B: Tensor
@@ -101,9 +101,17 @@ class Covariance:
 
     @classmethod
     def of(
-        cls, log_prob_BT: Tensor, advantages: Tensor, mask_BT: Tensor, pools: Ids | Groups | None
+        cls,
+        log_prob_BT: Tensor,
+        advantages: Tensor,
+        mask_BT: Tensor,
+        pools: Ids | Groups | None,
+        parts: Sequence[Strip] | None = None,
     ) -> "Covariance":
-        """Take the means; an advantage of shape B is that of all tokens of a response."""
+        """Take the means; an advantage of shape B is that of all tokens of a response.
+
+        `parts` are the strips of the mask, where they are known already.
+        """
         log_prob_BT, advantages = log_prob_BT.detach(), advantages.detach()
         if advantages.dim() == log_prob_BT.dim() - 1:
             advantages = advantages.unsqueeze(-1)
@@ -111,7 +119,7 @@ class Covariance:
         of_one = torch.zeros(rows, dtype=torch.long, device=device)
         groups = Groups.of(of_one if pools is None else pools, device=device)
         tokens_B, log_probs_B, advantages_B = torch.zeros(3, rows, dtype=torch.float64, device=device)
-        parts = strips(mask_BT)
+        parts = strips(mask_BT) if parts is None else parts
         for strip in parts:
             padding = strip.take(mask_BT) <= 0
             tokens_B[strip.rows] = strip.width - padding.sum(-1).double()
