@@ -12,8 +12,14 @@ from trainer_adapter.recipes import RECIPES
 QUESTIONS, CANDIDATES, PILOT, BASE, HELDOUT = "sandbox", "candidates", "pilot", "base", "heldout"
 """Names in the demo's database: the question and neighbor set, the run that proposes, the eval runs."""
 
+PLAN_VERSION = 1
+"""Counts changes of the commands below: what an older demo left is not gone on with by other commands."""
+
 RECIPES_SHOWN = ("grpo_matched", "ta_grpo")
-NEIGHBORS, PER_QUESTION, BROKEN = 3, 5, 0.25
+NEIGHBORS, PER_QUESTION, BROKEN, ROUNDS = 3, 6, 0.25, 4
+SOLVER_TEMPERATURE = 1.5
+"""Above 1 the policy takes each of its ways of calculating more often, and two phrasings have more answers in
+common: fewer candidates stay undecided."""
 LONGEST_RESPONSE, LONGEST_PROMPT = 40, 64
 KS = (1, 2, 4, 8, 16, 32)
 _PLAIN = (
@@ -44,7 +50,7 @@ class DemoSize:
     """
 
     world: str = "A"
-    train: int = 256
+    train: int = 192
     heldout: int = 200
     steps: int = 50
     samples: int = 64
@@ -103,7 +109,7 @@ class DemoPlan:
 
     def fixed(self) -> dict[str, Any]:
         """Return what a second run in the same folder may not change."""
-        return asdict(self.size)
+        return {"plan": PLAN_VERSION, **asdict(self.size)}
 
     def trainings(self) -> "list[Training]":
         """Return the trainings, seed by seed, so that every seed is a comparison of its own."""
@@ -226,13 +232,14 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
         "Structural checks, answers, verdicts",
         "Each candidate's structure is checked without a model. What passes is answered by the policy, as is "
         "its question: enough answers in common accept it, none in common and a new dominant answer "
-        "rejects it.",
+        "rejects it. The rest stays undecided and out of the set.",
         (
             *("neighbors", "propose", QUESTIONS, "--name", CANDIDATES, "--proposer", "file"),
             *("--candidates", str(folder / "candidates.jsonl"), "--n", str(NEIGHBORS)),
             *("--solver", str(plan.policy), "--solver-preset", "plain"),
             *("--solver-dtype", "float32"),
-            *("--solver-temperature", "1.0", "--solver-top-p", "1.0"),
+            *("--solver-temperature", f"{SOLVER_TEMPERATURE}", "--solver-top-p", "1.0"),
+            *("--rounds", str(ROUNDS), "--solver-batch-size", "256"),
             *("--solver-max-tokens", str(LONGEST_RESPONSE), *db),
         ),
         attention="some slots stay open: not every question has enough good candidates",
