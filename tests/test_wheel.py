@@ -3,13 +3,16 @@
 import importlib.util
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from first_look import QUESTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
@@ -62,6 +65,20 @@ def environment(home: Path) -> dict[str, str]:
     return {**kept, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
 
 
+def run(
+    installed: Path, folder: Path, *arguments: str, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run the installed command in `folder`."""
+    return subprocess.run(
+        [str(installed / "tagrpo"), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(folder),
+        timeout=timeout,
+    )
+
+
 def test_it_holds_all_rooms_with_their_types(names: set[str]) -> None:
     for room in ROOMS:
         assert {f"{room}/__init__.py", f"{room}/py.typed"} <= names
@@ -77,12 +94,12 @@ def test_it_holds_every_file_of_the_rooms(names: set[str]) -> None:
     assert {name for name in names if ".dist-info/" not in name} == files
 
 
-def test_it_holds_prompts_migrations_questions_and_the_licence(names: set[str]) -> None:
+def test_it_holds_prompts_migrations_the_policy_and_the_licence(names: set[str]) -> None:
     for strategy in ("perspectives", "paraphrase", "rename", "format"):
         assert f"rephraser/prompts/{strategy}.md" in names
     assert "evaluator/database/migrations/versions/v0001_first_schema.py" in names
     assert "evaluator/database/migrations/script.py.mako" in names
-    assert "sandbox/data/questions.jsonl" in names
+    assert "sandbox/data/policy-a/model.safetensors" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
@@ -111,20 +128,54 @@ print(json.dumps({{"path": sys.path, "rooms": [room.__file__ for room in ({", ".
     assert [file for file in found["rooms"] if not file.startswith(venv)] == []
     assert str(ROOT) not in found["path"]
 
-    done = subprocess.run(
-        [str(installed / "tagrpo"), "demo"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    demo = tmp_path / "tagrpo-demo"
-    assert "42 usable" in done.stdout
+    said = ""
+    for arguments in (
+        ("questions", "import", str(QUESTIONS), "--name", "own"),
+        ("neighbors", "propose", "own", "--name", "rules", "--proposer", "rules"),
+        ("sets", "publish", "own", "--run", "rules", "--include", "unverified"),
+        ("sets", "export", "own", "--to", "hf", "hf"),
+        ("sets", "export", "own", "--to", "verl", "verl"),
+    ):
+        done = run(installed, tmp_path, *arguments)
+        assert done.returncode == 0, done.stderr
+        said += done.stdout + done.stderr
+    assert "42 usable" in said
     for file in ("tagrpo.db", "hf/README.md", "hf/data/train-00000-of-00001.parquet", "verl/train.parquet"):
-        assert (demo / file).stat().st_size > 0
+        assert (tmp_path / file).stat().st_size > 0
+    assert str(ROOT) not in said.replace(str(QUESTIONS), "")
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(
+    importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train,local,ui]'"
+)
+def test_the_demo_runs_there_from_questions_to_the_report(installed: Path, tmp_path: Path) -> None:
+    done = run(installed, tmp_path, "demo", "--quick", timeout=570)
+    log = "".join(path.read_text()[-4000:] for path in tmp_path.rglob("logs/*.log"))
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{log}"
+    assert "Traceback" not in done.stderr
     assert str(ROOT) not in done.stdout + done.stderr
+    folder = tmp_path / "tagrpo-demo-quick"
+    html, markdown = ((folder / "report" / name).read_text() for name in ("report.html", "report.md"))
+    for text in (html, markdown):
+        assert "one seed a recipe proves nothing" in text
+        assert "ta_grpo-s1" in text
+        assert "grpo_matched-s1" in text
+    pictures = list((folder / "report" / "pictures").glob("*.svg"))
+    assert len(pictures) == 6
+    assert html.count("<svg") == 12
+    with closing(sqlite3.connect(f"file:{folder / 'tagrpo.db'}?mode=ro", uri=True)) as database:
+        kinds = dict(database.execute("SELECT kind, count(*) FROM runs GROUP BY kind"))
+        [(rollouts,)] = database.execute("SELECT count(*) FROM rollouts")
+        [(graded,)] = database.execute("SELECT count(*) FROM grades")
+    assert kinds == {"propose": 1, "eval": 6, "train": 2}
+    assert rollouts == 2 * 6 * 16 * 32
+    assert graded > 3 * 60 * 32
+
+    again = run(installed, tmp_path, "demo", "--quick")
+    assert again.returncode == 0
+    assert "steps of the demo in tagrpo-demo-quick are done; nothing was changed" in again.stdout
 
 
 def test_its_prompts_load_there(installed: Path, tmp_path: Path) -> None:
