@@ -1,90 +1,313 @@
-"""`tagrpo train run` with verl itself, on the CPU, from a published set to a checkpoint and on from there."""
+"""`tagrpo train run` with verl itself, on the CPU: from a set to a checkpoint, hostile responses, kills.
 
+Two runs serve all tests. One goes through. The other is the same run but for its name and a reward function
+that can be made to wait: verl is killed in the middle of its fourth step, tagrpo in the middle of its sixth.
+"""
+
+import contextlib
 import importlib.util
 import json
-import os
-import subprocess
-import sys
+import signal
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from runs import Proposed, add_run
+
+pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+from hostile_model import ANSWER, BYTES, GOLD, HALF, NESTED, TOWER, decoded, save_hostile_model
+from training_runs import (
+    RESPONSES,
+    metrics,
+    publish_sums,
+    recorded,
+    run,
+    start,
+    started_by,
+    wait_until,
+    words,
+)
+from waiting_reward import ANSWERED, CALLS
 
 from evaluator.database import Database
 from evaluator.runs.store import find_run
-from rephraser.sets import publish
+from trainer_adapter.rollouts.browsing import list_train_runs
+from trainer_adapter.rollouts.record import RolloutRecord
+from trainer_adapter.training.remains import find_processes
+from trainer_adapter.training.run_folder import RunFolder
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(560),
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(
         importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
     ),
 ]
 LIMIT_S = 500
+STEPS = 6
+REWARD = Path(__file__).parents[1] / "support" / "waiting_reward.py"
 
 
-def test_a_set_becomes_a_checkpoint(tmp_path: Path) -> None:
-    from tiny_model import save_tiny_model
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("training")
+    save_hostile_model(folder / "tiny")
+    publish_sums(folder, int(GOLD))
+    return folder
 
-    model = save_tiny_model(tmp_path / "tiny")
-    asked = [
-        (f"What is {a}+{a}?", str(2 * a), [Proposed(f"Add {a} to {a}."), Proposed(f"Double {a}.")])
-        for a in range(1, 7)
-    ]
-    with Database.open(tmp_path / "tagrpo.db") as database:
-        add_run(database, "source", asked)
-        publish(database, "sums", run="source")
-    done = run(
-        tmp_path,
-        *("train", "run", "ta_grpo", "--set", "sums", "--validation-share", "0.3", "--model", model.name),
-        *("--cpu", "--name", "first", "--quiet", "--json", "neighbors=2", "responses=2"),
-        *("data.max_prompt_length=192", "data.max_response_length=8", "data.train_batch_size=2"),
-        *("actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.val_kwargs.n=1"),
-        *("trainer.total_training_steps=2", "trainer.save_freq=2", "trainer.val_before_train=false"),
-        *("trainer.test_freq=2", "tagrpo_run.poll_interval_s=0.1"),
-    )
-    folder = tmp_path / "runs" / "first"
-    log = (folder / "logs" / "1.log").read_text() if folder.exists() else ""
-    assert done.returncode == 0, f"{done.stderr[-3000:]}\n{log[-6000:]}"
+
+def in_full(done: Any, folder: Path) -> str:
+    logs = sorted((folder / "logs").glob("*.log"))
+    return f"{done.stderr[-3000:]}\n{logs[-1].read_text(errors='replace')[-6000:] if logs else ''}"
+
+
+def marks_of(folder: Path) -> tuple[str, Path]:
+    """Return by what the processes of the start that is under way are known."""
+    about = json.loads((folder / ".process.json").read_text())
+    return about["mark"], Path(about["ray_folder"])
+
+
+@pytest.fixture(scope="module")
+def finished(place: Path) -> Path:
+    """The folder of the run that goes through."""
+    folder = place / "runs" / "first"
+    done = run(place, *words("first", "tiny", STEPS), limit_s=LIMIT_S)
+    assert done.returncode == 0, in_full(done, folder)
     ended: dict[str, Any] = json.loads(done.stdout)
-    assert (ended["finished"], ended["step"], ended["checkpoint"]) == (True, 2, 2)
-    assert (folder / "checkpoints" / "global_step_2" / "actor" / "model_world_size_1_rank_0.pt").is_file()
+    assert (ended["finished"], ended["step"], ended["checkpoint"]) == (True, STEPS, STEPS)
+    return folder
 
-    metrics = [json.loads(line) for line in (folder / "metrics" / "1.jsonl").read_text().splitlines()]
-    by_step = {each["step"]: each["data"] for each in metrics}
-    assert {1, 2} <= set(by_step)
-    assert any(name.startswith("val-core/") for name in by_step[2])
-    config = json.loads((folder / "config.json").read_text())
-    with Database.open(tmp_path / "tagrpo.db") as database, database.read() as session:
+
+@dataclass
+class Killed:
+    """What was seen of the run that was killed twice."""
+
+    folder: Path
+    after_verl: dict[str, Any] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    imported: list[dict[str, Any]] = field(default_factory=list)
+    marks: list[tuple[str, Path]] = field(default_factory=list)
+    outlived: list[psutil.Process] = field(default_factory=list)
+    still_there: list[psutil.Process] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def killed(place: Path) -> Killed:
+    """The run that is killed, goes on, is killed again, and comes to its end."""
+    seen = Killed(place / "runs" / "second")
+    given = words("second", "tiny", STEPS, f"reward.custom_reward_function.path={REWARD}")
+    half_a_step = 3 * RESPONSES  # the first call after it belongs to the fourth step that a start trains
+
+    def begin(name: str, *more: str) -> Any:
+        calls = place / name
+        process = start(place, *given, *more, **{CALLS: str(calls), ANSWERED: str(half_a_step)})
+        wait_until(process, lambda: calls.exists() and calls.stat().st_size > half_a_step, LIMIT_S)
+        seen.marks.append(marks_of(seen.folder))
+        return process, started_by(process)
+
+    def imports() -> None:
+        done = run(place, "rollouts", "import", "runs/second/rollouts", "--json", limit_s=LIMIT_S)
+        assert done.returncode == 0, done.stderr
+        seen.imported.append(json.loads(done.stdout))
+
+    process, tree = begin("calls-1")
+    for one in tree:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    out, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 1, errors[-3000:]
+    seen.after_verl = json.loads(out)
+    seen.errors.append(errors)
+    seen.still_there += find_processes(*seen.marks[0])
+    # what a kill in the middle of writing leaves of the fourth step
+    (seen.folder / "rollouts" / ".step-00000004.parquet.1.tmp").write_bytes(b"PAR1")
+    imports()
+
+    process, tree = begin("calls-2", "--resume")
+    process.kill()
+    process.communicate()
+    seen.outlived = [one for one in tree if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    done = run(place, *given, "--resume", limit_s=LIMIT_S)
+    assert done.returncode == 0, in_full(done, seen.folder)
+    seen.errors.append(done.stderr)
+    imports()
+    return seen
+
+
+def test_a_set_becomes_a_checkpoint(place: Path, finished: Path) -> None:
+    saved = finished / "checkpoints" / f"global_step_{STEPS}" / "actor" / "model_world_size_1_rank_0.pt"
+    assert saved.is_file()
+    by_step = metrics(finished)
+    assert set(by_step) == set(range(1, STEPS + 1))
+    assert any(name.startswith("val-core/") for name in by_step[STEPS])
+    config = json.loads((finished / "config.json").read_text())
+    with Database.open(place / "tagrpo.db") as database, database.read() as session:
         kept = find_run(session, "first")
     assert (kept.kind, kept.spec, kept.finished_at is None) == ("train", config["spec"], False)
 
     # The record is that of the same run: an import finds it instead of making another.
-    imported = run(tmp_path, "rollouts", "import", "runs/first/rollouts", "--json")
+    imported = run(place, "rollouts", "import", "runs/first/rollouts", "--json", limit_s=LIMIT_S)
     assert imported.returncode == 0, imported.stderr
-    with Database.open(tmp_path / "tagrpo.db") as database, database.read() as session:
+    with Database.open(place / "tagrpo.db") as database, database.read() as session:
         assert find_run(session, "first").id == kept.id
-
-    assert not [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if any(str(folder) in word for word in process.info["cmdline"] or ())
-    ]
+    assert json.loads(imported.stdout)["rollouts"] == STEPS * RESPONSES
 
 
-def run(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("VERL_", "RAY_"))
+def test_no_process_of_a_run_is_left(finished: Path, killed: Killed) -> None:
+    for folder in (finished, killed.folder):
+        assert not (folder / ".process.json").exists()
+        assert not [
+            process.pid
+            for process in psutil.process_iter(["cmdline"])
+            if any(str(folder) in word for word in process.info["cmdline"] or ())
+        ]
+
+
+GRADES = {
+    # where it stands alone, and nothing stands before it
+    "": ("wrong", "no answer found"),
+    ANSWER: ("correct", "exact"),
+    HALF: ("wrong", "unparsable"),
+    TOWER: ("unknown", "timeout"),
+    NESTED: ("unknown", "unparsable"),
+    decoded(BYTES): ("wrong", "unparsable"),
+}
+
+
+def test_hostile_responses_are_graded_recorded_and_trained_on(finished: Path) -> None:
+    rollouts = list(recorded(finished).values())
+    assert len(rollouts) == STEPS * RESPONSES
+    alone: dict[str, list[RolloutRecord]] = {text: [] for text in GRADES}
+    for each in rollouts:
+        if not each.truncated and each.response in alone:
+            alone[each.response].append(each)
+    for text, found in alone.items():
+        assert found, text[:40]
+        assert {(each.grade, each.reason) for each in found} == {GRADES[text]}, text[:40]
+        assert {each.reward for each in found} == {1.0 if text == ANSWER else 0.0}
+        assert {each.tokens for each in found} == {1 if text == "" else 2}
+    assert len(NESTED) > 1_000_000
+    # Every response is two of these texts at most: nothing of them is lost on its way into the record.
+    texts = set(GRADES)
+    assert {each.response for each in rollouts} <= {one + other for one in texts for other in texts}
+    cut = [each for each in rollouts if each.truncated]
+    assert cut
+    assert all(each.tokens == 2 for each in cut)
+    assert any(each.truncated and len(each.response) > 1_000_000 for each in rollouts)
+
+
+def test_what_could_not_be_graded_is_counted_in_the_metrics(finished: Path) -> None:
+    by_step = metrics(finished)
+    rollouts = list(recorded(finished).values())
+    for step, values in by_step.items():
+        of_step = [each for each in rollouts if each.step == step]
+        counts = Counter(each.grade for each in of_step)
+        assert values["tagrpo/grader/unknown"] == counts["unknown"]
+        assert values["tagrpo/grader/timeouts"] == sum(each.reason == "timeout" for each in of_step)
+        assert values["tagrpo/correct/mean"] == pytest.approx(counts["correct"] / RESPONSES)
+        truncated = sum(each.truncated for each in of_step)
+        assert values["tagrpo/tokens/truncated_share"] == pytest.approx(truncated / RESPONSES)
+    assert sum(values["tagrpo/grader/timeouts"] for values in by_step.values()) > 0
+    assert all(values["actor/grad_norm"] > 0 for values in by_step.values())
+
+
+def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None:
+    listed = run(place, "rollouts", "list", "first", "--limit", "100", "--json", limit_s=LIMIT_S)
+    assert listed.returncode == 0, listed.stderr
+    headers = json.loads(listed.stdout)["rollouts"]
+    assert len(headers) == STEPS * RESPONSES
+    by_place = recorded(finished)
+    whole = {
+        by_place[each["step"], each["question_id"], each["session"]].response: each["id"] for each in headers
     }
-    return subprocess.run(
-        [sys.executable, "-c", "from ui.cli.app import main; main()", *words],
-        cwd=place,
-        env={**environment, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
+    for text, expected in (
+        (NESTED, "[998,009 characters more; --full shows them]"),
+        (decoded(BYTES), r"\x1b[2J"),
+    ):
+        shown = run(place, "rollouts", "show", str(whole[text]), limit_s=LIMIT_S)
+        assert shown.returncode == 0, shown.stderr
+        assert expected in shown.stdout
+        assert "\x1b[2J" not in shown.stdout
+        assert len(shown.stdout) < 10_000
+    # the database has every character
+    kept = run(place, "rollouts", "show", str(whole[NESTED]), "--json", limit_s=LIMIT_S)
+    assert json.loads(kept.stdout)["response"] == NESTED
+
+
+def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None:
+    ended = killed.after_verl
+    assert (ended["finished"], ended["returncode"], ended["stopped_by"]) == (False, -9, None)
+    assert (ended["step"], ended["checkpoint"]) == (3, 2)
+    assert "verl was killed by SIGKILL" in killed.errors[0]
+    assert "go on from the checkpoint of step 2 with the same command and --resume" in killed.errors[0]
+    assert killed.still_there == []
+    assert not any(ray_folder.exists() for _, ray_folder in killed.marks)
+
+
+def test_what_outlived_tagrpo_is_ended_by_the_next_start(killed: Killed) -> None:
+    assert len(killed.outlived) > 5  # verl and Ray go on when tagrpo alone is killed
+    assert not [one for one in killed.outlived if one.is_running()]
+    assert "processes were left of a start that was killed; they were ended" in killed.errors[1]
+
+
+def test_each_start_of_a_killed_run_is_kept(killed: Killed) -> None:
+    attempts = RunFolder(killed.folder).attempts()
+    assert [(each.number, each.returncode) for each in attempts] == [(1, -9), (2, None), (3, 0)]
+    assert [(each.step, each.checkpoint) for each in attempts] == [(3, 2), (5, 4), (STEPS, STEPS)]
+    begun = [
+        next(json.loads(line)["step"] for line in path.read_text().splitlines())
+        for path in sorted((killed.folder / "metrics").glob("*.jsonl"))
+    ]
+    assert begun == [1, 3, 5]
+
+
+def test_ctrl_c_while_ray_starts_ends_all_of_it(place: Path) -> None:
+    folder = place / "runs" / "third"
+    process = start(place, *words("third", "tiny", STEPS))
+    log = folder / "logs" / "1.log"
+    wait_until(
+        process,
+        lambda: log.exists() and "Started a local Ray instance" in log.read_text(errors="replace"),
+        LIMIT_S,
     )
+    mark, ray_folder = marks_of(folder)
+    assert ray_folder.exists()
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=LIMIT_S)
+    ended = json.loads(out)
+    assert (process.returncode, ended["finished"], ended["stopped_by"]) == (1, False, "SIGINT")
+    assert (ended["step"], ended["checkpoint"], ended["killed"]) == (None, None, False)
+    assert "stopped by SIGINT, verl ended; go on from step 1, since nothing was saved yet," in errors
+    assert find_processes(mark, ray_folder) == []
+    assert not ray_folder.exists()
+
+
+def test_a_killed_run_ends_as_one_that_was_not(finished: Path, killed: Killed) -> None:
+    first, second = recorded(finished), recorded(killed.folder)
+    assert first.keys() == second.keys()
+    for at, one in first.items():
+        other = second[at]
+        for name in ("response", "tokens", "variant", "group", "reward", "grade", "truncated"):
+            assert getattr(one, name) == getattr(other, name), (at[0], name)
+        for name in ("advantage", "old_log_prob", "ref_log_prob", "sampling_log_prob"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-5, abs=1e-5)
+    through, again = metrics(finished), metrics(killed.folder)
+    assert through.keys() == again.keys()
+    for step, values in through.items():
+        for name in ("actor/pg_loss", "actor/kl_loss", "actor/grad_norm"):
+            assert values[name] == pytest.approx(again[step][name], rel=1e-5, abs=1e-7), (step, name)
+    assert through[STEPS]["actor/kl_loss"] > 0
+
+
+def test_rollouts_of_a_killed_step_are_counted_once(place: Path, killed: Killed) -> None:
+    first, second = killed.imported
+    assert (first["new"], first["rollouts"]) == (3, 3 * RESPONSES)
+    assert second["new"] == 3
+    assert second["replaced"] + second["unchanged"] == 3
+    assert not list((killed.folder / "rollouts").glob(".*.tmp"))
+    with Database.open(place / "tagrpo.db") as database, database.read() as session:
+        [kept] = [each for each in list_train_runs(session) if each.run.name == "second"]
+    assert kept.run.finished_at is not None
+    assert (kept.steps, kept.rollouts) == (STEPS, STEPS * RESPONSES)
