@@ -12,7 +12,14 @@ from sqlalchemy.orm import Session, aliased
 from evaluator.database import Database
 from evaluator.evals.graders import find_grader, grader_id
 from evaluator.evals.problems import RunProblem, run_problems
-from evaluator.evals.tables import GradeRow, GraderRow, RunProblemRow, SampleRow, SampleTextRow
+from evaluator.evals.tables import (
+    GradeCountsRow,
+    GradeRow,
+    GraderRow,
+    RunProblemRow,
+    SampleRow,
+    SampleTextRow,
+)
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 
 Report = Callable[[int, int], None]
@@ -166,10 +173,11 @@ class Change:
 
 def run_graders(session: Session, run_id: str) -> list[tuple[str, int]]:
     """Return the versions of the grader that graded samples of a run, oldest first, with their numbers."""
+    counted = GradeCountsRow
     rows = session.execute(
-        select(GraderRow.id, GraderRow.version, func.count())
-        .join(GradeRow, GradeRow.grader_id == GraderRow.id)
-        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+        select(GraderRow.id, GraderRow.version, func.sum(counted.correct + counted.wrong + counted.unknown))
+        .join(counted, counted.grader_id == GraderRow.id)
+        .join(RunProblemRow, RunProblemRow.id == counted.run_problem_id)
         .where(RunProblemRow.run_id == run_id)
         .group_by(GraderRow.id)
         .order_by(GraderRow.id)
@@ -195,7 +203,7 @@ def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[Cha
         )
         .join(after, after.sample_id == before.sample_id)
         .join(SampleRow, SampleRow.id == before.sample_id)
-        .join(RunProblemRow, RunProblemRow.id == before.run_problem_id)
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
         .where(
             RunProblemRow.run_id == run_id,
             before.grader_id == old_row,

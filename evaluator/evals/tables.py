@@ -90,10 +90,7 @@ class GradeRow(Base):
     extracted: Mapped[str | None]
     source: Mapped[str | None]  # where the answer was found: boxed, stated, ...
 
-    __table_args__ = (
-        Index(None, "run_problem_id", "grader_id", "value"),
-        {"sqlite_with_rowid": False},
-    )
+    __table_args__ = ({"sqlite_with_rowid": False},)
 
 
 class CachedVerdictRow(Base):

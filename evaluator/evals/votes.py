@@ -50,7 +50,7 @@ def read_answers(session: Session, run_id: str, grader_version: str) -> Answers:
     rows = session.execute(
         select(GradeRow.run_problem_id, GradeRow.value, GradeRow.extracted)
         .join(SampleRow, SampleRow.id == GradeRow.sample_id)
-        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
         .where(
             RunProblemRow.run_id == run_id,
             RunProblemRow.variant == 0,

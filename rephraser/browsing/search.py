@@ -168,6 +168,8 @@ def _matching(session: Session, filters: QuestionFilters) -> tuple[Select[str], 
             query = query.where(CandidateFindingRow.run_id == filters.run_id)
         if about_candidate:
             same = (
+                # Given by the candidate, but with it every index of standings leads to few rows.
+                StandingRow.question_id == CandidateFindingRow.question_id,
                 StandingRow.candidate_id == CandidateFindingRow.candidate_id,
                 StandingRow.run_id == CandidateFindingRow.run_id,
             )

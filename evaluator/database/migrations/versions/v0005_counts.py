@@ -47,6 +47,7 @@ def upgrade() -> None:
     connection = op.get_bind()
     for table, query in COUNTED.items():
         connection.exec_driver_sql(f"INSERT INTO {table} {query}")
+    _drop_indices()
     for trigger in TRIGGERS:
         connection.exec_driver_sql(trigger)
 
@@ -140,11 +141,15 @@ def _create_indices() -> None:
         ("neighbor_set_members", ("candidate_id", "set_id")),
     ):
         op.create_index(op.f(f"ix_{table}_{'_'.join(columns)}"), table, list(columns), unique=False)
+
+
+def _drop_indices() -> None:
     for table, column in (
         ("questions", "subject"),
         ("rollouts", "prompt_id"),
         ("neighbor_set_questions", "question_id"),
         ("neighbor_set_members", "candidate_id"),
         ("samples", "truncated"),  # counted now
+        ("grades", "run_problem_id_grader_id_value"),  # likewise
     ):
         op.drop_index(f"ix_{table}_{column}", table)
