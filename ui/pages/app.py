@@ -10,7 +10,10 @@ from ui.pages.kit.text import escaped
 
 HERE = Path(__file__).parent
 
-st.set_page_config(page_title="tagrpo", page_icon=str(HERE / "icon.png"), layout="wide")
+st.set_page_config(
+    page_title="tagrpo", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=230
+)
+st.logo(str(HERE / "logo.png"), icon_image=str(HERE / "icon.png"))
 chosen = st.navigation(
     [
         st.Page(f"views/{name}.py", title=title, icon=icon, url_path=name, default=name == "overview")

@@ -129,6 +129,7 @@ def serve(
     from streamlit.web.bootstrap import load_config_options
 
     from ui.pages.server.gate import Gate
+    from ui.pages.server.warming import warm
 
     names = hosts.allowed_names(address.host, address.more_names)
     load_config_options(_flags(_options(address, names)))
@@ -140,6 +141,7 @@ def serve(
             webbrowser.open(address.url)
         yield
 
+    warm(script.parent / "views")
     app = App(
         script,
         lifespan=started,
@@ -206,6 +208,7 @@ def _options(address: Address, names: Iterable[str]) -> dict[str, object]:
         "browser.serverAddress": "localhost" if address.host in ("0.0.0.0", "::") else address.host,
         "browser.serverPort": address.port,
         "client.toolbarMode": "minimal",
+        "client.disableDataExport": True,  # tables have a CSV of their own, which no spreadsheet computes
         "client.showErrorDetails": "none",
         "client.showErrorLinks": False,
         "global.developmentMode": False,
