@@ -4,6 +4,33 @@ Both ways take turns in the same run, and the smallest of several times counts. 
 0005 of the schema. The triggers are dropped, the two indices by which samples and grades were counted are
 made again, and groups of rollouts are not counted.
 """
+
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import store
+from sqlalchemy import text
+from ui_database import Texts, make_candidates, make_questions
+
+from evaluator.database import Database
+from evaluator.database.migrations.counting import TRIGGERS
+from rephraser.checks import check_candidate
+from trainer_adapter.rollouts import RolloutRecord, RolloutWriter, importing
+
+NAMES = tuple(trigger.split("CREATE TRIGGER")[1].split()[0] for trigger in TRIGGERS)
+COUNTED_BY = (
+    "CREATE INDEX old_samples ON samples (run_problem_id) WHERE stop_reason = 'length'",
+    "CREATE INDEX old_grades ON grades (run_problem_id, grader_id, value)",
+)
+STEPS, QUESTIONS, RESPONSES = 2, 64, 32
+
+
+def measure_inserts(*, repeats: int) -> dict[str, Any]:
+    """Return CPU seconds with and without counts and their ratio, for each kind of writing."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         shards = _write_shards(place / "rollouts")
