@@ -10,7 +10,7 @@ process, and that package has to be imported by verl, not before it.
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import ray
@@ -22,7 +22,10 @@ from evaluator.sampling.local.cache import Room
 from evaluator.sampling.local.loading import Device, room_for_keys
 from trainer_adapter.sampling import DrawingBatch, Drawn, SamplingParams, from_verl
 
-BATCH_SIZE = 64
+BATCH_SIZE = 512
+"""Responses decoded at a time where the memory allows it; a step of the batch costs a small model nearly the
+same for 64 as for 512."""
+
 ARRIVAL_WINDOW_S = 0.02
 """How long the server waits for more prompts before it begins: Ray delivers those of one step a few
 milliseconds apart, and equal ones that come together are read once. What comes later joins in."""
@@ -80,10 +83,20 @@ class ResponseServer:
         video_data: Any = None,
     ) -> TokenOutput:
         """Draw one response for one prompt, as verl's agent loops ask for it."""
-        if not self._loaded:
-            raise RuntimeError("the rollout has no weights yet")
         if image_data or video_data:
             raise ValueError("the CPU rollout reads text only")
+        return await self._generate(prompt_ids, sampling_params)
+
+    async def generate_many(
+        self, requests: Sequence[tuple[list[int], dict[str, Any]]]
+    ) -> list[TokenOutput | BaseException]:
+        """Draw a response for each prompt and its sampling parameters; errors stand in their places."""
+        asked = [self._generate(prompt_ids, params) for prompt_ids, params in requests]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    async def _generate(self, prompt_ids: Sequence[int], sampling_params: dict[str, Any]) -> TokenOutput:
+        if not self._loaded:
+            raise RuntimeError("the rollout has no weights yet")
         if self._drawing is None or self._drawing.done():
             self._drawing = asyncio.create_task(self._draw_what_arrives())
         params = from_verl(sampling_params, response_length=self._response_length)

@@ -18,7 +18,13 @@ ROLLOUT = "transformers"
 
 # verl looks for the training engine by device name and knows the FSDP engine under "cuda"; "cpu" is no key
 # (`verl/workers/engine/base.py:405`). Gloo would otherwise look up the host's name, which may not resolve.
-_ENVIRONMENT = {"VERL_PLATFORM": PLATFORM, "VERL_ENGINE_DEVICE": "cuda", "GLOO_SOCKET_IFNAME": "lo"}
+# The queue would set torch to 8 threads for each call, and say so each time where there are fewer cores.
+_ENVIRONMENT = {
+    "VERL_PLATFORM": PLATFORM,
+    "VERL_ENGINE_DEVICE": "cuda",
+    "GLOO_SOCKET_IFNAME": "lo",
+    "TQ_NUM_THREADS": "1",
+}
 
 
 def _register() -> None:

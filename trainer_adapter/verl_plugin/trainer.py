@@ -32,6 +32,10 @@ from trainer_adapter.verl_plugin.settings import recipe_of, settings_of
 
 _LOG = logging.getLogger("tagrpo.trainer")
 
+_DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
+_COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
+"""What the workers of a text model read."""
+
 
 class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     """Trains the recipe that the configuration carries.
@@ -131,6 +135,15 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             )
         return super()._balance_batch(batch, metrics, **kwargs)
 
+    def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        return super()._compute_old_log_prob(self._for_workers(batch), metrics)
+
+    def _compute_ref_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        return super()._compute_ref_log_prob(self._for_workers(batch), metrics)
+
+    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        return super()._update_actor(self._for_workers(batch), metrics)
+
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Compute advantages and weights over the whole step, and let verl write them."""
         ends = {self.tokenizer.eos_token_id} - {None}
@@ -162,6 +175,17 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         super()._compute_metrics(batch, metrics, *args, **kwargs)
         if self._record is not None:
             self._record.write_metrics(self.global_steps, metrics)
+
+    def _for_workers(self, batch: Any) -> Any:
+        """Name the fields that a text model needs; verl sends workers prompts and grades as well."""
+        rollout = self.config.actor_rollout_ref.rollout
+        if self.processor is not None or self.use_teacher_policy or rollout.enable_rollout_routing_replay:
+            return batch
+        if batch.fields is None:  # as it comes from the replay buffer, with what was drawn
+            batch.fields = list(_DRAWN)
+        else:
+            batch.fields = [name for name in batch.fields if name in (*_DRAWN, *_COMPUTED)]
+        return batch
 
     def _write_scales(self, batch: Any, rows: StepRows) -> Any:
         actor = self.config.actor_rollout_ref.actor

@@ -1,0 +1,348 @@
+"""verl's agent loops for the CPU rollout: what belongs to a question goes through Ray at one stroke.
+
+verl asks the sampler, the reward worker and its queue for every response on its own: six calls between
+processes for each, which cost a small model several times what drawing does. Here the responses of a question
+are graded in one call and stored in one, and the sampler is asked for many at a time. Everything else is
+verl's: its loops run as they are, and what is stored is what verl would store.
+
+It is put in by verl's own setting `actor_rollout_ref.rollout.agent.agent_loop_manager_class`.
+"""
+
+import asyncio
+import copy
+import json
+import logging
+import random
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+import hydra
+import numpy as np
+import ray
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from verl import DataProto
+from verl.experimental.agent_loop.agent_loop import (
+    AgentLoopOutput,
+    DictConfigWrap,
+    ToolListWrap,
+    _agent_loop_registry,
+)
+from verl.trainer.ppo.v1.agent_loop_tq import (
+    AgentLoopManagerTQ,
+    AgentLoopWorkerTQ,
+    apply_greedy_sampling_params,
+)
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+from verl.workers.rollout.llm_server import LLMServerClient
+
+_LOG = logging.getLogger("tagrpo.agent_loop")
+
+_GATHERED_FOR_S = 0.01
+_REQUESTS_A_CALL = 64
+"""So that several samplers share the work, and answers come back before the last of a step is drawn."""
+
+_OF_THE_LOOP = ("neighbors", "neighbor_ids", "neighbor_strategies")
+"""Columns that the agent loop reads and nothing after it; a question's stand in each of its rows."""
+
+_Asked = tuple[list[int], dict[str, Any], "asyncio.Future[Any]"]
+
+# Ray keeps the class under the actor that it made of it.
+_Worker: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class.__ray_actor_class__
+
+
+class GatheringClient(LLMServerClient):  # type: ignore[misc]
+    """Asks the samplers for what comes within a moment in calls of many requests."""
+
+    def __init__(self, client: LLMServerClient) -> None:
+        super().__init__(client.config, client._load_balancer)
+        self._waiting: list[_Asked] = []
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def generate(
+        self,
+        request_id: str,
+        *,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        image_data: Any = None,
+        video_data: Any = None,
+        audio_data: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Return the response of one prompt."""
+        if image_data or video_data or audio_data:
+            raise ValueError("the CPU rollout reads text only")
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append((prompt_ids, sampling_params, answer))
+        if len(self._waiting) == 1:
+            self._keep(self._send_soon())
+        output = await answer
+        version = output.extra_fields.get("global_steps")
+        output.extra_fields.setdefault("min_global_steps", version)
+        output.extra_fields.setdefault("max_global_steps", version)
+        return output
+
+    async def _send_soon(self) -> None:
+        await asyncio.sleep(_GATHERED_FOR_S)
+        waiting, self._waiting = self._waiting, []
+        for first in range(0, len(waiting), _REQUESTS_A_CALL):
+            self._keep(self._send(waiting[first : first + _REQUESTS_A_CALL]))
+
+    async def _send(self, asked: Sequence[_Asked]) -> None:
+        try:
+            name = uuid4().hex
+            server_id, server = await self._acquire_server(name)
+            try:
+                outputs = await server.generate_many.remote([(ids, params) for ids, params, _ in asked])
+            finally:
+                self._release_server(server_id, request_id=name)
+        except Exception as error:
+            outputs = [error] * len(asked)
+        for (_, _, answer), output in zip(asked, outputs, strict=True):
+            if answer.done():
+                continue
+            if isinstance(output, Exception):
+                answer.set_exception(output)
+            else:
+                answer.set_result(output)
+
+    def _keep(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+
+class _RememberingBuilder:
+    """Renders a prompt once, not for each of its responses."""
+
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+        self._known: dict[str, list[int]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._builder, name)
+
+    def build_initial_tokens(self, messages: Any, **kwargs: Any) -> list[int]:
+        if any(value is not None and value != {} for value in kwargs.values()):
+            built: list[int] = self._builder.build_initial_tokens(messages, **kwargs)
+            return built
+        asked = json.dumps(messages, sort_keys=True, default=repr)
+        if asked not in self._known:
+            if len(self._known) >= 4096:
+                self._known.clear()
+            self._known[asked] = self._builder.build_initial_tokens(messages, **kwargs)
+        return list(self._known[asked])
+
+
+class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
+    """verl's worker, whose loops share a client that gathers, and which stores a question's rows together."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._by_verl = self.processor is not None or self.distillation_enabled
+        self._loops: dict[str, Any] = {}
+        if not self._by_verl:
+            self.llm_client: Any = GatheringClient(self.llm_client)
+
+    async def _run_prompt(
+        self,
+        prompt: dict[str, Any],
+        sampling_params: dict[str, Any],
+        trajectory: dict[str, Any],
+        trace: bool = False,
+    ) -> None:
+        """Draw, grade and store the responses to one row, as verl's method of this name does."""
+        if self._by_verl:  # images, or a teacher, which go by the response
+            await super()._run_prompt(prompt, sampling_params, trajectory, trace)
+            return
+        uid, validate = prompt["uid"], trajectory["validate"]
+        partition = "val" if validate else "train"
+        await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
+        status = "failure"
+        try:
+            rollout = self.config.actor_rollout_ref.rollout
+            sessions = prompt.pop("__rollout_n__", rollout.val_kwargs.n if validate else rollout.n)
+            params = dict(sampling_params)
+            if not prompt.pop("__do_sample__", True) and not validate:
+                apply_greedy_sampling_params(params)
+            name = prompt.pop("agent_name")
+            drawn = await asyncio.gather(
+                *(self._draw(name, params, prompt, session) for session in range(sessions)),
+                return_exceptions=True,
+            )
+            errors = [each for each in drawn if isinstance(each, BaseException)]
+            outputs = {
+                session: each for session, each in enumerate(drawn) if not isinstance(each, BaseException)
+            }
+            errors += await self._finish(outputs, prompt, validate)
+            for error in errors:
+                _LOG.error(
+                    "question %s: a response failed", uid, exc_info=(type(error), error, error.__traceback__)
+                )
+            status = "failure" if errors else "finished"
+        except Exception:
+            _LOG.exception("question %s failed", uid)
+        await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
+
+    async def _draw(
+        self, name: str, params: dict[str, Any], prompt: dict[str, Any], session: int
+    ) -> AgentLoopOutput | list[AgentLoopOutput]:
+        return await self._loop(name).run(dict(params), **prompt, session_id=session)
+
+    def _loop(self, name: str) -> Any:
+        """Return a loop for one response: a copy of one that was made, which reads a dozen settings."""
+        if name not in self._loops:
+            loop = hydra.utils.instantiate(
+                config=_agent_loop_registry[name],
+                trainer_config=DictConfigWrap(config=self.config),
+                server_manager=self.llm_client,
+                tokenizer=self.tokenizer,
+                processor=self.processor,
+                hf_model_type=self.hf_model_type,
+                dataset_cls=self.dataset_cls,
+                data_config=DictConfigWrap(self.config.data),
+                tools=ToolListWrap(self.tools),
+            )
+            loop.continuous_token_builder = _RememberingBuilder(loop.continuous_token_builder)
+            self._loops[name] = loop
+        return copy.copy(self._loops[name])
+
+    async def _finish(
+        self, outputs: dict[int, Any], prompt: dict[str, Any], validate: bool
+    ) -> list[BaseException]:
+        """Grade and store responses by session; return what went wrong with single ones."""
+        errors: list[BaseException] = []
+        single: dict[int, AgentLoopOutput] = {}
+        for session, output in outputs.items():
+            if not isinstance(output, list):
+                single[session] = output
+                continue
+            try:  # a loop of several turns, which verl stores by the response
+                await self._agent_loop_postprocess(output, validate, **prompt, session_id=session)
+            except Exception as error:
+                errors.append(error)
+        errors += await self._grade(single, prompt)
+        rows: dict[frozenset[str], list[tuple[str, dict[str, Any], dict[str, Any]]]] = {}
+        for session, output in single.items():
+            try:
+                row = _row(output, prompt, session)
+            except Exception as error:
+                errors.append(error)
+                continue
+            rows.setdefault(frozenset(row[1]), []).append(row)
+        for alike in rows.values():
+            keys, fields, tags = zip(*alike, strict=True)
+            await tq.async_kv_batch_put(
+                keys=list(keys),
+                fields=list_of_dict_to_tensordict(list(fields)),
+                tags=list(tags),
+                partition_id="val" if validate else "train",
+            )
+        return errors
+
+    async def _grade(
+        self, outputs: dict[int, AgentLoopOutput], prompt: dict[str, Any]
+    ) -> list[BaseException]:
+        """Ask a reward worker for all rewards; where that fails, for each, so that one spoils no other."""
+        open_ = {session: output for session, output in outputs.items() if output.reward_score is None}
+        if self.reward_loop_worker_handles is None or not open_:
+            return []
+        worker = random.choice(self.reward_loop_worker_handles)
+        try:
+            graded = await worker.compute_score_batch.remote(_to_grade(list(open_.values()), prompt))
+        except Exception:
+            return await self._grade_each(outputs, open_, prompt)
+        for output, found in zip(open_.values(), graded, strict=True):
+            output.reward_score = found["reward_score"]
+            output.extra_fields["reward_extra_info"] = found["reward_extra_info"]
+        return []
+
+    async def _grade_each(
+        self, outputs: dict[int, AgentLoopOutput], open_: dict[int, AgentLoopOutput], prompt: dict[str, Any]
+    ) -> list[BaseException]:
+        results = await asyncio.gather(
+            *(
+                self._compute_score([output], kwargs={**prompt, "session_id": session})
+                for session, output in open_.items()
+            ),
+            return_exceptions=True,
+        )
+        errors = []
+        for session, result in zip(open_, results, strict=True):
+            if isinstance(result, BaseException):
+                errors.append(result)
+                del outputs[session]
+        return errors
+
+
+def _to_grade(outputs: Sequence[AgentLoopOutput], prompt: dict[str, Any]) -> DataProto:
+    """Return responses to one row as a reward worker takes them, in verl's columns."""
+    count = len(outputs)
+    widths = [
+        max(len(ids) for ids in side)
+        for side in zip(*((o.prompt_ids, o.response_ids) for o in outputs), strict=True)
+    ]
+    prompts = torch.zeros(count, widths[0], dtype=torch.int64)
+    responses = torch.zeros(count, widths[1], dtype=torch.int64)
+    mask = torch.zeros(count, sum(widths), dtype=torch.int64)
+    for row, output in enumerate(outputs):
+        asked, answered = len(output.prompt_ids), len(output.response_ids)
+        prompts[row, widths[0] - asked :] = torch.tensor(output.prompt_ids)
+        responses[row, :answered] = torch.tensor(output.response_ids)
+        mask[row, widths[0] - asked : widths[0] + answered] = 1
+    tensors = {
+        "prompts": prompts,
+        "responses": responses,
+        "attention_mask": mask,
+        "input_ids": torch.cat([prompts, responses], dim=-1),
+        "position_ids": (mask.cumsum(-1) - 1).clamp(min=0),
+    }
+    columns = {name: value for name, value in prompt.items() if name not in _OF_THE_LOOP}
+    others = {name: _objects([copy.copy(value) for _ in outputs]) for name, value in columns.items()}
+    others["__num_turns__"] = np.array([output.num_turns for output in outputs])
+    others["tool_extra_fields"] = _objects([output.extra_fields for output in outputs])
+    others["prompt_len"] = np.array([len(output.prompt_ids) for output in outputs])
+    others["response_len"] = np.array([len(output.response_ids) for output in outputs])
+    return DataProto(batch=TensorDict(tensors, batch_size=count), non_tensor_batch=others)
+
+
+def _objects(values: Sequence[Any]) -> Any:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _row(
+    output: AgentLoopOutput, prompt: dict[str, Any], session: int
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return key, fields and tag of a response in verl's queue."""
+    field = output.as_dict()
+    field.update({name: value for name, value in prompt.items() if name not in _OF_THE_LOOP})
+    field["session_id"] = session
+    field.pop("multi_modal_data", None)
+    field["loss_mask"] = field["response_mask"]
+    field["input_ids"] = torch.cat([field["prompts"], field["responses"]])
+    field["position_ids"] = torch.arange(len(field["input_ids"]))
+    field["multi_modal_inputs"] = {}
+    asked, answered = len(field["prompts"]), len(field["responses"])
+    tag = {
+        "status": "success",
+        "prompt_len": asked,
+        "response_len": answered,
+        "seq_len": asked + answered,
+        "global_steps": prompt["global_steps"],
+        "min_global_steps": field["extra_fields"].get("min_global_steps"),
+        "max_global_steps": field["extra_fields"].get("max_global_steps"),
+    }
+    return f"{prompt['uid']}_{session}_0", field, tag
+
+
+class GroupedAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
+    """verl's manager of agent loops, with the worker of this file."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.agent_loop_workers_class = ray.remote(GroupedAgentLoopWorker)
