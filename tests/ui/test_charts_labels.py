@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evaluator.errors import InputError
 from ui.charts.axes import percent_format, power_ticks, share_ticks, shared_ticks
 from ui.charts.labels import ELLIPSIS, spread, wrap_label
-from ui.charts.theme import PALETTE, colours
+from ui.charts.theme import CONFIG, DARK_PALETTE, DARK_PAPER, PALETTE, colours, in_dark
 
 places = st.lists(st.floats(-50, 150), min_size=1, max_size=12)
 
@@ -171,18 +171,58 @@ def lab(rgb: np.ndarray) -> np.ndarray:
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
+@pytest.mark.parametrize("palette", [PALETTE, DARK_PALETTE], ids=["light", "dark"])
 @pytest.mark.parametrize("eyes", SEEN)
 @pytest.mark.parametrize(("first", "apart"), [(4, 20), (len(PALETTE), 13)])
-def test_colours_can_be_told_apart(eyes: str, first: int, apart: float) -> None:
-    seen = [lab(np.clip(SEEN[eyes] @ linear(colour), 0, 1)) for colour in PALETTE[:first]]
+def test_colours_can_be_told_apart(eyes: str, first: int, apart: float, palette: tuple[str, ...]) -> None:
+    seen = [lab(np.clip(SEEN[eyes] @ linear(colour), 0, 1)) for colour in palette[:first]]
     near = min((float(np.linalg.norm(a - b)), i, j) for (i, a), (j, b) in combinations(enumerate(seen), 2))
-    assert near[0] >= apart, f"{PALETTE[near[1]]} and {PALETTE[near[2]]} look alike"
+    assert near[0] >= apart, f"{palette[near[1]]} and {palette[near[2]]} look alike"
+
+
+def luminance(colour: str) -> float:
+    return float(np.array([0.2126, 0.7152, 0.0722]) @ linear(colour))
 
 
 @pytest.mark.parametrize("colour", PALETTE)
 def test_colours_stand_out_on_white(colour: str) -> None:
-    luminance = float(np.array([0.2126, 0.7152, 0.0722]) @ linear(colour))
-    assert 1.05 / (luminance + 0.05) >= 3
+    assert 1.05 / (luminance(colour) + 0.05) >= 3
+
+
+@pytest.mark.parametrize("colour", DARK_PALETTE)
+def test_dark_colours_stand_out_on_the_dark_background(colour: str) -> None:
+    assert (luminance(colour) + 0.05) / (luminance(DARK_PAPER) + 0.05) >= 3
+
+
+def test_a_chart_in_the_dark_has_other_colours_and_the_same_data() -> None:
+    spec = {
+        "config": CONFIG,
+        "data": {"values": [{"name": "white", "colour": PALETTE[0]}]},
+        "layer": [
+            {"mark": {"type": "line", "color": PALETTE[1]}, "encoding": {"x": {"field": "white space"}}}
+        ],
+        "scale": {"range": list(PALETTE)},
+        "own": "#123456",
+    }
+    dark = in_dark(spec)
+    assert dark["config"]["background"] == DARK_PAPER
+    assert dark["layer"][0]["mark"]["color"] == DARK_PALETTE[1]
+    assert dark["scale"]["range"] == list(DARK_PALETTE)
+    assert dark["data"] == spec["data"]
+    assert dark["own"] == "#123456"
+    assert dark["layer"][0]["encoding"] == spec["layer"][0]["encoding"]
+    assert spec["config"]["background"] == "white"
+
+
+def test_every_colour_of_the_theme_has_a_partner_in_the_dark() -> None:
+    def colours_in(part: object) -> set[str]:
+        if isinstance(part, dict):
+            return set().union(*map(colours_in, part.values()))
+        return {part} if isinstance(part, str) and (part.startswith("#") or part == "white") else set()
+
+    used = colours_in(CONFIG)
+    assert len(used) >= 5
+    assert not used & colours_in(in_dark(CONFIG))
 
 
 def test_more_names_than_colours_are_refused() -> None:

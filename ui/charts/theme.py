@@ -12,7 +12,7 @@ INK, MUTED, GRID, RULE = "#1f2430", "#5d6472", "#e6e8ec", "#b9bec8"
 PALETTE = ("#0072b2", "#c34d1b", "#06956b", "#7d34ca", "#b98806", "#1c2027", "#1a97cf", "#a62047")
 """One colour a method, in this order: at least 3:1 on white, apart for colour-blind readers (tested)."""
 
-DARK_PALETTE = ("#4aa8e0", "#f0834f", "#2fbd90", "#b58cf0", "#d9a92b", "#e4e7ee", "#7fd0f5", "#e8708a")
+DARK_PALETTE = ("#26b3eb", "#de7f50", "#22dd9a", "#9a60e8", "#dfcb45", "#e9ebee", "#63cae4", "#d64b7b")
 """The same methods on the dark background, one for one: at least 3:1 on it, apart likewise (tested)."""
 
 PAPER, DARK_PAPER = "#ffffff", "#14171d"
