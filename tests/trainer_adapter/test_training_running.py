@@ -27,6 +27,7 @@ from trainer_adapter.training import checking
 from trainer_adapter.training.assignments import assign
 from trainer_adapter.training.composing import Machine
 from trainer_adapter.training.data import read_data
+from trainer_adapter.training.run_folder import RunFolder
 from trainer_adapter.training.running import Prepared, Trained, Wanted, dry_run, train
 
 pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
@@ -243,6 +244,18 @@ def test_a_batch_larger_than_the_set_is_refused_before_anything_starts(place: Pa
     assert not (place / "runs" / "x" / "config.json").exists()
 
 
+def test_a_finished_run_is_not_started_again(place: Path, model: Path) -> None:
+    steps = "trainer.total_training_steps=2"
+    first = trained(wanted(model, steps))
+    again = trained(wanted(model, steps), resume=True)
+    assert again.finished
+    assert (again.attempt, again.log) == (first.attempt, first.log)
+    assert len(RunFolder(first.folder).attempts()) == 1
+    # one whose last step was not saved has more to do
+    (first.folder / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("1")
+    assert trained(wanted(model, steps), resume=True).attempt.number == 2
+
+
 def test_a_refused_start_leaves_nothing_that_a_later_one_would_take(place: Path, model: Path) -> None:
     with pytest.raises(InputError, match="a batch has"):
         trained(replace(wanted(model, validation_share=0.5), overrides=()))
@@ -264,7 +277,7 @@ def test_going_on_with_another_validation_share_is_refused(place: Path, model: P
     with pytest.raises(InputError, match=r"--validation-share 0 holds back 0 questions"):
         dry_run(wanted(model), opened)
     dry_run(wanted(model, validation_share=0.25), opened)
-    assert trained(wanted(model, validation_share=0.25), resume=True).attempt.number == 2
+    assert trained(wanted(model, validation_share=0.25), resume=True).finished
 
 
 def test_packages_of_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

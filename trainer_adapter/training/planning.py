@@ -66,6 +66,14 @@ class Work:
         return self.generation_hours + self.training_hours
 
 
+def count_steps(composition: Composition, questions: int) -> int:
+    """Return how many steps so many questions make: those of all epochs, or the limit where that is less."""
+    batches = questions // int(composition.value("data.train_batch_size"))
+    steps = batches * int(composition.value("trainer.total_epochs"))
+    limit = composition.value("trainer.total_training_steps")
+    return steps if limit is None else min(steps, int(limit))
+
+
 def plan_work(
     composition: Composition,
     shape: ModelShape,
@@ -99,16 +107,12 @@ def plan_work(
             f"{questions:,} questions fill no batch of {batch:,}; pass data.train_batch_size={questions}."
         )
     dead = no_gradient or {}
-    limit = composition.value("trainer.total_training_steps")
 
-    def work(method: str, responses: int, epochs: int, share: str, steps: int | None = None) -> Work:
-        done = (questions // batch) * epochs if steps is None else steps
-        return _work(method, responses, epochs, done, batch, composition, shape, speed, dead.get(share))
+    def work(method: str, responses: int, epochs: int, share: str, steps: int) -> Work:
+        return _work(method, responses, epochs, steps, batch, composition, shape, speed, dead.get(share))
 
-    first = work(recipe.name, recipe.rollouts, epochs, "recipe")
-    if limit is not None:
-        steps = min(first.steps, int(limit))
-        first = work(recipe.name, recipe.rollouts, epochs, "recipe", steps)
+    steps = count_steps(composition, questions)
+    first = work(recipe.name, recipe.rollouts, epochs, "recipe", steps)
     if recipe.filter == "dynamic" and first.no_gradient is not None and first.no_gradient < 1:
         first = replace(first, drawn=first.responses / (1 - first.no_gradient))
     if recipe.neighbors == 0:

@@ -3,14 +3,14 @@
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from evaluator.database import Database, utc_now
 from evaluator.errors import InputError, TagrpoError
-from evaluator.runs.store import check_name, finish_run, open_run
+from evaluator.runs.store import check_name, find_run, finish_run, open_run
 from rephraser.sets import load_set
 from trainer_adapter.prompts import PromptTemplate
 from trainer_adapter.recipes import Recipe
@@ -31,6 +31,7 @@ from trainer_adapter.training.data import TrainingData, read_data
 from trainer_adapter.training.identity import differences, make_spec
 from trainer_adapter.training.launching import GRACE_S, run_child
 from trainer_adapter.training.logs import hints, last_errors, last_step
+from trainer_adapter.training.planning import count_steps
 from trainer_adapter.training.remains import make_ray_folder
 from trainer_adapter.training.run_folder import Attempt, RunFolder
 from trainer_adapter.verl_export import export_verl, validation_size
@@ -137,7 +138,8 @@ def train(
     Args:
         open_database: opens the database that holds the set and keeps the run; it is open for a moment before
             and after the training, not during it.
-        resume: go on from the last checkpoint of the run in the folder.
+        resume: go on from the last checkpoint of the run in the folder; where its last step is saved,
+            nothing is started and its end is returned again.
         announce: gets the run before it is started.
         echo: gets each line that verl prints.
         grace_s: see `run_child`.
@@ -163,6 +165,8 @@ def train(
             if ended:
                 notes.append(f"{ended} processes were left of a start that was killed; they were ended")
             prepared = replace(prepared, notes=(*prepared.notes, *notes))
+            if resume and (ended_well := _finished(prepared)) is not None:
+                return ended_well
             checking.check_machine(prepared.composition)
             _keep(prepared, open_database)
         except TagrpoError:
@@ -282,6 +286,20 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
     )
 
 
+def _finished(prepared: Prepared) -> Trained | None:
+    """Return how the run ended where its last step is trained and saved; None where there is more to do."""
+    attempts = prepared.folder.attempts()
+    if not attempts or attempts[-1].returncode != 0 or attempts[-1].stopped_by is not None:
+        return None
+    saved = prepared.folder.checkpoint()
+    if saved is None or saved < count_steps(prepared.composition, prepared.data.questions):
+        return None
+    # It logged no step itself where it was a resume of a run that had nothing left to do.
+    last = replace(attempts[-1], step=attempts[-1].step or saved, checkpoint=saved)
+    log = prepared.folder.log(last.number)
+    return Trained(prepared.name, prepared.folder.path, last, False, 0, log, (), ())
+
+
 def _environment(machine: Machine, metrics: Path) -> dict[str, str]:
     modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(machine)]
     return {
@@ -363,7 +381,7 @@ def _start(
     well = ended.returncode == 0
     if well and ended.stopped_by is None:
         with open_database() as database, database.write() as session:
-            finish_run(session, _run_id(session, prepared), finished=True)
+            finish_run(session, find_run(session, prepared.name).id, finished=True)
     failed = not well and ended.stopped_by is None
     return Trained(
         prepared.name,
@@ -377,10 +395,4 @@ def _start(
     )
 
 
-def _run_id(session: Any, prepared: Prepared) -> str:
-    from evaluator.runs.store import find_run
-
-    return find_run(session, prepared.name).id
-
-
-__all__: Sequence[str] = ("TRAIN", "Prepared", "Trained", "Wanted", "dry_run", "train")
+__all__ = ["TRAIN", "Prepared", "Trained", "Wanted", "dry_run", "train"]
