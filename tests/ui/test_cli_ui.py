@@ -1,10 +1,12 @@
 """`tagrpo ui`: where it listens, what it refuses, how it ends."""
 
+import os
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,7 @@ from page_view import served, tagrpo_ui
 
 from evaluator.database import Database
 from evaluator.errors import InputError
-from ui.cli.ui import read_password
+from ui.cli.ui import demo_database, read_password
 from ui.pages.server import serving
 from ui.pages.server.serving import Address, bind, check_password
 
@@ -64,6 +66,7 @@ def test_a_taken_port_is_refused_with_the_way_out(database):
         (["--host", "0.0.0.0"], "--no-password"),
         (["--host", "0.0.0.0", "--password", "--no-password"], "give one of"),
         (["--host", "203.0.113.7", "--no-password"], "cannot listen there"),
+        (["--demo"], "leave out --db"),
         (["--port", "99999"], "from 0 to 65535"),
         (["--password-file", "/nonexistent"], "cannot be read"),
     ],
@@ -127,6 +130,33 @@ def test_who_needs_a_password(password, host, opted_out, fine):
     else:
         with pytest.raises(InputError):
             check_password(password, Address(host), opted_out=opted_out)
+
+
+def test_the_newest_demo_is_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for age, folder in ((100, "tagrpo-demo"), (50, "tagrpo-demo-quick")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tagrpo.db").touch()
+        os.utime(tmp_path / folder / "tagrpo.db", (1e9 - age, 1e9 - age))
+        assert demo_database() == Path(folder, "tagrpo.db")
+    os.utime(tmp_path / "tagrpo-demo" / "tagrpo.db", (2e9, 2e9))
+    assert demo_database() == Path("tagrpo-demo", "tagrpo.db")
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_without_a_demo_the_quick_one_is_made_first(tmp_path, monkeypatch, code):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+    monkeypatch.setattr(
+        "ui.cli.ui.subprocess.run",
+        lambda command, **_: asked.append(command[3:]) or subprocess.CompletedProcess(command, code),
+    )
+    if code:
+        with pytest.raises(InputError, match="did not reach its end"):
+            demo_database()
+    else:
+        assert demo_database() == Path("tagrpo-demo-quick", "tagrpo.db")
+    assert asked == [["demo", "--quick"]]
 
 
 def test_port_0_takes_a_free_one():

@@ -1,6 +1,7 @@
 """`tagrpo ui`: the pages in the browser."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,11 +11,15 @@ import typer
 from ui.cli import output
 from ui.cli.output import DbOption
 
+DEMO_FOLDERS = ("tagrpo-demo", "tagrpo-demo-quick")
 PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
 
 
 def ui(
     db: DbOption = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Show the demo's results; runs the quick demo where there is none.")
+    ] = False,
     review: Annotated[
         bool, typer.Option("--review", help="Let reviews be written; nothing else ever is.")
     ] = False,
@@ -53,17 +58,21 @@ def ui(
     Example: [bold]tagrpo ui[/bold]
     """
     from evaluator.database import locate_database
+    from evaluator.errors import InputError
     from ui.pages.server import serving
 
+    if demo and db is not None:
+        raise InputError("--demo shows the demo's own database; leave out --db.")
     address = serving.Address(host, port, tuple(allow_host or ()))
     secret = read_password(ask=password, file=password_file, none=no_password)
     serving.check_password(secret, address, opted_out=no_password)
     serving.check_installed()
+    shown = demo_database() if demo else locate_database(db)
     listening = serving.bind(address)
     address = serving.Address(host, listening.getsockname()[1], address.more_names)
     from ui.pages.kit import settings
 
-    settings.use(settings.Settings(locate_database(db), review))
+    settings.use(settings.Settings(shown, review))
 
     def say() -> None:
         output.say(f"tagrpo is at {address.url} (Ctrl-C ends it)")
@@ -72,6 +81,26 @@ def ui(
     browser = not no_browser and sys.stdout.isatty()
     serving.serve(listening, address, secret, open_browser=browser, ready=say)
     output.note("ended")
+
+
+def demo_database() -> Path:
+    """Return the database of the newest demo in this folder; where there is none, make the quick one.
+
+    Raises:
+        InputError: the demo did not reach its end.
+    """
+    from evaluator.errors import InputError
+
+    found = [path for folder in DEMO_FOLDERS if (path := Path(folder, "tagrpo.db")).exists()]
+    if found:
+        return max(found, key=lambda path: path.stat().st_mtime)
+    output.note("there is no demo here yet; `tagrpo demo --quick` makes one now, in about 3 minutes")
+    # A process of its own: what it imports (torch, verl) must not stay in the server's memory.
+    main = "import sys; from ui.cli.app import main; sys.argv[0] = 'tagrpo'; main()"
+    done = subprocess.run([sys.executable, "-c", main, "demo", "--quick"], check=False)
+    if done.returncode not in (0, 1):  # 1: done, and something needs attention
+        raise InputError("the demo did not reach its end; `tagrpo demo --quick` goes on where it stopped.")
+    return Path(DEMO_FOLDERS[1], "tagrpo.db")
 
 
 def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:

@@ -128,6 +128,7 @@ def serve(
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
 
+    from ui.pages.server.failures import keep_messages_out_of_the_log, show_failure
     from ui.pages.server.gate import Gate
     from ui.pages.server.warming import warm
 
@@ -141,10 +142,12 @@ def serve(
             webbrowser.open(address.url)
         yield
 
+    keep_messages_out_of_the_log()
     warm(script.parent / "views")
     app = App(
         script,
         lifespan=started,
+        on_script_error=show_failure,
         middleware=[
             Middleware(
                 Gate,
@@ -214,6 +217,7 @@ def _options(address: Address, names: Iterable[str]) -> dict[str, object]:
         "global.developmentMode": False,
         "logger.hideWelcomeMessage": True,
         "logger.level": "warning",
+        "logger.enableRich": False,  # it would print errors with their messages, past the logger
         "runner.magicEnabled": False,
         "runner.fastReruns": True,
         **page_theme(),
