@@ -120,3 +120,5 @@ def test_a_side_is_ahead_only_where_the_interval_leaves_zero_out() -> None:
     assert verdict(found) == (  # type: ignore[arg-type]
         "**x** is ahead at k = 8; **y** is ahead at k = 1; the interval contains 0 at k = 16 and 32"
     )
+    level = Found("x", "y", [Part(Compared([At(1, Span(-0.05, 0.01)), At(8, Span(None, None))]))])
+    assert verdict(level) == "the intervals tell no difference at any k"  # type: ignore[arg-type]

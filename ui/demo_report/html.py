@@ -17,7 +17,7 @@ _STYLE = f"""
 @media (prefers-color-scheme: dark) {{ :root {{ --paper: {DARK_PAPER}; --ink: #e6e8ee; --muted: #9ba3b2;
   --grid: #2d333f; --soft: #1c2028; --accent: #4aa8e0 }} }}
 body {{ margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 {FONT} }}
-main {{ max-width: 54rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem }}
+main {{ max-width: 60rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem }}
 h1 {{ font-size: 1.8rem; line-height: 1.25; margin: 0 0 1rem }}
 h2 {{ font-size: 1.25rem; margin: 2.75rem 0 .75rem; padding-top: 1.1rem; border-top: 1px solid var(--grid) }}
 p, ul {{ margin: .75rem 0 }} li {{ margin: .3rem 0 }}

@@ -56,7 +56,8 @@ def _intro(plan: DemoPlan, found: Findings, steps: Sequence[tuple[Step, float]])
             f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by tagrpo {version('tagrpo')} on "
             f"{platform.machine()} with {os.cpu_count()} cores; the steps took {minutes:.1f} minutes."
         ),
-        _scores(plan, found, (1, 8, 32)),
+        Text("On the held-out questions, with 95% intervals:"),
+        _scores(found, (1, 8, 32)),
         Points(tuple(f"{c.label_a} against {c.label_b}: {verdict(c)}." for c in found.comparisons)),
         Text(_caution(plan)),
     ]
@@ -80,7 +81,7 @@ def _caution(plan: DemoPlan) -> str:
     return f"{said} And a world of eight phrasings is no benchmark: look at what happens, not at who wins."
 
 
-def _scores(plan: DemoPlan, found: Findings, ks: Sequence[int]) -> Table:
+def _scores(found: Findings, ks: Sequence[int]) -> Table:
     rows = []
     for line in found.report.lines:
         cells = []
@@ -88,7 +89,7 @@ def _scores(plan: DemoPlan, found: Findings, ks: Sequence[int]) -> Table:
             score = line.at(k)
             cells.append(f"{percent(score.value)} {span(score.low, score.high)}")
         rows.append((line.label, *cells))
-    return Table(("model", *(f"pass@{k}, 95% interval" for k in ks)), tuple(rows))
+    return Table(("model", *(f"pass@{k}" for k in ks)), tuple(rows))
 
 
 def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:
@@ -190,7 +191,7 @@ def _heldout(plan: DemoPlan, found: Findings) -> list[Block]:
             "pass@k of all models on the held-out questions",
             curve_chart(frame, title="pass@k on held-out questions").to_dict(),
         ),
-        _scores(plan, found, KS),
+        _scores(found, KS),
     ]
     if plan.seeds > 1:
         blocks += [Text(f"Mean over {plan.seeds} seeds, lowest and highest:"), _over_seeds(plan, found)]
@@ -235,7 +236,7 @@ def _signal(found: Findings) -> list[Block]:
         for group in groups:
             row = by_group.get(group)
             cells.append("-" if row is None else f"{percent(row.share)} {span(row.low, row.high)}")
-        shares.append((label, *cells))
+        shares.append((label, *cells, f"{max(row.questions for row in by_group.values()):,}"))
         rows.append(
             (
                 label,
@@ -253,9 +254,10 @@ def _signal(found: Findings) -> list[Block]:
     return [
         Text(
             "On the training questions and their neighbors. Shares of questions whose responses all get one "
-            f"reward (G = {G}, N = 3), exact over all subsets of the responses drawn:"
+            f"reward (G = {G}, N = 3), exact over all subsets of the responses drawn, on the questions that "
+            "have 3 neighbors:"
         ),
-        Table(("model", *groups), tuple(shares)),
+        Table(("model", *groups, "questions"), tuple(shares)),
         Text("Diversity: mean cosine distance between responses, TF-IDF over words and numbers."),
         Table(("model", *found.diversities[0].means), tuple(rows)),
         Picture(

@@ -49,6 +49,8 @@ def verdict(found: MethodComparison) -> str:
         else:
             ahead[""].append(str(point.k))
     said = [f"**{name}** is ahead at k = {joined(ks)}" for name, ks in ahead.items() if name and ks]
+    if not said:
+        return "the intervals tell no difference at any k"
     if ahead[""]:
         said.append(f"the interval contains 0 at k = {joined(ahead[''])}")
     return "; ".join(said)
