@@ -313,14 +313,13 @@ def _show_steps(bar: output.Progress) -> Callable[[str], None]:
     from trainer_adapter.training.logs import step_of, total_steps_of
 
     total: int | None = None
+    step = 0
     bar.update(0, None, "verl starts")
 
     def take(line: str) -> None:
-        nonlocal total
-        total = total_steps_of(line) or total
-        step = step_of(line)
-        if step is not None:
-            bar.update(step, total, "steps")
+        nonlocal total, step
+        total, step = total_steps_of(line) or total, step_of(line) or step
+        bar.update(step, total, "steps" if step else "verl starts")
 
     return take
 
