@@ -63,6 +63,14 @@ def in_full(done: Any, folder: Path) -> str:
     return f"{done.stderr[-3000:]}\n{logs[-1].read_text(errors='replace')[-6000:] if logs else ''}"
 
 
+def alive(process: psutil.Process) -> bool:
+    """Return whether a process runs; an ended one that nobody has waited for does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def marks_of(folder: Path) -> tuple[str, Path]:
     """Return by what the processes of the start that is under way are known."""
     about = json.loads((folder / ".process.json").read_text())
@@ -128,7 +136,7 @@ def killed(place: Path) -> Killed:
     process, tree = begin("calls-2", "--resume")
     process.kill()
     process.communicate()
-    seen.outlived = [one for one in tree if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    seen.outlived = [one for one in tree if alive(one)]
     done = run(place, *given, "--resume", limit_s=LIMIT_S)
     assert done.returncode == 0, in_full(done, seen.folder)
     seen.errors.append(done.stderr)
@@ -248,7 +256,7 @@ def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None
 
 def test_what_outlived_tagrpo_is_ended_by_the_next_start(killed: Killed) -> None:
     assert len(killed.outlived) > 5  # verl and Ray go on when tagrpo alone is killed
-    assert not [one for one in killed.outlived if one.is_running()]
+    assert not [one for one in killed.outlived if alive(one)]
     assert "processes were left of a start that was killed; they were ended" in killed.errors[1]
 
 
