@@ -71,6 +71,12 @@ def test_marks_end_with_the_line():
     )
 
 
+def test_very_long_texts_are_compared_as_a_whole():
+    long = "word " * 5000
+    assert not compare(long, long).changed
+    assert [stretch.change for stretch in compare(long, long + "x").neighbor] == ["added"]
+
+
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_no_word_is_lost(original, neighbor):
     difference = compare(original, neighbor)

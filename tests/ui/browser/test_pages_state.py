@@ -12,8 +12,8 @@ from evaluator.database import Database
 PAPER = "([part, paper]) => getComputedStyle(document.querySelector(part)).backgroundColor === paper"
 SEARCH = "input[aria-label=Search]"
 CHART = '[data-testid="stVegaLiteChart"] svg.marks'
-SHOWN = "([n]) => document.querySelector('[data-testid=stMain]').innerText.includes('a'.repeat(n))"
-TEXTS = ["Let $x=1$ be given. Find $x+1$.", "=1+1 is what? Find $x+2$.", "a" * 40_000, "Plain."]
+SHOWN = "([n]) => document.querySelector('[data-testid=stMain]').innerText.includes('word '.repeat(n))"
+TEXTS = ["Let $x=1$ be given. Find $x+1$.", "=1+1 is what? Find $x+2$.", "word " * 200_000, "Plain."]
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +48,9 @@ def test_back_and_forward_bring_the_search_back(url, view_of):
 
 def test_long_texts_are_cut_until_all_is_asked_for(url, view_of):
     view = view_of(url).open("/")
-    assert "a" * 3001 not in view.text()
-    view.tab.get_by_text("Show all 40,000 characters").first.click()
-    view.until(
-        "([n]) => document.querySelector('[data-testid=stMain]').innerText.includes('a'.repeat(n))", 40_000
-    )
+    assert "word " * 700 not in view.text()
+    view.tab.get_by_text("Show all 1,000,000 characters").first.click()
+    view.until(SHOWN, 199_999)
     view.check()
 
 
@@ -70,6 +68,7 @@ def test_tables_and_charts_download(url, view_of, tmp_path):
         "PNG": "chart.png",
         "SVG": "chart.svg",
     }
+    csv.field_size_limit(2_000_000)
     rows = list(csv.DictReader(io.StringIO(found["CSV"][1].decode())))
     assert [row["text"] for row in rows] == [TEXTS[0], "'" + TEXTS[1], *TEXTS[2:]]
     assert found["PNG"][1].startswith(b"\x89PNG")

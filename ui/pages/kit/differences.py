@@ -67,7 +67,14 @@ def compare(original: str, neighbor: str) -> Difference:
     """Compare two texts by words; formulas and code count as one word each.
 
     A run of at least three words that was dropped here and added there counts as moved. Case is not a change.
+    Texts of more than 20,000 characters are compared as a whole: by words they would take seconds.
     """
+    if max(len(original), len(neighbor)) > MARKDOWN_MAX:
+        same = original == neighbor
+        return Difference(
+            (Stretch("kept" if same else "dropped", (Word(visible(original)),)),),
+            (Stretch("kept" if same else "added", (Word(visible(neighbor)),)),),
+        )
     a, b = words(original), words(neighbor)
     keys_a, keys_b = [word.same_as for word in a], [word.same_as for word in b]
     change_a: list[Change] = ["dropped"] * len(a)
@@ -150,6 +157,7 @@ def show_difference(difference: Difference, side: Literal["original", "neighbor"
     stretches = difference.original if side == "original" else difference.neighbor
     source = "".join(word.text for stretch in stretches for word in stretch.words)
     if len(source) > MARKDOWN_MAX:
+        st.caption("Too long to be compared word by word.")
         show_text(source, key)
     else:
         st.markdown(marked(stretches))  # safe
