@@ -64,4 +64,6 @@ chart = (
     )
 )
 show_chart(themed(chart), "chart", "chart", rows=values)
+panels = alt.concat(*(chart.properties(width=400, title=name) for name in "abc"), columns=3)
+show_chart(themed(panels), "panels", "panels")
 layout.empty_state("Nothing here yet.", "Do this:", commands=("tagrpo questions list",))

@@ -13,6 +13,11 @@ from ui.pages.kit import tables
 
 Spec = dict[str, Any]
 
+PAGE_FONT = '"Source Sans", "Source Sans Pro", sans-serif'
+
+_SCROLLING = '<style>[data-testid="stVegaLiteChart"] { max-width: 100%; overflow-x: auto; }</style>'
+"""Panels keep their size: where the window is narrower, they are scrolled and the page is not."""
+
 
 def show_chart(
     chart: Any,
@@ -37,7 +42,8 @@ def show_chart(
         alt: the chart in words, for screen readers; its title without it.
     """
     spec: Spec = chart if isinstance(chart, dict) else chart.to_dict()
-    drawn = in_dark(spec) if st.context.theme.type == "dark" else spec
+    drawn = _in_page_font(in_dark(spec) if st.context.theme.type == "dark" else spec)
+    st.html(_SCROLLING)  # safe
     state = st.vega_lite_chart(
         spec=drawn,
         theme=None,
@@ -48,6 +54,11 @@ def show_chart(
     )
     _downloads(spec, name, key, rows)
     return state
+
+
+def _in_page_font(spec: Spec) -> Spec:
+    """Let the chart speak like the page; what is downloaded keeps the font that comes with vl-convert."""
+    return {**spec, "config": {**spec.get("config", {}), "font": PAGE_FONT}}
 
 
 def _stretches(spec: Spec) -> bool:
