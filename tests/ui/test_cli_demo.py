@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from command_line import CommandLine, words
 
 import sandbox.demo
@@ -201,3 +202,14 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
     folder.add_attempt(Attempt(1, "2026-01-01", 1.0, 0, None, plan.size.steps, plan.size.steps))
     command._carry_out(plan, step, "step 1 of 1")
     assert ran == [("train", "run", "x"), ("train", "run", "x", "--resume")]
+
+
+def test_ctrl_c_in_a_step_ends_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def main(self, *_: object, **__: object) -> int:
+            raise typer.Abort  # what typer makes of it inside a command
+
+    monkeypatch.setattr("typer.main.get_command", lambda _: Interrupted())
+    step = Step("First", "Import", "Questions.", ("questions", "import", "x"))
+    with pytest.raises(KeyboardInterrupt):
+        command._carry_out(DemoPlan(tmp_path), step, "step 1 of 1")
