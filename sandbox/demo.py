@@ -52,8 +52,8 @@ class DemoSize:
     world: str = "A"
     train: int = 192
     heldout: int = 200
-    steps: int = 50
-    samples: int = 64
+    steps: int = 40
+    samples: int = 48
     pilot: int = 8
     questions_a_step: int = 16
     mini_batch: int = 8
@@ -384,7 +384,7 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
             (
                 *("eval", "run", str(plan.folder / "questions" / "heldout.jsonl"), "--name", name),
                 *("--model", str(model), "--dtype", "float32", "--n", str(size.samples)),
-                *(*_PLAIN, "--samples-per-request", "32", *db),
+                *(*_PLAIN, "--samples-per-request", "16", *db),
             ),
         )
     yield Step(
