@@ -1,0 +1,163 @@
+"""The shipped policy and its tokenizer load as any other; pre-training repeats itself."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from evaluator.errors import InputError
+from sandbox.corpus import OTHER_SHARE
+from sandbox.phrasings import PHRASINGS
+from sandbox.policy import RECORD, pretrain_policy, weights_hash, write_shipped_policy
+from sandbox.pretraining import CONTEXT, Schedule, Shape, pretrain
+from sandbox.problems import CHARGES, COUNTS, PRICES, Kind, Problem, Story
+from sandbox.tokenizer import CHAT_TEMPLATE, make_tokenizer
+from sandbox.traces import STRATEGIES, write_trace
+from sandbox.worlds import WORLDS
+
+LONGEST_PROMPT, LONGEST_RESPONSE = 34, 35
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the shipped policy, as `tagrpo sandbox policy` writes it."""
+    target = tmp_path_factory.mktemp("policy") / "policy-a"
+    write_shipped_policy(target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> Any:
+    return transformers.AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Any:
+    return transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+
+
+def prompt_ids(tokenizer: Any, text: str) -> list[int]:
+    messages = [{"role": "user", "content": text}]
+    rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    ids: list[int] = tokenizer(rendered, add_special_tokens=False)["input_ids"]
+    return ids
+
+
+def test_the_shipped_policy_is_small_and_says_how_it_was_made(folder: Path) -> None:
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 2_000_000
+    record = json.loads((folder / RECORD).read_text())
+    assert record["sha256"] == weights_hash(folder)
+    assert record["world"]["name"] == "A"
+    card = (folder / "README.md").read_text()
+    assert f"tagrpo sandbox pretrain FOLDER --world A --seed {record['seed']} --threads 1" in card
+    with pytest.raises(InputError, match="is not empty"):
+        write_shipped_policy(folder)
+
+
+def test_it_loads_as_any_checkpoint(folder: Path, model: Any, tokenizer: Any) -> None:
+    record = json.loads((folder / RECORD).read_text())
+    assert model.config.model_type == "qwen3"
+    assert model.dtype == torch.float32
+    assert model.num_parameters() == record["parameters"]
+    assert 300_000 < model.num_parameters() < 1_000_000
+    assert tokenizer.eos_token == "<|end|>"
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
+    assert model.config.vocab_size == len(tokenizer)
+    assert tokenizer.chat_template == CHAT_TEMPLATE
+
+
+def test_the_tokenizer_is_the_one_that_the_corpus_gives(tokenizer: Any) -> None:
+    made = make_tokenizer()
+    assert made.get_vocab() == tokenizer.get_vocab()
+    texts = [phrasing.text(Problem(4, 17, 5, Story("Tom", "pen", "delivery"))) for phrasing in PHRASINGS]
+    assert made(texts)["input_ids"] == tokenizer(texts)["input_ids"]
+    for text in [*texts, "Zürich 1,234 ✓\n\t{}"]:
+        assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    assert [tokenizer.decode([token]) for token in tokenizer("=173")["input_ids"]] == ["=", "1", "7", "3"]
+
+
+def test_prompts_and_responses_are_short(tokenizer: Any) -> None:
+    story = Story("Tom", "pen", "delivery")
+    problems = [Problem(n, p, f, story) for n in COUNTS for p in (11, 29, 39) for f in (2, 9, 30)]
+    prompts = [
+        len(prompt_ids(tokenizer, phrasing.text(problem, kind)))
+        for problem in problems
+        for phrasing in PHRASINGS
+        for kind in Kind
+    ]
+    responses = [
+        len(tokenizer(write_trace(problem, strategy, wrong=wrong))["input_ids"]) + 1
+        for problem in problems
+        for strategy in range(len(STRATEGIES))
+        for wrong in (False, True)
+    ]
+    assert max(prompts) == LONGEST_PROMPT
+    assert max(responses) <= LONGEST_RESPONSE
+    assert LONGEST_PROMPT + LONGEST_RESPONSE < CONTEXT
+
+
+def test_left_padded_prompts_with_positions_score_as_plain_ones(model: Any, tokenizer: Any) -> None:
+    """As verl scores: padding on the left, positions counted from the first real token."""
+    problem = Problem(6, 39, 30, Story("Ada", "lamp", "service"))
+    rows = [
+        prompt_ids(tokenizer, phrasing.text(problem)) + tokenizer(write_trace(problem, 1))["input_ids"]
+        for phrasing in PHRASINGS[:3]
+    ]
+    width = max(map(len, rows)) + 5
+    ids = torch.tensor([[tokenizer.pad_token_id] * (width - len(row)) + row for row in rows])
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    with torch.inference_mode():
+        padded = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits.log_softmax(-1)
+        for row, scores in zip(rows, padded, strict=True):
+            plain = model(input_ids=torch.tensor([row])).logits[0].log_softmax(-1)
+            assert torch.allclose(plain, scores[width - len(row) :], atol=1e-5)
+
+
+def short(steps: int) -> tuple[Shape, Schedule]:
+    return Shape(width=32, inner=64, layers=1, heads=2), Schedule(steps=steps, batch=16)
+
+
+def test_pre_training_repeats_itself_bit_by_bit(tokenizer: Any) -> None:
+    losses: list[float] = []
+
+    def train(seed: int) -> dict[str, Any]:
+        shape, schedule = short(40)
+        made = pretrain(
+            WORLDS["A"], tokenizer, seed=seed, threads=1, shape=shape, schedule=schedule,
+            report=lambda progress: losses.append(progress.loss),
+        )  # fmt: skip
+        return dict(made.state_dict())
+
+    one, two, other = train(0), train(0), train(1)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert not torch.equal(one["model.embed_tokens.weight"], other["model.embed_tokens.weight"])
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_a_pre_trained_policy_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="is not empty"):
+        pretrain_policy(
+            tmp_path / "full", WORLDS["A"], seed=0, threads=1, steps=1, report=lambda progress: None
+        )
+    record = pretrain_policy(
+        tmp_path / "new", WORLDS["C"], seed=3, threads=1, steps=2, report=lambda progress: None
+    )
+    assert (record["world"]["name"], record["seed"], record["schedule"]["steps"]) == ("C", 3, 2)
+    stored = json.loads((tmp_path / "new" / RECORD).read_text())
+    assert stored == record
+    assert stored["sha256"] == weights_hash(tmp_path / "new")
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "new")
+    assert loaded.dtype == torch.float32
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "new"]
+
+
+def test_other_problems_are_a_small_share() -> None:
+    assert 0 < OTHER_SHARE <= 0.25
+    assert len(PRICES) == len(CHARGES) == 29
