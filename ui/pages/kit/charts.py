@@ -74,7 +74,7 @@ def _title(spec: Spec) -> str:
 
 def _downloads(spec: Spec, name: str, key: str, rows: Any) -> None:
     written = json.dumps(spec, sort_keys=True)
-    with st.container(horizontal=True, gap="xsmall", horizontal_alignment="right"):
+    with st.container(horizontal=True, gap="xsmall"):
         if rows is not None:
             tables.download(name, rows, key=f"{key}-csv")
         for suffix, mime in ((".png", "image/png"), (".svg", "image/svg+xml")):
