@@ -16,7 +16,7 @@ from page_view import served, tagrpo_ui
 
 from evaluator.database import Database
 from evaluator.errors import InputError
-from ui.cli.ui import demo_database, read_password
+from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
 from ui.pages.server.serving import Address, bind, check_password
 
@@ -157,6 +157,18 @@ def test_without_a_demo_the_quick_one_is_made_first(tmp_path, monkeypatch, code)
     else:
         assert demo_database() == Path("tagrpo-demo-quick", "tagrpo.db")
     assert asked == [["demo", "--quick"]]
+
+
+def test_no_browser_is_opened_where_none_could_be_seen(monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert not has_display()
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert has_display()
+    monkeypatch.delenv("DISPLAY")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert has_display()
 
 
 def test_port_0_takes_a_free_one():

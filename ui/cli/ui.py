@@ -78,9 +78,16 @@ def ui(
         output.say(f"tagrpo is at {address.url} (Ctrl-C ends it)")
         sys.stdout.flush()
 
-    browser = not no_browser and sys.stdout.isatty()
+    browser = not no_browser and sys.stdout.isatty() and has_display()
     serving.serve(listening, address, secret, open_browser=browser, ready=say)
     output.note("ended")
+
+
+def has_display() -> bool:
+    """Say whether a browser could be seen: without a display one of the terminal's would take it over."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def demo_database() -> Path:

@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import socket
+import threading
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -139,7 +140,7 @@ def serve(
     async def started(_app: App) -> AsyncIterator[None]:
         ready()
         if open_browser:
-            webbrowser.open(address.url)
+            threading.Thread(target=webbrowser.open, args=(address.url,), daemon=True).start()
         yield
 
     keep_messages_out_of_the_log()
