@@ -63,10 +63,14 @@ class ListedQuestion:
 
 @dataclass(frozen=True)
 class QuestionPage:
-    """Some questions in order of id; `after` is the id to go on from, None at the end."""
+    """Some questions in order of id; `after` is the id to go on from, None at the end.
+
+    `before` is the id to go back from, None at the start.
+    """
 
     questions: tuple[ListedQuestion, ...]
     after: str | None
+    before: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,21 +87,34 @@ class StandingCount:
 
 
 def page_questions(
-    session: Session, filters: QuestionFilters, *, after: str | None = None, limit: int = 25
+    session: Session,
+    filters: QuestionFilters,
+    *,
+    after: str | None = None,
+    before: str | None = None,
+    limit: int = 25,
 ) -> QuestionPage:
-    """Return up to `limit` questions behind the id `after`, found by key.
+    """Return up to `limit` questions behind the id `after`, or those right before the id `before`; by key.
 
     Raises:
         NotFoundError: no such set.
     """
     query, key = _matching(session, filters)
-    # Every id is behind "": the index is entered by key on the first page too.
-    ids = list(session.scalars(query.where(key > (after or "")).order_by(key).limit(limit + 1)))
-    rows = session.scalars(select(QuestionRow).where(QuestionRow.id.in_(ids[:limit])))
+    if before is not None:
+        ids = list(session.scalars(query.where(key < before).order_by(key.desc()).limit(limit + 1)))
+        shown, earlier, later = ids[:limit][::-1], len(ids) > limit, True
+    else:
+        # Every id is behind "": the index is entered by key on the first page too.
+        ids = list(session.scalars(query.where(key > (after or "")).order_by(key).limit(limit + 1)))
+        shown, earlier, later = ids[:limit], after is not None, len(ids) > limit
+    rows = session.scalars(select(QuestionRow).where(QuestionRow.id.in_(shown)))
     questions = {row.id: as_question(row) for row in rows}
-    counts = _count_candidates(session, ids[:limit])
-    listed = tuple(ListedQuestion(questions[id], counts[id]) for id in ids[:limit])
-    return QuestionPage(listed, ids[limit - 1] if len(ids) > limit else None)
+    counts = _count_candidates(session, shown)
+    return QuestionPage(
+        tuple(ListedQuestion(questions[id], counts[id]) for id in shown),
+        shown[-1] if shown and later else None,
+        shown[0] if shown and earlier else None,
+    )
 
 
 def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bool]:

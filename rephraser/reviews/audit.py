@@ -11,7 +11,7 @@ from evaluator.runs.store import Run
 from evaluator.runs.tables import RunRow
 from rephraser.reviews.rates import ErrorRates, error_rates
 from rephraser.reviews.sampling import STRATA, Drawn, draw
-from rephraser.reviews.store import as_review
+from rephraser.reviews.store import Review, as_review
 from rephraser.tables import AuditMemberRow, AuditRow, ReviewRow, VerdictRow
 
 
@@ -98,8 +98,13 @@ def get_audit(session: Session, audit_id: int) -> Audit:
 
 def audit_rates(session: Session, audit: Audit) -> ErrorRates:
     """Return the error rates from the decisions made for this audit so far."""
-    rows = session.scalars(select(ReviewRow).where(ReviewRow.audit_id == audit.id))
-    return error_rates(audit.members, [as_review(row) for row in rows])
+    return error_rates(audit.members, audit_reviews(session, audit.id))
+
+
+def audit_reviews(session: Session, audit_id: int) -> list[Review]:
+    """Return the decisions made for an audit so far, the oldest first."""
+    rows = session.scalars(select(ReviewRow).where(ReviewRow.audit_id == audit_id).order_by(ReviewRow.id))
+    return [as_review(row) for row in rows]
 
 
 def final_verdicts(session: Session, run_id: str) -> dict[str, list[str]]:
