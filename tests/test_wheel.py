@@ -146,12 +146,12 @@ print(json.dumps({{"path": sys.path, "rooms": [room.__file__ for room in ({", ".
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(
     importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train,local,ui]'"
 )
 def test_the_demo_runs_there_from_questions_to_the_report(installed: Path, tmp_path: Path) -> None:
-    done = run(installed, tmp_path, "demo", "--quick", timeout=570)
+    done = run(installed, tmp_path, "demo", "--quick", timeout=840)
     log = "".join(path.read_text()[-4000:] for path in tmp_path.rglob("logs/*.log"))
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{log}"
     assert "Traceback" not in done.stderr
