@@ -159,6 +159,11 @@ def differing_settings(
     return found
 
 
+def run_label(run: Run) -> str:
+    """Return an eval run's name without the benchmark at its end: the method that it measured."""
+    return run.name.removesuffix("." + _FIRST.sub(r"-first\1", run.spec["problems"]).replace("@", "-"))
+
+
 def _parse(text: str) -> _Reference:
     label, sign, rest = text.rpartition("=") if "=" in text else ("", "", text)
     names = tuple(name.strip() for name in rest.split("+"))
@@ -174,7 +179,7 @@ def _label(name: str, run: Run, *, pooled: bool, text: str) -> str:
         return text
     if run.name.startswith(f"{name}."):
         return name
-    return run.name.removesuffix("." + _FIRST.sub(r"-first\1", run.spec["problems"]).replace("@", "-"))
+    return run_label(run)
 
 
 def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:

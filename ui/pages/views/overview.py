@@ -1,8 +1,29 @@
 """The page "Overview"."""
 
-from ui.pages.kit import layout
+from ui.pages.kit import layout, settings
 from ui.pages.kit.database import reading
+from ui.pages.overview_parts.holdings import read_holdings, show_holdings, show_numbers
+from ui.pages.overview_parts.running import show_running
+from ui.pages.overview_parts.runs import show_runs
 
 layout.title("Overview", "What is in the database, and what runs now.")
-with reading() as session:
+with reading():
     pass
+found = read_holdings()
+if not found.questions and not found.runs:
+    layout.empty_state(
+        "The database is empty.",
+        "Import questions, or look at the results of the demo:",
+        commands=(
+            f"tagrpo questions import FILE --name NAME --db {settings.current().database}",
+            "tagrpo ui --demo",
+        ),
+    )
+else:
+    show_numbers(found)
+    layout.section("Running now")
+    show_running()
+    show_holdings(found)
+    if found.runs:
+        layout.section("Runs")
+        show_runs(found.runs)

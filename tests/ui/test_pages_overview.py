@@ -1,0 +1,185 @@
+"""The overview: what is in the database, what runs now, all runs with the one chosen."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from eval_runs import add_eval_run
+from sqlalchemy import insert
+from streamlit.testing.v1 import AppTest
+
+from evaluator.database import Database
+from evaluator.runs.progress import Minute, Pace, RunProgress
+from evaluator.runs.store import Run
+from evaluator.runs.tables import RunCellCountRow, RunMinuteRow, RunRow
+from ui.pages.kit import database, settings
+from ui.pages.overview_parts.running import OpenRun, duration, facts
+from ui.pages.server.serving import SCRIPT
+
+NOW = datetime(2026, 1, 31, 12, 0, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def db(tmp_path):
+    path = tmp_path / "t.db"
+    with Database.open(path) as opened:
+        settings.use(settings.Settings(path))
+        yield opened
+    settings.use(None)
+    database.forget()
+
+
+def shown(**parameters):
+    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
+    for name, value in parameters.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    assert not app.error
+    return app
+
+
+def words(app):
+    kinds = (app.markdown, app.caption, app.subheader)
+    return " ".join(one.value for kind in kinds for one in kind).replace("\\", "").replace("\u2060", "")
+
+
+def running(db, name, minute, *, filled=40, open_cells=60):
+    """Store a run of which the counts say that it is under way."""
+    with db.write() as session:
+        session.execute(
+            insert(RunRow).values(
+                id=f"run_{name}",
+                name=name,
+                kind="propose",
+                spec={"questions": "math"},
+                versions={},
+                created_at=minute.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                finished_at=None,
+            )
+        )
+        for state, cells in (("filled", filled), ("empty", open_cells)):
+            session.execute(
+                insert(RunCellCountRow).values(run_id=f"run_{name}", kind="propose", state=state, cells=cells)
+            )
+        session.execute(
+            insert(RunMinuteRow).values(
+                run_id=f"run_{name}",
+                minute=minute.strftime("%Y-%m-%dT%H:%M"),
+                filled=filled,
+                failed=0,
+                completion_tokens=1000,
+                pico_usd=0,
+            )
+        )
+
+
+def test_an_empty_database_says_what_to_do(db):
+    app = shown()
+    assert any("tagrpo questions import FILE" in code.value for code in app.code)
+    assert not app.metric
+
+
+def test_numbers_and_runs_are_shown(db):
+    add_eval_run(db, "base.aime24", [(4, 1, 0), (4, 2, 0)], benchmark="aime24", usd=2.5)
+    app = shown()
+    numbers = {one.label: one.value for one in app.metric}
+    assert numbers["runs"] == "1"
+    assert numbers["spent"] == "2.50 USD"
+    assert "Nothing runs now" in words(app)
+    table = app.dataframe[-1].value
+    assert list(table["run"]) == ["base.aime24"]
+    assert list(table["state"]) == ["finished"]
+    assert list(table["requests done"]) == [2]
+
+
+def test_money_without_a_price_is_said_to_be_a_lower_bound(db):
+    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", usd=None)
+    assert "spent\\, at least" in [one.label for one in shown().metric]
+
+
+def test_the_address_chooses_a_run(db):
+    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
+    app = shown(run="base.aime24")
+    assert "1 done, 0 open, 0 failed" in words(app)
+    assert '"problems": "aime24"' in app.json[0].value.replace('":"', '": "')
+
+
+def test_a_run_of_the_address_that_is_not_there_is_an_error_box(db):
+    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
+    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
+    app.query_params["run"] = "<b>none</b>"
+    app.run()
+    assert not app.exception
+    assert "There is no run" in app.error[0].value
+    assert "<b>" not in app.error[0].value
+
+
+def test_what_runs_now_stands_with_its_progress_and_what_stopped_is_named(db):
+    running(db, "now", datetime.now(UTC))
+    running(db, "before", datetime.now(UTC) - timedelta(hours=3))
+    said = words(shown())
+    assert "**now**" in said
+    assert "Stopped with open requests" in said
+    assert "before (60 open)" in said
+    assert "now (60 open)" not in said
+
+
+def progress(**changes):
+    run = Run("run_1", "r", "propose", {}, {}, "2026-01-31T11:00:00Z", None)
+    return RunProgress(
+        **{
+            "run": run,
+            "filled": 40,
+            "open": 60,
+            "failed": 0,
+            "by_kind": {},
+            "requests": 40,
+            "prompt_tokens": 0,
+            "completion_tokens": 0,
+            "usd": 1.5,
+            "unpriced": 0,
+            **changes,
+        }
+    )
+
+
+def test_a_run_is_quiet_when_nothing_came_for_ten_minutes():
+    def quiet(minute):
+        minutes = (Minute(minute, 1, 0, 0, 0.0),) if minute else ()
+        return OpenRun(progress(), minutes, ()).is_quiet(NOW)
+
+    assert not quiet("2026-01-31T11:51")
+    assert quiet("2026-01-31T11:49")
+    assert quiet(None)  # begun an hour ago, and nothing came
+
+
+def test_pace_cost_and_time_left_in_words():
+    going = Pace(filled_per_minute=120, tokens_per_second=950.4, usd_per_minute=0.02, minutes_left=75)
+    assert facts(progress(), going) == [
+        "120 requests/min",
+        "950 tokens/s",
+        "about 1 h 15 min left",
+        "1.50 USD (1.20 USD/h)",
+    ]
+    assert facts(progress(unpriced=3), None) == [
+        "no answer within the last 5 minutes",
+        "at least 1.50 USD, 3 requests without a known price",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [
+        (0.001, "1 s"),
+        (0.5, "30 s"),
+        (1, "1 min"),
+        (59.4, "59 min"),
+        (200, "3 h 20 min"),
+        (3000, "2 days 2 h"),
+    ],
+)
+def test_durations(minutes, said):
+    assert duration(minutes) == said

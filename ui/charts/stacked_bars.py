@@ -1,0 +1,103 @@
+"""Counts by name and part as bars on end: neighbors by strategy and verdict, questions by neighbors."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ui.charts.tables import Frame, in_order, read_rows
+from ui.charts.theme import MUTED, PALETTE, RULE, altair, themed
+
+if TYPE_CHECKING:
+    from altair import LayerChart
+
+__all__ = ["VERDICT_COLOURS", "stacked_bars"]
+
+VERDICT_COLOURS = {
+    "accepted": PALETTE[2],
+    "rejected": PALETTE[7],
+    "undecided": PALETTE[4],
+    "unverified": RULE,
+}
+
+_ROW = 26
+
+
+def stacked_bars(
+    frame: Frame, *, title: str, colours: Mapping[str, str], unit: str, subtitle: str = ""
+) -> "LayerChart":
+    """Return one bar for each name, its parts in the order of `colours`, its sum at the end.
+
+    Args:
+        frame: name, part, count (0 or more); the rows of a name and part are added.
+        colours: of the parts.
+        unit: what is counted, for the axis.
+
+    Raises:
+        InputError: no rows, or values that cannot be drawn.
+        PrerequisiteError: altair is not installed.
+    """
+    found = read_rows(frame, texts=("name", "part"), numbers=("count",))
+    names = in_order([row["name"] for row in found])
+    counts: dict[tuple[str, str], int] = {}
+    for row in found:
+        key = row["name"], row["part"]
+        counts[key] = counts.get(key, 0) + int(row["count"])
+    sums = {name: sum(count for (of, _), count in counts.items() if of == name) for name in names}
+    parts = [part for part in colours if any(of == part and count for (_, of), count in counts.items())]
+    rows = [
+        {
+            "name": name,
+            "part": part,
+            "count": count,
+            "place": parts.index(part),
+            "share": count / sums[name] if sums[name] else 0,
+        }
+        for (name, part), count in counts.items()
+        if part in parts and count
+    ]
+    alt = altair()
+    y = alt.Y(
+        "name:N",
+        title=None,
+        sort=names,
+        scale=alt.Scale(domain=names, paddingInner=0.35, paddingOuter=0.15),
+        axis=alt.Axis(labelLimit=150, labelColor=MUTED, grid=False, domain=False),
+    )
+    most = max([*sums.values(), 1])
+    scale = alt.Scale(domain=[0, most * 1.18], nice=False)
+    axis = alt.Axis(tickCount=4, format="~s", grid=True, domain=False, tickMinStep=1)
+    legend = alt.Legend(
+        orient="top", title=None, columns=4, labelLimit=110, symbolType="square", columnPadding=12
+    )
+    bars = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar(cornerRadius=2)
+        .encode(
+            x=alt.X("count:Q", title=unit, scale=scale, axis=axis, stack="zero"),
+            y=y,
+            color=alt.Color(
+                "part:N",
+                scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]),
+                legend=legend if len(parts) > 1 else None,
+            ),
+            order=alt.Order("place:Q"),
+            tooltip=[
+                alt.Tooltip("name:N", title="of"),
+                alt.Tooltip("part:N", title="part"),
+                alt.Tooltip("count:Q", title=unit, format=",d"),
+                alt.Tooltip("share:Q", format=".1%"),
+            ],
+        )
+    )
+    ends = (
+        alt.Chart(alt.Data(values=[{"name": name, "sum": count} for name, count in sums.items()]))
+        .mark_text(align="left", dx=5, color=MUTED)
+        .encode(
+            x=alt.X("sum:Q", title=unit, scale=scale, axis=axis), y=y, text=alt.Text("sum:Q", format=",d")
+        )
+    )
+    chart = alt.layer(bars, ends).properties(
+        title=alt.TitleParams(title, subtitle=subtitle, fontSize=13, offset=8),
+        width="container",
+        height=max(_ROW * len(names), 2 * _ROW),
+    )
+    return themed(chart)  # type: ignore[no-any-return]
