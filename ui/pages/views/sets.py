@@ -1,8 +1,49 @@
 """The page "Sets"."""
 
-from ui.pages.kit import layout
+import streamlit as st
+
+from ui.pages.kit import layout, links, settings
 from ui.pages.kit.database import reading
+from ui.pages.sets_parts import choosing
+
+VIEWS = {"statistics": "Statistics", "changes": "What changed", "use": "Verify and export"}
 
 layout.title("Sets", "Published neighbor sets: what is in them, and what changed.")
-with reading() as session:
+with reading():
     pass
+found = choosing.headers()
+if not found:
+    database = settings.current().database
+    layout.empty_state(
+        "There is no neighbor set yet.",
+        "Publish the accepted neighbors of a run as an immutable version:",
+        commands=(f"tagrpo sets publish NAME --run RUN --db {database}", f"tagrpo runs list --db {database}"),
+    )
+else:
+    header = choosing.choose(found)
+    choosing.show_numbers(header)
+    choosing.show_versions(found, header.name)
+    view = st.segmented_control(
+        "View",
+        list(VIEWS),
+        format_func=VIEWS.__getitem__,
+        label_visibility="collapsed",
+        required=True,
+        **links.bound(
+            "view",
+            lambda: links.choice("view", list(VIEWS), "statistics"),
+            lambda one: None if one == "statistics" else one,
+        ),
+    )
+    if view == "changes":
+        from ui.pages.sets_parts.changes import show_changes
+
+        show_changes(found, header)
+    elif view == "use":
+        from ui.pages.sets_parts.using import show_using
+
+        show_using(header)
+    else:
+        from ui.pages.sets_parts.statistics import show_statistics
+
+        show_statistics(header)

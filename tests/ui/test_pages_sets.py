@@ -1,0 +1,119 @@
+"""The sets: versions with their numbers, what changed between two, verifying, commands."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from runs import Proposed, add_review, add_run, open_empty
+from streamlit.testing.v1 import AppTest
+
+from evaluator.questions import make_question
+from rephraser import sets
+from ui.pages.kit import database, settings
+from ui.pages.server.serving import SCRIPT
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "t.db"
+    settings.use(settings.Settings(path))
+    yield path
+    settings.use(None)
+    database.forget()
+
+
+@pytest.fixture
+def db(path):
+    """Versions 1 to 3: one neighbor a question, two of them, and two with a review in between."""
+    opened = open_empty(path)
+    asked = [
+        (
+            f"How many apples are {n} and one?",
+            str(n + 1),
+            [
+                Proposed(f"Add one to {n} apples."),
+                Proposed(f"{n} and one apples are how many?", strategy="format", model="other/model"),
+            ],
+        )
+        for n in range(6)
+    ]
+    add_run(opened, "r", asked)
+    sets.publish(opened, "ta", run="r", n=1)
+    sets.publish(opened, "ta", run="r", n=2)
+    question = make_question("How many apples are 2 and one?", "3", "Level 3", "Algebra")
+    add_review(opened, question, "Add one to 2 apples.", "rejected")
+    add_review(opened, question, "2 and one apples are how many?", "accepted")
+    sets.publish(opened, "ta", run="r", n=2)
+    return opened
+
+
+def shown(**parameters):
+    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
+    app.run()
+    for name, value in parameters.items():
+        app.query_params[name] = value
+    app.switch_page("views/sets.py").run()
+    for name, value in parameters.items():  # changing pages clears the address
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    assert not app.error
+    return app
+
+
+def numbers(app):
+    return {one.label: one.value for one in app.metric}
+
+
+def test_without_sets_the_command_that_publishes_is_shown(path):
+    open_empty(path)
+    assert any("tagrpo sets publish NAME --run RUN" in code.value for code in shown().code)
+
+
+def test_the_newest_version_is_shown_first_with_all_versions_of_its_name(db):
+    app = shown()
+    assert app.selectbox[0].value == "ta@3"
+    assert numbers(app)["questions"] == "6"
+    assert numbers(app)["reviewed"] == "1"
+    assert list(app.dataframe[0].value["version"]) == ["ta@3", "ta@2", "ta@1"]
+    assert list(app.dataframe[0].value["neighbors"])[1:] == [12, 6]
+
+
+def test_the_address_chooses_version_and_view(db):
+    app = shown(set="ta@1", view="use")
+    assert numbers(app)["neighbors"] == "6"
+    commands = [code.value for code in app.code]
+    assert any("tagrpo sets export ta@1 ta-1-verl --to verl --db" in one for one in commands)
+
+
+def test_what_changed_is_counted_and_listed(db):
+    app = shown(set="ta@2", view="changes")
+    assert numbers(app)["neighbors added"] == "6"
+    assert numbers(app)["removed"] == "0"
+    table = app.dataframe[1].value
+    assert set(table["strategy"]) == {"format"}
+    assert len(table) == 6
+
+
+def test_a_chosen_change_stands_beside_its_question_with_marks(db):
+    app = shown(set="ta@2", view="changes")
+    chosen = app.dataframe[1].value["neighbor"][0]
+    text = app.dataframe[1].value["text"][0]
+    app.query_params["neighbor"] = chosen
+    app.run()
+    said = " ".join(one.value for one in app.markdown)
+    assert "-background[" in said
+    assert "apples are how many" in said.replace("\\", "") or text.split()[0] in said
+
+
+def test_a_version_of_the_address_that_is_not_there_and_a_broken_key_show_the_usual(db):
+    app = shown(set="none@9", view="changes", after="::x", against="<b>")
+    assert app.selectbox[0].value == "ta@3"
+    assert numbers(app)["removed"] == "1"
+
+
+def test_verifying_says_that_everything_is_as_published(db):
+    app = shown(set="ta@2", view="use")
+    app.button(key="verify").click().run()
+    assert not app.exception
+    assert "is what was published" in app.success[0].value
