@@ -382,6 +382,8 @@ def test_training_stops_where_the_reward_worker_died(place: Path) -> None:
     ended = start(place, "deserted", ["ta_grpo"] * 4, TAGRPO_REWARD_LAST_CALL=str(answered))
     assert ended.returncode not in (0, None), ended.output[-3000:]
     assert "no materializable trajectories" in ended.output
-    first, second = ended.steps
+    first, *later = ended.steps
     assert first["tagrpo/groups/missing_responses"] == 0
-    assert second["tagrpo/batch/responses"] <= 8
+    # What a worker was grading when it died is lost, and a question's responses are graded in one call.
+    assert len(later) <= 1
+    assert all(step["tagrpo/batch/responses"] <= 8 for step in later)
