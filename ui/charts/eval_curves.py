@@ -1,19 +1,26 @@
 """pass@k over k: one panel a benchmark, one colour a method, the names at the ends of the lines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evaluator.errors import InputError
 from ui.charts.axes import power_ticks
+from ui.charts.labels import wrap_label
 from ui.charts.panels import Size, dot_panels, has_interval, is_unsure, line_panels, panel_size, titled
 from ui.charts.saving import save_chart
 from ui.charts.tables import Frame, Row, in_order, read_rows
-from ui.charts.theme import altair, colours, themed
+from ui.charts.theme import CONFIG, PANEL_TITLE, altair, colours, themed
 
 if TYPE_CHECKING:
-    from altair import ConcatChart
+    from altair import ConcatChart, LayerChart
 
-__all__ = ["curve_chart", "save_chart"]
+__all__ = ["POINT", "curve_chart", "panel_charts", "save_chart"]
+
+POINT = "point"
+"""The parameter that holds a clicked point of `panel_charts`, with its label and k."""
+
+_LABEL = (16, 3)  # characters and lines of a name at the end of a line
+_CHARACTER = 6.4  # pixels
 
 MEANINGS = {
     "pass@k": "share of problems that at least one of k samples solves",
@@ -53,12 +60,7 @@ def curve_chart(
     alt = altair()
     several = len(panels) > 1
     size = panel_size(len(panels))
-    tooltip = [
-        alt.Tooltip("label:N"),
-        alt.Tooltip("k:Q"),
-        *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("value", "low", "high")),
-        alt.Tooltip("problems:Q"),
-    ]
+    tooltip = _tooltip()
     if len(ks) == 1:  # a line of one point would be lost in its panel
         at_k = metric.replace("k", str(ks[0]))
         drawn = dot_panels(panels, palette, size, x_title=at_k, tooltip=tooltip)
@@ -81,6 +83,74 @@ def curve_chart(
             title=alt.TitleParams(heading, subtitle=[*subtitle, *_legend(rows, len(ks) == 1, confidence)])
         )
     )
+
+
+def panel_charts(
+    frame: Frame,
+    *,
+    metric: str = "pass@k",
+    palette: Mapping[str, str] | None = None,
+    confidence: float = 0.95,
+    height: int = 230,
+) -> "dict[str, LayerChart]":
+    """Return the panels of `curve_chart` as charts of their own, by benchmark, as wide as their places.
+
+    A point can be clicked: the parameter `POINT` then holds its label and k. The vertical scale is shared as
+    there, and so are errors and arguments.
+
+    Args:
+        palette: a colour for each label, so that a method keeps its colour whatever else is drawn.
+        height: of each chart's plot, in pixels.
+    """
+    rows = _read(frame)
+    labels = in_order([row["label"] for row in rows])
+    chosen = {name: palette[name] for name in labels} if palette else colours(labels)
+    benchmarks = in_order([row["benchmark"] for row in rows])
+    ks = sorted({row["k"] for row in rows})
+    panels = [[row for row in rows if row["benchmark"] == name] for name in benchmarks]
+    alt = altair()
+    size = Size(1, 300, height, 6, 8, _LABEL)
+    picked = alt.selection_point(name=POINT, fields=["label", "k"], on="click", empty=False)
+    if len(ks) == 1:
+        drawn = dot_panels(
+            panels, chosen, size, x_title=metric.replace("k", str(ks[0])), tooltip=_tooltip(), picked=picked
+        )
+        right = 12.0
+    else:
+        drawn = line_panels(
+            panels,
+            chosen,
+            size,
+            at="k",
+            x=lambda _: _samples(ks, size, "k (samples)"),
+            y_title=metric,
+            tooltip=_tooltip(),
+            picked=picked,
+        )
+        longest = max(len(line) for name in labels for line in wrap_label(name, *_LABEL))
+        right = 30 + _CHARACTER * longest  # names stand right of the plot, beyond what fits by itself
+    padding = {"left": 4, "top": 8, "right": right, "bottom": 4}
+    return {
+        name: panel.properties(
+            width="container",
+            title=alt.TitleParams(
+                name,
+                subtitle=[_population(part), *_legend(part, len(ks) == 1, confidence)],
+                **PANEL_TITLE,
+            ),
+        ).configure(**{**CONFIG, "padding": padding})
+        for name, panel, part in zip(benchmarks, drawn, panels, strict=True)
+    }
+
+
+def _tooltip() -> list[Any]:
+    alt = altair()
+    return [
+        alt.Tooltip("label:N"),
+        alt.Tooltip("k:Q"),
+        *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("value", "low", "high")),
+        alt.Tooltip("problems:Q"),
+    ]
 
 
 def _read(frame: Frame) -> list[Row]:

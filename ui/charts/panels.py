@@ -54,6 +54,7 @@ def line_panels(
     x: Callable[[bool], Any],
     y_title: str,
     tooltip: Sequence[Any],
+    picked: Any = None,
 ) -> list[Any]:
     """Return a layered chart for each panel: bands, lines, points, names at the ends.
 
@@ -62,6 +63,7 @@ def line_panels(
         at: name of the field on the horizontal scale.
         x: its encoding; takes whether its title is shown (not where another panel stands below).
         tooltip: what a point tells.
+        picked: a selection of points, None where they cannot be clicked.
     """
     ticks = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
     return [
@@ -74,6 +76,7 @@ def line_panels(
             ticks=own,
             y_title=None if place % size.columns else y_title,
             tooltip=tooltip,
+            picked=picked,
         )
         for place, (rows, own) in enumerate(zip(panels, ticks, strict=True))
     ]
@@ -89,6 +92,7 @@ def _line_panel(
     ticks: Sequence[float],
     y_title: str | None,
     tooltip: Sequence[Any],
+    picked: Any,
 ) -> Any:
     alt = altair()
     lines = {name: [row for row in rows if row["label"] == name] for name in palette}
@@ -114,7 +118,8 @@ def _line_panel(
     layers.append(of(rows).mark_line().encode(y=y("value")))
     few = max(len(line) for line in lines.values()) <= _POINTS_SHOWN
     points = of(rows).mark_circle(size=26 if few else 60, opacity=1 if few else 0)
-    layers.append(points.encode(y=y("value"), tooltip=list(tooltip)))
+    points = points.encode(y=y("value"), tooltip=list(tooltip))
+    layers.append(points if picked is None else _clickable(points, picked, 26 if few else 60, few))
     per_pixel = (ticks[-1] - ticks[0]) / size.height
     layers += end_labels(
         [(name, line[-1][at], line[-1]["value"]) for name, line in lines.items()],
@@ -129,6 +134,15 @@ def _line_panel(
     return alt.layer(*layers).properties(width=size.width, height=size.height)
 
 
+def _clickable(points: Any, picked: Any, size: int, shown: bool) -> Any:
+    """Let points be selected; the one that is stands out."""
+    alt = altair()
+    return points.encode(
+        size=alt.condition(picked, alt.value(170), alt.value(max(size, 60))),
+        opacity=alt.condition(picked, alt.value(1), alt.value(1 if shown else 0)),
+    ).add_params(picked)
+
+
 def dot_panels(
     panels: Sequence[Sequence[Row]],
     palette: dict[str, str],
@@ -136,8 +150,9 @@ def dot_panels(
     *,
     x_title: str,
     tooltip: Sequence[Any],
+    picked: Any = None,
 ) -> list[Any]:
-    """Return a layered chart for each panel: one row a name, a dot on a bar; rows as for `line_panels`."""
+    """Return a layered chart for each panel: one row a name, a dot on a bar; see `line_panels`."""
     alt = altair()
     names = alt.Axis(labelLimit=260, labelFontSize=12, labelColor=MUTED, grid=False, domain=False)
     drawn = []
@@ -169,7 +184,8 @@ def dot_panels(
         if unsure := [row for row in rows if is_unsure(row)]:
             layers.append(of(unsure).mark_point(size=60, strokeWidth=1.2).encode(x=x("value_high")))
         dots = of(rows).mark_circle(size=90, opacity=1)
-        layers.append(dots.encode(x=x("value"), tooltip=list(tooltip)))
+        dots = dots.encode(x=x("value"), tooltip=list(tooltip))
+        layers.append(dots if picked is None else _clickable(dots, picked, 90, True))
         drawn.append(alt.layer(*layers).properties(width=size.width, height=32 * len(palette)))
     return drawn
 
