@@ -155,15 +155,23 @@ def page_groups(
     filters: GroupFilters | None = None,
     *,
     after: tuple[int, str] | None = None,
+    before: tuple[int, str] | None = None,
     limit: int = 25,
 ) -> list[RolloutGroup]:
-    """Return up to `limit` groups of a run behind the key `after`, by step and question."""
+    """Return up to `limit` groups of a run by step and question: behind the key `after`, or the last before
+    the key `before`.
+    """
     row = RolloutGroupRow
     conditions = [row.run_id == run_id, *_conditions(filters or GroupFilters())]
+    key = tuple_(row.step, row.question_id)
+    order = [row.step, row.question_id]
+    if before is not None:
+        conditions += [row.step <= before[0], key < before]  # the index finds the step, not the pair
+        backwards = select(*_columns()).where(*conditions).order_by(*(column.desc() for column in order))
+        return [RolloutGroup(*found) for found in session.execute(backwards.limit(limit))][::-1]
     if after is not None:
-        conditions.append(row.step >= after[0])  # the index finds this, not the pair
-        conditions.append(tuple_(row.step, row.question_id) > after)
-    query = select(*_columns()).where(*conditions).order_by(row.step, row.question_id).limit(limit)
+        conditions += [row.step >= after[0], key > after]
+    query = select(*_columns()).where(*conditions).order_by(*order).limit(limit)
     return [RolloutGroup(*found) for found in session.execute(query)]
 
 
