@@ -1,140 +1,33 @@
-"""The demo's plan: ordinary `tagrpo` commands in an order that shows the whole way, and words for each."""
+"""The steps of the demo: ordinary `tagrpo` commands in an order that shows the whole way, with words."""
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from evaluator.errors import InputError
+from sandbox.demo_plan import (
+    BASE,
+    CANDIDATES,
+    HELDOUT,
+    KS,
+    NEIGHBORS,
+    PILOT,
+    QUESTIONS,
+    DemoPlan,
+    comparisons,
+)
 from trainer_adapter.recipes import RECIPES
 
-QUESTIONS, CANDIDATES, PILOT, BASE, HELDOUT = "sandbox", "candidates", "pilot", "base", "heldout"
-"""Names in the demo's database: the question and neighbor set, the run that proposes, the eval runs."""
-
-PLAN_VERSION = 1
-"""Counts changes of the commands below: what an older demo left is not gone on with by other commands."""
-
-RECIPES_SHOWN = ("grpo_matched", "ta_grpo")
-NEIGHBORS, PER_QUESTION, BROKEN, ROUNDS = 3, 6, 0.25, 4
+PER_QUESTION, BROKEN, ROUNDS = 6, 0.25, 4
 SOLVER_TEMPERATURE = 1.5
 """Above 1 the policy takes each of its ways of calculating more often, and two phrasings have more answers in
 common: fewer candidates stay undecided."""
 LONGEST_RESPONSE, LONGEST_PROMPT = 40, 64
-KS = (1, 2, 4, 8, 16, 32)
 _PLAIN = (
-    "--preset",
-    "plain",
-    "--temperature",
-    "1.0",
-    "--top-p",
-    "1.0",
-    "--max-tokens",
-    str(LONGEST_RESPONSE),
+    *("--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
+    *("--max-tokens", str(LONGEST_RESPONSE)),
 )
 """How responses are drawn everywhere: the bare question, at the temperature of training."""
-
-
-@dataclass(frozen=True)
-class DemoSize:
-    """How much the demo does; none of it may change while a demo's folder is in use.
-
-    Attributes:
-        world: of the sandbox.
-        train, heldout: questions.
-        steps: of each training.
-        samples: responses to a held-out question.
-        pilot: responses to a prompt of the neighbor set.
-        questions_a_step, mini_batch: of the training, in questions.
-        learning_rate: constant.
-    """
-
-    world: str = "A"
-    train: int = 192
-    heldout: int = 200
-    steps: int = 40
-    samples: int = 48
-    pilot: int = 8
-    questions_a_step: int = 16
-    mini_batch: int = 8
-    learning_rate: float = 1e-4
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise InputError(f"--steps is {self.steps}; give 1 or more.")
-
-
-FULL = DemoSize()
-QUICK = DemoSize(train=64, heldout=60, steps=6, samples=32)
-
-
-@dataclass(frozen=True)
-class DemoPlan:
-    """What is asked for: where, how much, by which recipes, with how many seeds."""
-
-    folder: Path
-    size: DemoSize = FULL
-    recipes: tuple[str, ...] = RECIPES_SHOWN
-    seeds: int = 1
-
-    def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise InputError(f"--seeds is {self.seeds}; give 1 or more.")
-        if not self.recipes:
-            raise InputError("--recipes is empty; give names of `tagrpo train list`, with commas.")
-        if len(set(self.recipes)) < len(self.recipes):
-            raise InputError(f"--recipes {','.join(self.recipes)}: one is named twice.")
-        for name in self.recipes:
-            if name not in RECIPES:
-                raise InputError(
-                    f"there is no recipe {name!r}; `tagrpo train list` shows them, such as "
-                    f"{', '.join(RECIPES_SHOWN)}, ta_grpo_star."
-                )
-
-    @property
-    def database(self) -> Path:
-        return self.folder / "tagrpo.db"
-
-    @property
-    def policy(self) -> Path:
-        return self.folder / "policy"
-
-    @property
-    def truth(self) -> Path:
-        return self.folder / "truth.jsonl"
-
-    @property
-    def report(self) -> Path:
-        return self.folder / "report"
-
-    def fixed(self) -> dict[str, Any]:
-        """Return what a second run in the same folder may not change."""
-        return {"plan": PLAN_VERSION, **asdict(self.size)}
-
-    def trainings(self) -> "list[Training]":
-        """Return the trainings, seed by seed, so that every seed is a comparison of its own."""
-        return [Training(recipe, seed) for seed in range(1, self.seeds + 1) for recipe in self.recipes]
-
-    def run_folder(self, training: "Training") -> Path:
-        return self.folder / "runs" / training.name
-
-    def model(self, training: "Training") -> Path:
-        """Return the trained model, which verl writes beside its own checkpoint for transformers to read."""
-        last = f"global_step_{self.size.steps}"
-        return self.run_folder(training) / "checkpoints" / last / "actor" / "huggingface"
-
-
-@dataclass(frozen=True)
-class Training:
-    """One training of the demo."""
-
-    recipe: str
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """Of the run, in its folder and in the database."""
-        return f"{self.recipe}-s{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -424,15 +317,6 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
             *("--g", "8", "--neighbors", str(NEIGHBORS), "--limit", "5", *db),
         ),
     )
-
-
-def comparisons(plan: DemoPlan) -> list[tuple[str, str]]:
-    """Return which runs are compared: with the base, and the recipes with the first one, seed by seed."""
-    found = [(each.name, BASE) for each in plan.trainings()]
-    first, *others = plan.recipes
-    for seed in range(1, plan.seeds + 1):
-        found += [(Training(each, seed).name, Training(first, seed).name) for each in others]
-    return found
 
 
 def _eval_neighbors(plan: DemoPlan, model: Path, name: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 from evaluator.database import utc_now
 from evaluator.errors import InputError
 from evaluator.writing import write_file
-from sandbox.demo import DemoPlan
+from sandbox.demo_plan import DemoPlan
 from trainer_adapter.training.run_folder import RunFolder
 
 STATE = "demo.json"

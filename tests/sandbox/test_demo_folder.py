@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from evaluator.errors import InputError
-from sandbox.demo import QUICK, DemoPlan
 from sandbox.demo_folder import STATE, clear_part, is_begun, is_trained, open_demo_folder
+from sandbox.demo_plan import QUICK, DemoPlan
 from trainer_adapter.training.run_folder import Attempt, RunFolder
 
 WITH_DB = "tagrpo questions import x --db ./tagrpo.db"
@@ -46,7 +46,7 @@ def test_other_settings_are_refused_by_name(plan: DemoPlan) -> None:
 def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from sandbox.demo import QUICK, DemoPlan\n"
+        "from sandbox.demo_plan import QUICK, DemoPlan\n"
         "from sandbox.demo_folder import open_demo_folder\n"
         "with open_demo_folder(DemoPlan(Path(sys.argv[1]), QUICK)):\n"
         "    print('held', flush=True); sys.stdin.read()\n"

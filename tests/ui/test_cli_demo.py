@@ -12,7 +12,8 @@ from command_line import CommandLine, words
 import sandbox.demo
 import ui.demo_report
 from evaluator.errors import InputError
-from sandbox.demo import DemoPlan, Step
+from sandbox.demo import Step
+from sandbox.demo_plan import DemoPlan
 from ui.cli import demo as command
 from ui.cli.demo import shell_lines
 

@@ -12,8 +12,9 @@ import typer
 from ui.cli import output
 
 if TYPE_CHECKING:
-    from sandbox.demo import DemoPlan, Step
+    from sandbox.demo import Step
     from sandbox.demo_folder import DemoFolder
+    from sandbox.demo_plan import DemoPlan
 
 LINE = 100
 INSTALL = "pip install 'tagrpo[train,local,ui]'"
@@ -65,8 +66,8 @@ def demo(
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from dataclasses import replace
 
-    from sandbox.demo import FULL, QUICK, RECIPES_SHOWN, DemoPlan
     from sandbox.demo_folder import open_demo_folder
+    from sandbox.demo_plan import FULL, QUICK, RECIPES_SHOWN, DemoPlan
 
     size = QUICK if quick else FULL
     if steps is not None:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sandbox.demo import DemoPlan, Step
+    from sandbox.demo import Step
+    from sandbox.demo_plan import DemoPlan
 
 REPORT_FILES = ("report.html", "report.md")
 _PICTURES, _MARK = "pictures", REPORT_FILES[0]

@@ -16,7 +16,17 @@ from evaluator.reports.report import NO_PAPER, Report, build_report
 from rephraser.browsing import find_neighbor_run
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader
-from sandbox.demo import BASE, CANDIDATES, HELDOUT, KS, NEIGHBORS, PILOT, QUESTIONS, DemoPlan, comparisons
+from sandbox.demo_plan import (
+    BASE,
+    CANDIDATES,
+    HELDOUT,
+    KS,
+    NEIGHBORS,
+    PILOT,
+    QUESTIONS,
+    DemoPlan,
+    comparisons,
+)
 from sandbox.scoring import Score, read_truth, score_run
 from trainer_adapter.rollouts.browsing import choose_train_run, read_steps
 from ui.cli import diagnose_input, diagnose_work

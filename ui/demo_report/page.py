@@ -12,7 +12,8 @@ import pandas as pd
 
 from evaluator.diagnostics.zero_gradient import JOINT_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
 from evaluator.reports.records import curve_rows
-from sandbox.demo import BASE, KS, DemoPlan, Step
+from sandbox.demo import Step
+from sandbox.demo_plan import BASE, KS, DemoPlan
 from trainer_adapter.recipes import RECIPES
 from ui.charts.eval_curves import curve_chart
 from ui.charts.training_signal import density_chart, difficulty_chart
