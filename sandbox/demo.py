@@ -255,6 +255,7 @@ def _overrides(plan: DemoPlan, seed: int) -> tuple[str, ...]:
         f"{actor}.optim.lr={size.learning_rate:g}",
         f"{actor}.optim.lr_scheduler_type=constant",
         f"{actor}.optim.lr_warmup_steps_ratio=0",
+        f"{actor}.ppo_max_token_len_per_gpu=16384",
         f"data.max_response_length={LONGEST_RESPONSE}",
         f"trainer.total_epochs={epochs}",
         f"trainer.total_training_steps={size.steps}",
@@ -262,6 +263,7 @@ def _overrides(plan: DemoPlan, seed: int) -> tuple[str, ...]:
         f"{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         f"data.seed={seed}",
         f"tagrpo_run.seed={seed}",
+        "tagrpo_run.poll_interval_s=0.1",
     )
 
 

@@ -35,7 +35,7 @@ class DemoSize:
     world: str = "A"
     train: int = 192
     heldout: int = 200
-    steps: int = 40
+    steps: int = 20
     samples: int = 48
     pilot: int = 8
     questions_a_step: int = 16
@@ -48,7 +48,7 @@ class DemoSize:
 
 
 FULL = DemoSize()
-QUICK = DemoSize(train=64, heldout=60, steps=6, samples=32)
+QUICK = DemoSize(train=64, heldout=60, steps=4, samples=32)
 
 
 @dataclass(frozen=True)
