@@ -20,7 +20,8 @@ POINT = "point"
 """The parameter that holds a clicked point of `panel_charts`, with its label and k."""
 
 _LABEL = (16, 3)  # characters and lines of a name at the end of a line
-_CHARACTER = 6.4  # pixels
+_CHARACTER = 6.8  # pixels
+_AROUND = 118  # pixels of titles, axis and padding above and below a plot
 
 MEANINGS = {
     "pass@k": "share of problems that at least one of k samples solves",
@@ -128,11 +129,13 @@ def panel_charts(
             picked=picked,
         )
         longest = max(len(line) for name in labels for line in wrap_label(name, *_LABEL))
-        right = 30 + _CHARACTER * longest  # names stand right of the plot, beyond what fits by itself
+        right = 34 + _CHARACTER * longest  # names stand right of the plot, beyond what fits by itself
     padding = {"left": 4, "top": 8, "right": right, "bottom": 4}
     return {
         name: panel.properties(
             width="container",
+            height=(height if len(ks) > 1 else 32 * len(chosen)) + _AROUND,
+            autosize=alt.AutoSizeParams(type="fit", contains="padding"),
             title=alt.TitleParams(
                 name,
                 subtitle=[_population(part), *_legend(part, len(ks) == 1, confidence)],

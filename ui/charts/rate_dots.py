@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["rate_dots"]
 
-_ROW = 30
+_ROW, _AROUND = 30, 100
+"""Pixels of a row, and of title and axis."""
 
 
 def rate_dots(
@@ -56,6 +57,7 @@ def rate_dots(
     chart = alt.layer(bars, dots).properties(
         title=alt.TitleParams(title, subtitle=subtitle, fontSize=13, offset=8),
         width="container",
-        height=_ROW * len(rows),
+        height=_ROW * len(rows) + _AROUND,
+        autosize=alt.AutoSizeParams(type="fit", contains="padding"),
     )
     return themed(chart)  # type: ignore[no-any-return]

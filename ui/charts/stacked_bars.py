@@ -18,7 +18,8 @@ VERDICT_COLOURS = {
     "unverified": RULE,
 }
 
-_ROW = 26
+_ROW, _AROUND, _LEGEND = 26, 100, 24
+"""Pixels of a bar with its gap, of title and axis, of a legend."""
 
 
 def stacked_bars(
@@ -98,6 +99,7 @@ def stacked_bars(
     chart = alt.layer(bars, ends).properties(
         title=alt.TitleParams(title, subtitle=subtitle, fontSize=13, offset=8),
         width="container",
-        height=max(_ROW * len(names), 2 * _ROW),
+        height=_ROW * len(names) + _AROUND + (_LEGEND if len(parts) > 1 else 0),
+        autosize=alt.AutoSizeParams(type="fit", contains="padding"),
     )
     return themed(chart)  # type: ignore[no-any-return]

@@ -13,6 +13,9 @@ from ui.pages.kit import tables
 
 Spec = dict[str, Any]
 
+PICTURE_WIDTH = 640
+"""Pixels, of downloaded pictures of charts that have no width of their own."""
+
 PAGE_FONT = '"Source Sans", "Source Sans Pro", sans-serif'
 
 _SCROLLING = '<style>[data-testid="stVegaLiteChart"] { max-width: 100%; overflow-x: auto; }</style>'
@@ -72,8 +75,13 @@ def _title(spec: Spec) -> str:
     return " ".join(said) if isinstance(said, list) else str(said)
 
 
+def _with_width(spec: Spec) -> Spec:
+    """Give a chart that is as wide as its place a width of its own: a picture has no place."""
+    return {**spec, "width": PICTURE_WIDTH} if spec.get("width") == "container" else spec
+
+
 def _downloads(spec: Spec, name: str, key: str, rows: Any) -> None:
-    written = json.dumps(spec, sort_keys=True)
+    written = json.dumps(_with_width(spec), sort_keys=True)
     with st.container(horizontal=True, gap="xsmall"):
         if rows is not None:
             tables.download(name, rows, key=f"{key}-csv")

@@ -110,13 +110,14 @@ def page_table(
             hide_index=True,
             column_config=config,
             height=height,
+            placeholder="",
             on_select="rerun",
             selection_mode="single-row",
         )
         picked = event["selection"]["rows"]
         chosen = int(picked[0]) if picked else None
     else:
-        st.dataframe(data, key=key, hide_index=True, column_config=config, height=height)
+        st.dataframe(data, key=key, hide_index=True, column_config=config, height=height, placeholder="")
     if name:
         download(name, rows, [column.key for column in columns], key=f"{key}-csv")
     return chosen

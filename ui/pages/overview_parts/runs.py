@@ -84,7 +84,7 @@ def show_runs(counts: dict[str, int]) -> None:
 
 def row(one: RunProgress, training: TrainRun | None) -> dict[str, Any]:
     """Return a run as a row; a training run has steps instead of requests."""
-    state = one.state
+    state = f"with {one.failed:,} failures" if one.state == "failed" else one.state
     if one.run.kind == "train":
         last = None if training is None else training.last_step
         state = "no steps yet" if last is None else f"to step {last:,}"

@@ -17,7 +17,7 @@ _COLUMNS = [
     Column("tags", "tags"),
     Column("run", "from run"),
     Column("published", "published (UTC)"),
-    Column("hash", "content hash"),
+    Column("hash", "content hash", width="small"),
 ]
 
 

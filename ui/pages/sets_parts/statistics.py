@@ -71,6 +71,7 @@ def show_statistics(header: SetHeader) -> None:
         _rates(header, "model")
     if header.counts.get("proposals"):
         st.caption(escaped(f"Accept rate: {RATE_DEFINITION}."))
+    left, right = st.columns(2, gap="large")
     with left:
         _sizes(header)
     with right:

@@ -1,8 +1,66 @@
 """The page "Curves"."""
 
-from ui.pages.kit import layout
+import streamlit as st
+
+from ui.pages.curves_parts import choosing
+from ui.pages.curves_parts.data import reported
+from ui.pages.kit import layout, links, settings
 from ui.pages.kit.database import reading
 
-layout.title("Curves", "pass@k of any evaluation runs, and the problems behind every point.")
-with reading() as session:
+VIEWS = {"curves": "Curves", "differences": "Differences", "table": "Table", "cost": "Cost"}
+
+layout.title("Curves", "pass@k of evaluated models, and the problems behind every point.")
+with reading():
     pass
+found = choosing.read_methods()
+if not any(one.runs for one in found):
+    database = settings.current().database
+    layout.empty_state(
+        "Nothing has been evaluated yet.",
+        "Draw samples for a benchmark and grade them, or look at the results of the demo:",
+        commands=(
+            "tagrpo eval run aime24 --n 32 --model MODEL",
+            f"tagrpo eval list --db {database}",
+            "tagrpo ui --demo",
+        ),
+    )
+    choosing.say_not_ready(found)
+else:
+    choice = choosing.choose(found)
+    choosing.say_not_ready(found)
+    if choice is None:
+        st.caption("Choose at least one method.")
+        st.stop()
+    view = st.segmented_control(
+        "View",
+        list(VIEWS),
+        format_func=VIEWS.__getitem__,
+        label_visibility="collapsed",
+        required=True,
+        **links.bound(
+            "view",
+            lambda: links.choice("view", list(VIEWS), "curves"),
+            lambda one: None if one == "curves" else one,
+        ),
+    )
+    result = reported(choice.references, choice.metric, choice.interval, choice.palette)
+    if result.error is not None:
+        layout.error_box("These runs cannot be reported together.", result.error)
+    elif view == "differences":
+        from ui.pages.curves_parts.differences import show_differences
+
+        show_differences(choice)
+    elif view == "table":
+        from ui.pages.curves_parts.published_table import show_table
+
+        show_table(result)
+    elif view == "cost":
+        from ui.pages.curves_parts.cost import show_cost
+
+        show_cost(choice, result)
+    else:
+        from ui.pages.curves_parts.behind import show_behind
+        from ui.pages.curves_parts.panels import show_panels
+
+        show_panels(choice, result)
+        show_behind(choice, result.k)

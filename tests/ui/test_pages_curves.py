@@ -1,0 +1,191 @@
+"""The curves: methods by benchmark, paired differences, the paper's table, cost, and problems behind a point."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from eval_runs import add_eval_run, add_methods
+from streamlit.testing.v1 import AppTest
+
+from evaluator.database import Database
+from evaluator.evals.browsing import SampleHeader
+from ui.charts.theme import PALETTE
+from ui.pages.curves_parts.choosing import palette_of
+from ui.pages.curves_parts.cost import Drawn, cost_rows
+from ui.pages.curves_parts.data import Reported
+from ui.pages.curves_parts.panels import picked
+from ui.pages.curves_parts.responses import is_local, said
+from ui.pages.kit import database, settings
+from ui.pages.server.serving import SCRIPT
+
+
+@pytest.fixture
+def db(tmp_path):
+    path = tmp_path / "t.db"
+    with Database.open(path) as opened:
+        settings.use(settings.Settings(path))
+        yield opened
+    settings.use(None)
+    database.forget()
+
+
+def shown(**parameters):
+    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
+    app.run()
+    app.switch_page("views/curves.py")
+    for name, value in parameters.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def words(app):
+    kinds = (app.markdown, app.caption, app.error)
+    return " ".join(one.value for kind in kinds for one in kind).replace("\\", "").replace("\u2060", "")
+
+
+def pair(db, benchmark="aime24"):
+    """Store two methods: the second solves what the first does not, and the other way round."""
+    add_eval_run(db, f"base.{benchmark}", [(8, 8, 0), (8, 0, 0), (8, 4, 0)], benchmark=benchmark)
+    add_eval_run(db, f"tuned.{benchmark}", [(8, 0, 0), (8, 8, 0), (8, 4, 0)], benchmark=benchmark, seed=1)
+
+
+def test_without_eval_runs_the_page_says_what_to_do(db):
+    app = shown()
+    assert any(code.value.startswith("tagrpo eval run") for code in app.code)
+
+
+def test_runs_without_grades_are_named_with_their_command(db):
+    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", graded=[2])
+    assert "tagrpo eval grade base.aime24" in [code.value for code in shown().code]
+
+
+def test_every_view_opens_on_methods_over_three_benchmarks(db):
+    add_methods(db, "base", "tuned")
+    for view in ("curves", "differences", "table", "cost"):
+        app = shown(view=view)
+        assert not app.error
+        assert app.multiselect[0].value == ["base", "tuned"]
+
+
+def test_the_address_chooses_methods_and_metric(db):
+    add_methods(db, "base", "tuned", "third")
+    app = shown(run=["base", "third"], metric="pass^k", on="aime25")
+    assert app.multiselect[0].value == ["base", "third"]
+    assert "share of problems that all of k samples solve" in words(app)
+
+
+def test_the_problems_behind_a_point_are_those_that_one_run_solves_and_the_other_does_not(db):
+    pair(db)
+    app = shown(point="aime24", of="tuned", against="base", k="4", which="first only")
+    table = app.dataframe[-1].value
+    assert list(table["problem"]) == [2]
+    assert list(table["tuned: pass@4, %"]) == [100.0]
+    assert list(table["base: right"]) == ["0 of 8"]
+    both = shown(point="aime24", of="tuned", against="base", k="4", which="both")
+    assert list(both.dataframe[-1].value["problem"]) == [3]  # 4 of 8: some of 4 draws is right nearly always
+
+
+def test_a_problem_stands_with_a_response_of_each_run(db):
+    pair(db)
+    app = shown(point="aime24", of="tuned", against="base", k="4", which="first only")
+    app.query_params["problem"] = app.dataframe[-1].value["id"][0]
+    app.run()
+    assert not app.exception
+    assert "aime24 1: what is 1 + 1?" in words(app)
+    assert "Gold answer: 2" in words(app)
+    first, second = app.selectbox[-2:]
+    assert first.options[0] == "1: correct, 2"
+    assert second.options[0] == "1: wrong, -1"
+
+
+def test_gpqa_shows_no_text_in_tables_and_none_away_from_the_machine(db):
+    pair(db, "gpqa-diamond")
+    app = shown(point="gpqa-diamond", of="tuned", against="base", k="4", which="all")
+    table = app.dataframe[-1].value
+    assert "text" not in table
+    app.query_params["problem"] = table["id"][0]
+    app.run()
+    assert "The texts of this benchmark are gated" in words(app)  # without a browser no page is local
+    assert "what is" not in words(app)
+    assert "Gold answer" not in words(app)
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://localhost:8501/curves", True),
+        ("http://127.0.0.1:8501/", True),
+        ("http://[::1]:8501/", True),
+        ("http://10.0.0.5:8501/", False),
+        ("http://localhost.example.org/", False),
+        ("http://example.org/localhost", False),
+        (None, False),
+        ("", False),
+    ],
+)
+def test_only_the_machine_itself_is_local(url, local):
+    assert is_local(url) is local
+
+
+def test_two_methods_on_different_problems_say_why_they_are_not_compared(db):
+    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
+    add_eval_run(db, "tuned.aime25", [(4, 1, 0)], benchmark="aime25")
+    app = shown(view="differences")
+    assert "have no benchmark in common" in words(app)
+
+
+def test_paired_differences_stand_in_a_table(db):
+    pair(db)
+    table = shown(view="differences", of="tuned", against="base").dataframe[-1].value
+    assert list(table["k"]) == [1, 2, 4, 8]
+    assert list(table["difference, points"]) == [0.0] * 4
+    assert list(table["better"]) == [1] * 4
+    assert list(table["worse"]) == [1] * 4
+
+
+def test_the_paper_stands_beside_runs_of_its_models(db):
+    for name, seed in (("base", 0), ("tuned", 1)):
+        add_eval_run(
+            db, f"{name}.aime24", [(32, 8, 0)] * 3, benchmark="aime24", seed=seed, model="Qwen/Qwen3-4B"
+        )
+    app = shown(view="table")
+    table = app.dataframe[0].value
+    assert "TA-GRPO (paper)" in list(table["method"])
+    assert "57.37" in list(table["AIME24"])
+    assert "arXiv:2601.22478" in words(app)
+
+
+def test_scores_stand_over_the_responses_drawn_for_their_checkpoints():
+    score = {"run": "r", "benchmark": "b", "k": 4, "value": 0.5, "low": 0.4, "high": 0.6, "source": "runs"}
+    found = Reported(
+        k=4,
+        records=(
+            {**score, "label": "tuned", "model": "m/1"},
+            {**score, "label": "tuned", "model": "m/1", "k": 2},
+            {**score, "label": "base", "model": "m/0"},
+        ),
+    )
+    rows = cost_rows(found, {"m/1": Drawn("train", 6, 960, 96_000)})
+    assert [(row["label"], row["k"], row["responses"], row["tokens"]) for row in rows] == [
+        ("tuned", 4, 960, 96_000)
+    ]
+
+
+def test_a_method_keeps_its_colour_whatever_else_is_chosen():
+    assert palette_of(["a", "b", "c"], ["c"]) == (("c", PALETTE[2]),)
+    many = [str(number) for number in range(20)]
+    assert palette_of(many, ["19", "3"]) == (("19", PALETTE[0]), ("3", PALETTE[1]))
+
+
+def test_a_click_is_read_from_the_charts_state():
+    assert picked({"selection": {"point": [{"label": "a", "k": 4}]}}) == ("a", 4)
+    for state in (None, {}, {"selection": {"point": []}}, {"selection": {"point": [{"label": "a"}]}}):
+        assert picked(state) is None
+
+
+def test_a_response_in_words_is_short_and_shows_hidden_characters():
+    one = SampleHeader(1, 1, 0, None, "stop", 1, 1, "wrong", "different", "7\u202e" + "x" * 100, "boxed")
+    assert said(one).startswith("1: wrong, 7⟨U+202E⟩x")
+    assert len(said(one)) < 50

@@ -1,0 +1,68 @@
+"""A score against what training had drawn: one point a method with its interval."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ui.charts.axes import percent_format, share_ticks
+from ui.charts.tables import Frame, in_order, read_rows
+from ui.charts.theme import PANEL_TITLE, altair, colours, themed
+
+if TYPE_CHECKING:
+    from altair import LayerChart
+
+__all__ = ["cost_points"]
+
+
+def cost_points(
+    frame: Frame, *, title: str, x_title: str, y_title: str, palette: Mapping[str, str] | None = None
+) -> "LayerChart":
+    """Return scores over cost from 0, as wide as its place; points of one label are joined.
+
+    Args:
+        frame: label, cost (0 or more), value, low, high (shares from 0 to 1), run.
+        palette: a colour for each label.
+
+    Raises:
+        InputError: no rows, values that cannot be drawn, or more labels than colours.
+        PrerequisiteError: altair is not installed.
+    """
+    rows = read_rows(frame, texts=("label", "run"), numbers=("cost",), shares=("value", "low", "high"))
+    names = in_order([row["label"] for row in rows])
+    chosen = {name: palette[name] for name in names} if palette else colours(names)
+    ticks = share_ticks([row[key] for row in rows for key in ("low", "high")])
+    alt = altair()
+    most = max(row["cost"] for row in rows) or 1
+    x = alt.X(
+        "cost:Q",
+        title=x_title,
+        scale=alt.Scale(domain=[0, most * 1.12], nice=False),
+        axis=alt.Axis(tickCount=5, format="~s"),
+    )
+    scale = alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False)
+    axis = alt.Axis(values=ticks, format=percent_format(ticks))
+
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", title=y_title, scale=scale, axis=axis)
+
+    legend = alt.Legend(orient="top", title=None, columns=3, labelLimit=150, symbolType="circle")
+    colour = alt.Color(
+        "label:N", scale=alt.Scale(domain=list(chosen), range=list(chosen.values())), legend=legend
+    )
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x, color=colour)
+    bars = base.mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round").encode(y=y("low"), y2="high:Q")
+    lines = base.mark_line(strokeWidth=1.2).encode(y=y("value"))
+    dots = base.mark_circle(size=90, opacity=1).encode(
+        y=y("value"),
+        tooltip=[
+            alt.Tooltip("label:N"),
+            alt.Tooltip("cost:Q", title=x_title, format=",d"),
+            *(alt.Tooltip(f"{key}:Q", format=".1%") for key in ("value", "low", "high")),
+        ],
+    )
+    chart = alt.layer(bars, lines, dots).properties(
+        title=alt.TitleParams(title, **PANEL_TITLE),
+        width="container",
+        height=320,
+        autosize=alt.AutoSizeParams(type="fit", contains="padding"),
+    )
+    return themed(chart)  # type: ignore[no-any-return]

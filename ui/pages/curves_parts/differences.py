@@ -1,0 +1,102 @@
+"""Paired differences of two methods: the same problems, their differences with intervals and tests."""
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from evaluator.reports.comparing import comparison_records
+from ui.charts.paired_differences import difference_chart
+from ui.pages.curves_parts.choosing import Choice
+from ui.pages.curves_parts.data import compared
+from ui.pages.kit import layout, links
+from ui.pages.kit.charts import show_chart
+from ui.pages.kit.tables import Column, page_table
+from ui.pages.kit.text import escaped
+
+_FIRST = ("a", "b", "benchmark", "k", "difference", "low", "high", "p_value", "p_holm")
+
+
+def show_differences(choice: Choice) -> None:
+    """Show two methods, chosen here, against each other on every benchmark that both have."""
+    labels = list(choice.labels)
+    if len(labels) < 2:
+        st.caption("Choose a second method to compare with.")
+        return
+    first = links.choice("of", labels, labels[-1])
+    others = [label for label in labels if label != first]
+    with layout.row():
+        st.selectbox(
+            "Method",
+            labels,
+            width=220,
+            **links.bound("of", lambda: links.choice("of", labels, labels[-1])),
+        )
+        second = str(
+            st.selectbox(
+                "against",
+                others,
+                width=220,
+                **links.bound("against", lambda: links.choice("against", others, others[0])),
+            )
+        )
+    found, why = compared(choice.references_of(first), choice.references_of(second))
+    if found is None:
+        layout.error_box(f"{first} and {second} cannot be compared.", why)
+        return
+    rows = comparison_records(found)
+    st.caption(
+        escaped(
+            f"{first} minus {second} on the same problems; above 0, {first} is better. Bars: 95% interval "
+            f"for {rows[0]['interval']}."
+        )
+    )
+    reach = max(abs(row[key]) for row in rows for key in ("low", "high"))
+    columns = st.columns(2 if len(found.parts) > 1 else 1, gap="medium")
+    palette = dict(choice.palette)
+    for place, part in enumerate(found.parts):
+        mine = [row for row in rows if row["benchmark"] == part.benchmark]
+        with columns[place % len(columns)]:
+            show_chart(
+                difference_chart(
+                    pd.DataFrame(mine),
+                    title=part.benchmark,
+                    subtitle=f"{len(part.comparison.problem_ids):,} problems",
+                    reach=reach,
+                    colour=palette[first],
+                ),
+                f"difference-{part.benchmark}",
+                f"difference-{part.benchmark}",
+                rows=[ordered(row) for row in mine],
+            )
+    page_table([ordered(row) for row in rows], _columns(first, second), "differences", name="differences")
+    st.caption(
+        "p: sign flips of the problems' differences; p (Holm): adjusted over the benchmarks at that k. "
+        "Better and worse count problems."
+    )
+    for name in dict.fromkeys(row["warning"] for row in rows if row["warning"]):
+        st.caption(escaped(str(name)))
+    if found.chosen:
+        st.caption(escaped(found.chosen))
+
+
+def ordered(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with what is looked for first in front."""
+    return {key: row[key] for key in (*_FIRST, *(key for key in row if key not in _FIRST))}
+
+
+def _columns(first: str, second: str) -> list[Column]:
+    return [
+        Column("benchmark", "benchmark"),
+        Column("k", "k", "whole", width="small"),
+        Column("value_a", f"{first}, %", "share"),
+        Column("value_b", f"{second}, %", "share"),
+        Column("difference", "difference, points", "share"),
+        Column("low", "95% from", "share"),
+        Column("high", "to", "share"),
+        Column("p_value", "p", "number"),
+        Column("p_holm", "p (Holm)", "number"),
+        Column("wins", "better", "whole"),
+        Column("losses", "worse", "whole"),
+        Column("ties", "same", "whole"),
+    ]

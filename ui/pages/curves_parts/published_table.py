@@ -1,0 +1,34 @@
+"""The table of the TA-GRPO paper with these runs in it, what the numbers stand on, and what must be said."""
+
+import streamlit as st
+
+from evaluator.reports.document import Sheet
+from ui.pages.curves_parts.data import Reported
+from ui.pages.kit.tables import Column, download, page_table
+from ui.pages.kit.text import escaped
+
+
+def show_table(found: Reported) -> None:
+    """Show all sheets of the report with its notes."""
+    if found.document is None:
+        return
+    for place, sheet in enumerate(found.document.sheets):
+        st.markdown(f"**{escaped(sheet.title[:1].upper() + sheet.title[1:])}**")
+        page_table(rows_of(sheet), columns_of(sheet), f"sheet-{place}")
+    download("report", list(found.records), key="report-csv", label="CSV, full precision")
+    if found.document.notes:
+        st.markdown("\n".join(f"- {escaped(note)}" for note in found.document.notes))  # safe
+
+
+def columns_of(sheet: Sheet) -> list[Column]:
+    """Return the columns of a sheet; two may have one heading, as the paper's averages."""
+    headings: list[str] = []
+    for name in sheet.columns:
+        again = sum(one.rstrip() == name for one in headings)
+        headings.append(name if not again else f"{name} ({again + 1})")
+    return [Column(str(place), heading) for place, heading in enumerate(headings)]
+
+
+def rows_of(sheet: Sheet) -> list[dict[str, str]]:
+    """Return the rows of a sheet; a second line of a cell stands behind the first."""
+    return [{str(place): cell.replace("\n", " ") for place, cell in enumerate(row)} for row in sheet.rows]
