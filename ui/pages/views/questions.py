@@ -1,10 +1,5 @@
 """The page "Questions"."""
 
-from ui.pages.kit import layout
-from ui.pages.kit.database import reading
+from ui.pages.questions_parts.page import show
 
-layout.title(
-    "Questions", "Questions with their neighbors side by side, and the evidence behind every verdict."
-)
-with reading() as session:
-    pass
+show()

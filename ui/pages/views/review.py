@@ -1,8 +1,5 @@
 """The page "Review"."""
 
-from ui.pages.kit import layout
-from ui.pages.kit.database import reading
+from ui.pages.review_queue.page import show
 
-layout.title("Review", "Decide on neighbors by keyboard.")
-with reading() as session:
-    pass
+show()

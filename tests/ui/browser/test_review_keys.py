@@ -1,0 +1,208 @@
+"""The review queue under fast fingers: each key reaches the item that was on the screen, and none is lost."""
+
+import pytest
+from page_view import served, tagrpo_ui
+from runs import Proposed, add_run, open_empty
+
+from evaluator.database import Database
+from rephraser.reviews.audit import open_audit
+from rephraser.reviews.store import reviews_of
+
+ITEMS = 80
+PRESS_MS = 50
+
+# Notes what a reader sees when a key goes down, without help of the queue: the neighbor's text on the screen.
+EYES = r"""() => {
+    window.seen = [];
+    const shown = () => [...document.querySelectorAll('[class*="st-key-review-slot-"]')]
+        .filter(slot => slot.offsetParent !== null)
+        .map(slot => (slot.innerText.match(/Wording (\d+)\b/) || [])[1]);
+    window.addEventListener('keydown', event => window.seen.push([event.key, shown()]), true);
+}"""
+
+
+def make_database(path, items=ITEMS):
+    """One question with formulas for each item; the neighbor says its number in words of its own."""
+    asked = [
+        (
+            f"Let $x_{{{n}}} = \\frac{{{n}}}{{7}}$ and $y = \\sqrt{{{n} + x^2}}$. Find $7x + {n}$.",
+            str(2 * n),
+            [
+                Proposed(
+                    f"Wording {n} of it: what is $7x + {n}$ if $x = \\frac{{{n}}}{{7}}$?",
+                    ("accepted" if n % 3 else "rejected",),
+                )
+            ],
+        )
+        for n in range(items)
+    ]
+    db = open_empty(path)
+    run = add_run(db, "fast", asked)
+    open_audit(db, run, size=40, seed=1)
+    db.close()
+
+
+@pytest.fixture
+def database(tmp_path):
+    make_database(tmp_path / "t.db")
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def url(database):
+    with served(tagrpo_ui(database, "--review")) as address:
+        yield address
+
+
+def decisions(path):
+    """Return (number of the wording, reviewer, decision, reason) of all reviews, the oldest first."""
+    from sqlalchemy import text
+
+    with Database.open(path, read_only=True) as db, db.read() as session:
+        rows = session.execute(
+            text(
+                "SELECT c.text, r.reviewer, r.decision, r.reason FROM reviews r "
+                "JOIN candidates c ON c.id = r.candidate_id ORDER BY r.id"
+            )
+        )
+        return [(row[0].split()[1], *row[1:]) for row in rows]
+
+
+def queue(view_of, url, reviewer, **more):
+    options = "".join(f"&{name}={value}" for name, value in more.items())
+    view = view_of(url).open(f"/review?run=fast&reviewer={reviewer}{options}")
+    view.tab.get_by_text("Accept", exact=True).wait_for()
+    view.until("() => document.documentElement.dataset.reviewReady === '1'")
+    view.tab.evaluate(EYES)
+    return view
+
+
+def press(view, letters, pause=PRESS_MS):
+    for letter in letters:
+        view.tab.keyboard.press(letter)
+        view.tab.wait_for_timeout(pause)
+
+
+def until_quiet(view):
+    """Wait until the server has acknowledged every key."""
+    view.tab.locator(".bar[data-waiting='0']").wait_for()
+    view.settle()
+
+
+def test_twenty_keys_a_second_are_all_stored_for_what_was_on_the_screen(url, view_of, database):
+    view = queue(view_of, url, "ada", verdict="accepted")
+    letters = ("aadamxalba" * 6)[:50]
+    press(view, letters)
+    until_quiet(view)
+    seen = view.tab.evaluate("window.seen")
+    assert [key for key, _ in seen] == list(letters)
+    assert all(len(shown) == 1 for _, shown in seen), seen
+    stored = decisions(database)
+    expected = [(shown[0], "accepted" if key == "a" else "rejected") for key, shown in seen]
+    assert [(number, decision) for number, _, decision, _ in stored] == expected
+    assert len({number for number, *_ in stored}) == len(letters)
+    assert {reason for *_, decision, reason in stored if decision == "accepted"} == {""}
+    view.check()
+
+
+def test_undo_skip_and_reasons_in_words(url, view_of, database):
+    view = queue(view_of, url, "ada")
+    press(view, "asd")
+    until_quiet(view)
+    press(view, "u")
+    until_quiet(view)
+    assert "You rejected this one." in view.tab.locator(".says").inner_text()
+    press(view, "w")
+    view.tab.get_by_label("Reason of the rejection").fill("another unknown, so a u and an a are no keys")
+    view.tab.keyboard.press("Enter")
+    until_quiet(view)
+    seen = [shown[0] for _, shown in view.tab.evaluate("window.seen")]
+    stored = decisions(database)
+    assert [(number, decision) for number, _, decision, _ in stored] == [
+        (seen[0], "accepted"),
+        (seen[2], "rejected"),
+        (seen[2], "rejected"),
+    ]
+    assert stored[2][3] == "another unknown, so a u and an a are no keys"
+    assert "2 of 80 decided by ada; now 1 accepted, 1 rejected, 1 skipped" in view.text()
+    view.check()
+
+
+def test_held_keys_shortcuts_and_other_letters_decide_nothing(url, view_of, database):
+    view = queue(view_of, url, "ada")
+    view.tab.keyboard.press("Control+a")
+    view.tab.keyboard.press("q")
+    view.tab.keyboard.down("a")
+    for _ in range(5):
+        view.tab.keyboard.down("a")  # as a keyboard repeats a key that is held
+    view.tab.keyboard.up("a")
+    until_quiet(view)
+    assert len(decisions(database)) == 1
+    view.check()
+
+
+def test_two_reviewers_at_a_time_do_not_disturb_each_other(url, view_of, database):
+    ada, ben = queue(view_of, url, "ada"), queue(view_of, url, "ben")
+    for place in range(20):
+        press(ada, "a", pause=25)
+        press(ben, "d" if place % 2 else "a", pause=25)
+    until_quiet(ada)
+    until_quiet(ben)
+    for view, name in ((ada, "ada"), (ben, "ben")):
+        seen = [
+            (shown[0], name, "accepted" if key == "a" else "rejected")
+            for key, shown in view.tab.evaluate("window.seen")
+        ]
+        assert [row[:3] for row in decisions(database) if row[1] == name] == seen
+        assert len(seen) == 20
+        view.check()
+
+
+def test_a_reload_goes_on_where_the_reviewer_was(url, view_of, database):
+    view = queue(view_of, url, "ada")
+    press(view, "aaa")
+    until_quiet(view)
+    first = [shown[0] for _, shown in view.tab.evaluate("window.seen")]
+    view.tab.reload()
+    view.settle()
+    view.tab.get_by_text("1 of 50").wait_for()
+    assert "3 of 80 decided by ada" in view.text()
+    view.until("() => document.documentElement.dataset.reviewReady === '1'")
+    view.tab.evaluate(EYES)
+    press(view, "a")
+    until_quiet(view)
+    ((_, shown),) = view.tab.evaluate("window.seen")
+    assert shown[0] not in first
+    view.check()
+
+
+def test_an_audit_is_decided_to_its_end_and_its_rates_appear(url, view_of, database):
+    view = queue(view_of, url, "ada", audit="1")
+    press(view, "a" * 39 + "d", pause=40)
+    until_quiet(view)
+    view.tab.get_by_text("That was the last one.").wait_for()
+    with Database.open(database, read_only=True) as db, db.read() as session:
+        from sqlalchemy import text
+
+        members = session.scalars(text("SELECT candidate_id FROM audit_members")).all()
+        assert all(reviews_of(session, id)[-1].audit_id == 1 for id in members)
+    assert len(decisions(database)) == 40
+    view.check()
+
+
+def test_without_review_the_queue_is_looked_through_and_nothing_is_written(database, view_of):
+    before = database.read_bytes()
+    with served(tagrpo_ui(database)) as address:
+        view = view_of(address).open("/review?run=fast")
+        view.tab.get_by_text("Next", exact=True).wait_for()
+        assert f"tagrpo ui --review --db {database}" in view.text()
+        assert view.tab.get_by_text("Accept", exact=True).count() == 0
+        view.until("() => document.documentElement.dataset.reviewReady === '1'")
+        view.tab.evaluate(EYES)
+        press(view, "sasus")
+        until_quiet(view)
+        shown = [one[0] for _, one in view.tab.evaluate("window.seen")]
+        assert shown[1] == shown[2] == shown[4]
+        assert len(set(shown)) == 3
+        view.check()
+    assert database.read_bytes() == before

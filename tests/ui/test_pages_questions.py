@@ -1,0 +1,198 @@
+"""The page "Questions" as a script: empty, listed and filtered by address, one question with its evidence."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from hand_filled import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
+from runs import Proposed, add_run, open_empty
+from streamlit.testing.v1 import AppTest
+
+from evaluator.grading import Grader
+from rephraser.browsing.neighbors import AnswerClass, read_evidence
+from rephraser.pipeline.judging import judge_answers
+from ui.pages.kit import answers, database, settings
+from ui.pages.server.serving import SCRIPT
+
+
+@pytest.fixture
+def use(tmp_path):
+    yield lambda path: settings.use(settings.Settings(path))
+    settings.use(None)
+    database.forget()
+
+
+@pytest.fixture
+def listed(use, tmp_path):
+    """45 questions; each third one has a rejected neighbor."""
+    db = open_empty(tmp_path / "t.db")
+    asked = [
+        (
+            f"What is ${n} + 1$?",
+            str(n + 1),
+            [Proposed(f"Add one to {n}.", ("rejected" if n % 3 == 0 else "accepted",))],
+        )
+        for n in range(45)
+    ]
+    add_run(db, "first", asked[:30], subject="Algebra", level="Level 1")
+    add_run(db, "second", asked[30:], subject="Geometry", level="Level 2")
+    db.close()
+    use(tmp_path / "t.db")
+
+
+@pytest.fixture
+def filled(use, tmp_path):
+    """Two questions with neighbors of a model, answered by a solver: accepted, rejected, undecided ones."""
+    world = World(tmp_path, make_spec(n=3, rounds=1), (QUESTION, OTHER))
+    world.plan()
+    for cell in world.claim():
+        mine = cell.subject_id == QUESTION.id
+        world.fill(cell, proposals((*GOOD, BAD_NUMBER) if mine else (CHANGED,)))
+    world.read()
+    world.plan()
+    world.solve({"the pen cost": "7", "A pen costs": "17", "19": "12"})
+    with Grader(workers=1) as grader:
+        judge_answers(world.db, world.run.id, world.spec, grader, report=lambda *_: None)
+    world.db.close()
+    use(tmp_path / "t.db")
+    return world
+
+
+def opened(**address):
+    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
+    app.run()
+    for name, value in address.items():
+        app.query_params[name] = value
+    app.switch_page("views/questions.py").run()
+    assert not app.exception
+    return app
+
+
+def said(app):
+    """Return what the page says, without the escapes."""
+    shown = [one.value for kind in (app.markdown, app.caption) for one in kind]
+    return "\n".join(shown).replace("\\", "")
+
+
+def opens(app):
+    return [button.key for button in app.button if button.label == "Open"]
+
+
+def test_no_questions_say_how_to_import_some(use, tmp_path):
+    open_empty(tmp_path / "none.db").close()
+    use(tmp_path / "none.db")
+    app = opened()
+    assert "tagrpo questions import FILE --name NAME" in [one.value for one in app.code]
+
+
+def test_the_list_is_paged_forth_and_back(listed):
+    app = opened()
+    first = opens(app)
+    assert len(first) == 20
+    assert "20 of 45 questions" in said(app)
+    buttons = {button.label: button for button in app.button}
+    assert buttons["Previous"].disabled
+    app = opened(after=first[-1].removeprefix("open-"))
+    second = opens(app)
+    assert not set(first) & set(second)
+    app = opened(before=second[0].removeprefix("open-"))
+    assert opens(app) == first
+    app = opened(after=second[-1].removeprefix("open-"))
+    assert len(opens(app)) == 5
+    assert {button.label: button.disabled for button in app.button}["Next"]
+
+
+@pytest.mark.parametrize(
+    ("address", "number"),
+    [
+        ({"verdict": "rejected"}, "15 of 15"),
+        ({"subject": "Geometry"}, "15 of 15"),
+        ({"subject": "Geometry", "verdict": "rejected"}, "5 of 5"),
+        ({"run": "first", "level": "Level 1"}, "20 of 30"),
+        ({"q": "one to 44"}, "1 of 1"),
+        ({"strategy": "nonsense"}, "20 of 45"),
+    ],
+)
+def test_filters_stand_in_the_address(listed, address, number):
+    assert number in said(opened(**address))
+
+
+def test_folded_filters_that_are_set_are_named_and_can_be_removed(listed):
+    app = opened(subject="Geometry", after="q_0")
+    (clear,) = [button for button in app.button if button.key == "clear-subject"]
+    assert clear.label == "subject\\: Geometry"
+    clear.click().run()
+    assert "subject" not in app.query_params
+    assert "after" not in app.query_params
+
+
+def test_nothing_found_offers_all(listed):
+    app = opened(q="no such words")
+    assert "No question matches." in said(app)
+    (button,) = [button for button in app.button if button.label == "Show all questions"]
+    button.click().run()
+    assert "20 of 45 questions" in said(app)
+
+
+def test_a_question_shows_its_neighbors_with_what_speaks_for_and_against_them(filled):
+    app = opened(id=QUESTION.id)
+    assert "**Answer** 12" in said(app)
+    chips = said(app)
+    assert chips.count("accepted]") == 2
+    assert chips.count("rejected]") == 1
+    assert "number added" in chips
+    assert "question, 32 drawn" in "".join(one.proto.body for one in app.get("html"))
+    assert [button.label for button in app.button].count("Responses") == 2
+    only = opened(id=QUESTION.id, show="rejected")
+    assert "accepted]" not in said(only)
+
+
+def test_a_part_of_the_evidence_is_read_when_it_is_asked_for(filled):
+    app = opened(id=OTHER.id)
+    assert "log Bayes factor" not in str([one.value for one in app.dataframe])
+    (button,) = [button for button in app.button if button.label == "Prompt and model answer"]
+    button.click().run()
+    assert not app.exception
+    codes = [one.value for one in app.code]
+    assert any("A pen costs" in code for code in codes)  # the prompt
+    assert proposals((CHANGED,)) in codes
+    (button,) = [button for button in app.button if button.label == "Responses"]
+    button.click().run()
+    assert [one.label for one in app.expander][::6] == ["1\\. 17", "1\\. 7"]
+    (button,) = [button for button in app.button if button.label == "Numbers"]
+    button.click().run()
+    rows = dict(zip(*(app.dataframe[0].value[name] for name in ("what", "value")), strict=True))
+    assert rows["answers in common"] == "0"
+    assert rows["cost of the request"] == "0.0100 USD"
+
+
+def test_a_candidate_leads_to_its_question(filled):
+    with filled.db.read() as session:
+        from rephraser.browsing.neighbors import page_neighbors
+
+        card = page_neighbors(session, OTHER.id)[0]
+    assert "**Answer** 17" in said(opened(candidate=card.candidate_id))
+
+
+def test_an_unknown_question_is_an_error_that_names_it(listed):
+    app = opened(id="q_ffff")
+    assert "q\\_ffff" in app.error[0].value
+
+
+def test_answers_are_text_whatever_they_hold_and_the_rest_is_summed():
+    classes = [AnswerClass("<img src=x>", 30, 2, True)]
+    classes += [AnswerClass(str(n), 1, 0, False) for n in range(9)]
+    evidence = read_evidence({"counts": {"original_unparsed": 2}})
+    evidence = type(evidence)(**{**vars(evidence), "classes": tuple(classes)})
+    html = answers.bars(evidence)
+    assert "<img" not in html
+    assert "&lt;img src=x&gt;" in html
+    assert "4 other answers" in html
+    assert "question, 41 drawn" in html
+    assert answers.answer_rows(evidence)[-1] == {
+        "answer": "(no answer found)",
+        "gold": False,
+        "original": 2,
+        "neighbor": 0,
+    }
+    assert not answers.has_answers(read_evidence({}))

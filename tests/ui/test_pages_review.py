@@ -1,0 +1,127 @@
+"""The page "Review" as a script: empty, read-only, with decisions, results of an audit."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from runs import Proposed, add_run, open_empty
+from streamlit.testing.v1 import AppTest
+
+from rephraser.reviews.audit import audit_rates, open_audit
+from rephraser.reviews.store import Decision, record_reviews
+from ui.pages.kit import database, settings
+from ui.pages.server.serving import SCRIPT
+
+
+@pytest.fixture
+def path(tmp_path):
+    db = open_empty(tmp_path / "t.db")
+    statuses = ["accepted"] * 8 + ["rejected"] * 2 + ["undecided"] * 2
+    asked = [
+        (
+            f"What is {n} + 1?",
+            str(n + 1),
+            [Proposed(f"Add one to {n}.", (status,), strategy="secret-strategy")],
+        )
+        for n, status in enumerate(statuses)
+    ]
+    run = add_run(db, "r", asked)
+    audit, _ = open_audit(db, run, size=12, seed=1)
+    ids = [member.candidate_id for member in audit.members if member.status == "accepted"]
+    with db.write() as session:
+        made = [Decision(id, "accepted", "", "ben", audit.id) for id in ids[1:]]
+        record_reviews(session, [*made, Decision(ids[0], "rejected", "no", "ben", audit.id)])
+        record_reviews(session, [Decision(id, "accepted", "", "eve", audit.id) for id in ids])
+        rates = audit_rates(session, audit)
+    assert rates.disputed == (ids[0],)
+    db.close()
+    yield tmp_path / "t.db"
+    settings.use(None)
+    database.forget()
+
+
+def opened(path, review=True, **address):
+    settings.use(settings.Settings(path, review))
+    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
+    app.run()
+    for name, value in address.items():
+        app.query_params[name] = value
+    app.switch_page("views/review.py").run()
+    assert not app.exception
+    return app
+
+
+def said(app):
+    """Return what the page says, without the escapes."""
+    return "\n".join(one.value for kind in (app.markdown, app.caption) for one in kind).replace("\\", "")
+
+
+def test_without_a_run_the_page_says_how_to_get_one(tmp_path, path):
+    open_empty(tmp_path / "none.db").close()
+    app = opened(tmp_path / "none.db")
+    assert "tagrpo neighbors propose SET --name NAME --proposer rules" in [one.value for one in app.code]
+
+
+def test_a_reviewer_gives_a_name_first(path):
+    app = opened(path)
+    assert "Who reviews?" in said(app)
+    assert "Add one to" not in said(app)
+
+
+def test_blind_review_shows_neither_verdict_nor_strategy(path):
+    app = opened(path, reviewer="ada")
+    assert "0 of 12 decided by ada" in said(app)
+    assert "Add one to" in said(app)
+    assert "strategy" not in said(app)
+    assert "by the test" not in said(app)  # the reason of the verdict
+    seen = opened(path, reviewer="ada", blind="0")
+    assert "secret-strategy" in said(seen)
+    assert "by the test" in said(seen)
+
+
+def test_the_order_is_that_of_the_seed_and_of_no_reviewer(path):
+    def order(**address):
+        return [one for one in said(opened(path, **address)).split() if one.startswith("c_")]
+
+    first = order(reviewer="ada")
+    assert len(first) == 10
+    assert order(reviewer="fay") == first
+    assert order(reviewer="ada", seed="5") != first
+    assert sorted(order(reviewer="ada", seed="5")) == sorted(first)
+
+
+def test_without_review_everything_is_shown_and_the_page_says_how_to_start(path):
+    app = opened(path, review=False)
+    assert f"tagrpo ui --review --db {path}" in [one.value for one in app.code]
+    assert "10 candidates" in said(app)
+
+
+def test_an_audit_that_is_done_says_so(path):
+    app = opened(path, reviewer="ben", audit="1", verdict="accepted")
+    assert "8 of 12 decided by ben" in said(app)
+
+
+def test_results_of_an_audit(path):
+    app = opened(path, reviewer="ben", audit="1", view="Results")
+    numbers = {one.label: one.value for one in app.metric}
+    assert numbers["reviewed"] == "8 of 12"
+    assert numbers["by ben"] == "8"
+    assert numbers["false accepts"] == "0.0%"  # the newest decision counts, which is eve's
+    assert numbers["false rejects"] == "none yet"
+    headings = [one.value for one in app.subheader]
+    assert headings == ["By verdict", "Reviewers with each other", "Reviewers differ"]
+    agreement = app.dataframe[1].value
+    assert list(agreement["both decided"]) == [8]
+    assert list(agreement["agreed"]) == [7]
+    assert list(agreement["Cohen's kappa"]) == [0]
+
+
+def test_results_of_a_run_lead_to_its_audits(path):
+    app = opened(path, reviewer="ben", view="Results")
+    assert {one.label: one.value for one in app.metric} == {
+        "decided by ben": "8 of 12",
+        "accepted": "7",
+        "rejected": "1",
+    }
+    assert [one.value for one in app.subheader][:2] == ["Error rates", "Reviewers with the verdict"]
+    assert list(app.dataframe[0].value["agreed"]) == [7, 8]

@@ -1,0 +1,77 @@
+"""A rate from reviews with its interval, as it grows with each decision."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from evaluator.errors import InputError
+from rephraser.reviews.browsing import GrowingRate
+from ui.charts.theme import PALETTE, altair, themed
+
+if TYPE_CHECKING:
+    from altair import LayerChart
+
+__all__ = ["false_accept_chart", "rate_rows"]
+
+_HEIGHT = 240
+_MOST_TICKS = 8
+
+
+def rate_rows(points: Sequence[GrowingRate]) -> list[dict[str, Any]]:
+    """Return the points as rows to draw and to download."""
+    return [
+        {
+            "reviewed": one.reviewed,
+            "rejected": one.rejected,
+            "false_accept_rate": one.share,
+            "low": one.low,
+            "high": one.high,
+        }
+        for one in points
+    ]
+
+
+def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
+    """Return the false-accept rate over the number of reviewed accepted candidates, with its 95% interval.
+
+    A candidate that is decided again keeps its place in the count: the last point of each number is drawn.
+
+    Raises:
+        InputError: no points.
+        PrerequisiteError: altair is not installed.
+    """
+    if not points:
+        raise InputError("nothing was reviewed yet, so there is no rate to draw.")
+    alt = altair()
+    rows = list({row["reviewed"]: row for row in rate_rows(points)}.values())
+    most = rows[-1]["reviewed"]
+    step = max(1, -(-most // _MOST_TICKS))
+    x = alt.X(
+        "reviewed:Q",
+        title="accepted candidates reviewed",
+        scale=alt.Scale(domain=[0, most], nice=False),
+        axis=alt.Axis(values=list(range(0, most + 1, step)), format="d"),
+    )
+    y = alt.Y(
+        "false_accept_rate:Q", title="rejected by reviewers", axis=alt.Axis(format=".0%"), scale=_shares(alt)
+    )
+    tooltip = [
+        alt.Tooltip("reviewed:Q"),
+        alt.Tooltip("rejected:Q"),
+        *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("false_accept_rate", "low", "high")),
+    ]
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x, tooltip=tooltip)
+    band = base.mark_area(opacity=0.16, color=PALETTE[0]).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
+    line = base.mark_line(color=PALETTE[0], interpolate="step-after").encode(y=y)
+    last = rows[-1]
+    end = alt.Chart(alt.Data(values=[last])).mark_circle(size=55, color=PALETTE[0], opacity=1)
+    title = alt.TitleParams(
+        "False-accept rate as reviews come in",
+        subtitle=f"{last['false_accept_rate']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, "
+        f"from {last['reviewed']:,} candidates. Band: exact interval at each point",
+    )
+    layered = alt.layer(band, line, end.encode(x=x, y=y, tooltip=tooltip))
+    return themed(layered.properties(height=_HEIGHT, title=title))  # type: ignore[no-any-return]
+
+
+def _shares(alt: Any) -> Any:
+    return alt.Scale(domain=[0, 1])

@@ -1,0 +1,103 @@
+"""Answers that a question and its neighbor got, as small bars beside each other."""
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from rephraser.browsing.neighbors import AnswerClass, Evidence
+from ui.charts.theme import DARK_PALETTE, PALETTE
+from ui.pages.kit.characters import visible
+
+MOST_CLASSES = 6
+_NAME_MAX = 60
+
+_STYLE = """
+.answers{display:grid;grid-template-columns:minmax(4rem,max-content) 1fr 1fr;gap:.2rem .8rem;
+ align-items:center;font-size:.85rem;font-variant-numeric:tabular-nums;max-width:44rem}
+.answers .head{opacity:.7;font-size:.8rem}
+.answers .name{max-width:16rem;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;
+ font-family:monospace}
+.answers .gold{font-family:inherit;font-size:.72rem;border:1px solid currentColor;border-radius:4px;
+ padding:0 .3em;margin-left:.45em;opacity:.75}
+.answers .cell{display:flex;align-items:center;gap:.5rem;min-width:0}
+.answers .track{flex:1;min-width:2rem;height:.55rem;border-radius:3px;background:rgba(128,136,150,.16)}
+.answers .bar{display:block;height:100%;border-radius:3px}
+.answers .count{min-width:2.2em;text-align:right}
+"""
+
+
+def has_answers(evidence: Evidence) -> bool:
+    """Say whether answers to question and neighbor were compared."""
+    return bool(evidence.classes or evidence.original_unparsed or evidence.candidate_unparsed)
+
+
+def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
+    """Return how often each answer was given, the frequent ones first, as rows to download.
+
+    The last row counts responses in which no answer was found, where there are any.
+    """
+    found = sorted(evidence.classes, key=lambda one: -(one.original + one.candidate))
+    rows: list[dict[str, Any]] = [
+        {
+            "answer": one.answer,
+            "gold": one.gold,
+            "original": one.original,
+            "neighbor": one.candidate,
+        }
+        for one in found
+    ]
+    if evidence.original_unparsed or evidence.candidate_unparsed:
+        rows.append(
+            {
+                "answer": "(no answer found)",
+                "gold": False,
+                "original": evidence.original_unparsed,
+                "neighbor": evidence.candidate_unparsed,
+            }
+        )
+    return rows
+
+
+def show_answers(evidence: Evidence) -> None:
+    """Show the most frequent answers with how many of each side's responses gave them."""
+    dark = st.context.theme.type == "dark"
+    st.html(bars(evidence, DARK_PALETTE if dark else PALETTE))
+
+
+def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
+    """Return the bars as HTML; answers are text in it, whatever they hold."""
+    found = sorted(evidence.classes, key=lambda one: -(one.original + one.candidate))
+    sides = (
+        sum(one.original for one in found) + evidence.original_unparsed,
+        sum(one.candidate for one in found) + evidence.candidate_unparsed,
+    )
+    shown, others = found[:MOST_CLASSES], found[MOST_CLASSES:]
+    lines = [_line(_name(one), (one.original, one.candidate), sides, palette) for one in shown]
+    if others:
+        counts = sum(one.original for one in others), sum(one.candidate for one in others)
+        lines.append(_line(f"<span>{len(others)} other answers</span>", counts, sides, palette))
+    unparsed = evidence.original_unparsed, evidence.candidate_unparsed
+    if any(unparsed):
+        lines.append(_line("<span>no answer found</span>", unparsed, sides, palette))
+    heads = f"<span class='head'>answer</span><span class='head'>question, {sides[0]} drawn</span>"
+    heads += f"<span class='head'>neighbor, {sides[1]} drawn</span>"
+    return f"<style>{_STYLE}</style><div class='answers'>{heads}{''.join(lines)}</div>"
+
+
+def _name(one: AnswerClass) -> str:
+    text = " ".join(visible(one.answer[: _NAME_MAX * 4]).split()) or "(empty)"
+    cut = text if len(text) <= _NAME_MAX else text[:_NAME_MAX] + "…"
+    gold = "<span class='gold'>gold</span>" if one.gold else ""
+    return f"<span class='name' title='{html.escape(text)}'>{html.escape(cut)}{gold}</span>"
+
+
+def _line(name: str, counts: tuple[int, int], sides: tuple[int, int], palette: Sequence[str]) -> str:
+    cells = (
+        f"<span class='cell'><span class='track'><span class='bar' "
+        f"style='width:{100 * count / of if of else 0:.1f}%;background:{colour}'></span></span>"
+        f"<span class='count'>{count}</span></span>"
+        for count, of, colour in zip(counts, sides, palette[:2], strict=True)
+    )
+    return name + "".join(cells)

@@ -1,0 +1,162 @@
+"""The evidence behind a neighbor's verdict: findings, numbers, responses, prompt and raw model answer."""
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from evaluator.database import Database
+from evaluator.errors import TagrpoError
+from evaluator.questions.types import Question
+from evaluator.runs.store import find_run
+from rephraser.browsing.neighbors import (
+    AnswerHeader,
+    FoundFinding,
+    NeighborCard,
+    page_answers,
+    read_answer_texts,
+)
+from rephraser.exchanges import Exchange, proposing_exchange
+from ui.pages.kit import layout, links, settings, tables
+from ui.pages.kit.answers import answer_rows, has_answers
+from ui.pages.kit.database import cached
+from ui.pages.kit.text import escaped, show_math_text, show_text
+
+RESPONSES = 6
+
+
+@cached
+def _responses(
+    session: Session, subject_id: str, solver_id: str, limit: int
+) -> tuple[list[AnswerHeader], dict[int, str]]:
+    headers = page_answers(session, subject_id, solver_id, limit=limit)
+    return headers, read_answer_texts(session, [one.id for one in headers])
+
+
+@cached
+def _exchange(session: Session, run_id: str, cell_id: int) -> Exchange:
+    run = find_run(session, run_id)
+    with Database.open(settings.current().database, read_only=True) as database:
+        return proposing_exchange(database, run, cell_id)
+
+
+def reasons(card: NeighborCard) -> None:
+    """Say why the verdict is what it is, and what the structural checks found."""
+    fatal = "; ".join(one.detail for one in card.evidence.findings if one.severity == "fatal")
+    said = [] if card.reason == fatal else [card.reason]
+    if card.posterior is not None:
+        said.append(f"posterior of the same problem {_posterior(card.posterior)}")
+    if any(said):
+        st.caption(escaped(" · ".join(one for one in said if one)))
+    if card.reviewer and card.review_reason:
+        st.caption(escaped(f"{card.reviewer}: {card.review_reason}"))
+    if card.evidence.findings:
+        st.markdown("\\\n".join(_finding(one) for one in card.evidence.findings))  # safe
+
+
+def _finding(finding: FoundFinding) -> str:
+    colour: layout.Colour = "red" if finding.severity == "fatal" else "orange"
+    return f"{layout.chip_md(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
+
+
+def _posterior(value: float) -> str:
+    if 0.001 <= value <= 0.999:
+        return f"{value:.3f}"
+    return "below 0.001" if value < 0.5 else "above 0.999"
+
+
+def parts(question: Question, card: NeighborCard) -> None:
+    """Offer what lies further behind; one part is open at a time, and only that one is read."""
+    offered = {"numbers": "Numbers"}
+    if card.evidence.solvers:
+        offered["responses"] = "Responses"
+    if card.cell_id is not None:
+        offered["exchange"] = "Prompt and model answer"
+    now = links.text("open")
+    opened = now.removeprefix(f"{card.proposal_id}.") if now.startswith(f"{card.proposal_id}.") else ""
+    with st.container(horizontal=True, gap="small"):
+        for part, label in offered.items():
+            st.button(
+                label,  # safe
+                key=f"part-{card.proposal_id}-{part}",
+                type="tertiary",
+                icon=":material/expand_less:" if part == opened else ":material/expand_more:",
+                on_click=lambda part=part: links.put(
+                    open=None if part == opened else f"{card.proposal_id}.{part}"
+                ),
+            )
+    if opened == "numbers":
+        _numbers(card)
+    elif opened == "responses" and card.evidence.solvers:
+        _show_responses(question, card)
+    elif opened == "exchange" and card.cell_id is not None:
+        _show_exchange(card, card.cell_id)
+
+
+def _numbers(card: NeighborCard) -> None:
+    found = card.evidence
+    rows = [
+        ("candidate", card.candidate_id),
+        ("verdict of the run", card.verdict or "none yet"),
+        ("final", "yes" if card.final else "no: more answers may be drawn"),
+        ("posterior of the same problem", _number(card.posterior)),
+        ("log Bayes factor (nats)", _number(found.log_bayes_factor)),
+        ("answers in common", _number(found.overlap)),
+        ("most frequent answer of the question", _number(found.original_top)),
+        ("most frequent new answer of the neighbor", _number(found.new_top)),
+        ("solvers", ", ".join(found.by_solver) or "none"),
+        ("cost of the request", "not known" if card.usd is None else f"{card.usd:.4f} USD"),
+        ("tokens of the request", _tokens(card)),
+    ]
+    tables.page_table(
+        [{"what": what, "value": value} for what, value in rows],
+        [tables.Column("what", "what"), tables.Column("value", "value")],
+        f"numbers-{card.proposal_id}",
+        name=f"{card.candidate_id}-numbers",
+    )
+    if has_answers(found):
+        key = f"answers-{card.proposal_id}"
+        tables.download(f"{card.candidate_id}-answers", answer_rows(found), key=key, label="Answers as CSV")
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _tokens(card: NeighborCard) -> str:
+    if card.cell_id is None:
+        return "no request: made by rules or a file"
+    return (
+        f"{card.prompt_tokens or 0:,} read, {card.completion_tokens or 0:,} written, for all its candidates"
+    )
+
+
+def _show_responses(question: Question, card: NeighborCard) -> None:
+    solver = card.evidence.solvers[0]
+    sides = (("Question", question.id), ("Neighbor", card.candidate_id))
+    for column, (label, subject) in zip(st.columns(2, gap="medium"), sides, strict=True):
+        with column:
+            headers, texts = _responses(subject, solver, RESPONSES)
+            st.caption(
+                f"{label}: the first {len(headers)} responses" if headers else f"{label}: no responses"
+            )
+            for header in headers:
+                found = header.extracted if header.extracted is not None else "no answer found"
+                with st.expander(escaped(f"{header.ordinal + 1}. {found}"[:120])):
+                    if header.finish_reason != "stop":
+                        layout.chip(header.finish_reason, "orange")
+                    show_math_text(texts.get(header.id, ""), f"response-{card.proposal_id}-{header.id}")
+
+
+def _show_exchange(card: NeighborCard, cell_id: int) -> None:
+    try:
+        exchange = _exchange(card.run_id, cell_id)
+    except TagrpoError as error:
+        layout.error_box("The prompt cannot be shown.", str(error))
+        return
+    for place, (role, text) in enumerate(exchange.prompt):
+        st.caption(escaped(f"prompt, {role}"))
+        show_text(text, f"prompt-{card.proposal_id}-{place}")
+    st.caption("model answer, as it came")
+    if exchange.text is None:
+        st.caption("none yet")
+    else:
+        show_text(exchange.text, f"raw-{card.proposal_id}")

@@ -1,0 +1,141 @@
+"""A question with its neighbors side by side: what differs, the verdict and its evidence."""
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from evaluator.errors import TagrpoError
+from evaluator.questions.browsing import Place, find_question, places
+from evaluator.questions.types import Question
+from rephraser.browsing.neighbors import NeighborCard, page_neighbors
+from rephraser.browsing.search import PENDING
+from rephraser.reviews.store import find_candidate
+from rephraser.status import STATUSES
+from ui.pages.kit import layout, links
+from ui.pages.kit.answers import has_answers, show_answers
+from ui.pages.kit.database import cached
+from ui.pages.kit.differences import LEGEND, compare, show_difference
+from ui.pages.kit.text import escaped, show_math_text
+from ui.pages.questions_parts import evidence
+from ui.pages.questions_parts.filters import run_ids
+
+NEIGHBORS = 5
+OWN = ("id", "candidate", "show", "nafter", "open")
+"""Parameters of this view, removed on the way back to the list."""
+
+
+@cached
+def _read(session: Session, reference: str, candidate: str) -> tuple[Question, list[Place]]:
+    if candidate:
+        reference = find_candidate(session, candidate).question_id
+    question = find_question(session, reference)
+    return question, places(session, question.id)
+
+
+@cached
+def _neighbors(
+    session: Session, question_id: str, run_id: str | None, status: str | None, after: int | None
+) -> list[NeighborCard]:
+    return page_neighbors(
+        session, question_id, run_id=run_id, status=status, after=after, limit=NEIGHBORS + 1
+    )
+
+
+def show(reference: str, candidate: str) -> None:
+    """Draw the question with this id, or the one that this candidate belongs to."""
+    st.button(
+        "All questions",
+        icon=":material/arrow_back:",
+        type="tertiary",
+        on_click=lambda: links.put(**dict.fromkeys(OWN)),
+    )
+    try:
+        question, stands = _read(reference, candidate)
+    except TagrpoError as error:
+        layout.error_box("There is no such question.", str(error))
+        return
+    _question(question, stands)
+    _all_neighbors(question, candidate)
+
+
+def _question(question: Question, stands: list[Place]) -> None:
+    with layout.card("question"):
+        show_math_text(question.text, f"q-{question.id}")
+        st.markdown(f"**Answer** {escaped(question.answer)}")  # safe
+        with layout.row():
+            for label in (question.subject, question.level):
+                if label:
+                    layout.chip(label)
+            for stand in stands:
+                held = f", held back: {stand.held}" if stand.held else ""
+                layout.chip(f"{stand.set_name} row {stand.position + 1}{held}", "orange" if held else "gray")
+            st.caption(escaped(question.id))
+            links.link("Rollouts", "rollouts", icon=":material/account_tree:", question=question.id)
+
+
+def _all_neighbors(question: Question, candidate: str) -> None:
+    run = links.text("run")
+    statuses = ["all", *STATUSES, PENDING]
+    usual = links.choice("verdict", statuses, "all") if not candidate else "all"
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        status = st.segmented_control(
+            "Verdict",
+            statuses,
+            required=True,
+            label_visibility="collapsed",
+            **links.bound("show", lambda: links.choice("show", statuses, usual), resets=["nafter", "open"]),
+        )
+        st.markdown(LEGEND)
+    after = links.number("nafter", 0, low=1)
+    try:
+        cards = _neighbors(
+            question.id, run_ids().get(run), None if status == "all" else status, after or None
+        )
+    except TagrpoError as error:
+        layout.error_box("These neighbors cannot be shown.", str(error))
+        return
+    if candidate:
+        cards = sorted(cards, key=lambda card: not card.candidate_id.startswith(candidate))
+    for card in cards[:NEIGHBORS]:
+        _neighbor(question, card)
+    if not cards:
+        _none(status or "all")
+    with layout.row():
+        if after:
+            st.button("First neighbors", on_click=lambda: links.put(nafter=None, open=None))
+        if len(cards) > NEIGHBORS:
+            last = cards[NEIGHBORS - 1].proposal_id
+            st.button("More neighbors", on_click=lambda: links.put(nafter=last, open=None))
+
+
+def _neighbor(question: Question, card: NeighborCard) -> None:
+    key = f"n-{card.proposal_id}"
+    with layout.card(key):
+        with layout.row():
+            layout.verdict_chip(card.status)
+            layout.chip(card.strategy)
+            if card.model != card.strategy:
+                layout.chip(card.model or card.proposer)
+            layout.chip(f"run {card.run}")
+            if card.reviewer:
+                layout.chip(f"reviewed by {card.reviewer}", "blue", ":material/person:")
+        difference = compare(question.text, card.text)
+        left, right = st.columns(2, gap="medium")
+        with left:
+            show_difference(difference, "original", f"{key}-q")
+        with right:
+            show_difference(difference, "neighbor", f"{key}-n")
+        evidence.reasons(card)
+        if has_answers(card.evidence):
+            show_answers(card.evidence)
+        evidence.parts(question, card)
+
+
+def _none(status: str) -> None:
+    if status != "all" or links.text("run"):
+        layout.empty_state(f"No neighbor here is {status}." if status != "all" else "None of this run.")
+    else:
+        layout.empty_state(
+            "This question has no neighbors yet.",
+            "Propose some, by rules (free) or by a model:",
+            commands=("tagrpo neighbors propose SET --name NAME --proposer rules",),
+        )

@@ -1,0 +1,221 @@
+// Hears the keys of the review queue. It shows one of the items that the server has drawn and says, with each
+// key, which one that was; keys are numbered and sent again until the server has acknowledged them.
+
+const AGAIN_MS = 3000;
+const SLOT = "st-key-review-slot-";
+
+// Streamlit calls this at every change of the data, and cleans up after earlier calls when it likes.
+export default function (component) {
+  const root = component.parentElement;
+  const state = (root.reviewState ??= begin(root));
+  const call = ++state.calls;
+  state.send = (value) => component.setStateValue("keys", value);
+  listen(state);
+  take(state, component.data);
+  return () => {
+    if (call === state.calls) leave(state);
+  };
+}
+
+function listen(state) {
+  if (state.listening) return;
+  state.listening = true;
+  document.addEventListener("keydown", state.onKey, true);
+  window.addEventListener("beforeunload", state.onUnload);
+  document.head.append(state.style);
+  document.documentElement.dataset.reviewReady = "1";
+}
+
+function leave(state) {
+  state.listening = false;
+  document.removeEventListener("keydown", state.onKey, true);
+  window.removeEventListener("beforeunload", state.onUnload);
+  clearTimeout(state.timer);
+  state.style.remove();
+  delete document.documentElement.dataset.reviewReady;
+}
+
+function begin(root) {
+  const state = {
+    client: Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join(""),
+    pending: [], // pressed and not acknowledged
+    seq: 0,
+    sent: 0, // the highest number on its way
+    tries: 0,
+    at: 0,
+    marks: {}, // what was pressed here, by item
+    note: "",
+    style: document.createElement("style"),
+    root,
+    buttons: null,
+    calls: 0,
+    listening: false,
+  };
+  state.onKey = (event) => (root.isConnected ? heard(state, event) : leave(state));
+  state.onUnload = (event) => state.pending.length && event.preventDefault();
+  const form = root.querySelector("form");
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    finishWords(state);
+  });
+  form.addEventListener("keydown", (event) => {
+    event.stopPropagation();
+    if (event.key === "Escape") closeWords(state);
+  });
+  form.querySelector(".cancel").addEventListener("click", () => closeWords(state));
+  return state;
+}
+
+// What the server says is the truth: keys that it has not handled yet are played on top of it.
+function take(state, data) {
+  const handled = data.heard[state.client] ?? 0;
+  state.pending = state.pending.filter((event) => event.seq > handled);
+  if (state.data && data.refused > state.data.refused) {
+    state.note = "A key was not taken: another item was on the screen.";
+  }
+  state.data = data;
+  state.at = state.pending.reduce((at, event) => moved(state, at, event.letter), data.at);
+  if (handled >= state.sent) state.sent = 0;
+  buildButtons(state);
+  draw(state);
+  clearTimeout(state.timer);
+  if (!state.sent) send(state);
+  else wait(state);
+}
+
+function moved(state, at, letter) {
+  const undoes = state.data.keys.find((key) => key.letter === letter)?.act === "undo";
+  return undoes ? Math.max(0, at - 1) : at + 1;
+}
+
+// One message at a time: a second one would end the script run that answers the first.
+function send(state) {
+  if (state.sent || !state.pending.length) return;
+  state.sent = state.pending.at(-1).seq;
+  state.tries += 1;
+  state.send({ client: state.client, tries: state.tries, events: [...state.pending] });
+  wait(state);
+}
+
+function wait(state) {
+  clearTimeout(state.timer);
+  state.timer = setTimeout(() => {
+    state.sent = 0;
+    send(state);
+  }, AGAIN_MS);
+}
+
+function heard(state, event) {
+  if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const target = event.composedPath()[0];
+  if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+  if (!state.root.querySelector("form").hidden) return;
+  const latin = /^[a-z]$/i.test(event.key);
+  const letter = latin ? event.key.toUpperCase() : event.key > "\x7f" ? event.code.replace("Key", "") : "";
+  if (state.data.keys.some((key) => key.letter === letter)) {
+    event.preventDefault();
+    press(state, letter);
+  }
+}
+
+// The item on the screen: undefined while it is not drawn to its end, "" behind the last one.
+function shown(state) {
+  if (state.at >= state.data.total) return "";
+  const item = state.data.items[state.at - state.data.first];
+  const slot = item && document.querySelector(`.${SLOT}${item}`);
+  return slot && slot.textContent.includes(item) ? item : undefined;
+}
+
+function press(state, letter) {
+  const key = state.data.keys.find((one) => one.letter === letter);
+  const item = shown(state);
+  state.note = "";
+  if (item === undefined) {
+    state.note = "The next item is still being drawn; that key did nothing.";
+  } else if (key.act === "undo" ? state.at === 0 : item === "") {
+    state.note = key.act === "undo" ? "This is the first item." : "";
+  } else if (key.act === "reject in words") {
+    openWords(state, item);
+  } else {
+    push(state, item, letter, "");
+  }
+  draw(state);
+}
+
+function push(state, item, letter, words) {
+  const act = state.data.keys.find((key) => key.letter === letter).act;
+  state.seq += 1;
+  state.pending.push({ seq: state.seq, item, letter, words });
+  if (act === "accept") state.marks[item] = "accepted";
+  else if (act.startsWith("reject")) state.marks[item] = "rejected";
+  state.at = moved(state, state.at, letter);
+  draw(state);
+  send(state);
+}
+
+function openWords(state, item) {
+  const form = state.root.querySelector("form");
+  state.rejecting = item;
+  form.hidden = false;
+  form.elements.words.value = "";
+  form.elements.words.focus();
+}
+
+function closeWords(state) {
+  state.root.querySelector("form").hidden = true;
+  state.root.querySelector("input").blur();
+}
+
+function finishWords(state) {
+  const words = state.root.querySelector("input").value.trim();
+  if (!words) return;
+  closeWords(state);
+  const key = state.data.keys.find((one) => one.act === "reject in words");
+  push(state, state.rejecting, key.letter, words);
+}
+
+function buildButtons(state) {
+  if (state.buttons) return;
+  const bar = state.root.querySelector(".keys");
+  state.buttons = state.data.keys.map((key) => {
+    const button = document.createElement("button");
+    const letter = document.createElement("kbd");
+    button.type = "button";
+    button.className = key.act.split(" ")[0];
+    button.title = key.reason || key.label;
+    const label = document.createElement("span");
+    letter.textContent = key.letter;
+    label.textContent = key.label;
+    button.append(letter, label);
+    button.addEventListener("click", (event) => {
+      if (event.detail) button.blur(); // else the space bar would press it again
+      press(state, key.letter);
+    });
+    bar.append(button);
+    return button;
+  });
+}
+
+function draw(state) {
+  const { data, at } = state;
+  const item = at < data.total ? (data.items[at - data.first] ?? "none") : "end";
+  state.style.textContent = `[class*="${SLOT}"]:not(.${SLOT}${item}) { display: none !important; }`;
+  state.root.querySelector(".done").style.width = `${data.total ? (100 * at) / data.total : 0}%`;
+  state.root.querySelector(".place").textContent =
+    at < data.total ? `${(at + 1).toLocaleString("en")} of ${data.total.toLocaleString("en")}` : "end of the queue";
+  state.root.querySelector(".bar").dataset.at = at;
+  state.root.querySelector(".bar").dataset.waiting = state.pending.length;
+  const says = state.root.querySelector(".says");
+  says.textContent = said(state, item);
+  says.classList.toggle("bad", Boolean(data.error));
+}
+
+function said(state, item) {
+  if (state.data.error) return `Not stored, trying again: ${state.data.error}`;
+  if (state.note) return state.note;
+  if (!state.data.writes) return "";
+  const waiting = state.pending.length;
+  const mark = state.marks[item] ?? state.data.marks[item];
+  if (mark && mark !== "skipped") return `You ${mark} this one. Another decision overrides that.`;
+  return waiting > 2 ? `${waiting} keys on their way` : "";
+}

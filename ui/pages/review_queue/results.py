@@ -1,0 +1,189 @@
+"""What the reviews say so far: error rates of an audit, and how far reviewers and verdict agree."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from rephraser.reviews.agreement import Agreement
+from rephraser.reviews.audit import audit_reviews, get_audit
+from rephraser.reviews.browsing import (
+    GrowingRate,
+    ReviewProgress,
+    RunAgreement,
+    audit_progress,
+    growing_false_accepts,
+    run_agreement,
+    run_progress,
+)
+from rephraser.reviews.rates import ErrorRates, Rate, error_rates
+from ui.charts.review_rates import false_accept_chart, rate_rows
+from ui.pages.kit import layout, links
+from ui.pages.kit.charts import show_chart
+from ui.pages.kit.database import cached
+from ui.pages.kit.tables import Column, page_table
+from ui.pages.review_queue.choosing import Choice, audits_of
+
+DISPUTED_SHOWN = 25
+
+_PAIRS = [
+    Column("first", "reviewer"),
+    Column("second", "and"),
+    Column("shared", "both decided", "whole"),
+    Column("agreed", "agreed", "whole"),
+    Column("share", "agreed, share", "share"),
+    Column("kappa", "Cohen's kappa", "number", "1: always, 0: as by chance; empty where it is not defined"),
+]
+
+
+@cached
+def _audit_results(
+    session: Session, audit_id: int, reviewer: str
+) -> tuple[ErrorRates, list[GrowingRate], ReviewProgress]:
+    audit = get_audit(session, audit_id)
+    made = audit_reviews(session, audit_id)
+    return (
+        error_rates(audit.members, made),
+        growing_false_accepts(audit.members, made),
+        audit_progress(session, audit_id, len(audit.members), reviewer),
+    )
+
+
+@cached
+def _run_results(session: Session, run_id: str, reviewer: str) -> tuple[RunAgreement, ReviewProgress]:
+    return run_agreement(session, run_id), run_progress(session, run_id, reviewer)
+
+
+def show_results(choice: Choice) -> None:
+    """Draw the results of the chosen audit, or of the run."""
+    st.caption(
+        "These numbers tell what the verdicts were. Look at them when you are done, if you review blind."
+    )
+    if choice.audit_id is not None:
+        _audit(choice, choice.audit_id)
+    else:
+        _run(choice)
+
+
+def _audit(choice: Choice, audit_id: int) -> None:
+    rates, growing, progress = _audit_results(audit_id, choice.reviewer)
+    numbers = [
+        layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by anybody"),
+        layout.Number("false accepts", *_rate(rates.false_accept, "accepted by the verdict")),
+        layout.Number("false rejects", *_rate(rates.false_reject, "rejected by the verdict")),
+    ]
+    if rates.broken.share is not None:
+        low, high = rates.broken.low or 0.0, rates.broken.high or 0.0
+        numbers.append(
+            layout.Number(
+                "broken in a published set",
+                f"{rates.broken.share:.1%}",
+                "",
+                f"95% interval {low:.1%} to {high:.1%}, strata weighted by their sizes",
+            )
+        )
+    if choice.reviewer:
+        numbers.insert(1, layout.Number(f"by {choice.reviewer}", f"{progress.decided:,}"))
+    layout.numbers(numbers)
+    if growing:
+        chart = false_accept_chart(growing)
+        show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=rate_rows(growing))
+    else:
+        layout.empty_state(
+            "No candidate that the verdict accepted was reviewed yet.",
+            "The false-accept rate appears with the first one. Decide under Queue, or on the terminal:",
+            commands=(f"tagrpo neighbors review --audit {audit_id} --interactive",),
+        )
+    layout.section("By verdict", "Among reviewed candidates, the share that reviewers reject.")
+    page_table(
+        [
+            {
+                "status": one.status,
+                "size": one.size,
+                "drawn": one.drawn,
+                "reviewed": one.rejected.reviewed,
+                "rejected": one.rejected.count,
+                "share": one.rejected.share,
+                "low": one.rejected.low,
+                "high": one.rejected.high,
+            }
+            for one in rates.strata
+        ],
+        [
+            Column("status", "verdict"),
+            Column("size", "in the run", "whole"),
+            Column("drawn", "drawn", "whole"),
+            Column("reviewed", "reviewed", "whole"),
+            Column("rejected", "rejected", "whole"),
+            Column("share", "rejected, share", "share"),
+            Column("low", "95% from", "share"),
+            Column("high", "to", "share"),
+        ],
+        "strata",
+        name=f"audit-{audit_id}-strata",
+    )
+    _agreements("Reviewers with each other", rates.agreements, f"audit-{audit_id}-reviewers")
+    _disputed(rates.disputed)
+
+
+def _run(choice: Choice) -> None:
+    agreement, progress = _run_results(choice.run_id, choice.reviewer)
+    if choice.reviewer:
+        layout.numbers(
+            [
+                layout.Number(f"decided by {choice.reviewer}", f"{progress.decided:,} of {progress.total:,}"),
+                layout.Number("accepted", f"{progress.accepted:,}"),
+                layout.Number("rejected", f"{progress.rejected:,}"),
+            ]
+        )
+    audits = audits_of(choice.run_id)
+    layout.section("Error rates", "They need a random sample, which an audit draws.")
+    for audit in audits:
+        links.link(
+            f"audit {audit.id}: {audit.size:,} candidates, seed {audit.seed}",
+            "review",
+            icon=":material/fact_check:",
+            run=choice.run,
+            audit=audit.id,
+            reviewer=choice.reviewer,
+            view="Results",
+        )
+    if not audits:
+        layout.empty_state(
+            "No audit of this run was drawn yet.",
+            "Draw one, and choose it as the queue:",
+            commands=(f"tagrpo neighbors audit {choice.run} --sample 50 --seed 1",),
+        )
+    _agreements("Reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
+    _agreements("Reviewers with each other", agreement.reviewers, f"{choice.run}-reviewers")
+    _disputed(agreement.disputed)
+
+
+def _rate(rate: Rate, of: str) -> tuple[str, str, str]:
+    """Return a rate as value, unit and hint."""
+    if rate.share is None:
+        return "none yet", "", f"no candidate {of} was reviewed"
+    said = (
+        f"{rate.count:,} of {rate.reviewed:,} {of}; 95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
+    )
+    return f"{rate.share:.1%}", "", said
+
+
+def _agreements(heading: str, found: Sequence[Agreement], name: str) -> None:
+    layout.section(heading)
+    if not found:
+        st.caption("Nothing that both have decided.")
+        return
+    rows: list[dict[str, Any]] = [{**vars(one), "share": one.agreed / one.shared} for one in found]
+    page_table(rows, _PAIRS, name, name=name)
+
+
+def _disputed(ids: Sequence[str]) -> None:
+    if not ids:
+        return
+    layout.section("Reviewers differ", f"{len(ids):,} candidates; the newest decision counts.")
+    for id in ids[:DISPUTED_SHOWN]:
+        links.link(id, "questions", candidate=id)
+    if len(ids) > DISPUTED_SHOWN:
+        st.caption(f"The first {DISPUTED_SHOWN} are shown.")
