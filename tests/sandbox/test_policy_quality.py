@@ -92,6 +92,7 @@ def test_success_depends_on_the_phrasing_and_joint_groups_are_seldom_equal(folde
 
 
 @pytest.mark.e2e
+@pytest.mark.timeout(1200)  # under a minute of one core, many on a machine that is busy with others
 def test_the_command_learns_as_the_shipped_policy_did(folder: Path) -> None:
     """The first 200 of its steps, with its settings: the losses are the recorded ones.
 
