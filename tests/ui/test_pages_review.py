@@ -84,7 +84,7 @@ def test_the_order_is_that_of_the_seed_and_of_no_reviewer(path):
         return [one for one in said(opened(path, **address)).split() if one.startswith("c_")]
 
     first = order(reviewer="ada")
-    assert len(first) == 10
+    assert len(first) == 12
     assert order(reviewer="fay") == first
     assert order(reviewer="ada", seed="5") != first
     assert sorted(order(reviewer="ada", seed="5")) == sorted(first)
@@ -93,7 +93,7 @@ def test_the_order_is_that_of_the_seed_and_of_no_reviewer(path):
 def test_without_review_everything_is_shown_and_the_page_says_how_to_start(path):
     app = opened(path, review=False)
     assert f"tagrpo ui --review --db {path}" in [one.value for one in app.code]
-    assert "10 candidates" in said(app)
+    assert "12 candidates" in said(app)
 
 
 def test_an_audit_that_is_done_says_so(path):

@@ -165,7 +165,7 @@ def test_a_reload_goes_on_where_the_reviewer_was(url, view_of, database):
     first = [shown[0] for _, shown in view.tab.evaluate("window.seen")]
     view.tab.reload()
     view.settle()
-    view.tab.get_by_text("1 of 50").wait_for()
+    view.tab.get_by_text("1 of 77").wait_for()
     assert "3 of 80 decided by ada" in view.text()
     view.until("() => document.documentElement.dataset.reviewReady === '1'")
     view.tab.evaluate(EYES)

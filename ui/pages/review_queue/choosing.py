@@ -16,7 +16,9 @@ from ui.pages.kit import layout, links
 from ui.pages.kit.database import cached
 from ui.pages.kit.text import escaped
 
-USUAL = ("undecided", "unverified", "accepted")
+USUAL = STATUSES
+"""All that are judged: what one reviewer decides must not take a candidate out of another one's queue."""
+
 WHOLE = "whole run"
 ANY = "any"
 _MAX_SEED = 2**31 - 1
@@ -126,7 +128,7 @@ def _what(runs: dict[str, Run]) -> Choice:
 
 def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None, str | None]:
     statuses = st.pills(
-        "Candidates that are",
+        "Candidates that are now",
         STATUSES,
         selection_mode="multi",
         **links.bound(
