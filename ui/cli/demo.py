@@ -32,7 +32,7 @@ def demo(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer questions and steps: all of it, in 3 minutes.")
+        bool, typer.Option("--quick", help="Fewer questions and steps: all of it, in a few minutes.")
     ] = False,
     recipes: Annotated[
         str | None,
