@@ -29,7 +29,7 @@ def url(tmp_path_factory):
 
 
 def opens(view):
-    return view.tab.get_by_role("button", name="Open")
+    return view.tab.locator("[class*=st-key-open-] button")
 
 
 def test_search_page_open_and_go_back(url, view_of, pictures):

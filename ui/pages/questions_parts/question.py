@@ -69,7 +69,7 @@ def _question(question: Question, stands: list[Place]) -> None:
                 held = f", held back: {stand.held}" if stand.held else ""
                 layout.chip(f"{stand.set_name} row {stand.position + 1}{held}", "orange" if held else "gray")
             st.caption(escaped(question.id))
-            links.link("Rollouts", "rollouts", icon=":material/account_tree:", question=question.id)
+            links.link("Rollouts", "rollouts", icon=":material/account_tree:", q=question.id)
 
 
 def _all_neighbors(question: Question, candidate: str) -> None:
