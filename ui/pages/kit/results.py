@@ -36,6 +36,11 @@ class Results:
         self._put(key, pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL))
         return result
 
+    def has(self, key: Hashable) -> bool:
+        """Say whether something is kept under `key`."""
+        with self._lock:
+            return key in self._kept
+
     def _put(self, key: Hashable, pickled: bytes) -> None:
         if len(pickled) > self._max_bytes // 8:
             return

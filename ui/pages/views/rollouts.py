@@ -1,8 +1,38 @@
 """The page "Rollouts"."""
 
-from ui.pages.kit import layout
+import streamlit as st
+
+from ui.pages.kit import layout, links
 from ui.pages.kit.database import reading
+from ui.pages.rollout_parts import group, overview
+from ui.pages.signal_parts.runs import train_runs
 
 layout.title("Rollouts", "What training drew, question by question and step by step.")
-with reading() as session:
-    pass
+with reading():
+    pass  # says what to do where there is no database
+runs = {run.name: run for run in train_runs() if run.rollouts}
+if not runs:
+    layout.empty_state(
+        "No rollouts are recorded yet.",
+        "Import what a training has written, also while it runs:",
+        commands=("tagrpo rollouts import FOLDER", "tagrpo rollouts watch FOLDER"),
+    )
+else:
+    newest = next(reversed(runs))
+    name = st.selectbox(
+        "Training run",
+        list(runs),
+        format_func=lambda name: f"{name}  ({runs[name].method}, {runs[name].rollouts:,} responses)",
+        **links.bound(
+            "run",
+            lambda: links.choice("run", list(runs), newest),
+            resets=["step", "q", "at", "to", "after", "before"],
+        ),
+    )
+    steps = overview.run_steps(runs[name].id)
+    question = links.text("q")
+    if question:
+        filters = overview.address_filters([step.step for step in steps])
+        group.show(runs[name].id, name, question, filters)
+    else:
+        overview.show(runs[name].id, name, steps)

@@ -1,8 +1,42 @@
 """The page "Training signal"."""
 
-from ui.pages.kit import layout
+import streamlit as st
+
+from ui.pages.kit import layout, links
 from ui.pages.kit.database import reading
+from ui.pages.signal_parts import diagnosis, policy, zero
+from ui.pages.signal_parts.runs import train_runs
+
+VIEWS = {"zero": "Zero gradient", "policy": "Policy", "difficulty": "Difficulty", "diversity": "Diversity"}
 
 layout.title("Training signal", "How much of what is sampled teaches anything.")
-with reading() as session:
-    pass
+with reading():
+    pass  # says what to do where there is no database
+runs = train_runs()
+view = st.segmented_control(
+    "View",
+    list(VIEWS),
+    format_func=VIEWS.__getitem__,
+    label_visibility="collapsed",
+    required=True,
+    **links.bound(
+        "view",
+        lambda: links.choice("view", list(VIEWS), "zero"),
+        lambda name: None if name == "zero" else name,
+        resets=["made"],
+    ),
+)
+if view == "difficulty":
+    diagnosis.difficulty(runs)
+elif view == "diversity":
+    diagnosis.diversity(runs)
+elif not runs:
+    layout.empty_state(
+        "There is no training run yet.",
+        "Import the rollouts and metrics that a training has written, also while it runs:",
+        commands=("tagrpo rollouts import FOLDER", "tagrpo rollouts watch FOLDER"),
+    )
+elif view == "policy":
+    policy.show(runs)
+else:
+    zero.show(runs)

@@ -1,0 +1,49 @@
+"""A database with two small trainings and all that the pages show of them."""
+
+from pathlib import Path
+
+from rollout_shards import make_step
+
+from evaluator.database import Database
+from trainer_adapter.rollouts import RolloutWriter
+from trainer_adapter.rollouts.importing import import_rollouts
+
+STEPS = 6
+QUESTIONS = 8
+
+
+def metrics(step: int, offset: float) -> dict[str, float]:
+    """Return what a step logs, as a training does."""
+    found = {
+        "tagrpo/entropy/mean": 1.0 - step / 10 + offset,
+        "tagrpo/kl/k3/mean": step / 1000,
+        "tagrpo/correct/mean": 0.3 + step / 20,
+        "tagrpo/tokens/mean": 100.0 + step,
+        "actor/grad_norm": 0.5 + offset,
+        "actor/pg_clipfrac": 0.01,
+    }
+    for place, group in enumerate(("original", "neighbors", "joint")):
+        right, wrong = 0.1 + offset, 0.4 - 0.1 * place
+        found[f"tagrpo/zero/{group}/all_right"] = right
+        found[f"tagrpo/zero/{group}/all_wrong"] = wrong
+        found[f"tagrpo/zero/{group}/share"] = right + wrong
+    for prompt in ("original", "variant_1"):
+        found[f"tagrpo/anchor/log_ratio_token/{prompt}"] = -0.01 * step
+    for share in ("0.01", "1", "20", "40", "100"):
+        found[f"tagrpo/covariance/positive/top_{share}"] = 5.0 / (1 + float(share))
+        found[f"tagrpo/covariance/negative/top_{share}"] = -4.0 / (1 + float(share))
+    return found
+
+
+def trainings(folder: Path) -> Path:
+    """Write and import the runs `plain` (grpo) and `joint` (ta_grpo); return the database."""
+    path = folder / "t.db"
+    with Database.open(path) as database:
+        for offset, (name, recipe) in enumerate((("plain", "grpo"), ("joint", "ta_grpo"))):
+            spec = {"recipe": {"name": recipe}}
+            with RolloutWriter(folder / name, name, spec=spec, versions={"tagrpo": "0"}) as writer:
+                for step in range(1, STEPS + 1):
+                    writer.write(step, make_step(step, QUESTIONS))
+                    writer.write_metrics(step, metrics(step, 0.05 * offset))
+            import_rollouts(database, folder / name)
+    return path

@@ -1,0 +1,124 @@
+"""Charts over training steps: averaging, colours by method, scales, the forecast, kinds of groups."""
+
+import pandas as pd
+import pytest
+
+from evaluator.errors import InputError
+from ui.charts.rollout_groups import KIND_COLOURS, group_kinds_chart
+from ui.charts.theme import PALETTE
+from ui.charts.training_steps import averaged, method_colours, most_steps, step_chart, window_for
+
+
+def frame(*labels, values=(0.5, 0.25, 0.75)):
+    return pd.DataFrame(
+        [
+            {"label": label, "step": step, "value": value}
+            for label in labels
+            for step, value in enumerate(values, 1)
+        ]
+    )
+
+
+def layers(spec, mark):
+    return [layer for layer in spec["layer"] if layer["mark"]["type"] == mark]
+
+
+def test_points_are_means_of_a_window_at_its_last_step():
+    found = averaged([1, 2, 3, 4, 5], [1.0, 3.0, None, 5.0, None], 2)
+    assert found == [(2, 2.0), (4, 5.0), (5, None)]
+    assert averaged([1, 2, 3, 4, 5, 6], [1, 1, 1, 1, 1, 7], 5) == [(6, 2.0)]  # no point of a single step
+    assert averaged([], [], 3) == []
+    with pytest.raises(ValueError, match="a window of 0"):
+        averaged([1], [1.0], 0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "asked", "window"), [(0, 0, 1), (200, 0, 1), (201, 0, 2), (1000, 3, 5), (100, 10, 10)]
+)
+def test_long_trainings_are_averaged_to_two_hundred_points(steps, asked, window):
+    assert window_for(steps, asked) == window
+
+
+def test_the_axis_of_steps_covers_all_runs():
+    assert most_steps([(3, 9), (), (1, 4)]) == (1, 9)
+    assert most_steps([()]) is None
+
+
+def test_colours_are_of_methods_and_stay_when_runs_are_left_out():
+    every = ["grpo", "ta_grpo", "ta_grpo", "dapo"]
+    assert method_colours({"a": "ta_grpo", "b": "dapo", "c": "ta_grpo"}, every) == {
+        "a": PALETTE[1],
+        "b": PALETTE[2],
+        "c": PALETTE[1],
+    }
+    many = [f"m{number}" for number in range(12)]
+    found = method_colours({"x": "m0", "y": "m8"}, many)  # both would be the first colour
+    assert found == {"x": PALETTE[0], "y": PALETTE[1]}
+    with pytest.raises(InputError, match="9 methods are more than can be told apart"):
+        method_colours({name: name for name in many[:9]}, many)
+
+
+def test_lines_of_one_method_share_a_colour_and_differ_in_dashes():
+    palette = {"s1": PALETTE[1], "s2": PALETTE[1]}
+    spec = step_chart(
+        frame("s1", "s2"), title="t", y_title="v", palette=palette, methods={"s1": "ta", "s2": "ta"}
+    ).to_dict()
+    (line,) = layers(spec, "line")
+    assert line["encoding"]["color"]["scale"]["range"] == [PALETTE[1], PALETTE[1]]
+    assert line["encoding"]["strokeDash"]["scale"]["range"] == [[1, 0], [6, 3]]
+
+
+def test_shares_are_drawn_on_one_axis_with_the_forecast():
+    forecast = pd.DataFrame([{"label": "forecast", "share": 0.3, "low": 0.2, "high": 0.4}])
+    spec = step_chart(
+        frame("a"), title="t", y_title="share", scale="share", forecast=forecast, window=5, shares=(0, 1)
+    ).to_dict()
+    (band,) = layers(spec, "area")
+    assert [row["low"] for row in band["data"]["values"]] == [0.2, 0.2]
+    assert [row["step"] for row in band["data"]["values"]] == [1.0, 3.0]
+    assert layers(spec, "line")[-1]["encoding"]["y"]["scale"]["domain"] == [0, 1]
+    assert spec["title"]["subtitle"] == ["share, means of 5 steps", "dashed: forecast, 95% interval"]
+
+
+def test_a_log_scale_leaves_out_what_has_no_logarithm():
+    spec = step_chart(frame("a", values=(0.0, 0.1, 10.0)), title="t", y_title="v", scale="log").to_dict()
+    assert [row["value"] for row in spec["data"]["values"]] == [0.1, 10.0]
+    with pytest.raises(InputError, match="t: there is no value to draw"):
+        step_chart(frame("a", values=(0.0, -1.0)), title="t", y_title="v", scale="log")
+
+
+def test_values_outside_a_share_are_refused():
+    with pytest.raises(InputError, match=r"value is 1\.5, outside 0 to 1"):
+        step_chart(frame("a", values=(0.1, 1.5)), title="t", y_title="v", scale="share")
+
+
+def kinds(step, last, *numbers):
+    return [
+        {"step": step, "last": last, "kind": kind, "questions": number}
+        for kind, number in zip(KIND_COLOURS, numbers, strict=True)
+    ]
+
+
+def test_bars_stack_the_kinds_of_groups_to_one():
+    chart = group_kinds_chart(
+        pd.DataFrame([*kinds(1, 2, 6, 1, 3, 0), *kinds(3, 4, 0, 0, 5, 0)]), title="t", window=2, chosen=4
+    )
+    spec = chart.to_dict()
+    rows = spec["data"]["values"]
+    assert [(row["step"], row["kind"]) for row in rows] == [
+        (1, "mixed"),
+        (1, "all right"),
+        (1, "all wrong"),
+        (3, "all wrong"),
+    ]
+    assert [row["above"] for row in rows] == pytest.approx([0.6, 0.7, 1.0, 1.0])
+    assert [row["below"] for row in rows] == pytest.approx([0.0, 0.6, 0.7, 0.0])
+    assert [row["stands_out"] for row in rows] == [False, False, False, True]
+    assert spec["title"]["subtitle"].endswith("a bar stands for 2 steps")
+
+
+def test_kinds_that_are_none_and_empty_steps_are_refused():
+    with pytest.raises(InputError, match="'odd' is no kind of group"):
+        group_kinds_chart(pd.DataFrame([{"step": 1, "last": 1, "kind": "odd", "questions": 1}]), title="t")
+    with pytest.raises(InputError, match="no step has a group"):
+        group_kinds_chart(pd.DataFrame(kinds(1, 1, 0, 0, 0, 0)), title="t")

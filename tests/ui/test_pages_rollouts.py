@@ -1,0 +1,129 @@
+"""The page "Rollouts": steps and their groups, one group with its responses, two steps, over training."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from streamlit.testing.v1 import AppTest
+from training_pages import QUESTIONS, STEPS, trainings
+
+from evaluator.database import Database
+from ui.pages.kit import database, settings
+from ui.pages.rollout_parts.overview import key_of
+from ui.pages.server.serving import SCRIPT
+
+QUESTION = f"q_{0:024x}"
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    return trainings(tmp_path_factory.mktemp("rollouts"))
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    yield
+    settings.use(None)
+    database.forget()
+
+
+def opened(path, **query) -> AppTest:
+    settings.use(settings.Settings(path))
+    app = AppTest.from_file(str(SCRIPT), default_timeout=60).run()
+    app.switch_page("views/rollouts.py")
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def captions(app: AppTest) -> str:
+    return "\n".join(caption.value for caption in app.caption)
+
+
+def test_without_rollouts_it_says_how_to_import_some(tmp_path):
+    Database.open(tmp_path / "t.db").close()
+    app = opened(tmp_path / "t.db")
+    assert "tagrpo rollouts watch FOLDER" in [code.value for code in app.code]
+
+
+def test_a_run_opens_with_its_steps_and_the_first_groups(filled):
+    app = opened(filled)
+    assert app.selectbox[0].value == "joint"  # the newest
+    numbers = {metric.label: metric.value for metric in app.metric}
+    assert numbers["groups"] == f"{QUESTIONS * STEPS}"
+    assert numbers["mixed"] == "100.0%"
+    assert len(app.dataframe[0].value) == 25
+    assert "25 of at most 48 groups" in captions(app)
+
+
+def test_pages_go_on_and_back(filled):
+    app = opened(filled)
+    app.button(key="pager-next").click().run()
+    assert len(app.dataframe[0].value) == 23
+    assert app.button(key="pager-next").disabled
+    app.button(key="pager-previous").click().run()
+    assert len(app.dataframe[0].value) == 25
+    assert app.button(key="pager-previous").disabled
+
+
+def test_the_address_filters_by_step_and_kind(filled):
+    app = opened(filled, run="plain", step="2", kind="mixed")
+    assert set(app.dataframe[0].value["step"]) == {2}
+    app = opened(filled, run="plain", step="2", kind="all wrong")
+    assert "No group is like that\\." in "".join(text.value for text in app.markdown)
+    app = opened(filled, run="plain", step="nonsense", kind="<b>", after="x:y")
+    assert len(app.dataframe[0].value) == 25
+
+
+def test_a_group_shows_its_prompts_as_columns_and_a_response(filled):
+    app = opened(filled, run="plain", q=QUESTION, at="2", r0="1")
+    original, neighbor = (frame.value for frame in app.dataframe)
+    assert list(original["response"]) == ["✓ 1", "✗ 2", "✗ 3", "✓ 4"]
+    assert list(neighbor["response"]) == ["✗ 1", "✗ 2", "✓ 3", "✗ 4, cut"]
+    assert list(original["advantage"]) == [1.5, -0.5, -0.5, 1.5]
+    assert next(iter(original["log-ratio"])) == pytest.approx((-20.0 - -21.0) / 10)
+    texts = "".join(text.value for text in app.markdown)
+    assert "Step 2" in texts
+    assert "3 of 8 correct" in captions(app)
+
+
+def test_two_steps_stand_beside_each_other(filled):
+    app = opened(filled, run="plain", q=QUESTION, at="2", to="5")
+    assert len(app.dataframe) == 4
+    texts = [text.value for text in app.markdown]
+    assert "**Original\\, step 2**" in texts
+    assert "**Neighbor 1\\, step 5**" in texts
+
+
+def test_next_goes_to_the_group_behind_in_the_list(filled):
+    app = opened(filled, run="plain", q=QUESTION, at="2", r0="1", step="2")
+    app.button(key="group-Next group").click().run()
+    assert app.query_params["q"] == f"q_{1:024x}"
+    assert app.query_params["at"] == "2"
+    assert "r0" not in app.query_params
+    app.button(key="group-back").click().run()
+    assert "q" not in app.query_params
+    assert set(app.dataframe[0].value["step"]) == {2}
+
+
+def test_a_question_that_is_not_there_is_no_error(filled):
+    app = opened(filled, run="plain", q="q_nothing")
+    assert any("no rollouts in this run" in text.value for text in app.markdown)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("12:q_1", (12, "q_1")),
+        ("", None),
+        (None, None),
+        ("x:q", None),
+        ("3", None),
+        ("²:q", None),
+        ("9" * 30 + ":q", None),
+    ],
+)
+def test_keys_of_an_address(text, key):
+    assert key_of(text) == key

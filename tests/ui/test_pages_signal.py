@@ -1,0 +1,123 @@
+"""The page "Training signal": runs beside each other, the forecast, what was not logged, slow parts."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from streamlit.testing.v1 import AppTest
+from training_pages import STEPS, trainings
+
+from evaluator.database import Database
+from ui.charts.theme import PALETTE
+from ui.pages.kit import database, settings
+from ui.pages.server.serving import SCRIPT
+from ui.pages.signal_parts.runs import method_of
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    return trainings(tmp_path_factory.mktemp("signal"))
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    yield
+    settings.use(None)
+    database.forget()
+
+
+def opened(path, **query) -> AppTest:
+    settings.use(settings.Settings(path))
+    app = AppTest.from_file(str(SCRIPT), default_timeout=60).run()
+    app.switch_page("views/signal.py")
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def captions(app: AppTest) -> str:
+    return "\n".join(caption.value for caption in app.caption)
+
+
+def charts(app: AppTest) -> list:
+    return [chart.proto for chart in app.get("vega_lite_chart")]
+
+
+def test_without_trainings_it_says_how_to_import_one(tmp_path):
+    Database.open(tmp_path / "t.db").close()
+    app = opened(tmp_path / "t.db")
+    assert "tagrpo rollouts import FOLDER" in [code.value for code in app.code]
+
+
+def test_all_runs_stand_beside_each_other_with_their_last_shares(filled):
+    app = opened(filled)
+    assert app.multiselect[0].value == ["plain", "joint"]
+    table = app.dataframe[0].value
+    assert list(table["run"]) == ["plain", "joint"]
+    assert list(table["recipe"]) == ["grpo", "ta_grpo"]
+    assert list(table["joint"]) == pytest.approx([30.0, 35.0])  # percent
+    assert list(table["last step"]) == [STEPS, STEPS]
+    drawn = charts(app)
+    assert len(drawn) == 5  # three groups, and the split in two
+    assert all(PALETTE[0] in chart.spec and PALETTE[1] in chart.spec for chart in drawn)
+
+
+def test_the_address_chooses_runs_and_their_colour_stays(filled):
+    app = opened(filled, run="joint", group="original")
+    assert app.multiselect[0].value == ["joint"]
+    assert list(app.dataframe[0].value["run"]) == ["joint"]
+    assert all(PALETTE[1] in chart.spec for chart in charts(app))
+
+
+def test_a_pilot_forecasts_what_its_groups_allow(filled):
+    app = opened(filled, pilot="plain")
+    assert (
+        "Forecast from training plain\\, steps 1 to 5 \\(8 questions\\) for G \\= 4\\, N \\= 1"
+        in captions(app)
+    )
+    assert "joint" in captions(app)
+    assert len([chart for chart in charts(app) if "forecast" in chart.spec]) == 3
+
+
+def test_the_policy_shows_what_was_logged(filled):
+    app = opened(filled, view="policy")
+    # Six metrics, a drift for each run, covariances of both signs for each run.
+    assert len(charts(app)) == 6 + 2 + 4
+    assert "Not logged" not in captions(app)
+
+
+def test_the_audit_is_computed_on_its_button_and_stays(filled):
+    app = opened(filled, view="difficulty")
+    assert not charts(app)
+    app.button(key="difficulty-make").click().run()
+    assert not app.exception
+    assert len(charts(app)) == 1
+    assert {metric.label: metric.value for metric in app.metric}["neighbors"] == "8"
+    assert app.query_params["made"] in ("1", ["1"])
+
+
+def test_diversity_of_a_stretch_named_by_the_address(filled):
+    app = opened(filled, view="diversity", of="plain", made="1", **{"from": "2", "to": "3"})
+    assert app.number_input[0].value == 2
+    assert next(iter(app.dataframe[0].value["responses"])).startswith("original")
+    assert "8 questions" in captions(app)
+
+
+def test_what_cannot_be_computed_says_why(tmp_path):
+    app = opened(trainings(tmp_path), view="diversity", of="plain", made="1", **{"from": "5", "to": "2"})
+    assert "The first step is behind the last one." in captions(app)
+
+
+@pytest.mark.parametrize(
+    ("spec", "method"),
+    [
+        ({"recipe": "grpo"}, "grpo"),
+        ({"recipe": {"name": "dapo"}}, "dapo"),
+        ({}, "run-1"),
+        ({"recipe": 3}, "run-1"),
+    ],
+)
+def test_the_recipe_of_a_run_is_its_method(spec, method):
+    assert method_of(spec, "run-1") == method

@@ -1,0 +1,114 @@
+"""The joint groups of a training by step: how many are mixed, all right, all wrong, or unclear."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from evaluator.errors import InputError
+from ui.charts.tables import Frame, Row, read_rows
+from ui.charts.theme import MUTED, PALETTE, altair, themed
+
+if TYPE_CHECKING:
+    from altair import Chart
+
+__all__ = ["KIND_COLOURS", "STEP", "group_kinds_chart"]
+
+KIND_COLOURS = {"mixed": PALETTE[2], "all right": PALETTE[0], "all wrong": PALETTE[1], "unclear": MUTED}
+STEP = "picked"
+"""The parameter that holds a clicked bar, with its step."""
+
+WIDTH, HEIGHT = 720, 150
+"""In pixels: the width that the chart has outside of a page, the height of the plot alone."""
+
+
+def group_kinds_chart(frame: Frame, *, title: str, window: int = 1, chosen: int | None = None) -> "Chart":
+    """Return stacked bars, one a step (or a stretch of `window` steps), of the kinds of its groups.
+
+    Args:
+        frame: step (the first of its stretch), last (of the stretch), kind, questions.
+        chosen: a step whose bar stands out.
+
+    Raises:
+        InputError: columns or values that cannot be drawn, or a kind that is none.
+        PrerequisiteError: altair is not installed.
+    """
+    rows = read_rows(frame, texts=("kind",), numbers=("step", "last", "questions"))
+    if strange := next((row["kind"] for row in rows if row["kind"] not in KIND_COLOURS), None):
+        raise InputError(f"{strange!r} is no kind of group; they are {', '.join(KIND_COLOURS)}.")
+    bars: dict[float, list[Row]] = {}
+    for row in rows:
+        bars.setdefault(row["step"], []).append(row)
+    pieces = [piece for bar in bars.values() for piece in _stacked(bar, chosen)]
+    if not pieces:
+        raise InputError(f"{title}: no step has a group.")
+    alt = altair()
+    picked = alt.selection_point(name=STEP, fields=["step"], on="click", empty=False)
+    low, high = min(row["left"] for row in pieces), max(row["right"] for row in pieces)
+    chart = (
+        alt.Chart(alt.Data(values=pieces))
+        .mark_rect()
+        .encode(
+            x=alt.X(
+                "left:Q",
+                title="step",
+                scale=alt.Scale(domain=[low, high], nice=False),
+                axis=alt.Axis(tickCount=8, tickMinStep=1, format=",d"),
+            ),
+            x2="right:Q",
+            y=alt.Y(
+                "below:Q",
+                title=None,
+                scale=alt.Scale(domain=[0, 1], nice=False),
+                axis=alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1]),
+            ),
+            y2="above:Q",
+            opacity=alt.condition("datum.stands_out", alt.value(1), alt.value(0.35)),
+            color=alt.Color(
+                "kind:N",
+                scale=alt.Scale(domain=list(KIND_COLOURS), range=list(KIND_COLOURS.values())),
+                legend=alt.Legend(orient="top", title=None, columns=4, symbolType="square"),
+            ),
+            tooltip=[
+                alt.Tooltip("step:Q", format=",d"),
+                alt.Tooltip("kind:N"),
+                alt.Tooltip("questions:Q", format=",d"),
+                alt.Tooltip("share:Q", format=".1%"),
+            ],
+        )
+        .add_params(picked)
+    )
+    said = "share of questions by what their joint group's responses have in common"
+    if window > 1:
+        said += f"; a bar stands for {window} steps"
+    return themed(  # type: ignore[no-any-return]
+        chart.properties(
+            title=alt.TitleParams(title, subtitle=said, fontSize=13, offset=8),
+            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+            height=HEIGHT,
+            width=WIDTH,
+        )
+    )
+
+
+def _stacked(bar: Sequence[Row], chosen: int | None) -> list[Row]:
+    """Return the pieces of a bar, as shares of its questions, in the order of the kinds."""
+    every = sum(row["questions"] for row in bar)
+    order = list(KIND_COLOURS)
+    pieces, below = [], 0.0
+    for row in sorted(bar, key=lambda row: order.index(row["kind"])):
+        if not row["questions"]:
+            continue
+        share = row["questions"] / every
+        gap = 0.08 * (row["last"] + 1 - row["step"])
+        pieces.append(
+            {
+                **row,
+                "share": share,
+                "below": below,
+                "above": below + share,
+                "left": row["step"] - 0.5 + gap / 2,
+                "right": row["last"] + 0.5 - gap / 2,
+                "stands_out": chosen is None or row["step"] <= chosen <= row["last"],
+            }
+        )
+        below += share
+    return pieces

@@ -1,0 +1,239 @@
+"""Charts of training over its steps: one line a run (or a prompt, or a percentile), a forecast as a band."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from evaluator.errors import InputError
+from ui.charts.axes import percent_format, share_ticks
+from ui.charts.tables import Frame, in_order, read_rows
+from ui.charts.theme import MUTED, PALETTE, RULE, altair, colours, themed
+
+if TYPE_CHECKING:
+    from altair import LayerChart
+
+__all__ = ["POINT", "averaged", "method_colours", "most_steps", "step_chart", "window_for"]
+
+POINT = "point"
+"""The parameter that holds a clicked point, with its label and step."""
+
+MOST_POINTS = 200
+"""Of a line: more cannot be told apart on a page, and make it slow."""
+
+WIDTH, HEIGHT = 420, 170
+"""In pixels: the width that a chart has outside of a page, the height of the plot alone."""
+
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+
+Scale = Literal["share", "linear", "log"]
+
+
+def step_chart(
+    frame: Frame,
+    *,
+    title: str,
+    y_title: str,
+    scale: Scale = "linear",
+    palette: Mapping[str, str] | None = None,
+    methods: Mapping[str, str] | None = None,
+    forecast: Frame | None = None,
+    zero_line: bool = False,
+    window: int = 1,
+    steps: tuple[float, float] | None = None,
+    shares: tuple[float, float] | None = None,
+) -> "LayerChart":
+    """Return lines over steps; it stretches to the width of its place. A point can be clicked (see `POINT`).
+
+    Args:
+        frame: label (of the line), step, value; rows without a value are gaps that the line bridges.
+        y_title: what the values are, with their unit.
+        scale: shares from 0 to 1 in percent, numbers, or numbers above 0 on a log scale (the others are left
+            out).
+        palette: a colour for each label; in the palette's order without it.
+        methods: of each label; lines of one method share its colour and differ in their dashes.
+        forecast: label, share, low, high: what was predicted before training, drawn over all steps.
+        zero_line: draw the line of 0, for values of either sign.
+        window: how many steps a point averages, for the subtitle.
+        steps, shares: ends of the axes, for charts that are compared.
+
+    Raises:
+        InputError: columns or values that cannot be drawn, or more lines than colours.
+        PrerequisiteError: altair is not installed.
+    """
+    rows = read_rows(
+        frame,
+        texts=("label",),
+        numbers=("step", *(() if scale == "share" else ("value",))),
+        shares=("value",) if scale == "share" else (),
+        optional=("value",),
+    )
+    rows = [row for row in rows if row["value"] is not None and (scale != "log" or row["value"] > 0)]
+    if not rows:
+        raise InputError(f"{title}: there is no value to draw.")
+    names = in_order([row["label"] for row in rows])
+    chosen = dict(palette or {})
+    chosen = {name: chosen[name] for name in names} if chosen else colours(names)
+    predicted = _forecast(forecast)
+    alt = altair()
+    ends = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
+    x = alt.X(
+        "step:Q",
+        title="step",
+        scale=alt.Scale(domain=_apart(ends), nice=False),
+        axis=alt.Axis(tickCount=6, tickMinStep=1, labelFlush=True, format=",d"),
+    )
+    values = [row["value"] for row in rows] + [row[name] for row in predicted for name in ("low", "high")]
+    y_scale, y_axis = _vertical(scale, [*values, *(shares or ())], shares)
+
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", title=None, scale=y_scale, axis=y_axis)
+
+    legend = alt.Legend(orient="top", title=None, columns=2, labelLimit=170, symbolType="stroke")
+    colour = alt.Color(
+        "label:N",
+        scale=alt.Scale(domain=list(chosen), range=list(chosen.values())),
+        legend=legend if len(names) > 1 or predicted else None,
+    )
+    dash = _dashes(names, methods or {})
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y("value"), color=colour)
+    layers = []
+    if zero_line:
+        zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=RULE)
+        layers.append(zero.encode(y=y("zero")))
+    layers += _predicted(predicted, ends, x, y, chosen)
+    line = base.mark_line(strokeWidth=1.8)
+    if len(set(dash.values())) > 1:
+        domain, ranges = list(dash), [list(_DASHES[place]) for place in dash.values()]
+        line = line.encode(
+            strokeDash=alt.StrokeDash("label:N", scale=alt.Scale(domain=domain, range=ranges), legend=legend)
+        )
+    layers.append(line)
+    tooltip = [
+        alt.Tooltip("label:N", title="line"),
+        alt.Tooltip("step:Q", format=",d"),
+        alt.Tooltip("value:Q", title=y_title, format=".1%" if scale == "share" else ".4g"),
+    ]
+    single = max(row["step"] for row in rows) == min(row["step"] for row in rows)
+    picked = alt.selection_point(name=POINT, fields=["label", "step"], on="click", empty=False)
+    dots = base.mark_circle(size=55).encode(
+        opacity=alt.condition(picked, alt.value(1), alt.value(1 if single else 0)), tooltip=tooltip
+    )
+    layers.append(dots.add_params(picked))
+    said = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
+    if predicted:
+        said.append("dashed: forecast, 95% interval")
+    chart = alt.layer(*layers).properties(
+        title=alt.TitleParams(title, subtitle=said, fontSize=13, offset=8),
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+        height=HEIGHT,
+        width=WIDTH,
+    )
+    return themed(chart)  # type: ignore[no-any-return]
+
+
+def window_for(steps: int, asked: int = 0) -> int:
+    """Return how many steps a point stands for: as asked, else as few as keep a line to `MOST_POINTS`."""
+    return max(1, asked, -(-steps // MOST_POINTS))
+
+
+def averaged(
+    steps: Sequence[int], values: Sequence[float | None], window: int
+) -> list[tuple[float, float | None]]:
+    """Return (step, mean) of each stretch of `window` steps; steps without a value do not count.
+
+    The place of a point is the last step of its stretch, so that it never shows what came later. What is left
+    at the end joins the stretch before it where it is less than half of one; a stretch without any value has
+    None.
+
+    Raises:
+        ValueError: a window below 1, or not as many values as steps.
+    """
+    if window < 1 or len(steps) != len(values):
+        raise ValueError(f"{len(steps)} steps, {len(values)} values, a window of {window}")
+    found: list[tuple[float, float | None]] = []
+    starts = list(range(0, len(steps), window))
+    if len(starts) > 1 and 2 * (len(steps) - starts[-1]) < window:
+        starts.pop()
+    for start, end in pairwise([*starts, len(steps)]):
+        there = [value for value in values[start:end] if value is not None]
+        found.append((steps[end - 1], sum(there) / len(there) if there else None))
+    return found
+
+
+def most_steps(runs: Sequence[Sequence[int]]) -> tuple[float, float] | None:
+    """Return the first and the last step of all runs, to put their charts on one axis; None without any."""
+    every = [end for steps in runs if steps for end in (steps[0], steps[-1])]
+    return (min(every), max(every)) if every else None
+
+
+def _forecast(frame: Frame | None) -> list[dict[str, Any]]:
+    if frame is None:
+        return []
+    return read_rows(frame, texts=("label",), shares=("share", "low", "high"))
+
+
+def _predicted(
+    rows: Sequence[dict[str, Any]], ends: tuple[float, float], x: Any, y: Any, chosen: Mapping[str, str]
+) -> list[Any]:
+    alt = altair()
+    layers = []
+    for row in rows:
+        colour = chosen.get(row["label"], MUTED)
+        low, high = _apart(ends)
+        at = [{**row, "step": low}, {**row, "step": high}]
+        base = alt.Chart(alt.Data(values=at)).encode(x=x)
+        band = base.mark_area(opacity=0.12, color=colour)
+        layers.append(band.encode(y=y("low"), y2="high:Q"))
+        layers.append(base.mark_line(strokeWidth=1.4, strokeDash=[4, 3], color=colour).encode(y=y("share")))
+    return layers
+
+
+def _vertical(scale: Scale, values: Sequence[float], shares: tuple[float, float] | None) -> tuple[Any, Any]:
+    alt = altair()
+    if scale == "share":
+        ticks = share_ticks(shares or values, 5)
+        ends = [min(ticks[0], *values), max(ticks[-1], *values)]
+        return alt.Scale(domain=ends, nice=False, zero=False), alt.Axis(
+            values=ticks, format=percent_format(ticks)
+        )
+    if scale == "log":
+        return alt.Scale(type="log", nice=True), alt.Axis(tickCount=5, format="~g")
+    return alt.Scale(zero=False, nice=True), alt.Axis(tickCount=5, format="~g")
+
+
+def _apart(ends: tuple[float, float]) -> list[float]:
+    return [ends[0] - 0.5, ends[1] + 0.5] if ends[0] == ends[1] else list(ends)
+
+
+def _dashes(names: Sequence[str], methods: Mapping[str, str]) -> dict[str, int]:
+    """Return the place of each line's dashes: the first of a method is drawn through."""
+    seen: dict[str, int] = {}
+    found = {}
+    for name in names:
+        method = methods.get(name, name)
+        found[name] = seen.get(method, 0) % len(_DASHES)
+        seen[method] = seen.get(method, 0) + 1
+    return found
+
+
+def method_colours(labels: Mapping[str, str], every: Sequence[str]) -> dict[str, str]:
+    """Return the colour of each label by its method, the same whichever labels are chosen.
+
+    Args:
+        labels: the method of each label.
+        every: all methods there are, in a lasting order; the first ones have the palette's colours.
+    """
+    order = in_order(every)
+    wanted = in_order(list(labels.values()))
+    places = [order.index(method) for method in wanted]
+    if len(wanted) > len(PALETTE):
+        raise InputError(
+            f"{len(wanted)} methods are more than can be told apart; draw at most {len(PALETTE)}."
+        )
+    # Beyond the eighth method colours come again; methods that would share one are coloured by their order.
+    apart = len({place % len(PALETTE) for place in places}) == len(places)
+    by_method = {
+        method: PALETTE[place % len(PALETTE) if apart else number]
+        for number, (method, place) in enumerate(zip(wanted, places, strict=True))
+    }
+    return {label: by_method[method] for label, method in labels.items()}

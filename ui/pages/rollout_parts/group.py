@@ -1,0 +1,320 @@
+"""One question's joint group at a step, beside another step, and over training."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from evaluator.errors import TagrpoError
+from trainer_adapter.rollouts import group_browsing as groups
+from trainer_adapter.rollouts.browsing import RolloutHeader, read_rollout_texts
+from trainer_adapter.rollouts.group_browsing import GroupColumn, GroupFilters, JointGroup, RolloutGroup
+from ui.charts.training_steps import step_chart
+from ui.pages.kit import charts, layout, links
+from ui.pages.kit.database import cached
+from ui.pages.kit.tables import Column, download, page_table
+from ui.pages.kit.text import escaped, show_math_text, show_text
+from ui.pages.rollout_parts.overview import listed
+
+NONE = -1
+_MARKS = {"correct": "✓", "wrong": "✗", "unknown": "?"}
+_ICONS = {
+    "correct": ":green[:material/check:]",
+    "wrong": ":red[:material/close:]",
+    "unknown": ":gray[:material/question_mark:]",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A prompt's responses at a step; `key` names its widgets and the response that the address chooses."""
+
+    step: int
+    column: GroupColumn
+    key: str
+
+
+@cached
+def joint_group(session: Session, run_id: str, step: int, question_id: str) -> JointGroup:
+    """Return a question's group at a step."""
+    return groups.read_joint_group(session, run_id, step, question_id)
+
+
+@cached
+def history(session: Session, run_id: str, question_id: str) -> list[RolloutGroup]:
+    """Return a question's groups over training."""
+    return groups.question_history(session, run_id, question_id)
+
+
+@cached
+def response(session: Session, rollout_id: int) -> str:
+    """Return the text of a response."""
+    return read_rollout_texts(session, [rollout_id]).get(rollout_id, "")
+
+
+@cached
+def history_chart(session: Session, run_id: str, question_id: str) -> tuple[dict[str, Any], list[Any]]:
+    """Return the chart of a question's success over training, and its rows."""
+    rows = []
+    for group in groups.question_history(session, run_id, question_id):
+        own = group.original_correct + group.original_wrong + group.original_unknown
+        others = group.responses - own
+        if own:
+            rows.append({"label": "original", "step": group.step, "value": group.original_correct / own})
+        if others:
+            share = (group.correct - group.original_correct) / others
+            rows.append({"label": "neighbors", "step": group.step, "value": share})
+    chart = step_chart(
+        pd.DataFrame(rows),
+        title="This question over training",
+        y_title="share of correct responses",
+        scale="share",
+        shares=(0.0, 1.0),
+    )
+    return chart.to_dict(), rows
+
+
+def show(run_id: str, name: str, question_id: str, filters: GroupFilters) -> None:
+    """Show a question's group, or say that it is not there."""
+    visits = history(run_id, question_id)
+    with layout.row():
+        st.button(
+            "All groups",
+            icon=":material/arrow_back:",
+            key="group-back",
+            on_click=lambda: links.put(q=None, at=None, to=None, **_no_responses()),
+        )
+        if visits:
+            _neighbours(run_id, filters, question_id, visits)
+    if not visits:
+        layout.empty_state(
+            "This question has no rollouts in this run.",
+            f"{question_id}: choose another run, or go back to all groups.",
+        )
+        return
+    steps = [visit.step for visit in visits]
+    step, other = _steps(visits, steps)
+    try:
+        group = joint_group(run_id, step, question_id)
+        second = None if other is None else joint_group(run_id, other, question_id)
+    except TagrpoError as error:
+        layout.error_box("The group cannot be shown.", str(error))
+        return
+    _question(group, question_id)
+    _head(group.group, second.group if second else None)
+    _columns(group, second)
+    every = [one for one in (group, second) if one is not None]
+    download(
+        f"tagrpo-{name}-{question_id}",
+        [
+            {**asdict(rollout), "log_ratio": groups.log_ratio(rollout)}
+            for one in every
+            for column in one.columns
+            for rollout in column.rollouts
+        ],
+        key="group-csv",
+        label="These responses as CSV",
+    )
+    _signal(run_id, name, question_id, visits)
+
+
+def _no_responses() -> dict[str, None]:
+    return {name: None for name in st.query_params if name.startswith("r") and name != "run"}
+
+
+def _neighbours(run_id: str, filters: GroupFilters, question_id: str, visits: list[RolloutGroup]) -> None:
+    """Show the way to the groups before and behind this one in the list that the filters leave."""
+    at = links.number("at", visits[-1].step)
+    key = (at, question_id)
+    before, *_ = listed(run_id, filters, None, key, limit=1)
+    behind, *_ = listed(run_id, filters, key, None, limit=1)
+    for label, icon, found in (
+        ("Previous group", ":material/chevron_left:", before),
+        ("Next group", ":material/chevron_right:", behind),
+    ):
+        there = found[0] if found else None
+        st.button(
+            label,
+            icon=icon,
+            key=f"group-{label}",
+            type="tertiary",
+            disabled=there is None,
+            on_click=lambda there=there: links.put(
+                q=there.question_id, at=there.step, to=None, **_no_responses()
+            ),
+        )
+
+
+def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int | None]:
+    by_step = {visit.step: visit for visit in visits}
+
+    def said(step: int) -> str:
+        if step == NONE:
+            return "no other step"
+        visit = by_step[step]
+        return f"step {step}: {visit.correct} of {visit.responses} correct, {visit.kind}"
+
+    def at() -> int:
+        asked = links.number("at", steps[-1])
+        return asked if asked in steps else steps[-1]
+
+    def to() -> int:
+        asked = links.number("to", NONE)
+        return asked if asked in steps else NONE
+
+    left, right = st.columns(2)
+    with left:
+        step = st.selectbox(
+            "Step", steps, format_func=said, **links.bound("at", at, resets=list(_no_responses()))
+        )
+    with right:
+        other = st.selectbox(
+            "Beside it",
+            [NONE, *(one for one in steps if one != step)],
+            format_func=said,
+            help="The same question at another step of this training.",
+            disabled=len(steps) < 2,
+            **links.bound("to", to, lambda step: None if step == NONE else step),
+        )
+    return step, None if other in (step, NONE) else other
+
+
+def _question(group: JointGroup, question_id: str) -> None:
+    with layout.card():
+        if group.question is None:
+            st.caption(escaped(f"{question_id}: the question is not in this database, only its prompts."))
+        else:
+            show_math_text(group.question, "group-question")
+            with layout.row():
+                if group.answer is not None:
+                    layout.chip(f"answer {group.answer}", "blue")
+                links.link(
+                    "Question and neighbors", "questions", icon=":material/arrow_forward:", id=question_id
+                )
+
+
+def _head(group: RolloutGroup, second: RolloutGroup | None) -> None:
+    for one in (group, second):
+        if one is None:
+            continue
+        with layout.row():
+            layout.chip(f"step {one.step}", "violet")
+            layout.chip(one.kind, "green" if one.kind == "mixed" else "orange")
+            words = f"{one.correct} of {one.responses} correct, mean reward {one.reward:.3g}"
+            words += f" (from {one.reward_least:g} to {one.reward_most:g})"
+            if one.kind != "mixed" and one.reward_least == one.reward_most:
+                words += "; one reward for all, so no gradient"
+            if one.truncated:
+                words += f"; {one.truncated} truncated"
+            if one.timeouts:
+                words += f"; {one.timeouts} grader time-outs"
+            st.caption(escaped(words))
+
+
+def _columns(group: JointGroup, second: JointGroup | None) -> None:
+    shown = [Shown(group.group.step, column, f"r{column.variant}") for column in group.columns]
+    pairs: list[Shown | None] = []
+    if second is not None:
+        beside = {column.variant: column for column in second.columns}
+        for one in shown:
+            there = beside.pop(one.column.variant, None)
+            pairs += [one, Shown(second.group.step, there, f"{one.key}b") if there else None]
+        for variant, column in beside.items():
+            pairs += [None, Shown(second.group.step, column, f"r{variant}b")]
+    else:
+        pairs += shown
+    for start in range(0, len(pairs), 2):
+        places = st.columns(2, gap="small")
+        for place, pair in zip(places, pairs[start : start + 2], strict=False):
+            with place:
+                if pair is None:
+                    st.caption("This prompt was not drawn for at this step.")
+                else:
+                    _card(pair, compared=second is not None)
+
+
+def _card(shown: Shown, *, compared: bool) -> None:
+    column, rollouts = shown.column, shown.column.rollouts
+    with layout.card():
+        heading = "Original" if column.variant == 0 else f"Neighbor {column.variant}"
+        if compared:
+            heading += f", step {shown.step}"
+        right = sum(rollout.grade == "correct" for rollout in rollouts)
+        with layout.row():
+            st.markdown(f"**{escaped(heading)}**")  # safe
+            if column.strategy:
+                layout.chip(column.strategy)
+            layout.chip(f"{right} of {len(rollouts)} correct", _colour(right, len(rollouts)))
+            with layout.folded("Prompt"):
+                if column.prompt is None:
+                    st.caption("Prompts were not kept in this run.")
+                else:
+                    show_text(column.prompt, f"{shown.key}-prompt")
+        page_table(
+            [_row(place, rollout) for place, rollout in enumerate(rollouts, 1)],
+            [
+                Column("response", "response"),
+                Column("extracted", "answer"),
+                Column("reward", "reward", "number"),
+                Column("advantage", "advantage", "number"),
+                Column("tokens", "tokens", "whole"),
+                Column("log_ratio", "log-ratio", "number", _LOG_RATIO),
+            ],
+            f"{shown.key}-{shown.step}-table",
+        )
+        _reader(shown)
+
+
+_LOG_RATIO = "nats a token: how much likelier the response is under the anchor than under its own prompt"
+
+
+def _row(place: int, rollout: RolloutHeader) -> dict[str, Any]:
+    mark = _MARKS.get(rollout.grade, "")
+    return {
+        "response": f"{mark} {place}, cut" if rollout.truncated else f"{mark} {place}",
+        "extracted": rollout.extracted,
+        "reward": rollout.reward,
+        "advantage": rollout.advantage,
+        "tokens": rollout.tokens,
+        "log_ratio": groups.log_ratio(rollout),
+    }
+
+
+def _colour(right: int, drawn: int) -> layout.Colour:
+    return "green" if 0 < right < drawn else "gray"
+
+
+def _reader(shown: Shown) -> None:
+    rollouts = shown.column.rollouts
+
+    def said(place: int) -> str:
+        return f"{_ICONS.get(rollouts[place - 1].grade, '')} {place}"
+
+    def read() -> int | None:
+        return links.number(shown.key, 0, low=1, high=len(rollouts)) or None
+
+    place = st.pills(
+        "Read response",
+        list(range(1, len(rollouts) + 1)),
+        format_func=said,
+        **links.bound(shown.key, read),
+    )
+    if place is None or place > len(rollouts):
+        return
+    rollout = rollouts[place - 1]
+    with layout.row():
+        layout.grade_chip(rollout.grade)
+        layout.chip(rollout.reason)
+        if rollout.truncated:
+            layout.chip("truncated", "orange")
+    show_math_text(response(rollout.id), f"{shown.key}-{rollout.id}")
+
+
+def _signal(run_id: str, name: str, question_id: str, visits: list[RolloutGroup]) -> None:
+    if len(visits) < 2:
+        st.caption(escaped(f"This question was drawn once in {name}, so there is nothing to follow yet."))
+        return
+    spec, rows = history_chart(run_id, question_id)
+    charts.show_chart(spec, f"tagrpo-question-{question_id}", "history", rows=rows)

@@ -1,0 +1,253 @@
+"""Difficulty and diversity of neighbors, computed on a button: they take seconds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+import pandas as pd
+import streamlit as st
+
+from evaluator.errors import TagrpoError
+from ui.pages.kit import charts, layout, links
+from ui.pages.kit.tables import Column, page_table
+from ui.pages.kit.text import escaped
+from ui.pages.signal_parts import sources
+from ui.pages.signal_parts.runs import Run
+from ui.pages.signal_parts.sources import Source
+
+LAST_STEPS = 20
+QUESTIONS = 200
+FLAGGED_SHOWN = 50
+
+Record = dict[str, Any]
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the page shows of a difficulty audit."""
+
+    spec: Record
+    neighbors: list[Record]
+    flagged: list[Record]
+    questions: int
+    shift: tuple[float, float, float]
+    sd: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Distances:
+    """What the page shows of diversity."""
+
+    spec: Record | None
+    points: list[Record]
+    means: list[Record]
+    words: str
+
+
+def difficulty(runs: Sequence[Run]) -> None:
+    """Show the difficulty audit of a chosen source."""
+    layout.section(
+        "Difficulty of neighbors",
+        "The success rate of each neighbor beside that of its original. Shifts are wanted; a rate that is "
+        "implausible given the question's other prompts may mean a leaked answer or another problem.",
+    )
+    source = _choose(runs, "difficulty")
+    found = _on_button(source, "difficulty", lambda one: _audit(one)) if source else None
+    if found is None:
+        return
+    layout.numbers(
+        [
+            layout.Number("questions", f"{found.questions:,}"),
+            layout.Number("neighbors", f"{len(found.neighbors):,}"),
+            layout.Number("flagged", f"{len(found.flagged):,}", hint="at a false-discovery rate of 5%"),
+            layout.Number("mean shift", _interval(found.shift), "logits", "above 0: neighbors are easier"),
+            layout.Number("spread of shifts", _interval(found.sd), "logits"),
+        ]
+    )
+    charts.show_chart(found.spec, "tagrpo-difficulty", "difficulty-chart", rows=found.neighbors)
+    layout.section("Neighbors to look at again")
+    if not found.flagged:
+        st.caption("None: no neighbor's rate is implausible at this false-discovery rate.")
+        return
+    picked = page_table(
+        found.flagged[:FLAGGED_SHOWN],
+        [
+            Column("flag", "flag"),
+            Column("group_id", "question"),
+            Column("source_id", "neighbor"),
+            Column("strategy", "strategy"),
+            Column("rate", "rate", "share"),
+            Column("known", "graded", "whole"),
+            Column("original_rate", "rate of the original", "share"),
+            Column("original_known", "graded", "whole"),
+            Column("p_value", "p", "number"),
+        ],
+        "difficulty-table",
+        name="tagrpo-flagged-neighbors",
+        select=True,
+    )
+    if picked is not None:
+        links.link(
+            "This question with its neighbors",
+            "questions",
+            icon=":material/arrow_forward:",
+            id=str(found.flagged[picked]["group_id"]),
+        )
+
+
+def diversity(runs: Sequence[Run]) -> None:
+    """Show the densities of distances between responses of a chosen source."""
+    layout.section(
+        "Diversity of responses",
+        "Mean cosine distance among responses to the original, to neighbors, and between the two: what "
+        "neighbors add to what the policy tries. TF-IDF over words and formulas; with a model of embeddings: "
+        "tagrpo diagnose diversity --embedding NAME.",
+    )
+    source = _choose(runs, "diversity")
+    found = _on_button(source, "diversity", _distances) if source else None
+    if found is None:
+        return
+    if found.spec is None:
+        st.caption("All questions have one distance, so there is no density to draw.")
+    else:
+        charts.show_chart(found.spec, "tagrpo-diversity", "diversity-chart", rows=found.points)
+    page_table(
+        found.means,
+        [
+            Column("series", "responses"),
+            Column("distance", "mean distance", "number"),
+            Column("low", "from", "number"),
+            Column("high", "to", "number"),
+            Column("difference", "minus the original's", "number"),
+        ],
+        "diversity-table",
+        name="tagrpo-diversity-means",
+    )
+    st.caption(escaped(found.words))
+
+
+def _choose(runs: Sequence[Run], part: str) -> Source | None:
+    """Show the choice of the responses: a training run with its steps, or an evaluation run."""
+    trained = {run.name: run for run in runs if run.rollouts and run.last_step is not None}
+    options = [*trained, *(one.name for one in sources.eval_choices() if one.name not in trained)]
+    if not options:
+        layout.empty_state(
+            "There are no responses to diagnose.",
+            "Import the rollouts of a training, or sample a neighbor set with an evaluation:",
+            commands=("tagrpo rollouts import FOLDER",),
+        )
+        return None
+    usual = next((run.name for run in reversed(list(trained.values())) if run.n), options[0])
+    resets = ["from", "to", "made"]
+    name_place, first_place, last_place = st.columns([3, 1, 1], vertical_alignment="bottom")
+    with name_place:
+        name = st.selectbox(
+            "Responses of",
+            options,
+            format_func=lambda name: f"training {name}" if name in trained else f"evaluation {name}",
+            **links.bound("of", lambda: links.choice("of", options, usual), resets=resets),
+        )
+    if name not in trained:
+        return Source(name)
+    low, high = trained[name].first_step or 0, trained[name].last_step or 0
+    with first_place:
+        first = _step("From step", "from", max(low, high - LAST_STEPS + 1), low, high)
+    with last_place:
+        last = _step("to step", "to", high, low, high)
+    if first > last:
+        st.caption("The first step is behind the last one.")
+        return None
+    return Source(name, first, last)
+
+
+def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
+    return int(
+        st.number_input(
+            label,
+            min_value=low,
+            max_value=high,
+            step=1,
+            **links.bound(name, lambda: links.number(name, usual, low=low, high=high), resets=["made"]),
+        )
+    )
+
+
+def _on_button(source: Source, what: str, make: Callable[[Source], R]) -> R | None:
+    """Return the result once it was asked for; the address says so, so that a link shows it."""
+    wanted = links.flag("made") or sources.is_ready(source, what)
+    if not wanted:
+        st.button(
+            "Compute",
+            type="primary",
+            icon=":material/play_arrow:",
+            key=f"{what}-make",
+            on_click=lambda: links.put(made=True),
+        )
+        st.caption(escaped(f"Takes some seconds for {source.words}; the result is kept."))
+        return None
+    try:
+        with st.spinner(f"Computing {what}: {source.words}", show_time=True):  # safe
+            return sources.once(source, what, lambda: make(source))
+    except TagrpoError as error:
+        layout.error_box("This cannot be computed.", str(error))
+        return None
+
+
+def _audit(source: Source) -> Audit:
+    from evaluator.diagnostics.difficulty import audit_difficulty
+    from ui.charts.training_signal import difficulty_chart
+
+    audit = audit_difficulty(sources.load(source))
+    rows = [{**asdict(row), "rate": row.rate} for row in audit.neighbors]
+    flagged = [
+        {**asdict(row), "rate": row.rate, "original_rate": row.original_correct / row.original_known}
+        for row in audit.flagged
+    ]
+    spread = audit.spread
+    chart = difficulty_chart(pd.DataFrame(rows), title=f"Difficulty of neighbors: {source.words}")
+    return Audit(
+        chart.to_dict(),
+        rows,
+        flagged,
+        audit.questions,
+        (spread.shift.mean, spread.mean_low, spread.mean_high),
+        (spread.shift.sd, spread.sd_low, spread.sd_high),
+    )
+
+
+def _distances(source: Source) -> Distances:
+    from evaluator.diagnostics.diversity import densities
+    from evaluator.diagnostics.diversity import diversity as measure
+    from evaluator.diagnostics.embeddings import make_embedder
+    from ui.charts.training_signal import density_chart
+
+    g, n = sources.shape(sources.load(source))
+    groups = sources.texts(source, QUESTIONS)
+    embedder = make_embedder(
+        None, lambda: (text for group in groups for prompt in group.prompts.values() for text in prompt)
+    )
+    result = measure(source.words, groups, embedder, g, n)
+    points = [asdict(row) for row in densities(result)]
+    means = [
+        {
+            "series": name,
+            "distance": estimate.value,
+            "low": estimate.low,
+            "high": estimate.high,
+            "difference": result.differences[name].value if name in result.differences else None,
+        }
+        for name, estimate in result.means.items()
+    ]
+    title = f"Diversity: {source.words}"
+    return Distances(
+        density_chart(pd.DataFrame(points), title=title).to_dict() if points else None,
+        points,
+        means,
+        f"{len(result.rows):,} questions (of up to {QUESTIONS} drawn), G = {g}, N = {n}; "
+        f"{result.left_out:,} had too few responses. Intervals: 95%, for new questions.",
+    )
+
+
+def _interval(values: tuple[float, float, float]) -> str:
+    return f"{values[0]:+.2f} ({values[1]:+.2f} to {values[2]:+.2f})"

@@ -1,0 +1,139 @@
+"""How the policy moves: entropy, KL, gradient norms, drift of the anchor, covariance percentiles."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from ui.charts.theme import PALETTE
+from ui.charts.training_steps import Scale
+from ui.pages.kit import layout
+from ui.pages.kit.text import escaped
+from ui.pages.signal_parts import lines
+from ui.pages.signal_parts.lines import Line, Panel
+from ui.pages.signal_parts.runs import Chosen, Run, choose
+
+METRICS: tuple[tuple[str, str, str, Scale], ...] = (
+    ("tagrpo/entropy/mean", "Entropy", "nats a token", "linear"),
+    ("tagrpo/kl/k3/mean", "KL to the reference policy", "k3, nats a token", "linear"),
+    ("actor/grad_norm", "Gradient norm", "norm", "linear"),
+    ("tagrpo/correct/mean", "Correct responses", "share of responses", "share"),
+    ("tagrpo/tokens/mean", "Length of responses", "tokens", "linear"),
+    ("actor/pg_clipfrac", "Clipped tokens", "share of tokens", "share"),
+)
+DRIFT = (
+    ("tagrpo/anchor/log_ratio_token", "nats a token"),
+    ("tagrpo/anchor/log_ratio", "nats a response"),
+)
+MOST_VARIANTS = 6
+SHARES = ("0.01", "1", "20", "40", "100")
+_OTHERS = (5, 6, 7, 4, 3, 2, 1)  # of the palette: the first colours stand for methods
+PROMPTS = tuple(
+    zip(
+        ("original", *(f"neighbor {number}" for number in range(1, MOST_VARIANTS + 1))),
+        (PALETTE[place] for place in _OTHERS),
+        strict=True,
+    )
+)
+TOPS = tuple((f"top {share}%", PALETTE[place]) for share, place in zip(SHARES, _OTHERS, strict=False))
+
+
+def show(runs: Sequence[Run]) -> None:
+    """Show the charts of what was logged, and say what was not."""
+    chosen = choose(runs)
+    if not chosen.runs:
+        layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
+        return
+    logged = lines.logged(chosen.ids)
+    if not any(logged.values()):
+        layout.empty_state(
+            "These runs have no metrics.",
+            "Training writes them into metrics.jsonl beside the rollouts; import the run's folder:",
+            commands=("tagrpo rollouts import FOLDER",),
+        )
+        return
+    by_name = {run.name: run.name for run in chosen.runs}
+    there = [one for one in METRICS if any(one[0] in names for names in logged.values())]
+    panels = tuple(
+        Panel(
+            name.replace("/", "-"),
+            title,
+            unit,
+            scale,
+            tuple(Line(run.id, name, run.name) for run in chosen.runs if name in logged[run.id]),
+        )
+        for name, title, unit, scale in there
+    )
+    palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
+    lines.show(panels, lines.draw(panels, chosen.window, palette, methods), 3, by_name)
+    absent = [title for name, title, _, _ in METRICS if name not in [one[0] for one in there]]
+    if absent:
+        st.caption(escaped(f"Not logged by these runs: {', '.join(absent)}."))
+    _drift(chosen, logged)
+    _covariance(chosen, logged)
+
+
+def _drift(chosen: Chosen, logged: dict[str, list[str]]) -> None:
+    layout.section(
+        "Anchoring drift",
+        "log pi(o | the prompt the loss looks at) - log pi(o | the prompt it was drawn for), by prompt. "
+        "Near 0 the anchor changes little; far below 0 responses are unlikely under the question itself.",
+    )
+    panels = tuple(panel for run in chosen.runs if (panel := _drift_panel(run, logged[run.id])))
+    if not panels:
+        st.caption("These runs have not logged it: it needs log-probs from the rollout engine.")
+        return
+    runs = {
+        panel.name: run.name for run in chosen.runs for panel in panels if panel.name == f"drift-{run.name}"
+    }
+    lines.show(panels, lines.draw(panels, chosen.window, PROMPTS), _columns(len(panels)), runs)
+
+
+def _drift_panel(run: Run, names: list[str]) -> Panel | None:
+    for metric, unit in DRIFT:
+        variants = [f"{metric}/variant_{number}" for number in range(1, MOST_VARIANTS + 1)]
+        there = [name for name in (f"{metric}/original", *variants) if name in names]
+        if there:
+            said = tuple(Line(run.id, name, _variant(name)) for name in there)
+            return Panel(f"drift-{run.name}", run.name, unit, "linear", said, zero_line=True)
+    return None
+
+
+def _variant(name: str) -> str:
+    last = name.rsplit("/", 1)[1]
+    return last.replace("variant_", "neighbor ")
+
+
+def _covariance(chosen: Chosen, logged: dict[str, list[str]]) -> None:
+    layout.section(
+        "Covariance of log-prob and advantage",
+        "Mean over the tokens farthest from 0, by their share among the tokens of that sign (log scale). "
+        "A few tokens of large positive covariance are what makes entropy collapse.",
+    )
+    panels = []
+    runs = {}
+    for run in chosen.runs:
+        for sign in ("positive", "negative"):
+            there = [(share, _top(sign, share, logged[run.id])) for share in SHARES]
+            said = tuple(
+                Line(run.id, name, f"top {share}%", magnitude=True)
+                for share, name in there
+                if name is not None
+            )
+            if said:
+                name = f"covariance-{sign}-{run.name}"
+                title = f"{run.name}, {sign}"
+                panels.append(Panel(name, title, "magnitude", "log", said))
+                runs[name] = run.name
+    if not panels:
+        st.caption("These runs have not logged it.")
+        return
+    lines.show(panels, lines.draw(tuple(panels), chosen.window, TOPS), 2, runs)
+
+
+def _top(sign: str, share: str, names: list[str]) -> str | None:
+    name = f"tagrpo/covariance/{sign}/top_{share}"
+    return name if name in names else None
+
+
+def _columns(panels: int) -> int:
+    return 3 if panels > 2 else 2

@@ -1,0 +1,117 @@
+"""Which training runs are shown, in which colours, and how their steps are averaged."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from trainer_adapter.rollouts import browsing
+from trainer_adapter.rollouts.group_browsing import page_groups
+from ui.charts.training_steps import method_colours
+from ui.pages.kit import links
+from ui.pages.kit.database import cached
+
+MOST_RUNS = 8
+FIRST_SHOWN = 4
+WINDOWS = (0, 5, 10, 25)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run with what the page needs of it; `g` and `n` are 0 where no rollouts are recorded."""
+
+    id: str
+    name: str
+    method: str
+    first_step: int | None
+    last_step: int | None
+    rollouts: int
+    g: int
+    n: int
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The runs to show, their colours by name, and how many steps a point averages (0: as few as needed)."""
+
+    runs: tuple[Run, ...]
+    palette: dict[str, str]
+    methods: dict[str, str]
+    window: int
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(run.id for run in self.runs)
+
+
+def method_of(spec: dict[str, object], name: str) -> str:
+    """Return the name of the recipe that a run's specification holds; the run's own name without one."""
+    recipe = spec.get("recipe")
+    if isinstance(recipe, dict):
+        recipe = recipe.get("name")
+    return recipe if isinstance(recipe, str) and recipe else name
+
+
+@cached
+def train_runs(session: Session) -> list[Run]:
+    """Return all training runs, oldest first."""
+    found = []
+    for one in browsing.list_train_runs(session):
+        groups = page_groups(session, one.run.id, limit=1)
+        g, n = (groups[0].responses // groups[0].prompts, groups[0].prompts - 1) if groups else (0, 0)
+        found.append(
+            Run(
+                one.run.id,
+                one.run.name,
+                method_of(one.run.spec, one.run.name),
+                one.first_step,
+                one.last_step,
+                one.rollouts,
+                g,
+                n,
+            )
+        )
+    return found
+
+
+def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Chosen:
+    """Show the choice of runs and of averaging; the newest ones are shown at first.
+
+    Args:
+        beside: shows a choice of the view's own beside them.
+    """
+    names = [run.name for run in runs]
+    usual = [run.name for run in reversed(runs) if run.first_step is not None][:FIRST_SHOWN][::-1]
+
+    def read() -> list[str]:
+        return list(links.many("run", names)[:MOST_RUNS]) or usual
+
+    left, middle, right = st.columns([4, 2, 1] if beside else [5, 1, 1], vertical_alignment="bottom")
+    if beside:
+        with middle:
+            beside()
+    with left:
+        picked = st.multiselect(
+            "Training runs",
+            names,
+            max_selections=MOST_RUNS,
+            placeholder="Choose runs to compare",
+            **links.bound("run", read),
+        )
+    with right if beside else middle:
+        window = st.selectbox(
+            "A point is",
+            WINDOWS,
+            format_func=lambda steps: f"{steps} steps" if steps else "a step",
+            help="The mean of so many steps. Beyond 200 points a line is averaged in any case.",
+            **links.bound("mean", lambda: _window(), lambda value: value or None),
+        )
+    shown = tuple(run for run in runs if run.name in picked)
+    methods = {run.name: run.method for run in shown}
+    return Chosen(shown, method_colours(methods, [run.method for run in runs]), methods, window)
+
+
+def _window() -> int:
+    asked = links.number("mean", 0)
+    return asked if asked in WINDOWS else 0

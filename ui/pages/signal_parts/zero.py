@@ -1,0 +1,140 @@
+"""Zero-gradient shares over training, beside each other and beside the forecast."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from trainer_adapter.rollouts.series import metric_series
+from ui.pages.kit import layout, links
+from ui.pages.kit.database import cached
+from ui.pages.kit.tables import Column, page_table
+from ui.pages.kit.text import escaped
+from ui.pages.signal_parts import lines
+from ui.pages.signal_parts.forecasting import choose_pilot, predict
+from ui.pages.signal_parts.lines import Line, Panel
+from ui.pages.signal_parts.runs import Chosen, Run, choose
+from ui.pages.signal_parts.sources import Source
+
+GROUPS = (
+    ("original", "Original alone", "G responses to the question itself"),
+    ("neighbors", "Neighbors alone", "N x G responses to its neighbors"),
+    ("joint", "Joint group", "(N + 1) x G responses, all together"),
+)
+LAST_STEPS = 10
+
+
+def show(runs: Sequence[Run]) -> None:
+    """Show the table of where training stands, the three shares, and their split."""
+    pilots: list[Source | None] = []
+    chosen = choose(runs, lambda: pilots.append(choose_pilot(runs)))
+    pilot = pilots[0]
+    if not chosen.runs:
+        layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
+        return
+    names = [f"tagrpo/zero/{group}/share" for group, _, _ in GROUPS]
+    logged = lines.logged(chosen.ids)
+    if not any(name in logged[run] for run in chosen.ids for name in names):
+        layout.empty_state(
+            "These runs have not logged shares of zero-gradient questions.",
+            "Runs that tagrpo trains log them at every step; import their metrics with their rollouts:",
+            commands=("tagrpo rollouts import FOLDER",),
+        )
+        return
+    predicted = predict(pilot, chosen.runs) if pilot else None
+    _table(chosen)
+    panels = tuple(
+        Panel(
+            f"zero-{group}",
+            title,
+            "share of questions",
+            "share",
+            tuple(Line(run.id, f"tagrpo/zero/{group}/share", run.name) for run in chosen.runs),
+        )
+        for group, title, _ in GROUPS
+    )
+    palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
+    forecasts = tuple((f"zero-{name}", band) for name, band in predicted.shares.items()) if predicted else ()
+    by_name = {run.name: run.name for run in chosen.runs}
+    layout.section(
+        "Questions without a gradient",
+        "All responses of the group are right, or all are wrong: no advantage, nothing learned. "
+        "Click a point to see its rollouts.",
+    )
+    lines.show(panels, lines.draw(panels, chosen.window, palette, methods, forecasts, True), 3, by_name)
+    if predicted:
+        st.caption(escaped(predicted.words))
+    _split(chosen, by_name)
+
+
+def _split(chosen: Chosen, by_name: dict[str, str]) -> None:
+    layout.section("Too easy or too hard", "The same share, split by what the responses have in common.")
+    groups = [group for group, _, _ in GROUPS]
+    group = st.segmented_control(
+        "Group",
+        groups,
+        label_visibility="collapsed",
+        required=True,
+        **links.bound("group", lambda: links.choice("group", groups, "joint")),
+    )
+    panels = tuple(
+        Panel(
+            f"zero-{group}-{kind}",
+            title,
+            "share of questions",
+            "share",
+            tuple(Line(run.id, f"tagrpo/zero/{group}/{kind}", run.name) for run in chosen.runs),
+        )
+        for kind, title in (("all_right", "All right: too easy"), ("all_wrong", "All wrong: too hard"))
+    )
+    drawn = lines.draw(
+        panels,
+        chosen.window,
+        tuple(chosen.palette.items()),
+        tuple(chosen.methods.items()),
+        level=True,
+    )
+    lines.show(panels, drawn, 2, by_name)
+
+
+def _table(chosen: Chosen) -> None:
+    rows = [{**row, "method": chosen.methods[str(row["run"])]} for row in last_shares(chosen.runs)]
+    layout.section(f"Where training stands: zero-gradient shares, mean of the last {LAST_STEPS} steps")
+    page_table(
+        rows,
+        [
+            Column("run", "run"),
+            Column("method", "recipe"),
+            Column("step", "last step", "whole"),
+            *(Column(group, group, "share", hint) for group, _, hint in GROUPS),
+            Column("all_right", "joint, all right", "share", "too easy"),
+            Column("all_wrong", "joint, all wrong", "share", "too hard"),
+            Column("correct", "correct", "share", "share of all responses"),
+        ],
+        "zero-table",
+        name="tagrpo-zero-gradient",
+    )
+
+
+@cached
+def last_shares(session: Session, runs: tuple[Run, ...]) -> list[dict[str, str | float | int | None]]:
+    """Return a row a run with the means of its last steps."""
+    wanted = {
+        **{group: f"tagrpo/zero/{group}/share" for group, _, _ in GROUPS},
+        "all_right": "tagrpo/zero/joint/all_right",
+        "all_wrong": "tagrpo/zero/joint/all_wrong",
+        "correct": "tagrpo/correct/mean",
+    }
+    rows = []
+    for run, series in zip(
+        runs, metric_series(session, [run.id for run in runs], tuple(wanted.values())), strict=True
+    ):
+        row: dict[str, str | float | int | None] = {
+            "run": run.name,
+            "step": series.steps[-1] if series.steps else None,
+        }
+        for name, metric in wanted.items():
+            values = [value for value in series.values[metric][-LAST_STEPS:] if value is not None]
+            row[name] = sum(values) / len(values) if values else None
+        rows.append(row)
+    return rows
