@@ -1,10 +1,10 @@
 """A score against what training had drawn: one point a method with its interval."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ui.charts.axes import percent_format, share_ticks
-from ui.charts.tables import Frame, in_order, read_rows
+from ui.charts.tables import Frame, Row, in_order, read_rows
 from ui.charts.theme import PANEL_TITLE, altair, colours, themed
 
 if TYPE_CHECKING:
@@ -13,10 +13,16 @@ if TYPE_CHECKING:
 __all__ = ["cost_points"]
 
 
+_NEAR, _STEP = 0.02, 0.022
+"""Shares of the scale: costs that are nearer than that are one, and how far their points stand apart."""
+
+
 def cost_points(
     frame: Frame, *, title: str, x_title: str, y_title: str, palette: Mapping[str, str] | None = None
 ) -> "LayerChart":
     """Return scores over cost from 0, as wide as its place; points of one label are joined.
+
+    Methods of (nearly) one cost, as with matched budgets, stand beside each other around it.
 
     Args:
         frame: label, cost (0 or more), value, low, high (shares from 0 to 1), run.
@@ -29,11 +35,14 @@ def cost_points(
     rows = read_rows(frame, texts=("label", "run"), numbers=("cost",), shares=("value", "low", "high"))
     names = in_order([row["label"] for row in rows])
     chosen = {name: palette[name] for name in names} if palette else colours(names)
+    most = max(row["cost"] for row in rows) or 1
+    rows = [
+        {**row, "place": row["cost"] + shift} for row, shift in zip(rows, _shifts(rows, most), strict=True)
+    ]
     ticks = share_ticks([row[key] for row in rows for key in ("low", "high")])
     alt = altair()
-    most = max(row["cost"] for row in rows) or 1
     x = alt.X(
-        "cost:Q",
+        "place:Q",
         title=x_title,
         scale=alt.Scale(domain=[0, most * 1.12], nice=False),
         axis=alt.Axis(tickCount=5, format="~s"),
@@ -44,7 +53,9 @@ def cost_points(
     def y(field: str) -> Any:
         return alt.Y(f"{field}:Q", title=y_title, scale=scale, axis=axis)
 
-    legend = alt.Legend(orient="top", title=None, columns=3, labelLimit=150, symbolType="circle")
+    legend = alt.Legend(
+        orient="top", title=None, columns=3, labelLimit=150, symbolType="circle", symbolOpacity=1
+    )
     colour = alt.Color(
         "label:N", scale=alt.Scale(domain=list(chosen), range=list(chosen.values())), legend=legend
     )
@@ -66,3 +77,12 @@ def cost_points(
         autosize=alt.AutoSizeParams(type="fit", contains="padding"),
     )
     return themed(chart)  # type: ignore[no-any-return]
+
+
+def _shifts(rows: Sequence[Row], most: float) -> list[float]:
+    """Return how far each point is moved, so that points of different labels at one cost can be seen."""
+    shifts = []
+    for row in rows:
+        near = in_order([one["label"] for one in rows if abs(one["cost"] - row["cost"]) <= _NEAR * most])
+        shifts.append((near.index(row["label"]) - (len(near) - 1) / 2) * _STEP * most)
+    return shifts

@@ -32,7 +32,12 @@ def rate_dots(
     alt = altair()
     scale = alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False)
     axis = alt.Axis(
-        values=ticks, format=percent_format(ticks), grid=True, domain=False, labelOverlap="greedy"
+        values=ticks,
+        format=percent_format(ticks),
+        grid=True,
+        domain=False,
+        labelOverlap="greedy",
+        labelSeparation=8,
     )
     names = [row["name"] for row in rows]
     y = alt.Y(

@@ -1,6 +1,6 @@
 """The problems behind a point: which ones one run solves and the other does not."""
 
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import streamlit as st
 
@@ -112,7 +112,9 @@ def _list(found: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
         "neither": f"neither: {numbers['neither']:,}",
         "all": f"all: {len(found.problems):,}",
     }
-    usual = next((one for one in ("first only", "second only") if numbers[cast(Which, one)]), "all")
+    usual: Which = (
+        "first only" if numbers["first only"] else "second only" if numbers["second only"] else "all"
+    )
     which = st.segmented_control(
         "Solved by",
         list(WHICH),
@@ -148,7 +150,7 @@ def _list(found: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     onward(
         shown[-1].problem_id if len(page) > PAGE else None,
         begun=bool(after),
-        words=f"{len(shown):,} of {numbers.get(cast(Which, which), len(found.problems)):,}, the largest "
+        words=f"{len(shown):,} of {numbers.get(which, len(found.problems)):,}, the largest "
         "differences first. A click on a row shows the responses.",
     )
     one = next((one for one in found.problems if one.problem_id == chosen), None)

@@ -91,7 +91,7 @@ def _columns(first: str, second: str) -> list[Column]:
         Column("k", "k", "whole", width="small"),
         Column("value_a", f"{first}, %", "share"),
         Column("value_b", f"{second}, %", "share"),
-        Column("difference", "difference, points", "share"),
+        Column("difference", "difference", "share", hint="In percentage points."),
         Column("low", "95% from", "share"),
         Column("high", "to", "share"),
         Column("p_value", "p", "number"),
