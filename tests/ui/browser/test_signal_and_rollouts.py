@@ -1,0 +1,55 @@
+"""The pages "Training signal" and "Rollouts" in a real browser: from a point of a chart to a response."""
+
+import pytest
+from page_view import served, tagrpo_ui
+from training_pages import trainings
+
+CHARTS = "([n]) => document.querySelectorAll('[data-testid=stVegaLiteChart] svg.marks').length >= n"
+MAIN = "[data-testid=stMain]"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    with served(tagrpo_ui(trainings(tmp_path_factory.mktemp("trainings")))) as address:
+        yield address
+
+
+def test_a_point_of_a_chart_leads_to_the_rollouts_of_its_step(url, view_of, pictures):
+    view = view_of(url).open("/signal?run=joint")
+    view.until(CHARTS, 5)
+    view.picture(pictures / "signal-zero.png")
+    points = view.tab.locator("[data-testid=stVegaLiteChart]").first.locator("svg .mark-symbol path")
+    points.nth(2).dispatch_event("click")
+    link = view.tab.get_by_role("link", name="Rollouts of joint at step 3")
+    link.click()
+    view.until("([part]) => document.querySelector('h1')?.innerText === part", "Rollouts")
+    view.settle()
+    assert view.tab.url == url + "/rollouts?run=joint&step=3"
+    view.check()
+
+
+def test_every_view_opens_light_dark_and_narrow(url, view_of, pictures):
+    for dark, width in ((False, 1280), (True, 1280), (False, 400)):
+        view = view_of(url, dark=dark, width=width)
+        name = "narrow" if width == 400 else "dark" if dark else "light"
+        for path, charts in (
+            ("/signal?view=policy", 12),
+            ("/signal?view=diversity&made=1", 1),
+            ("/rollouts?run=plain&q=q_000000000000000000000000&at=1&to=4&r0=1", 1),
+        ):
+            view.open(path)
+            view.until(CHARTS, charts)
+            assert view.tab.evaluate(f"document.querySelector('{MAIN}').scrollWidth") <= width
+            view.check()
+            view.picture(pictures / f"{path[1:4]}-{path[-4:].replace('=', '')}-{name}.png")
+
+
+def test_a_response_is_read_and_the_next_group_follows(url, view_of):
+    view = view_of(url).open("/rollouts?run=plain&q=q_000000000000000000000000&at=2&step=2")
+    view.tab.locator("[data-testid=stPills] button, [data-testid=stButtonGroup] button").first.click()
+    view.tab.get_by_text("Step 2: it is").first.wait_for()
+    view.until("() => location.search.includes('r0=1')")
+    view.tab.get_by_role("button", name="Next group").click()
+    view.until("() => location.search.includes('q=q_000000000000000000000001')")
+    view.settle()
+    view.check()
