@@ -30,6 +30,7 @@ def show_chart(
     on_select: Callable[[], None] | None = None,
     rows: Sequence[Mapping[str, Any]] | Any = None,
     alt: str | None = None,
+    stretch: bool = True,
 ) -> Any:
     """Show a finished chart (of `ui.charts`) or its specification, with downloads; return what is selected.
 
@@ -43,6 +44,7 @@ def show_chart(
             `st.session_state[key]` holds the selection.
         rows: the data as they are downloaded (mappings, or a DataFrame); None for no CSV.
         alt: the chart in words, for screen readers; its title without it.
+        stretch: let a chart of one panel be as wide as its place; False for one whose shape says something.
     """
     spec: Spec = chart if isinstance(chart, dict) else chart.to_dict()
     drawn = _in_page_font(in_dark(spec) if st.context.theme.type == "dark" else spec)
@@ -50,7 +52,7 @@ def show_chart(
     state = st.vega_lite_chart(
         spec=drawn,
         theme=None,
-        width="stretch" if _stretches(spec) else "content",
+        width="stretch" if stretch and _stretches(spec) else "content",
         key=key,
         on_select=on_select or "ignore",
         alt=alt or _title(spec),

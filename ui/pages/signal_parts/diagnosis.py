@@ -16,7 +16,7 @@ from ui.pages.signal_parts.runs import Run
 from ui.pages.signal_parts.sources import Source
 
 LAST_STEPS = 20
-QUESTIONS = 200
+QUESTIONS = 100
 FLAGGED_SHOWN = 50
 
 Record = dict[str, Any]
@@ -61,11 +61,19 @@ def difficulty(runs: Sequence[Run]) -> None:
             layout.Number("questions", f"{found.questions:,}"),
             layout.Number("neighbors", f"{len(found.neighbors):,}"),
             layout.Number("flagged", f"{len(found.flagged):,}", hint="at a false-discovery rate of 5%"),
-            layout.Number("mean shift", _interval(found.shift), "logits", "above 0: neighbors are easier"),
-            layout.Number("spread of shifts", _interval(found.sd), "logits"),
+            layout.Number("mean shift", f"{found.shift[0]:+.2f}", "logits", "above 0: neighbors are easier"),
+            layout.Number("spread of shifts", f"{found.sd[0]:.2f}", "logits", "their standard deviation"),
         ]
     )
-    charts.show_chart(found.spec, "tagrpo-difficulty", "difficulty-chart", rows=found.neighbors)
+    st.caption(
+        escaped(
+            f"95% intervals: mean shift {found.shift[1]:+.2f} to {found.shift[2]:+.2f}, "
+            f"spread {found.sd[1]:.2f} to {found.sd[2]:.2f} logits."
+        )
+    )
+    charts.show_chart(
+        found.spec, "tagrpo-difficulty", "difficulty-chart", rows=found.neighbors, stretch=False
+    )
     layout.section("Neighbors to look at again")
     if not found.flagged:
         st.caption("None: no neighbor's rate is implausible at this false-discovery rate.")
@@ -247,7 +255,3 @@ def _distances(source: Source) -> Distances:
         f"{len(result.rows):,} questions (of up to {QUESTIONS} drawn), G = {g}, N = {n}; "
         f"{result.left_out:,} had too few responses. Intervals: 95%, for new questions.",
     )
-
-
-def _interval(values: tuple[float, float, float]) -> str:
-    return f"{values[0]:+.2f} ({values[1]:+.2f} to {values[2]:+.2f})"
