@@ -92,7 +92,7 @@ def step_chart(
     colour = alt.Color(
         "label:N",
         scale=alt.Scale(domain=list(chosen), range=list(chosen.values())),
-        legend=legend if len(names) > 1 or predicted else None,
+        legend=legend,
     )
     dash = _dashes(names, methods or {})
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y("value"), color=colour)

@@ -68,7 +68,7 @@ def draw(
         window: steps a point averages; 0 for as few as needed.
         palette, methods: by label; each panel in the palette's order without them.
         forecasts: share, low, high by the name of a panel.
-        level: put all panels on one axis of shares, so that they can be compared.
+        level: put all panels on one axis of shares from 0, so that they can be compared.
     """
     found = metric_series(
         session,
@@ -83,7 +83,7 @@ def draw(
     steps = most_steps([series.steps for series in found])
     every = [row["value"] for rows in rows_of for row in rows]
     every += [end for _, (_, low, high) in forecasts for end in (low, high)]
-    shares = (min(every), max(every)) if level and every else None
+    shares = (0.0, max(every)) if level and every else None
     predicted = dict(forecasts)
     drawn = []
     for panel, rows in zip(panels, rows_of, strict=True):

@@ -87,11 +87,11 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
     def read() -> list[str]:
         return list(links.many("run", names)[:MOST_RUNS]) or usual
 
-    left, middle, right = st.columns([4, 2, 1] if beside else [5, 1, 1], vertical_alignment="bottom")
+    places = st.columns([4, 2, 1] if beside else [6, 1], vertical_alignment="bottom")
     if beside:
-        with middle:
+        with places[1]:
             beside()
-    with left:
+    with places[0]:
         picked = st.multiselect(
             "Training runs",
             names,
@@ -99,7 +99,7 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
             placeholder="Choose runs to compare",
             **links.bound("run", read),
         )
-    with right if beside else middle:
+    with places[-1]:
         window = st.selectbox(
             "A point is",
             WINDOWS,
