@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["false_accept_chart", "rate_rows"]
 
-_HEIGHT = 240
+_WIDTH, _HEIGHT = 560, 240
 _MOST_TICKS = 8
 
 
@@ -51,17 +51,18 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
         scale=alt.Scale(domain=[0, most], nice=False),
         axis=alt.Axis(values=list(range(0, most + 1, step)), format="d"),
     )
-    y = alt.Y(
-        "false_accept_rate:Q", title="rejected by reviewers", axis=alt.Axis(format=".0%"), scale=_shares(alt)
-    )
+    said = "rejected by reviewers"
+    shares = {"axis": alt.Axis(format=".0%"), "scale": alt.Scale(domain=[0, 1])}
+    y, low = alt.Y("false_accept_rate:Q", title=said, **shares), alt.Y("low:Q", title=said, **shares)
     tooltip = [
         alt.Tooltip("reviewed:Q"),
         alt.Tooltip("rejected:Q"),
         *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("false_accept_rate", "low", "high")),
     ]
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, tooltip=tooltip)
-    band = base.mark_area(opacity=0.16, color=PALETTE[0]).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
-    line = base.mark_line(color=PALETTE[0], interpolate="step-after").encode(y=y)
+    steps = {"color": PALETTE[0], "interpolate": "step-after"}
+    band = base.mark_area(opacity=0.16, **steps).encode(y=low, y2="high:Q")
+    line = base.mark_line(**steps).encode(y=y)
     last = rows[-1]
     end = alt.Chart(alt.Data(values=[last])).mark_circle(size=55, color=PALETTE[0], opacity=1)
     title = alt.TitleParams(
@@ -70,8 +71,4 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
         f"from {last['reviewed']:,} candidates. Band: exact interval at each point",
     )
     layered = alt.layer(band, line, end.encode(x=x, y=y, tooltip=tooltip))
-    return themed(layered.properties(height=_HEIGHT, title=title))  # type: ignore[no-any-return]
-
-
-def _shares(alt: Any) -> Any:
-    return alt.Scale(domain=[0, 1])
+    return themed(layered.properties(width=_WIDTH, height=_HEIGHT, title=title))  # type: ignore[no-any-return]
