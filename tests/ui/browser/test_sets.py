@@ -1,0 +1,53 @@
+"""The sets in a browser: versions, what changed between two, a change beside its question, verifying."""
+
+import pytest
+from page_view import served, tagrpo_ui
+from runs import Proposed, add_run, open_empty
+
+from rephraser import sets
+
+FIRST_BOX = {"x": 18, "y": 52}  # of the first row, in a table
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sets") / "t.db"
+    db = open_empty(path)
+    asked = [
+        (
+            f"How many apples are ${n}$ and one?",
+            str(n + 1),
+            [
+                Proposed(f"Add one to ${n}$ apples."),
+                Proposed(f"${n}$ and one apples are how many?", strategy="format", model="other/model"),
+            ],
+        )
+        for n in range(40)
+    ]
+    add_run(db, "r", asked)
+    sets.publish(db, "ta", run="r", n=1)
+    sets.publish(db, "ta", run="r", n=2)
+    db.close()
+    with served(tagrpo_ui(path)) as address:
+        yield address
+
+
+def test_versions_changes_and_verifying(url, view_of, pictures):
+    view = view_of(url).open("/sets")
+    assert "2.00 neighbors" in view.text()
+    view.check()
+    view.tab.get_by_text("What changed", exact=True).click()
+    view.until("() => location.search === '?view=changes'")
+    view.tab.get_by_text("25 of 40").wait_for()
+    view.tab.locator('[data-testid="stDataFrame"]').nth(1).click(position=FIRST_BOX, force=True)
+    view.until("() => location.search.includes('neighbor=c_')")
+    view.tab.get_by_text("Question with all its neighbors").wait_for()
+    view.settle()
+    view.check()
+    view.picture(pictures / "sets-changes.png")
+    view.tab.get_by_text("Next", exact=True).click()
+    view.tab.get_by_text("15 of 40").wait_for()
+    view.open("/sets?view=use")
+    view.tab.get_by_text("Verify now").click()
+    view.tab.get_by_text("is what was published").wait_for()
+    view.check()
