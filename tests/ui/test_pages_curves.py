@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from evaluator.database import Database
 from evaluator.evals.browsing import SampleHeader
 from ui.charts.theme import PALETTE
-from ui.pages.curves_parts.choosing import palette_of
+from ui.pages.curves_parts.choosing import palette_of, usual_methods
 from ui.pages.curves_parts.cost import Drawn, cost_rows
 from ui.pages.curves_parts.data import Reported
 from ui.pages.curves_parts.panels import picked
@@ -177,6 +177,11 @@ def test_a_method_keeps_its_colour_whatever_else_is_chosen():
     assert palette_of(["a", "b", "c"], ["c"]) == (("c", PALETTE[2]),)
     many = [str(number) for number in range(20)]
     assert palette_of(many, ["19", "3"]) == (("19", PALETTE[0]), ("3", PALETTE[1]))
+
+
+def test_the_oldest_and_the_newest_methods_are_shown_at_first():
+    assert usual_methods(["a", "b"]) == ["a", "b"]
+    assert usual_methods(list("abcdefgh")) == list("adefgh")
 
 
 def test_a_click_is_read_from_the_charts_state():

@@ -120,7 +120,7 @@ def _list(found: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
         list(WHICH),
         format_func=lambda one: escaped(words[one]),
         required=True,
-        help=f"Solved: k = {found.k} samples hold a right one with probability {SOLVED:g} or more.",
+        help=f"Solved: k = {found.k:d} samples hold a right one with probability {SOLVED:g} or more.",
         **links.bound(
             "which",
             lambda: links.choice("which", list(WHICH), usual),

@@ -64,10 +64,17 @@ def palette_of(ready: Sequence[str], chosen: Sequence[str]) -> tuple[tuple[str, 
     return tuple((label, PALETTE[order.index(label)]) for label in chosen)
 
 
+def usual_methods(ready: Sequence[str]) -> list[str]:
+    """Return the methods shown at first: the oldest, mostly the base model, and the newest ones."""
+    if len(ready) <= USUAL_METHODS:
+        return list(ready)
+    return [ready[0], *ready[len(ready) - USUAL_METHODS + 1 :]]
+
+
 def choose(found: list[MethodChoice]) -> Choice | None:
     """Show the widgets and return what they say; None where nothing is chosen."""
     ready = {one.label: one for one in found if one.runs}
-    usual = list(ready)[:USUAL_METHODS]
+    usual = usual_methods(list(ready))
     picked = st.multiselect(
         "Methods",
         list(ready),
