@@ -1,0 +1,27 @@
+"""Methods to choose from: grouped by label, ungraded runs apart, second runs under their own names."""
+
+from eval_runs import add_eval_run
+
+from evaluator.database import Database
+from evaluator.reports.choices import method_choices
+from evaluator.reports.methods import load_methods
+
+
+def test_runs_of_a_label_go_together_and_those_without_grades_are_named(tmp_path):
+    with Database.open(tmp_path / "t.db") as db:
+        add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
+        add_eval_run(db, "base.aime25", [(4, 2, 0)], benchmark="aime25")
+        add_eval_run(db, "base", [(4, 3, 0)], benchmark="aime24", seed=1)
+        add_eval_run(db, "late.aime24", [(4, 1, 0)], benchmark="aime24", graded=[1], seed=2)
+        with db.read() as session:
+            found = {one.label: one for one in method_choices(session)}
+            assert sorted(found["base"].benchmarks) == ["aime24", "aime25"]
+            assert found["late"].runs == ()
+            assert found["late"].not_ready == ("late.aime24",)
+            held = [run.run.name for one in found.values() for run in one.runs]
+            assert sorted(held) == ["base", "base.aime24", "base.aime25"]
+            for one in found.values():
+                for run in one.runs:
+                    (method,) = load_methods(session, one.references((run.run.spec["problems"],)))
+                    assert method.label == one.label
+                    assert method.entries[run.run.spec["problems"]].runs == (run.run.name,)
