@@ -53,3 +53,12 @@ def test_a_response_is_read_and_the_next_group_follows(url, view_of):
     view.until("() => location.search.includes('q=q_000000000000000000000001')")
     view.settle()
     view.check()
+
+
+def test_the_square_of_difficulties_stays_one(url, view_of):
+    view = view_of(url).open("/signal?view=difficulty&made=1")
+    view.until(CHARTS, 1)
+    diagonal = view.tab.locator("[data-testid=stVegaLiteChart] svg .mark-line path").first.bounding_box()
+    assert diagonal["width"] == pytest.approx(diagonal["height"], abs=4)
+    assert diagonal["width"] > 250
+    view.check()

@@ -215,7 +215,8 @@ def _audit(source: Source) -> Audit:
     spread = audit.spread
     chart = difficulty_chart(pd.DataFrame(rows), title=f"Difficulty of neighbors: {source.words}")
     return Audit(
-        chart.to_dict(),
+        # Streamlit would fit the names beside the square into its width, and leave nothing of it.
+        {**chart.to_dict(), "autosize": {"type": "pad"}},
         rows,
         flagged,
         audit.questions,
