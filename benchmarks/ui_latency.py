@@ -35,6 +35,7 @@ def main() -> int:
     parser.add_argument("--cold", type=int, default=5, help="times on a new connection and an empty cache")
     parser.add_argument("--inserts", action="store_true", help="measure what keeping the counts costs")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--data", help="taken for uniformity with the other benchmarks; nothing is read")
     options = parser.parse_args()
     found: dict[str, Any] = {}
     if options.make is not None:

@@ -172,7 +172,7 @@ def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(db: Database, tmp_
     tokens = 2 * sum(range(10, 18))
     assert [(one.step, one.responses, one.tokens) for one in drawn] == [(1, 16, tokens), (2, 32, 2 * tokens)]
     names = ["ta", "grpo"]
-    path = "/home/x/runs/ta/checkpoints/global_step_120/actor/huggingface"
+    path = "/data/runs/ta/checkpoints/global_step_120/actor/huggingface"
     assert trained_checkpoint(path, names) == ("ta", 120)
     assert trained_checkpoint("grpo/old/ta/global_step_7", names) == ("ta", 7)
     assert trained_checkpoint("/models/other/global_step_7", names) is None
