@@ -63,7 +63,7 @@ def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
 def show_answers(evidence: Evidence) -> None:
     """Show the most frequent answers with how many of each side's responses gave them."""
     dark = st.context.theme.type == "dark"
-    st.html(bars(evidence, DARK_PALETTE if dark else PALETTE))
+    st.html(bars(evidence, DARK_PALETTE if dark else PALETTE))  # safe: it escapes
 
 
 def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:

@@ -135,9 +135,8 @@ def _show_responses(question: Question, card: NeighborCard) -> None:
     for column, (label, subject) in zip(st.columns(2, gap="medium"), sides, strict=True):
         with column:
             headers, texts = _responses(subject, solver, RESPONSES)
-            st.caption(
-                f"{label}: the first {len(headers)} responses" if headers else f"{label}: no responses"
-            )
+            said = f"the first {len(headers)} responses" if headers else "no responses"
+            st.caption(f"{escaped(label)}: {escaped(said)}")
             for header in headers:
                 found = header.extracted if header.extracted is not None else "no answer found"
                 with st.expander(escaped(f"{header.ordinal + 1}. {found}"[:120])):

@@ -109,7 +109,7 @@ def _select(
 ) -> None:
     shown = width == "stretch"
     st.selectbox(
-        label,
+        escaped(label),
         [ANY, *values],
         format_func=lambda one: (said(one) if said else one) if one else unset,
         label_visibility="visible" if shown else "collapsed",

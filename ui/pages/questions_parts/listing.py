@@ -50,7 +50,7 @@ def show() -> None:
     if not page.questions:
         _nothing(wanted, at_start=place == tables.Place())
         return
-    st.html(_STYLE)
+    st.html(_STYLE)  # safe: a constant
     with st.container(gap="small"):
         for listed in page.questions:
             _row(listed)

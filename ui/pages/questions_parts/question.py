@@ -84,7 +84,7 @@ def _all_neighbors(question: Question, candidate: str) -> None:
             label_visibility="collapsed",
             **links.bound("show", lambda: links.choice("show", statuses, usual), resets=["nafter", "open"]),
         )
-        st.markdown(LEGEND)
+        st.markdown(LEGEND)  # safe: a constant
     after = links.number("nafter", 0, low=1)
     try:
         cards = _neighbors(

@@ -74,11 +74,11 @@ def decide(choice: Choice) -> None:
     if not ledger.order:
         _nothing(opened)
         return
-    st.caption(_progress(opened))
+    st.caption(_progress(opened))  # safe: it escapes
     first = max(0, ledger.at - BEHIND)
     window = list(ledger.order[first : first + DRAWN])
     _read(opened, window)
-    st.html(_STYLE)
+    st.html(_STYLE)  # safe: a constant
     with st.container(key="review-items", gap=None):
         for place in range(DRAWN):
             _slot(opened, _in_slot(window, first, place))
@@ -180,7 +180,7 @@ def _slot(opened: Opened, id: str | None) -> None:
         if card is not None and has_answers(card.evidence):
             show_answers(card.evidence)
         # The last element, with the id: when it is there, all of the item is on the screen.
-        st.caption(f"Answer: **{escaped(item.answer)}** · {item.candidate_id}")
+        st.caption(f"Answer: **{escaped(item.answer)}** · {escaped(item.candidate_id)}")
 
 
 def _texts(item: ReviewItem) -> None:

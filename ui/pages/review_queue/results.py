@@ -186,4 +186,4 @@ def _disputed(ids: Sequence[str]) -> None:
     for id in ids[:DISPUTED_SHOWN]:
         links.link(id, "questions", candidate=id)
     if len(ids) > DISPUTED_SHOWN:
-        st.caption(f"The first {DISPUTED_SHOWN} are shown.")
+        st.caption(f"The first {DISPUTED_SHOWN:d} are shown.")

@@ -136,7 +136,7 @@ def _neighbours(run_id: str, filters: GroupFilters, question_id: str, visits: li
     ):
         there = found[0] if found else None
         st.button(
-            label,
+            escaped(label),
             icon=icon,
             key=f"group-{label}",
             type="tertiary",

@@ -172,7 +172,7 @@ def _choose(runs: Sequence[Run], part: str) -> Source | None:
 def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
     return int(
         st.number_input(
-            label,
+            escaped(label),
             min_value=low,
             max_value=high,
             step=1,
