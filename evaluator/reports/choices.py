@@ -1,6 +1,8 @@
 """What can be reported: the methods of a database by label, with the runs that measured them."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 from sqlalchemy.orm import Session
 
@@ -34,7 +36,8 @@ class MethodChoice:
 def method_choices(session: Session) -> list[MethodChoice]:
     """Return all methods of which samples were drawn, in the order of their first runs.
 
-    A second run of a benchmark under one label stands under its whole name, as it does not go with the first.
+    A second run of a benchmark under one label does not go with the first: it stands under its whole name, or
+    under that with a number where the name is the label.
     """
     ready: dict[str, list[RunOverview]] = {}
     waiting: dict[str, list[str]] = {}
@@ -43,9 +46,19 @@ def method_choices(session: Session) -> list[MethodChoice]:
         if not one.samples or one.grader is None or not one.grader.complete:
             waiting.setdefault(label, []).append(one.run.name)
             continue
-        taken = {other.run.spec["problems"] for other in ready.get(label, ())}
-        ready.setdefault(one.run.name if one.run.spec["problems"] in taken else label, []).append(one)
+        ready.setdefault(_free_label(ready, label, one), []).append(one)
     labels = dict.fromkeys([*ready, *waiting])
     return [
         MethodChoice(label, tuple(ready.get(label, ())), tuple(waiting.get(label, ()))) for label in labels
     ]
+
+
+def _free_label(ready: Mapping[str, Sequence[RunOverview]], label: str, one: RunOverview) -> str:
+    """Return the first name under which this run's benchmark is not measured yet."""
+    benchmark, name = one.run.spec["problems"], one.run.name
+    names = chain((label, name), (f"{name} ({number})" for number in count(2)))
+    return next(
+        each
+        for each in names
+        if benchmark not in {other.run.spec["problems"] for other in ready.get(each, ())}
+    )

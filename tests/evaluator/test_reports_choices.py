@@ -1,17 +1,23 @@
 """Methods to choose from: grouped by label, ungraded runs apart, second runs under their own names."""
 
+import pytest
 from eval_runs import add_eval_run
+from sqlalchemy import update
 
 from evaluator.database import Database
 from evaluator.reports.choices import method_choices
 from evaluator.reports.methods import load_methods
+from evaluator.runs.tables import RunRow
 
 
-def test_runs_of_a_label_go_together_and_those_without_grades_are_named(tmp_path):
+@pytest.mark.parametrize("created_at", ["2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"])
+def test_runs_of_a_label_go_together_and_those_without_grades_are_named(tmp_path, created_at):
     with Database.open(tmp_path / "t.db") as db:
         add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
         add_eval_run(db, "base.aime25", [(4, 2, 0)], benchmark="aime25")
         add_eval_run(db, "base", [(4, 3, 0)], benchmark="aime24", seed=1)
+        with db.write() as session:  # whichever came first
+            session.execute(update(RunRow).where(RunRow.name == "base").values(created_at=created_at))
         add_eval_run(db, "late.aime24", [(4, 1, 0)], benchmark="aime24", graded=[1], seed=2)
         with db.read() as session:
             found = {one.label: one for one in method_choices(session)}

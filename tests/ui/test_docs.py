@@ -136,11 +136,15 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             from_hub = (
                 words[:2] == ("questions", "import") and words[2].count("/") == 1 and "." not in words[2]
             )
-            # A benchmark of the Hub needs the network, vLLM in this process a GPU.
+            # A benchmark of the Hub needs the network, vLLM in this process a GPU, a checkpoint torch.
             measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
+            # test_local_solver.py asks a checkpoint that it trains.
+            measured |= words[0] == "neighbors" and not {"--solver-preset", "--solver-batch-size"}.isdisjoint(
+                words
+            )
             # Training needs GPUs and hours; what can be watched is there only then.
             trains = words[:2] == ("train", "run") and "--dry-run" not in words
-            trains |= words[:2] == ("rollouts", "watch") or words[0] == "demo"
+            trains |= words[:2] in (("rollouts", "watch"), ("sandbox", "pretrain")) or words[0] == "demo"
             serves = words[0] == "ui"  # until Ctrl-C; test_cli_ui.py starts it
             # The README shows what follows on such a command; the pages it leads to run it.
             follows = page == "README.md" and words[:2] in run

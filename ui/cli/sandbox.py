@@ -29,6 +29,7 @@ def questions(
     seed: Seed = 0,
     train: Annotated[int, typer.Option("--train", help="Questions to train on.")] = 256,
     heldout: Annotated[int, typer.Option("--heldout", help="Questions to evaluate with.")] = 200,
+    as_json: JsonOption = False,
 ) -> None:
     """Write train.jsonl and heldout.jsonl: word problems with answers, each in one of eight phrasings.
 
@@ -40,6 +41,10 @@ def questions(
     from sandbox.worlds import find_world
 
     write_questions(folder, find_world(world), seed, train, heldout)
+    if as_json:
+        files = {"train_file": str(folder / TRAIN_FILE), "heldout_file": str(folder / HELDOUT_FILE)}
+        output.print_json({**files, "train": train, "heldout": heldout})
+        return
     output.say(f"{folder / TRAIN_FILE}: {train:,} questions, for `tagrpo questions import`")
     output.say(f"{folder / HELDOUT_FILE}: {heldout:,} questions, for `tagrpo eval run`")
 
@@ -54,6 +59,7 @@ def candidates(
     ] = 4,
     broken: Annotated[float, typer.Option("--broken", help="Share of broken candidates, 0 to 1.")] = 0.25,
     seed: Seed = 0,
+    as_json: JsonOption = False,
 ) -> None:
     """Write other phrasings of the training questions, a share of them deliberately broken.
 
@@ -75,6 +81,10 @@ def candidates(
     write_rows(truth, [one.truth() for one in drawn])
     write_rows(out, [one.row() for one in drawn])
     number = sum(one.broken is not None for one in drawn)
+    if as_json:
+        files = {"candidates_file": str(out), "truth_file": str(truth)}
+        output.print_json({**files, "candidates": len(drawn), "broken": number})
+        return
     output.say(f"{out}: {len(drawn):,} candidates, for `tagrpo neighbors propose --proposer file`")
     output.say(f"{truth}: the truth: {number:,} of them are broken")
 
@@ -142,6 +152,7 @@ def pretrain(
 @app.command()
 def policy(
     folder: Annotated[Path, typer.Argument(help="Folder to write; it must not hold anything.")],
+    as_json: JsonOption = False,
 ) -> None:
     """Write the policy of world A that comes with tagrpo, a checkpoint for `train run` and `eval run`.
 
@@ -150,6 +161,9 @@ def policy(
     from sandbox.policy import write_shipped_policy
 
     write_shipped_policy(folder)
+    if as_json:
+        output.print_json({"folder": str(folder), "world": "A"})
+        return
     output.say(f"{folder}: a policy of world A; README.md says how it was made")
 
 
