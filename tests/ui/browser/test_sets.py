@@ -6,8 +6,6 @@ from runs import Proposed, add_run, open_empty
 
 from rephraser import sets
 
-FIRST_BOX = {"x": 18, "y": 52}  # of the first row, in a table
-
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
@@ -39,8 +37,8 @@ def test_versions_changes_and_verifying(url, view_of, pictures):
     view.tab.get_by_text("What changed", exact=True).click()
     view.until("() => location.search === '?view=changes'")
     view.tab.get_by_text("25 of 40").wait_for()
-    view.tab.locator('[data-testid="stDataFrame"]').nth(1).click(position=FIRST_BOX, force=True)
-    view.until("() => location.search.includes('neighbor=c_')")
+    view.choose_first_row(1, "neighbor")
+    assert "neighbor=c_" in view.tab.url
     view.tab.get_by_text("Question with all its neighbors").wait_for()
     view.settle()
     view.check()
