@@ -1,5 +1,5 @@
 # Two targets do everything on a fresh machine with Python 3.11 or 3.12, pip and make:
-#   make demo    sets up .venv with torch and verl, then shows the whole way on a small world: about ten minutes
+#   make demo    sets up .venv with torch and verl, then shows the whole way on a small world
 #                (no key, no network model, no GPU)
 #   make test    sets up .venv, then runs lint, types, import contracts and all tests
 #

@@ -483,4 +483,4 @@ def _metrics(step: int, chance: random.Random) -> dict[str, float]:
 METRICS_BY_PART = (
     "reward", "correct", "entropy", "anchor/log_ratio", "anchor/ess", "anchor/ess_token", "kl/k1", "kl/k3",
 )  # fmt: skip
-TOPS = ("0.01%", "1%", "20%", "40%", "100%")
+TOPS = ("0.01", "1", "20", "40", "100")

@@ -267,7 +267,7 @@ def _rollouts(world: World) -> dict[str, Ask]:
 
     names = [f"tagrpo/zero/{kind}/share" for kind in ("original", "neighbors", "joint")]
     names += [f"tagrpo/entropy/{part}" for part in ("mean", "original", "neighbors")]
-    names += ["tagrpo/covariance/positive/top_1%", "tagrpo/anchor/log_ratio/variant_1", "actor/grad_norm"]
+    names += ["tagrpo/covariance/positive/top_1", "tagrpo/anchor/log_ratio/variant_1", "actor/grad_norm"]
     ids = [one.id for one in world.train_runs]
     return {
         "rollouts: steps of a run": lambda s, c: groups.page_steps(s, run(c)),

@@ -52,8 +52,8 @@ def demo(
 
     Neighbors are checked and verified by answers, published and exported; a pilot forecasts the training
     signal; verl trains GRPO and TA-GRPO on the CPU; models are evaluated and compared; a report says what
-    came out. About 10 minutes on 2 cores. Every step is an ordinary command, printed so that you can repeat
-    it. The same command goes on where an earlier one stopped.
+    came out. Most of the time is spent in verl. Every step is an ordinary command, printed so that you can
+    repeat it. The same command goes on where an earlier one stopped.
 
     Example: tagrpo demo --quick
     """

@@ -101,7 +101,7 @@ def demo_database() -> Path:
     found = [path for folder in DEMO_FOLDERS if (path := Path(folder, "tagrpo.db")).exists()]
     if found:
         return max(found, key=lambda path: path.stat().st_mtime)
-    output.note("there is no demo here yet; `tagrpo demo --quick` makes one now, in about 3 minutes")
+    output.note("there is no demo here yet; `tagrpo demo --quick` makes one now, in some minutes")
     # A process of its own: what it imports (torch, verl) must not stay in the server's memory.
     main = "import sys; from ui.cli.app import main; sys.argv[0] = 'tagrpo'; main()"
     done = subprocess.run([sys.executable, "-c", main, "demo", "--quick"], check=False)
