@@ -1,4 +1,4 @@
-"""What must hold of TA-GRPO whatever the world: checked on the shipped policy with the code that training runs.
+"""What must hold of TA-GRPO in any world: checked on the shipped policy with the code that training runs.
 
 Nothing here says which recipe is better: no such order is certain in a world as small as this one.
 """

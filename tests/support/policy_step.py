@@ -1,7 +1,7 @@
 """One step of training on the sandbox's shipped policy, without verl around it: the parts that verl calls.
 
-Responses come from the CPU rollout's batch, grades from the shared grader, advantages and loss from the plug-in;
-the model's forward pass is that of transformers, padded on the left with positions, as verl scores.
+Responses come from the CPU rollout's batch, grades from the shared grader, advantages and loss from the
+plug-in; the model's forward pass is that of transformers, padded on the left with positions, as verl scores.
 """
 
 import random
