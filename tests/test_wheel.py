@@ -94,12 +94,13 @@ def test_it_holds_every_file_of_the_rooms(names: set[str]) -> None:
     assert {name for name in names if ".dist-info/" not in name} == files
 
 
-def test_it_holds_prompts_migrations_the_policy_and_the_licence(names: set[str]) -> None:
+def test_it_holds_prompts_migrations_the_policy_the_demo_and_the_licence(names: set[str]) -> None:
     for strategy in ("perspectives", "paraphrase", "rename", "format"):
         assert f"rephraser/prompts/{strategy}.md" in names
     assert "evaluator/database/migrations/versions/v0001_first_schema.py" in names
     assert "evaluator/database/migrations/script.py.mako" in names
     assert "sandbox/data/policy-a/model.safetensors" in names
+    assert "ui/shipped_demo/demo.zip" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 

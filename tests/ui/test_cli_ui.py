@@ -138,25 +138,17 @@ def test_the_newest_demo_is_shown(tmp_path, monkeypatch):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "tagrpo.db").touch()
         os.utime(tmp_path / folder / "tagrpo.db", (1e9 - age, 1e9 - age))
-        assert demo_database() == Path(folder, "tagrpo.db")
+        assert demo_database() == (Path(folder, "tagrpo.db"), "")
     os.utime(tmp_path / "tagrpo-demo" / "tagrpo.db", (2e9, 2e9))
-    assert demo_database() == Path("tagrpo-demo", "tagrpo.db")
+    assert demo_database() == (Path("tagrpo-demo", "tagrpo.db"), "")
 
 
-@pytest.mark.parametrize("code", [0, 2])
-def test_without_a_demo_the_quick_one_is_made_first(tmp_path, monkeypatch, code):
+def test_without_a_demo_the_shipped_one_is_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    asked = []
-    monkeypatch.setattr(
-        "ui.cli.ui.subprocess.run",
-        lambda command, **_: asked.append(command[3:]) or subprocess.CompletedProcess(command, code),
-    )
-    if code:
-        with pytest.raises(InputError, match="did not reach its end"):
-            demo_database()
-    else:
-        assert demo_database() == Path("tagrpo-demo-quick", "tagrpo.db")
-    assert asked == [["demo", "--quick"]]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    database, words = demo_database()
+    assert database.parent.parent == tmp_path / "cache" / "tagrpo"
+    assert words.startswith("The demo that ships with tagrpo")
 
 
 def test_no_browser_is_opened_where_none_could_be_seen(monkeypatch):

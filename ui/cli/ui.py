@@ -1,7 +1,6 @@
 """`tagrpo ui`: the pages in the browser."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,39 +14,47 @@ DEMO_FOLDERS = ("tagrpo-demo", "tagrpo-demo-quick")
 PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
 
 
+DemoOption = Annotated[
+    bool,
+    typer.Option("--demo", help="Show a demo's results: of the demo here, else those that ship with it."),
+]
+ReviewOption = Annotated[bool, typer.Option("--review", help="Let reviews be written; nothing else ever is.")]
+HostOption = Annotated[
+    str, typer.Option("--host", help="Address to listen on; others than this machine's need a password.")
+]
+PortOption = Annotated[int, typer.Option("--port", help="Port to listen on; 0 takes a free one.")]
+NamesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host", help="A further name under which the server is reached.", show_default=False
+    ),
+]
+PasswordOption = Annotated[
+    bool, typer.Option("--password", help="Ask for a password now (or read a line from a pipe).")
+]
+PasswordFileOption = Annotated[
+    Path | None,
+    typer.Option("--password-file", help="Read the password from a file's first line.", show_default=False),
+]
+NoPasswordOption = Annotated[
+    bool, typer.Option("--no-password", help="Let everybody in who can reach the address.")
+]
+NoBrowserOption = Annotated[
+    bool, typer.Option("--no-browser", help="Do not open the browser; print the address only.")
+]
+
+
 def ui(
     db: DbOption = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Show the demo's results; runs the quick demo where there is none.")
-    ] = False,
-    review: Annotated[
-        bool, typer.Option("--review", help="Let reviews be written; nothing else ever is.")
-    ] = False,
-    host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; others than this machine's need a password.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 takes a free one.")] = 8501,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-host", help="A further name under which the server is reached.", show_default=False
-        ),
-    ] = None,
-    password: Annotated[
-        bool, typer.Option("--password", help="Ask for a password now (or read a line from a pipe).")
-    ] = False,
-    password_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--password-file", help="Read the password from a file's first line.", show_default=False
-        ),
-    ] = None,
-    no_password: Annotated[
-        bool, typer.Option("--no-password", help="Let everybody in who can reach the address.")
-    ] = False,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Do not open the browser; print the address only.")
-    ] = False,
+    demo: DemoOption = False,
+    review: ReviewOption = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8501,
+    allow_host: NamesOption = None,
+    password: PasswordOption = False,
+    password_file: PasswordFileOption = None,
+    no_password: NoPasswordOption = False,
+    no_browser: NoBrowserOption = False,
 ) -> None:
     """Open the pages in the browser: questions, neighbors, sets, rollouts, curves.
 
@@ -67,12 +74,12 @@ def ui(
     secret = read_password(ask=password, file=password_file, none=no_password)
     serving.check_password(secret, address, opted_out=no_password)
     serving.check_installed()
-    shown = demo_database() if demo else locate_database(db)
+    shown, words = demo_database() if demo else (locate_database(db), "")
     listening = serving.bind(address)
     address = serving.Address(host, listening.getsockname()[1], address.more_names)
     from ui.pages.kit import settings
 
-    settings.use(settings.Settings(shown, review))
+    settings.use(settings.Settings(shown, review, words))
 
     def say() -> None:
         output.say(f"tagrpo is at {address.url} (Ctrl-C ends it)")
@@ -90,24 +97,24 @@ def has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def demo_database() -> Path:
-    """Return the database of the newest demo in this folder; where there is none, make the quick one.
+def demo_database() -> tuple[Path, str]:
+    """Return the database of the newest demo in this folder and ""; where there is none, of the shipped one.
+
+    The second is what the pages say about the shipped demo.
 
     Raises:
-        InputError: the demo did not reach its end.
+        InputError: the shipped demo cannot be unpacked.
     """
-    from evaluator.errors import InputError
-
     found = [path for folder in DEMO_FOLDERS if (path := Path(folder, "tagrpo.db")).exists()]
     if found:
-        return max(found, key=lambda path: path.stat().st_mtime)
-    output.note("there is no demo here yet; `tagrpo demo --quick` makes one now, in some minutes")
-    # A process of its own: what it imports (torch, verl) must not stay in the server's memory.
-    main = "import sys; from ui.cli.app import main; sys.argv[0] = 'tagrpo'; main()"
-    done = subprocess.run([sys.executable, "-c", main, "demo", "--quick"], check=False)
-    if done.returncode not in (0, 1):  # 1: done, and something needs attention
-        raise InputError("the demo did not reach its end; `tagrpo demo --quick` goes on where it stopped.")
-    return Path(DEMO_FOLDERS[1], "tagrpo.db")
+        return max(found, key=lambda path: path.stat().st_mtime), ""
+    from ui.shipped_demo.unpacking import shipped_demo
+
+    output.note(
+        "there is no demo in this folder; this is the one that ships with tagrpo (`tagrpo demo` makes one)"
+    )
+    shipped = shipped_demo()
+    return shipped.database, shipped.words
 
 
 def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:

@@ -21,7 +21,10 @@ chosen = st.navigation(
     ],
     position="sidebar",
 )
+now = settings.current()
 with st.sidebar:
-    mode = "reviews are written" if settings.current().review else "read only"
-    st.caption(f"{escaped(settings.current().database.name)}, {escaped(mode)}")
+    mode = "reviews are written" if now.review else "read only"
+    st.caption(f"{escaped('shipped demo' if now.shipped else now.database.name)}, {escaped(mode)}")
+if now.shipped:
+    st.markdown(f":blue-badge[shipped demo] :small[:gray[{escaped(now.shipped)}]]")
 chosen.run()

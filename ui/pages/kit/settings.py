@@ -12,6 +12,8 @@ class Settings:
 
     database: Path
     review: bool = False
+    shipped: str = ""
+    """What the pages say about the demo that ships with tagrpo, where they show it."""
 
 
 _current: Settings | None = None

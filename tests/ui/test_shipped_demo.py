@@ -1,0 +1,180 @@
+"""The shipped demo: a pack holds every row of its database, and unpacks to one that the pages open."""
+
+import sqlite3
+import zipfile
+from contextlib import closing
+
+import pytest
+from alembic import command
+from eval_runs import add_eval_run
+from sqlalchemy import create_engine
+from training_pages import trainings
+
+from evaluator.database import Database
+from evaluator.database.engine import HEAD_REVISION
+from evaluator.database.migrations.upgrade import alembic_config
+from evaluator.errors import InputError
+from ui.pages.kit.database import condition
+from ui.shipped_demo.__main__ import main
+from ui.shipped_demo.packing import MOST_BYTES, _plain, pack, read_manifest
+from ui.shipped_demo.unpacking import SHIPPED, shipped_demo, unpack
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    path = trainings(tmp_path_factory.mktemp("packed"))
+    with Database.open(path) as db:
+        add_eval_run(db, "base.aime24", [(8, 4, 0), (8, 0, 1)], benchmark="aime24")
+    return path
+
+
+def everything(path):
+    """Return the schema and all rows of a database, its compressed texts read."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        schema = sorted(connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall(), key=str)
+        tables = [name for kind, name, _ in schema if kind == "table"]
+        rows = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
+    framed = b"\x28\xb5\x2f\xfd"
+
+    def read(value):
+        return _plain(value) if isinstance(value, bytes) and value.startswith(framed) else value
+
+    return schema, {
+        name: sorted((tuple(map(read, row)) for row in found), key=repr) for name, found in rows.items()
+    }
+
+
+def test_every_row_and_all_of_the_schema_come_back(database, tmp_path):
+    tables = pack(database, tmp_path / "demo.zip")
+    unpack(tmp_path / "demo.zip", tmp_path / "t.db")
+    before, after = everything(database), everything(tmp_path / "t.db")
+    assert before[0] == after[0]
+    assert before[1] == after[1]
+    assert {one.name: one.rows for one in tables} == {name: len(rows) for name, rows in before[1].items()}
+    assert sum(one.rows for one in tables) > 500
+    with Database.open(tmp_path / "t.db", read_only=True) as db:
+        assert db.integrity_report() == []
+
+
+def test_the_same_database_makes_the_same_pack(database, tmp_path):
+    for name in ("a.zip", "b.zip"):
+        pack(database, tmp_path / name)
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+def copied(database, tmp_path, *statements):
+    path = tmp_path / "demo" / "tagrpo.db"
+    path.parent.mkdir()
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(path)) as target:
+        source.backup(target)
+        for trigger, *_ in target.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            target.execute(f'DROP TRIGGER "{trigger}"')
+        for statement in statements:
+            target.execute(statement)
+        target.commit()
+    return path
+
+
+def test_the_demos_folder_is_cut_to_its_name_and_other_paths_of_the_machine_are_refused(database, tmp_path):
+    path = copied(
+        database,
+        tmp_path,
+        f"""UPDATE runs SET spec = '{{"model": "{tmp_path}/demo/policy"}}' WHERE name = 'joint'""",
+    )
+    pack(path, tmp_path / "demo.zip")
+    unpack(tmp_path / "demo.zip", tmp_path / "t.db")
+    with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
+        found = connection.execute("SELECT spec FROM runs WHERE name = 'joint'").fetchone()
+    assert found == ('{"model": "demo/policy"}',)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("""UPDATE runs SET spec = '{"m": "/home/ada/models"}' WHERE name = 'plain'""")
+        connection.commit()
+    with pytest.raises(InputError, match=r"runs\.spec: a row holds '/home/ada/models'"):
+        pack(path, tmp_path / "demo.zip")
+
+
+def test_what_cannot_be_packed_is_refused(database, tmp_path):
+    with pytest.raises(InputError, match="1,000 are the most"):
+        pack(database, tmp_path / "demo.zip", most_bytes=1000)
+    with pytest.raises(InputError, match="no such file"):
+        pack(tmp_path / "none.db", tmp_path / "demo.zip")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    with pytest.raises(InputError, match="not a database of tagrpo"):
+        pack(tmp_path / "other.db", tmp_path / "demo.zip")
+    Database.open(tmp_path / "empty.db").close()
+    with pytest.raises(InputError, match="no run in it"):
+        pack(tmp_path / "empty.db", tmp_path / "demo.zip")
+    assert not (tmp_path / "demo.zip").exists()
+
+
+def test_a_damaged_pack_says_so(database, tmp_path):
+    (tmp_path / "demo.zip").write_bytes(b"no archive")
+    with pytest.raises(InputError, match="not a packed database"):
+        shipped_demo(tmp_path / "demo.zip")
+    pack(database, tmp_path / "good.zip")
+    with zipfile.ZipFile(tmp_path / "good.zip") as good, zipfile.ZipFile(tmp_path / "b.zip", "w") as bad:
+        for name in good.namelist():
+            text = good.read(name)
+            bad.writestr(name, text.replace(b'"format": 1', b'"format": 99') if "json" in name else text)
+    with pytest.raises(InputError, match="format 99"):
+        shipped_demo(tmp_path / "b.zip")
+
+
+def test_a_pack_of_an_older_schema_is_brought_up_to_date(tmp_path):
+    path = tmp_path / "old.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        command.upgrade(alembic_config(connection), "0004")
+    engine.dispose()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "INSERT INTO runs (id, name, kind, spec, versions, created_at) "
+            "VALUES ('run_1', 'old', 'propose', '{}', '{}', '2026-01-31T12:00:00Z')"
+        )
+        connection.commit()
+    assert condition(path) == "older"
+    pack(path, tmp_path / "demo.zip")
+    assert read_manifest(tmp_path / "demo.zip")["revision"] == "0004"
+    unpack(tmp_path / "demo.zip", tmp_path / "new.db")
+    assert condition(tmp_path / "new.db") == "ready"
+
+
+def test_it_is_unpacked_once_and_where_the_cache_cannot_be_written_to_elsewhere(
+    database, tmp_path, monkeypatch
+):
+    pack(database, tmp_path / "demo.zip")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    first = shipped_demo(tmp_path / "demo.zip")
+    assert HEAD_REVISION in first.database.parent.name
+    written = first.database.stat()
+    assert shipped_demo(tmp_path / "demo.zip") == first
+    assert first.database.stat().st_mtime_ns == written.st_mtime_ns
+    assert [path.name for path in (tmp_path / "cache" / "tagrpo").iterdir()] == [first.database.parent.name]
+
+    (tmp_path / "file").touch()  # no folder can be made below a file, not even by root
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    assert (tmp_path / "temporary") in shipped_demo(tmp_path / "demo.zip").database.parents
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
+    with pytest.raises(InputError, match="set XDG_CACHE_HOME"):
+        shipped_demo(tmp_path / "demo.zip")
+
+
+def test_one_command_packs_and_writes_what_is_in_it(database, tmp_path, capsys):
+    assert main([str(database), "--to", str(tmp_path / "demo.zip")]) == 0
+    page = (tmp_path / "README.md").read_text()
+    assert "| rollouts | 768 |" in page
+    assert "| runs | 3 |" in page
+    assert "unpacked" in capsys.readouterr().out
+    assert main([str(tmp_path / "none.db"), "--to", str(tmp_path / "x.zip")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_the_one_that_ships_is_small_and_whole():
+    assert SHIPPED.stat().st_size <= MOST_BYTES
+    manifest = read_manifest(SHIPPED)
+    assert manifest["runs"].keys() == {"eval", "propose", "train"}
+    rows = {table["name"]: table["rows"] for table in manifest["tables"]}
+    page = SHIPPED.with_name("README.md").read_text()
+    assert all(f"| {name} | {count:,} |" in page for name, count in rows.items() if count)
