@@ -76,6 +76,11 @@ def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError
         )
     if "unable to open" in text:
         return DatabaseError(f"{path}: the database cannot be opened ({text}). Does its folder exist?")
+    if "no such module: fts5" in text:
+        return DatabaseError(
+            f"{path}: the SQLite {sqlite3.sqlite_version} of this Python was built without FTS5, which "
+            "searches need; use a Python of python.org, uv, conda or your system."
+        )
     if "locked" in text or "busy" in text:
         return DatabaseError(
             f"{path}: another process has kept the database locked for {BUSY_TIMEOUT_S} s; try again."

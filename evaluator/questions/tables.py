@@ -55,6 +55,14 @@ class QuestionLabelsRow(Base):
     __table_args__ = ({"sqlite_with_rowid": False},)
 
 
+class SearchedTextRow(Base):
+    """A text that searches look at; its id is its number in the index of letters. Kept by triggers."""
+
+    __tablename__ = "searched_texts"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    question_id: Mapped[str]
+
+
 class QuestionSetCountsRow(Base):
     """How many members a set has, and how many of them are held back; no row for an empty set. By trigger."""
 

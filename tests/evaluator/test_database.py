@@ -20,6 +20,7 @@ import rephraser.tables  # noqa: F401
 import trainer_adapter.rollouts.tables  # noqa: F401
 from evaluator.database import Base, Database, locate_database
 from evaluator.database.engine import HEAD_REVISION, KNOWN_REVISIONS
+from evaluator.database.migrations.letters import TABLE
 from evaluator.database.migrations.upgrade import alembic_config
 from evaluator.errors import DatabaseError
 
@@ -57,7 +58,10 @@ def count_runs(db: Database) -> int:
 def test_migrations_make_the_tables_of_all_rooms(path: Path) -> None:
     Database.open(path).close()
     with create_engine(f"sqlite:///{path}").connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        # The index of letters and the tables behind it are SQLite's own.
+        ours = {"include_name": lambda name, kind, _: kind != "table" or not name.startswith(TABLE)}
+        context = MigrationContext.configure(connection, opts=ours)
+        assert compare_metadata(context, Base.metadata) == []
 
 
 def test_known_revisions_are_the_migration_history() -> None:

@@ -241,9 +241,12 @@ def test_no_filter_walks_a_large_table(db: Database, filters: dict[str, str]) ->
         assert walked(db, lambda s, after=after: search.page_questions(s, wanted, after=after)) == set()
 
 
-def test_only_searching_text_walks_all_texts(db: Database) -> None:
-    wanted = QuestionFilters(text="one", status="rejected")
-    assert walked(db, lambda s: search.page_questions(s, wanted)) == {"questions", "candidates"}
+@pytest.mark.parametrize("words", ["one", "$x", "What is 4 + 1?"])
+def test_no_search_walks_all_texts(db: Database, words: str) -> None:
+    for filters in (QuestionFilters(text=words), QuestionFilters(text=words, status="rejected")):
+        for after in (None, "q_5"):
+            asked = walked(db, lambda s, one=filters, after=after: search.page_questions(s, one, after=after))
+            assert asked == set()
 
 
 def test_a_question_and_the_choices_of_filters_walk_no_large_table(db: Database) -> None:

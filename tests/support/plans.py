@@ -15,7 +15,7 @@ LARGE = frozenset(
         *("cells", "run_cells", "cell_bodies", "answers", "question_set_members"),
         *("neighbor_set_questions", "neighbor_set_members", "run_problems", "samples", "sample_texts"),
         *("grades", "sample_counts", "grade_counts", "rollouts", "rollout_texts", "rollout_prompts"),
-        *("rollout_groups", "train_steps"),
+        *("rollout_groups", "train_steps", "searched_texts"),
     )
 )
 """Tables that grow with the data; those of runs, sets, labels and people's reviews stay small."""

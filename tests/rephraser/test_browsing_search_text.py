@@ -1,0 +1,149 @@
+"""Searching texts: what the index of letters finds is what reading every text would find."""
+
+import random
+from pathlib import Path
+
+import pytest
+from alembic import command
+from runs import Proposed, add_run, open_empty
+from sqlalchemy import create_engine, text
+
+from evaluator.database import Database
+from evaluator.database.migrations.upgrade import alembic_config
+from evaluator.questions.searching import may_hold
+from rephraser.browsing.search import QuestionFilters, count_questions, page_questions
+
+TEXTS = [
+    (r"Let $x = \frac{12}{7}$. What is $7x$?", "12", r"Given $\tfrac{12}{7} = x$, find $7 \cdot x$."),
+    (r"[asy] draw((0,0)--(1,2)); [/asy] How long is it?", r"\sqrt{5}", "The segment's length, please"),
+    ('He said "one_two" and 100% went.', "3", "Großer Preis, naïve café, 数学の問題"),
+    ("a\nb\tc   d", "", "-- DROP TABLE questions; '\"' OR 1=1"),
+    ("AND OR NOT NEAR(x y) *:^ text:", "ab", "  "),
+    ("x" * 5000 + "needle", "1", "short"),
+]
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    database = open_empty(tmp_path_factory.mktemp("search") / "t.db")
+    add_run(database, "first", [(question, answer, [Proposed(other)]) for question, answer, other in TEXTS])
+    return database
+
+
+def found(db: Database, words: str) -> set[str]:
+    with db.read() as session:
+        page = page_questions(session, QuestionFilters(text=words))
+        assert count_questions(session, QuestionFilters(text=words)) == (len(page.questions), True)
+        return {one.question.text for one in page.questions}
+
+
+def folded(words: str) -> str:
+    """Fold ASCII letters only, as SQLite's LIKE does."""
+    return "".join(one.lower() if one.isascii() else one for one in words)
+
+
+def read_through(words: str) -> set[str]:
+    return {row[0] for row in TEXTS if any(folded(words) in folded(one) for one in row)}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            r"\frac{12}{7}",
+            r"\TFRAC",
+            "7x$",
+            r"\cdot",
+            "[asy]",
+            "(0,0)--",
+            '"one_two"',
+            "one_two",
+            "oneXtwo",
+            "100%",
+        ),
+        *("100_", "b\tc", "a\nb", "   d", "OR 1=1", "'\"'", "AND OR NOT", "text:", "NEAR(", "*:^", "--"),
+        *(
+            "GROßER",
+            "café",
+            "CAFÉ",
+            "数学の",
+            "の問",
+            "題",
+            "ab",
+            "x",
+            "%",
+            "_",
+            "needle",
+            "xneedle",
+            "yneedle",
+        ),
+        *("\\", "''", '""', '"', "/", "no such words", "x" * 500, "x" * 500 + "needle"),
+    ],
+)
+def test_any_part_of_a_text_is_found(db: Database, words: str) -> None:
+    assert found(db, words) == read_through(words)
+
+
+def test_random_parts_of_texts_are_found(db: Database) -> None:
+    chance = random.Random(0)
+    for _ in range(300):
+        whole = chance.choice([one for row in TEXTS for one in row if one])
+        at = chance.randrange(len(whole))
+        words = whole[at : at + chance.randint(1, 12)]
+        words = chance.choice((words, words.upper(), words.lower(), words + "!", words[::-1]))
+        if "\0" not in words:
+            assert found(db, words) == read_through(words), words
+
+
+def test_the_index_alone_leaves_few_texts_to_look_at(db: Database) -> None:
+    with db.read() as session:
+        query = may_hold("needle")
+        assert query is not None
+        assert len(session.scalars(query).all()) == 1
+    assert may_hold("ab") is None
+    assert may_hold("abc\0def") is not None
+    assert may_hold("ab\0cdef") is None
+
+
+def test_texts_of_an_older_database_are_found_when_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with create_engine(f"sqlite:///{path}").begin() as connection:
+        command.upgrade(alembic_config(connection), "0005")
+        for place, (question, answer, other) in enumerate(TEXTS):
+            said = {"id": f"q_{place}", "text": question, "answer": answer, "other": other, "c": f"c_{place}"}
+            connection.execute(
+                text("INSERT INTO questions (id, text, answer, created_at) VALUES (:id, :text, :answer, '')"),
+                said,
+            )
+            connection.execute(
+                text(
+                    "INSERT INTO candidates (id, question_id, text, created_at) VALUES (:c, :id, :other, '')"
+                ),
+                said,
+            )
+    with Database.open(path) as db:
+        assert found(db, "needle") == read_through("needle")
+        assert found(db, r"\tfrac{12}") == read_through(r"\tfrac{12}")
+        with db.write() as session:  # what comes later gets numbers of its own
+            session.execute(text("INSERT INTO candidates VALUES ('c', 'q_0', 'neon', '')"))
+        assert found(db, "neon") == {TEXTS[0][0]}
+        assert found(db, r"\sqrt{5}") == {TEXTS[1][0]}
+
+
+def test_a_write_that_fails_leaves_nothing_in_the_index(tmp_path: Path) -> None:
+    insert = text("INSERT INTO questions (id, text, answer, created_at) VALUES ('q', 'vanishing', '', '')")
+    with Database.open(tmp_path / "t.db") as db:
+
+        def fail() -> None:
+            with db.write() as session:
+                session.execute(insert)
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fail()
+        with db.write() as session:
+            session.execute(insert)
+        assert found(db, "vanish") == {"vanishing"}
+        with db.read() as session:
+            assert session.execute(text("SELECT count(*) FROM searched_texts")).scalar_one() == 1
+        assert db.integrity_report() == []
