@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from evaluator.errors import InputError
+from ui.charts.densities import density_chart, density_panel
 from ui.charts.theme import PALETTE
 from ui.charts.training_signal import (
     checkpoint_positions,
-    density_chart,
     difficulty_chart,
     zero_gradient_chart,
 )
@@ -165,3 +165,33 @@ def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
     assert len(values(line)) == 22
     with pytest.raises(InputError, match="a density below 0"):
         density_chart(pd.DataFrame([{**points[0], "density": -1.0}]))
+
+
+def test_a_panel_of_one_checkpoint_is_as_wide_as_its_place():
+    points = [
+        {"checkpoint": "base", "series": name, "distance": x / 4, "density": 1.0 - x / 4}
+        for name in ("original, G", "neighbors, N*G")
+        for x in range(5)
+    ]
+    spec = density_panel(pd.DataFrame(points), title="Diversity").to_dict()
+    assert spec["width"] == "container"
+    assert spec["layer"][1]["encoding"]["color"]["scale"]["domain"] == ["original, G", "neighbors, N*G"]
+    with pytest.raises(InputError, match="one checkpoint"):
+        density_panel(pd.DataFrame([*points, {**points[0], "checkpoint": "other"}]), title="Diversity")
+
+
+def test_on_a_page_the_difficulty_says_its_sides_above_the_square():
+    rows = [
+        {
+            "group_id": "q",
+            "correct": 3,
+            "known": 4,
+            "original_correct": 1,
+            "original_known": 4,
+            "flag": "too easy",
+        }
+    ]
+    spec = difficulty_chart(pd.DataFrame(rows), page=True).to_dict()
+    assert "1 flagged too easy" in spec["title"]["subtitle"]
+    assert any("above the dashes" in line for line in spec["title"]["subtitle"])
+    assert not [layer for layer in spec["layer"] if layer["mark"]["type"] == "text"]

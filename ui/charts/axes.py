@@ -39,3 +39,10 @@ def power_ticks(low: float, high: float, most: int = 9) -> list[int]:
 def percent_format(ticks: Sequence[float]) -> str:
     """Return the d3 format of shares at these ticks: whole percents where they are whole."""
     return ".0%" if all(abs(tick * 100 - round(tick * 100)) < 1e-6 for tick in ticks) else ".1%"
+
+
+def count_axis(most: float) -> dict[str, str]:
+    """Return how an axis of counts up to `most` is written: 0, 2,500 and 5,000, or 0, 5k and 10k."""
+    if most < 10_000:
+        return {"format": ",d"}
+    return {"labelExpr": "datum.value === 0 ? '0' : format(datum.value, '~s')"}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ui.charts.axes import percent_format, share_ticks
+from ui.charts.axes import count_axis, percent_format, share_ticks
 from ui.charts.tables import Frame, Row, in_order, read_rows
 from ui.charts.theme import PANEL_TITLE, altair, colours, themed
 
@@ -45,7 +45,7 @@ def cost_points(
         "place:Q",
         title=x_title,
         scale=alt.Scale(domain=[0, most * 1.12], nice=False),
-        axis=alt.Axis(tickCount=5, format="~s"),
+        axis=alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=8, **count_axis(most)),
     )
     scale = alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False)
     axis = alt.Axis(values=ticks, format=percent_format(ticks))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ui.charts.axes import count_axis
 from ui.charts.tables import Frame, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, RULE, altair, themed
 
@@ -65,7 +66,15 @@ def stacked_bars(
     )
     most = max([*sums.values(), 1])
     scale = alt.Scale(domain=[0, most * 1.18], nice=False)
-    axis = alt.Axis(tickCount=4, format="~s", grid=True, domain=False, tickMinStep=1)
+    axis = alt.Axis(
+        tickCount=4,
+        grid=True,
+        domain=False,
+        tickMinStep=1,
+        labelOverlap="greedy",
+        labelSeparation=8,
+        **count_axis(most),
+    )
     legend = alt.Legend(
         orient="top", title=None, columns=4, labelLimit=110, symbolType="square", columnPadding=12
     )

@@ -1,4 +1,4 @@
-"""Charts of the training-signal report: questions without gradient, difficulty of neighbors, diversity."""
+"""Charts of the training-signal report: questions without gradient, difficulty of neighbors."""
 
 import re
 from collections import Counter
@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from evaluator.errors import InputError
-from ui.charts.labels import wrap_label
-from ui.charts.panels import Size, dot_panels, has_interval, line_panels, panel_size, titled
+from ui.charts.panels import dot_panels, has_interval, line_panels, panel_size
 from ui.charts.tables import Frame, Row, in_order, read_rows
 from ui.charts.theme import LINE_HEIGHT, MUTED, PALETTE, altair, colour_by, colours, themed
 
 if TYPE_CHECKING:
     from altair import ConcatChart, LayerChart
 
-__all__ = ["density_chart", "difficulty_chart", "zero_gradient_chart"]
+__all__ = ["difficulty_chart", "zero_gradient_chart"]
 
 _TRAILING_NUMBER = re.compile(r"(.*?)(\d+)")
 _SIDE = 340  # pixels of the difficulty chart
@@ -126,10 +125,11 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", " ") + "'"
 
 
-def difficulty_chart(frame: Frame, *, title: str | None = None) -> "LayerChart":
+def difficulty_chart(frame: Frame, *, title: str | None = None, page: bool = False) -> "LayerChart":
     """Return each neighbor's success rate against its original's; equal places are one larger circle.
 
     Args:
+        page: say above the square what stands right of it otherwise, so that a phone has room for it.
         frame: one row a neighbor, as `evaluator.diagnostics.difficulty.NeighborRow`: group_id (of the
             question); correct, known (graded responses to the neighbor); original_correct, original_known;
             flag ("too easy", "too hard", or missing).
@@ -178,12 +178,16 @@ def difficulty_chart(frame: Frame, *, title: str | None = None) -> "LayerChart":
                 alt.Tooltip("flag:N"),
             ],
         ),
-        *_sides(rows, y),
+        *([] if page else _sides(rows, y)),
     ]
     heading = title or "Difficulty of neighbors beside their originals"
     return themed(  # type: ignore[no-any-return]
         alt.layer(*layers).properties(
-            width=_SIDE, height=_SIDE, title=alt.TitleParams(heading, subtitle=_difference(rows))
+            width=_SIDE,
+            height=_SIDE,
+            title=alt.TitleParams(heading, **_page_title(rows))
+            if page
+            else alt.TitleParams(heading, subtitle=_difference(rows)),
         )
     )
 
@@ -202,6 +206,19 @@ def _difference(rows: Sequence[Row]) -> list[str]:
         f"{len(rows):,} neighbors of {questions:,} questions; areas count neighbors at one place",
         f"Mean difference {100 * mean:+.1f} points".replace("-", "\N{MINUS SIGN}"),
     ]
+
+
+def _page_title(rows: Sequence[Row]) -> dict[str, Any]:
+    questions = len({row["group_id"] for row in rows})
+    said = [
+        f"{len(rows):,} neighbors of {questions:,} questions",
+        *_difference(rows)[1:],
+        "above the dashes: neighbor easier, below: harder",
+    ]
+    flagged = Counter(row["flag"] for row in rows if row["flag"])
+    if flagged:
+        said.append(", ".join(f"{count} flagged {flag}" for flag, count in flagged.items()))
+    return {"subtitle": said, "fontSize": 13}
 
 
 def _sides(rows: Sequence[Row], y: Any) -> list[Any]:
@@ -223,75 +240,3 @@ def _sides(rows: Sequence[Row], y: Any) -> list[Any]:
             )
             layers.append(mark.encode(x=alt.value(_SIDE), y=y, text="text:N"))
     return layers
-
-
-def density_chart(frame: Frame, *, title: str | None = None) -> "ConcatChart":
-    """Return densities of distances between responses, one panel a checkpoint, one colour a series.
-
-    Args:
-        frame: points of the densities, as `evaluator.diagnostics.diversity.DensityRow`: checkpoint; series
-            (original against neighbors, ...); distance; density (0 or more).
-
-    Raises:
-        InputError: columns or values that cannot be drawn.
-        PrerequisiteError: altair is not installed.
-    """
-    rows = read_rows(frame, texts=("checkpoint", "series"), numbers=("distance", "density"))
-    if any(row["density"] < 0 for row in rows):
-        raise InputError("the chart's table holds a density below 0.")
-    palette = colours(in_order([row["series"] for row in rows]))
-    checkpoints = in_order([row["checkpoint"] for row in rows])
-    size = panel_size(len(checkpoints))
-    ends = [min(row["distance"] for row in rows), max(row["distance"] for row in rows)]
-    top = max(row["density"] for row in rows) or 1.0
-    panels = [[row for row in rows if row["checkpoint"] == name] for name in checkpoints]
-    drawn = [_densities(part, palette, size, ends, top) for part in panels]
-    alt = altair()
-    if len(checkpoints) > 1:
-        drawn = titled(drawn, checkpoints, ["" for _ in checkpoints])
-    heading = title or "Diversity: distances between responses"
-    subtitle = "Densities over questions of the mean distance among responses"
-    return themed(  # type: ignore[no-any-return]
-        alt.concat(*drawn, columns=size.columns, spacing=28).properties(
-            title=alt.TitleParams(heading, subtitle=subtitle)
-        )
-    )
-
-
-def _densities(
-    rows: Sequence[Row], palette: dict[str, str], size: Size, ends: Sequence[float], top: float
-) -> Any:
-    alt = altair()
-    series = {name: [row for row in rows if row["series"] == name] for name in palette}
-    peaks = {name: max(row["density"] for row in line) for name, line in series.items() if line}
-    x = alt.X(
-        "distance:Q",
-        title="mean distance among responses",
-        scale=alt.Scale(domain=list(ends), nice=False),
-        axis=alt.Axis(tickCount=6, labelFlush=False),
-    )
-
-    y = alt.Y(
-        "density:Q",
-        title="density",
-        stack=None,
-        scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(labels=False, grid=False),
-    )
-    colour = colour_by("series", palette)
-    base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, y=y, color=colour)
-    # All curves end at the bottom, so the names stand beside them from the top, the highest peak's first.
-    named, below = [], 0.0
-    for name in sorted(peaks, key=lambda name: -peaks[name]):
-        wrapped = wrap_label(name, *size.label)
-        named.append({"series": name, "text": "\n".join(wrapped), "pixel": below + LINE_HEIGHT / 2})
-        below += len(wrapped) * LINE_HEIGHT + 3
-    names = alt.Chart(alt.Data(values=named)).mark_text(
-        align="left", baseline="middle", dx=8, lineBreak="\n", lineHeight=LINE_HEIGHT, fontWeight=600
-    )
-    at = alt.Y("pixel:Q", scale=None)
-    return alt.layer(
-        base.mark_area(opacity=0.12),
-        base.mark_line(),
-        names.encode(x=alt.value(size.width), y=at, text="text:N", color=colour),
-    ).properties(width=size.width, height=size.height)

@@ -15,8 +15,9 @@ from evaluator.reports.records import curve_rows
 from sandbox.demo import Step
 from sandbox.demo_plan import BASE, KS, DemoPlan
 from trainer_adapter.recipes import RECIPES
+from ui.charts.densities import density_chart
 from ui.charts.eval_curves import curve_chart
-from ui.charts.training_signal import density_chart, difficulty_chart
+from ui.charts.training_signal import difficulty_chart
 from ui.demo_report import neighbors
 from ui.demo_report.document import Block, Commands, Page, Picture, Points, Section, Table, Text
 from ui.demo_report.findings import Findings, G

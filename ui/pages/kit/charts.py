@@ -18,8 +18,15 @@ PICTURE_WIDTH = 640
 
 PAGE_FONT = '"Source Sans", "Source Sans Pro", sans-serif'
 
-_SCROLLING = '<style>[data-testid="stVegaLiteChart"] { max-width: 100%; overflow-x: auto; }</style>'
-"""Panels keep their size: where the window is narrower, they are scrolled and the page is not."""
+_STYLE = """<style>
+[data-testid="stVegaLiteChart"] { max-width: 100%; overflow-x: auto; }
+[class*="st-key-shape-"] svg.marks { max-width: 100%; height: auto; }
+</style>"""
+"""Panels keep their size: where the window is narrower, they are scrolled and the page is not. A chart whose
+shape says something becomes smaller as a whole."""
+
+_PADDING = {"left": 2, "top": 4, "right": 12, "bottom": 0}
+"""Pixels around a chart on a page; a picture of its own has more."""
 
 
 def show_chart(
@@ -47,23 +54,30 @@ def show_chart(
         stretch: let a chart of one panel be as wide as its place; False for one whose shape says something.
     """
     spec: Spec = chart if isinstance(chart, dict) else chart.to_dict()
-    drawn = _in_page_font(in_dark(spec) if st.context.theme.type == "dark" else spec)
-    st.html(_SCROLLING)  # safe
-    state = st.vega_lite_chart(
-        spec=drawn,
-        theme=None,
-        width="stretch" if stretch and _stretches(spec) else "content",
-        key=key,
-        on_select=on_select or "ignore",
-        alt=alt or _title(spec),
-    )
-    _downloads(spec, name, key, rows)
+    drawn = _for_page(in_dark(spec) if st.context.theme.type == "dark" else spec)
+    st.html(_STYLE)  # safe
+    with st.container(key=f"{'chart' if stretch else 'shape'}-{key}", gap="xxsmall"):
+        state = st.vega_lite_chart(
+            spec=drawn,
+            theme=None,
+            width="stretch" if stretch and _stretches(spec) else "content",
+            key=key,
+            on_select=on_select or "ignore",
+            alt=alt or _title(spec),
+        )
+        _downloads(spec, name, key, rows)
     return state
 
 
-def _in_page_font(spec: Spec) -> Spec:
-    """Let the chart speak like the page; what is downloaded keeps the font that comes with vl-convert."""
-    return {**spec, "config": {**spec.get("config", {}), "font": PAGE_FONT}}
+def _for_page(spec: Spec) -> Spec:
+    """Let the chart speak like the page and stand close to what is around it.
+
+    What is downloaded keeps the font that comes with vl-convert, and its margins.
+    """
+    config = spec.get("config", {})
+    padding = config.get("padding")
+    padding = {**padding, "bottom": 0} if isinstance(padding, dict) else _PADDING
+    return {**spec, "config": {**config, "font": PAGE_FONT, "padding": padding}}
 
 
 def _stretches(spec: Spec) -> bool:

@@ -37,10 +37,22 @@ class Number:
     hint: str | None = None
 
 
+_STYLE = """<style>
+[data-testid="stDownloadButton"] button {
+  min-height: 1.6rem; padding: 0 0.35rem; font-size: 0.8rem; opacity: 0.72;
+}
+[data-testid="stDownloadButton"] button:is(:hover, :focus-visible) { opacity: 1; }
+[data-testid="stDownloadButton"] button p { font-size: 0.8rem; }
+[data-testid="stDownloadButton"] button [data-testid="stIconMaterial"] { font-size: 1rem; }
+</style>"""
+"""Downloads stand at every table and chart: small, so that they are found and not looked at."""
+
+
 def title(heading: str, words: str = "") -> None:
     """Begin a page: its heading and one sentence on what it answers, with the link to the view at hand."""
     from ui.pages.kit import links
 
+    st.html(_STYLE)  # safe: a constant
     with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
         with st.container(width="stretch", gap="xxsmall"):
             st.title(escaped(heading), anchor=False)

@@ -14,18 +14,26 @@ from ui.pages.kit.text import escaped
 
 PAGE_ROWS = 50
 
-Kind = Literal["text", "whole", "number", "share", "usd", "seconds", "time", "yes"]
+Kind = Literal["text", "whole", "number", "fixed", "share", "usd", "seconds", "time", "yes"]
 
-_FORMATS = {"whole": "%,d", "number": "%.4g", "share": "%.1f%%", "usd": "$%,.2f", "seconds": "%,.1f s"}
+_FORMATS = {
+    "whole": "%,d",
+    "number": "%.4g",
+    "fixed": "%.3f",
+    "share": "%.1f%%",
+    "usd": "%,.2f",
+    "seconds": "%,.1f s",
+}
 _FORMULA_STARTS = frozenset("=+-@\t\r\n|＝＋－＠")
 _CELL_MAX = 400
+_SEEN_WHOLE = 26
 
 
 @dataclass(frozen=True)
 class Column:
     """A column: the key of its values in the rows, its heading (with its unit), what kind of values it has.
 
-    A share is given from 0 to 1 and shown in percent.
+    A share is given from 0 to 1 and shown in percent; `usd` needs a heading that names the unit.
     """
 
     key: str
@@ -101,7 +109,8 @@ def page_table(
     """
     data = {column.heading: [_shown(row.get(column.key), column.kind) for row in rows] for column in columns}
     config = {column.heading: _configured(column) for column in columns}
-    height: int | Literal["content"] = "content" if len(rows) <= 12 else 38 * 13
+    # A page of rows is seen whole: a table that scrolls within a page that scrolls is a trap for the wheel.
+    height: int | Literal["content"] = "content" if len(rows) <= _SEEN_WHOLE else 35 * (_SEEN_WHOLE + 1) + 2
     chosen = None
     if select:
         event = st.dataframe(

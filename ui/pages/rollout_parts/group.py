@@ -257,10 +257,10 @@ def _card(shown: Shown, *, compared: bool) -> None:
             [
                 Column("response", "response"),
                 Column("extracted", "answer"),
-                Column("reward", "reward", "number"),
-                Column("advantage", "advantage", "number"),
+                Column("reward", "reward", "fixed"),
+                Column("advantage", "advantage", "fixed"),
                 Column("tokens", "tokens", "whole"),
-                Column("log_ratio", "log-ratio", "number", _LOG_RATIO),
+                Column("log_ratio", "log-ratio", "fixed", _LOG_RATIO),
             ],
             f"{shown.key}-{shown.step}-table",
         )

@@ -202,7 +202,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         rows,
         [
             Column("step", "step", "whole", width="small"),
-            Column("question", "question", width="medium"),
+            Column("question", "question", width="large"),
             Column("kind", "group", width="small"),
             Column("correct", "correct", "share", "of all responses of the joint group"),
             Column("original", "original alone", "share", "of the responses to the question itself"),

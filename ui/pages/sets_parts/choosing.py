@@ -8,6 +8,7 @@ from rephraser.sets.types import SetHeader
 from ui.pages.kit import layout, links
 from ui.pages.kit.database import cached
 from ui.pages.kit.tables import Column, page_table
+from ui.pages.kit.text import escaped
 
 _COLUMNS = [
     Column("set", "version"),
@@ -71,10 +72,19 @@ def show_numbers(header: SetHeader) -> None:
 
 
 def show_versions(found: list[SetHeader], name: str) -> None:
-    """Show the versions of a name, the newest first."""
-    page_table(
-        [row(one) for one in reversed(found) if one.name == name], _COLUMNS, "versions", name="versions"
-    )
+    """Show the versions of a name, the newest first; one alone is told in a line."""
+    rows = [row(one) for one in reversed(found) if one.name == name]
+    if len(rows) == 1:
+        only = rows[0]
+        tags = f", tagged {only['tags']}" if only["tags"] else ""
+        st.caption(
+            escaped(
+                f"The only version: from run {only['run']}, published {only['published']} UTC{tags}. Content "
+                f"hash {str(only['hash'])[:16]}…"
+            )
+        )
+        return
+    page_table(rows, _COLUMNS, "versions", name="versions")
 
 
 def row(header: SetHeader) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """A version in numbers: accept rates by strategy and model, neighbors a question, lengths and wordings."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -34,17 +35,22 @@ _RATES = [
 _WORDINGS = [
     Column("strategy", "strategy"),
     Column("neighbors", "neighbors", "whole"),
-    Column("length", "length, median", "number", hint="Characters of a neighbor over those of its question."),
-    Column("length_p10", "10% shorter than", "number"),
-    Column("length_p90", "10% longer than", "number"),
+    Column(
+        "length",
+        "length ratio, median",
+        "number",
+        hint="Characters of a neighbor over those of its question.",
+    ),
+    Column("length_p10", "10% are below", "number"),
+    Column("length_p90", "10% are above", "number"),
     Column(
         "distance",
         "other words, median %",
         "share",
         hint="Words that neighbor and question do not share, of all words of both.",
     ),
-    Column("distance_p10", "10% below, %", "share"),
-    Column("distance_p90", "10% above, %", "share"),
+    Column("distance_p10", "10% are below, %", "share"),
+    Column("distance_p90", "10% are above, %", "share"),
 ]
 
 
@@ -64,11 +70,13 @@ def _wordings(session: Session, set_id: str) -> Wordings:
 
 def show_statistics(header: SetHeader) -> None:
     """Show everything."""
-    left, right = st.columns(2, gap="large")
-    with left:
-        _rates(header, "strategy")
-    with right:
-        _rates(header, "model")
+    found = {by: set_rates(header, by) for by in ("strategy", "model")}
+    if any(len(rates) > 1 for rates in found.values()):
+        for column, (by, rates) in zip(st.columns(2, gap="large"), found.items(), strict=True):
+            with column:
+                _rates(rates, by)
+    else:
+        _one_rate(found["strategy"])
     if header.counts.get("proposals"):
         st.caption(escaped(f"Accept rate: {RATE_DEFINITION}."))
     left, right = st.columns(2, gap="large")
@@ -79,8 +87,22 @@ def show_statistics(header: SetHeader) -> None:
     _show_wordings(kept_wordings(header.id))
 
 
-def _rates(header: SetHeader, by: str) -> None:
-    found = set_rates(header, "model" if by == "model" else "strategy")
+def _one_rate(found: Sequence[AcceptRate]) -> None:
+    """Show what one strategy of one model came to: a chart of a single dot says no more."""
+    if not found or found[0].rate is None:
+        st.caption("No accept rates: the version was imported, or nothing was judged by answers.")
+        return
+    one = found[0]
+    layout.numbers(
+        [
+            layout.Number("accept rate", f"{one.rate:.1%}", hint="Accepted, of those judged."),
+            layout.Number("95% interval", f"{one.low:.1%} to {one.high:.1%}"),
+            layout.Number("accepted", f"{one.accepted:,}", f"of {one.judged:,}"),
+        ]
+    )
+
+
+def _rates(found: Sequence[AcceptRate], by: str) -> None:
     drawn = [one for one in found if one.rate is not None]
     if not drawn:
         if by == "strategy":

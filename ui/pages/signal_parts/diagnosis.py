@@ -71,9 +71,16 @@ def difficulty(runs: Sequence[Run]) -> None:
             f"spread {found.sd[1]:.2f} to {found.sd[2]:.2f} logits."
         )
     )
-    charts.show_chart(
-        found.spec, "tagrpo-difficulty", "difficulty-chart", rows=found.neighbors, stretch=False
-    )
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        charts.show_chart(
+            found.spec, "tagrpo-difficulty", "difficulty-chart", rows=found.neighbors, stretch=False
+        )
+    with right:
+        _flagged(found)
+
+
+def _flagged(found: Audit) -> None:
     layout.section("Neighbors to look at again")
     if not found.flagged:
         st.caption("None: no neighbor's rate is implausible at this false-discovery rate.")
@@ -213,9 +220,9 @@ def _audit(source: Source) -> Audit:
         for row in audit.flagged
     ]
     spread = audit.spread
-    chart = difficulty_chart(pd.DataFrame(rows), title=f"Difficulty of neighbors: {source.words}")
+    chart = difficulty_chart(pd.DataFrame(rows), title=source.words, page=True)
     return Audit(
-        # Streamlit would fit the names beside the square into its width, and leave nothing of it.
+        # Streamlit would fit the title into the width of the square, and leave little of it.
         {**chart.to_dict(), "autosize": {"type": "pad"}},
         rows,
         flagged,
@@ -229,7 +236,7 @@ def _distances(source: Source) -> Distances:
     from evaluator.diagnostics.diversity import densities
     from evaluator.diagnostics.diversity import diversity as measure
     from evaluator.diagnostics.embeddings import make_embedder
-    from ui.charts.training_signal import density_chart
+    from ui.charts.densities import density_panel
 
     g, n = sources.shape(sources.load(source))
     groups = sources.texts(source, QUESTIONS)
@@ -248,9 +255,9 @@ def _distances(source: Source) -> Distances:
         }
         for name, estimate in result.means.items()
     ]
-    title = f"Diversity: {source.words}"
+    title = source.words
     return Distances(
-        density_chart(pd.DataFrame(points), title=title).to_dict() if points else None,
+        density_panel(pd.DataFrame(points), title=title).to_dict() if points else None,
         points,
         means,
         f"{len(result.rows):,} questions (of up to {QUESTIONS} drawn), G = {g}, N = {n}; "

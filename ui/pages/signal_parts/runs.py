@@ -58,8 +58,9 @@ def train_runs(session: Session) -> list[Run]:
     """Return all training runs, oldest first."""
     found = []
     for one in browsing.list_train_runs(session):
-        groups = page_groups(session, one.run.id, limit=1)
-        g, n = (groups[0].responses // groups[0].prompts, groups[0].prompts - 1) if groups else (0, 0)
+        # A question may have fewer neighbors than the others, or none: the first groups tell the most.
+        most = max(page_groups(session, one.run.id, limit=16), key=lambda group: group.prompts, default=None)
+        g, n = (most.responses // most.prompts, most.prompts - 1) if most else (0, 0)
         found.append(
             Run(
                 one.run.id,

@@ -23,6 +23,7 @@ else:
     show_numbers(found)
     layout.section("Running now")
     show_running()
+    layout.section("Candidates and sets")
     show_holdings(found)
     if found.runs:
         layout.section("Runs")
