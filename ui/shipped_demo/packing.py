@@ -2,7 +2,7 @@
 
 A pack is a zip archive: `manifest.json` (the schema as SQL, where it came from, rows by table) and a parquet
 file for each table. Texts that the database keeps compressed one by one are packed plain and compressed
-together. Nothing is left out.
+together. Nothing is left out but the index of letters, which follows from the texts and is made anew.
 """
 
 import io
@@ -18,6 +18,7 @@ from typing import Any
 
 import zstandard
 
+from evaluator.database.migrations import letters
 from evaluator.errors import InputError
 from evaluator.writing import write_file
 
@@ -103,6 +104,8 @@ def _manifest(connection: sqlite3.Connection, database: Path) -> dict[str, Any]:
         runs = connection.execute(
             "SELECT kind, count(*), max(created_at) FROM runs GROUP BY kind ORDER BY kind"
         ).fetchall()
+    made = [sql for _, name, _, sql in schema if name in (letters.NUMBERS, letters.TABLE)]
+    schema = [row for row in schema if not letters.is_made(row[1])]
     odd = [name for kind, name, _, _ in schema if kind == "table" and kinds.get(name) != "table"]
     if odd:
         raise InputError(f"{database}: {', '.join(odd)}: only ordinary tables can be packed.")
@@ -122,7 +125,10 @@ def _manifest(connection: sqlite3.Connection, database: Path) -> dict[str, Any]:
         "versions": _versions(connection),
         "tables": tables,
         # After the rows: indexes are built faster then, and triggers have nothing to count twice.
-        "after": [sql for kind, _, _, sql in schema if kind in ("index", "trigger", "view") and sql],
+        "after": [
+            *(made + list(letters.FILL) if made else []),
+            *(sql for kind, _, _, sql in schema if kind in ("index", "trigger", "view") and sql),
+        ],
     }
 
 

@@ -7,6 +7,7 @@ letters instead of at all of them. The index keeps no copy of the texts and no p
 """
 
 TABLE = "text_letters"
+NUMBERS = "searched_texts"
 
 _QUESTION = "{0}.text || char(10) || {0}.answer"
 _NEXT = "SELECT MAX(id), {0} FROM searched_texts"
@@ -29,7 +30,7 @@ FILL: tuple[str, ...] = (
     SELECT 2 * rowid, {_QUESTION.format("questions")} FROM questions
     UNION ALL SELECT 2 * rowid + 1, text FROM candidates""",
 )
-"""For texts that are there already. The numbers only have to differ; from here on they are counted up."""
+"""For the texts that are there already. The numbers have to differ only; from here on they are counted up."""
 
 TRIGGERS: tuple[str, ...] = (
     f"""
@@ -43,3 +44,8 @@ TRIGGERS: tuple[str, ...] = (
         INSERT INTO {TABLE} (rowid, text) {_NEXT.format("NEW.text")};
     END""",
 )
+
+
+def is_made(table: str) -> bool:
+    """Say whether a table belongs to the index: what is in it follows from the texts, and `FILL` makes it."""
+    return table in (NUMBERS, TABLE) or table.startswith(f"{TABLE}_")
