@@ -14,7 +14,9 @@ from unittest import mock
 
 import store
 from sqlalchemy import text
-from ui_database import Texts, make_candidates, make_questions
+from ui_database import make_questions
+from ui_made_candidates import make_candidates
+from ui_made_texts import Texts
 
 from evaluator.database import Database
 from evaluator.database.migrations.counting import TRIGGERS

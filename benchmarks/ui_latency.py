@@ -2,11 +2,14 @@
 
     python benchmarks/ui_latency.py --make FILE [--scale 1] [--seed 0]
     python benchmarks/ui_latency.py --queries FILE [--warm 40] [--cold 5]
+    python benchmarks/ui_latency.py --browser FILE [--pages questions,review] [--repeats 20]
     python benchmarks/ui_latency.py --inserts [--repeats 5]
 
 `--make` writes 10,000 questions, 30,000 neighbors, 1,000,000 rollouts and 200,000 evaluation samples (see
 `ui_database`): about 0.96 GB, in about two minutes of one core. `--queries` prints the milliseconds of every
 query of every page, warm and cold, and beside paging by OFFSET and counting rows (see `ui_queries`).
+`--browser` starts `tagrpo ui --review` on it and prints how long first paint, later pages and every action
+take in Chromium, and the memory of the server (see `ui_browser`); its reviews are added to the database.
 `--inserts` says what keeping the counts costs where rows are written (see `ui_inserts`).
 
 The last line is one JSON object.
@@ -19,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "tests" / "support")]
 
 
 def main() -> int:
-    """Do what was asked for; return 1 where a query is over its target."""
+    """Do what was asked for; return 1 where something is over its target."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -33,8 +36,10 @@ def main() -> int:
     parser.add_argument("--queries", type=Path, metavar="FILE", help="measure the pages' queries on it")
     parser.add_argument("--warm", type=int, default=40, help="times that each query is asked")
     parser.add_argument("--cold", type=int, default=5, help="times on a new connection and an empty cache")
+    parser.add_argument("--browser", type=Path, metavar="FILE", help="measure the pages in Chromium on it")
+    parser.add_argument("--pages", help="those of --browser, with commas; all without it")
     parser.add_argument("--inserts", action="store_true", help="measure what keeping the counts costs")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, help="20 of --browser, 5 of --inserts")
     parser.add_argument("--data", help="taken for uniformity with the other benchmarks; nothing is read")
     options = parser.parse_args()
     found: dict[str, Any] = {}
@@ -46,21 +51,29 @@ def main() -> int:
         found["make_s"] = make_database(options.make, scale=options.scale, seed=options.seed)
         found["database_mb"] = round(options.make.stat().st_size / 1e6)
     if options.queries is not None:
-        from ui_queries import measure, print_table
+        from ui_query_times import measure, print_table
 
         found |= measure(options.queries, warm=options.warm, cold=options.cold)
         print_table(found)
     if options.inserts:
         from ui_inserts import measure_inserts, print_inserts
 
-        found["inserts"] = measure_inserts(repeats=options.repeats)
+        found["inserts"] = measure_inserts(repeats=options.repeats or 5)
         print_inserts(found["inserts"])
-    # The browser's part (first paint, interactions, the server's memory) belongs here: another module,
-    # `ui_browser`, with `--browser FILE`, over the same database.
+    if options.browser is not None:
+        from ui_browser import measure_browser, print_browser
+        from ui_interactions import PAGES
+
+        pages = options.pages.split(",") if options.pages else list(PAGES)
+        if not set(pages) <= set(PAGES):
+            parser.error(f"--pages: take some of {', '.join(PAGES)}")
+        found["browser"] = measure_browser(options.browser, repeats=options.repeats or 20, pages=pages)
+        print_browser(found["browser"])
     if not found:
-        parser.error("name --make, --queries or --inserts")
+        parser.error("name --make, --queries, --browser or --inserts")
     print(json.dumps(found))
-    return 1 if found.get("over_target_warm") else 0
+    over = found.get("over_target_warm") or found.get("browser", {}).get("over")
+    return 1 if over else 0
 
 
 if __name__ == "__main__":

@@ -1,30 +1,22 @@
-"""Every query of the pages at random places: how long it takes, warm and cold, and beside another way."""
+"""Every query of the pages at random places, and other ways to ask for the same."""
 
-import os
 import random
-import statistics
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, or_, select, union
 from sqlalchemy.orm import Session
+from ui_places import World
 
-from evaluator.database import Database
 from evaluator.evals import browsing as evals
 from evaluator.evals.contrast import contrast_runs, contrast_texts
-from evaluator.evals.lookup import list_eval_runs
-from evaluator.evals.problems import run_problems
 from evaluator.evals.results import load_result
 from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.questions import browsing as questions
 from evaluator.questions.labels import count_labels
 from evaluator.questions.tables import QuestionRow
 from evaluator.runs import progress
-from evaluator.runs.store import Run, list_runs
 from rephraser.browsing import neighbors, search
 from rephraser.reviews import audit as audits
 from rephraser.reviews import browsing as reviews
@@ -40,59 +32,6 @@ from trainer_adapter.rollouts.tables import RolloutGroupRow, RolloutRow, Rollout
 
 Ask = Callable[[Session, random.Random], object]
 PAGE = 25
-TARGET_MS = 100.0
-
-
-@dataclass(frozen=True)
-class World:
-    """What is in the database, to choose from."""
-
-    neighbor_run: Run
-    solver: str
-    eval_runs: tuple[Run, ...]
-    problems: dict[str, list[int]]
-    graders: dict[str, int]
-    train_runs: tuple[Run, ...]
-    steps: int
-    question_ids: tuple[str, ...]
-    answered: tuple[str, ...]
-    trained: tuple[str, ...]
-    candidate_ids: tuple[str, ...]
-    set_ids: tuple[str, ...]
-    set_positions: int
-    audit_id: int
-
-
-def read_world(db: Database) -> World:
-    """Return what the queries choose their places from."""
-    with db.read() as session:
-        runs = list_runs(session)
-        eval_runs = tuple(list_eval_runs(session))
-        neighbor_run = next(run for run in runs if run.kind == "propose")
-        train_runs = tuple(run for run in runs if run.kind == "train")
-        answer = session.execute(text("SELECT solver_id FROM answers LIMIT 1")).scalar_one()
-        answered = session.scalars(text("SELECT DISTINCT subject_id FROM answers")).all()
-        trained = session.scalars(
-            select(RolloutGroupRow.question_id).distinct().where(RolloutGroupRow.run_id == train_runs[0].id)
-        ).all()
-        shown = {run.id: evals.shown_grader(session, run.id) for run in eval_runs}
-        headers = list_sets(session)
-        return World(
-            neighbor_run=neighbor_run,
-            solver=str(answer),
-            eval_runs=eval_runs,
-            problems={run.id: [one.id for one in run_problems(session, run.id)] for run in eval_runs},
-            graders={id: grader.id for id, grader in shown.items() if grader is not None},
-            train_runs=train_runs,
-            steps=len(rollouts.read_step_numbers(session, train_runs[0].id)),
-            question_ids=tuple(session.scalars(select(QuestionRow.id).order_by(QuestionRow.id))),
-            answered=tuple(answered),
-            trained=tuple(trained),
-            candidate_ids=tuple(session.scalars(select(CandidateRow.id))),
-            set_ids=tuple(header.id for header in headers),
-            set_positions=headers[-1].counts["questions"],
-            audit_id=reviews.list_audits(session, neighbor_run.id)[0].id,
-        )
 
 
 def page_queries(world: World) -> dict[str, Ask]:
@@ -160,6 +99,12 @@ def _questions(world: World) -> dict[str, Ask]:
         "questions: search, frequent word": page(text="tangent"),
         "questions: search, nothing found": lambda s, c: search.page_questions(
             s, search.QuestionFilters(text="no such words")
+        ),
+        "questions: search, a formula": lambda s, c: search.page_questions(
+            s, search.QuestionFilters(text=f"{c.randint(100, 999)}x +")
+        ),
+        "questions: search, two letters": lambda s, c: search.page_questions(
+            s, search.QuestionFilters(text="3x")
         ),
         "questions: search and rejected": page(text="tangent", status="rejected", subject="Algebra"),
         "questions: count, all": count(),
@@ -376,7 +321,26 @@ def other_ways(world: World) -> dict[str, tuple[Ask, Ask]]:
         )
         return session.execute(query).all()
 
+    def searched(words: str) -> Ask:
+        return lambda s, c: search.page_questions(s, search.QuestionFilters(text=words), limit=PAGE)
+
+    def read_through(words: str) -> Ask:
+        def ask(session: Session, chance: random.Random) -> object:
+            questions = select(QuestionRow.id).where(
+                or_(QuestionRow.text.icontains(words), QuestionRow.answer.icontains(words))
+            )
+            candidates = select(CandidateRow.question_id).where(CandidateRow.text.icontains(words))
+            return session.scalars(union(questions, candidates).order_by("id").limit(PAGE)).all()
+
+        return ask
+
     return {
+        "search, nothing found, texts read through": (
+            searched("no such words"),
+            read_through("no such words"),
+        ),
+        "search, a formula, texts read through": (searched("417x +"), read_through("417x +")),
+        "search, frequent word, texts read through": (searched("tangent"), read_through("tangent")),
         "groups of a run, OFFSET": (our_rollouts, offset_rollouts),
         "questions with an accepted candidate, OFFSET": (our_questions, offset_questions),
         "all evaluations, rows counted": (lambda s, c: evals.runs_overview(s), counted_evals),
@@ -386,85 +350,3 @@ def other_ways(world: World) -> dict[str, tuple[Ask, Ask]]:
             lambda s, c: current_statuses(s, run),
         ),
     }
-
-
-def measure(path: Path, *, warm: int, cold: int) -> dict[str, Any]:
-    """Ask every query `warm` times on a warm connection and `cold` times on new ones; return milliseconds.
-
-    Warm queries wait for nothing, so `cpu_p95` says what `p95` would be on a machine that does nothing else.
-    Cold is a new connection, whose cache is empty, after the system was told to drop the file from its own
-    cache; a slow disk shows here.
-    """
-    with Database.open(path, create=False, read_only=True) as db:
-        world = read_world(db)
-        queries = page_queries(world)
-        found = {name: {"warm": _times(db, ask, warm)} for name, ask in queries.items()}
-        others = {
-            name: {"ours": _times(db, ours, warm), "other": _times(db, other, max(3, warm // 10))}
-            for name, (ours, other) in other_ways(world).items()
-        }
-    for name, ask in queries.items():
-        found[name]["cold"] = _cold_times(path, ask, cold)
-    for pair in others.values():
-        pair["ratio"] = round(pair["other"]["p50"] / pair["ours"]["p50"], 1)
-    slow = [name for name, times in found.items() if times["warm"]["p95"] > TARGET_MS]
-    return {"queries": found, "other_ways": others, "target_ms": TARGET_MS, "over_target_warm": slow}
-
-
-def print_table(found: Mapping[str, Any]) -> None:
-    """Print the measurements as two tables."""
-    print(f"{'query':48} {'warm p50':>9} {'p95':>8} {'cpu p95':>8} {'cold p50':>9} {'p95':>8}  (ms)")
-    for name, times in found["queries"].items():
-        warm, cold = times["warm"], times["cold"]
-        mark = " over the target" if warm["p95"] > found["target_ms"] else ""
-        print(
-            f"{name:48} {warm['p50']:9.1f} {warm['p95']:8.1f} {warm['cpu_p95']:8.1f} "
-            f"{cold['p50']:9.1f} {cold['p95']:8.1f}{mark}"
-        )
-    print(f"\n{'beside another way':48} {'ours p50':>9} {'other':>8} {'ratio':>9}")
-    for name, pair in found["other_ways"].items():
-        print(f"{name:48} {pair['ours']['p50']:9.1f} {pair['other']['p50']:8.1f} {pair['ratio']:9.1f}")
-
-
-def _times(db: Database, ask: Ask, repeats: int) -> dict[str, float]:
-    chance = random.Random(1)
-    with db.read() as session:
-        ask(session, chance)
-    taken, cpu = [], []
-    for _ in range(repeats):
-        began, began_cpu = time.perf_counter(), time.process_time()
-        with db.read() as session:
-            ask(session, chance)
-        taken.append((time.perf_counter() - began) * 1000)
-        cpu.append((time.process_time() - began_cpu) * 1000)
-    return {**_percentiles(taken), "cpu_p95": _percentiles(cpu)["p95"]}
-
-
-def _cold_times(path: Path, ask: Ask, repeats: int) -> dict[str, float]:
-    chance = random.Random(2)
-    taken = []
-    for _ in range(repeats):
-        _forget(path)
-        with Database.open(path, create=False, read_only=True) as db:
-            began = time.perf_counter()
-            with db.read() as session:
-                ask(session, chance)
-            taken.append((time.perf_counter() - began) * 1000)
-    return _percentiles(taken)
-
-
-def _forget(path: Path) -> None:
-    """Ask the system to drop the file from its cache; it keeps what others have open for writing."""
-    for name in (path, path.with_name(path.name + "-wal")):
-        if name.exists() and hasattr(os, "posix_fadvise"):
-            handle = os.open(name, os.O_RDONLY)
-            try:
-                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(handle)
-
-
-def _percentiles(taken: list[float]) -> dict[str, float]:
-    taken.sort()
-    place = min(len(taken) - 1, int(len(taken) * 0.95))
-    return {"p50": round(statistics.median(taken), 2), "p95": round(taken[place], 2)}

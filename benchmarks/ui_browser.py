@@ -1,0 +1,265 @@
+"""How long the pages take in a browser: from the key or the click to the last change on the screen.
+
+Times are taken inside the page, from the event that the browser hands to it to the frame after the last
+change: the script has run, nothing loads, charts and tables have their pictures, what the action is to change
+has changed, and for 200 ms (which are not counted) nothing else did. So they hold the way to the server and
+back and all drawing, and not the time of the program that presses the keys. First paint counts from the
+navigation, in a tab without cookies or cache.
+
+Beside every page stands its named alternative: loading the address of the view anew.
+"""
+
+import os
+import random
+import statistics
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from page_view import FLAGS, chromium, tagrpo_ui
+
+FRESH_MS, LATER_MS, ACTION_MS = 2500.0, 500.0, 500.0
+WAIT_MS = 30_000
+VIEWPORT = {"width": 1280, "height": 900}
+
+URL = "location.pathname + location.search"
+DRAWN = """(() => {
+  const app = document.querySelector('[data-testid="stApp"]');
+  const has = (box, inside) => [...document.querySelectorAll(box)].every(
+    (one) => one.offsetParent === null || one.querySelector(inside));
+  return app?.dataset.testScriptState === "notRunning"
+    && !document.querySelector('[data-testid="stSkeleton"], [data-testid="stSpinner"]')
+    && has('[data-testid="stVegaLiteChart"]', 'svg, canvas')
+    && has('[data-testid="stDataFrame"]', 'canvas');
+})()"""
+"""Whether the page is drawn to its end (JavaScript)."""
+
+_WATCH = """(() => {
+  const read = () => { try { return String(%(content)s); } catch { return ""; } };
+  const drawn = () => %(drawn)s;
+  const timer = { before: %(fresh)s ? "false" : read(), start: %(fresh)s ? 0 : null, end: null, last: 0 };
+  window.tagrpoTimer = timer;
+  const begin = () => { timer.start ??= performance.now(); };
+  for (const type of ["pointerdown", "keydown"]) {
+    window.addEventListener(type, begin, { capture: true, once: true });
+  }
+  const table = '[data-testid="stDataFrame"]';
+  const inTable = (node) => (node.closest ? node : node.parentElement)?.closest(table);
+  const observer = new MutationObserver((changes) => {
+    if (changes.some((change) => !inTable(change.target))) timer.last = performance.now();
+  });
+  observer.observe(document, {
+    subtree: true, childList: true, characterData: true, attributeFilter: ["d", "data-stale"],
+  });
+  let whole = null;
+  const look = () => {
+    if (window.tagrpoTimer !== timer) return observer.disconnect();
+    const now = performance.now();
+    if (timer.start === null || !drawn() || [timer.before, "", "false"].includes(read())) whole = null;
+    else whole ??= now;
+    const last = Math.max(whole, timer.last);
+    if (whole !== null && now - last >= %(quiet)d) {
+      timer.end = last;
+      observer.disconnect();
+    } else requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+})()"""
+
+QUIET_MS = 200
+"""Nothing may change for so long before an action counts as ended."""
+
+
+@dataclass
+class Times:
+    """Milliseconds by what was done, in the order in which it was first done; `limits` are those it has."""
+
+    taken: dict[str, list[float]] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+
+    def add(self, name: str, limit: float, milliseconds: float) -> None:
+        self.taken.setdefault(name, []).append(milliseconds)
+        self.limits[name] = limit
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Return p50, p95, the slowest and the number of times, by name."""
+        found = {}
+        for name, taken in self.taken.items():
+            ordered = sorted(taken)
+            p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+            found[name] = {
+                "p50": round(statistics.median(ordered)),
+                "p95": round(p95),
+                "most": round(ordered[-1]),
+                "times": len(ordered),
+                "limit": self.limits[name],
+            }
+        return found
+
+
+@dataclass
+class Tab:
+    """A browser's tab on the server, that takes times."""
+
+    page: Any
+    origin: str
+    times: Times
+    chance: random.Random
+
+    def time(
+        self, name: str, act: Callable[[], object], content: str = URL, *, limit: float = ACTION_MS
+    ) -> None:
+        """Do something; add how long it took until `content` (JavaScript) is another one and all is drawn."""
+        self._watch(content, fresh=False)
+        act()
+        self.times.add(name, limit, self._ended(name))
+
+    def settle(self, marker: str = "true") -> None:
+        """Wait until all is drawn and a condition (JavaScript) holds."""
+        self.page.wait_for_function(f"() => ({marker}) && {DRAWN}", timeout=WAIT_MS)
+
+    def go(self, path: str, marker: str) -> float:
+        """Load an address; return the milliseconds until it is drawn and the condition (JavaScript) holds."""
+        self.page.goto(self.origin + path, wait_until="commit")
+        self._watch(f"Boolean({marker})", fresh=True)
+        return self._ended(path)
+
+    def _watch(self, content: str, *, fresh: bool) -> None:
+        said = {"content": content, "drawn": DRAWN, "quiet": QUIET_MS, "fresh": "true" if fresh else "false"}
+        self.page.evaluate(_WATCH % said)
+
+    def _ended(self, name: str) -> float:
+        try:
+            self.page.wait_for_function("() => window.tagrpoTimer.end", timeout=WAIT_MS)
+        except Exception as error:
+            raise RuntimeError(f"{name}: did not come about within {WAIT_MS / 1000:g} s") from error
+        return float(self.page.evaluate("() => window.tagrpoTimer.end - window.tagrpoTimer.start"))
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running `tagrpo ui`."""
+
+    url: str
+    process: int
+
+    def memory_mb(self) -> tuple[float, float]:
+        """Return resident memory now and at its peak, in MB (1e6 bytes); zeros where /proc is not there."""
+        try:
+            lines = Path(f"/proc/{self.process}/status").read_text(encoding="ascii").splitlines()
+        except OSError:
+            return 0.0, 0.0
+        kilobytes = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith("Vm")}
+        return round(int(kilobytes["VmRSS"]) * 1.024e-3, 1), round(int(kilobytes["VmHWM"]) * 1.024e-3, 1)
+
+
+@contextmanager
+def serving(database: Path) -> Iterator[Server]:
+    """Run `tagrpo ui --review` on the database until the block ends."""
+    process = subprocess.Popen(
+        tagrpo_ui(database, "--review"),
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        url = next((word for word in line.split() if word.startswith("http://")), None)
+        if url is None:
+            raise RuntimeError(f"`tagrpo ui` did not start: {line!r}")
+        yield Server(url, process.pid)
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> dict[str, Any]:
+    """Time first paint, later pages and what is done on each page; return milliseconds and memory.
+
+    Decisions of the review page are added to the database, by a reviewer of a new name.
+    """
+    from playwright.sync_api import sync_playwright
+    from ui_interactions import PAGES, ROUNDS, START
+
+    binary = chromium()
+    if binary is None:
+        raise SystemExit("no Chromium; install it, or name one with TAGRPO_CHROMIUM")
+    times, memory = Times(), {}
+    load = os.getloadavg()[0]
+    with serving(database) as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=binary, args=list(FLAGS))
+        memory["started"] = server.memory_mb()[0]
+
+        def tab() -> Tab:
+            page = browser.new_context(viewport=VIEWPORT).new_page()
+            page.set_default_timeout(WAIT_MS)
+            return Tab(page, server.url, times, random.Random(7))
+
+        for name in pages:
+            for _ in range(repeats):
+                _visit(tab, name, PAGES, first=not times.taken)
+        memory["every page opened"] = server.memory_mb()[0]
+        for name in pages:
+            one = tab()
+            path, marker = PAGES[name]
+            one.go(START.get(name, path).format(reviewer=f"browser-{os.getpid()}"), marker)
+            for _ in range(repeats):
+                ROUNDS[name](one)
+            _again(one, name, repeats, marker)
+            one.page.context.close()
+            memory[f"after {name}"] = server.memory_mb()[0]
+        memory["most"] = server.memory_mb()[1]
+        browser.close()
+    found = times.summary()
+    return {
+        "times_ms": found,
+        "over": [name for name, one in found.items() if one["p95"] > one["limit"]],
+        "memory_mb": memory,
+        "load_before": round(load, 2),
+        "repeats": repeats,
+    }
+
+
+def _visit(tab: Callable[[], Tab], name: str, pages: Any, *, first: bool) -> None:
+    """Open a page in a new tab; in another one, go to it by the link at the side, away, and back."""
+    one = tab()
+    taken = one.go(*pages[name])
+    said = "server: its first request" if first else f"{name}: first paint, fresh"
+    one.times.add(said, FRESH_MS, taken)
+    one.page.context.close()
+    one, other = tab(), "sets" if name == "overview" else "overview"
+    one.go(*pages[other])
+    _follow(one, name, pages, "later page, first time in the tab")
+    _follow(one, other, pages, "later page, again")
+    _follow(one, name, pages, "later page, again")
+    one.page.context.close()
+
+
+def _follow(one: Tab, name: str, pages: Any, said: str) -> None:
+    path, marker = pages[name]
+    link = one.page.locator(f'[data-testid="stSidebarNavLink"][href$="{path}"]')
+    one.time(f"{name}: {said}", link.first.click, f"Boolean({marker})", limit=LATER_MS)
+
+
+def _again(one: Tab, name: str, repeats: int, marker: str) -> None:
+    """Load the view that the tab shows anew: the alternative to all that was done on it."""
+    address = one.page.url.removeprefix(one.origin)
+    for _ in range(max(3, repeats // 4)):
+        one.times.add(f"{name}: instead: its address loaded anew", FRESH_MS, one.go(address, marker))
+
+
+def print_browser(found: dict[str, Any]) -> None:
+    """Print the measurements as a table."""
+    print(f"{'in the browser':62} {'p50':>6} {'p95':>6} {'most':>6} {'times':>5} {'limit':>6}  (ms)")
+    for name, one in found["times_ms"].items():
+        mark = "  over" if one["p95"] > one["limit"] else ""
+        print(
+            f"{name:62} {one['p50']:6.0f} {one['p95']:6.0f} {one['most']:6.0f} {one['times']:5.0f} "
+            f"{one['limit']:6.0f}{mark}"
+        )
+    said = ", ".join(f"{name} {value:.0f}" for name, value in found["memory_mb"].items())
+    print(f"\nmemory of the server, MB: {said}\nload before: {found['load_before']}")

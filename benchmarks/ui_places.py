@@ -1,0 +1,69 @@
+"""What is in a large database, for queries to choose their places from."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import select, text
+
+from evaluator.database import Database
+from evaluator.evals import browsing as evals
+from evaluator.evals.lookup import list_eval_runs
+from evaluator.evals.problems import run_problems
+from evaluator.questions.tables import QuestionRow
+from evaluator.runs.store import Run, list_runs
+from rephraser.reviews import browsing as reviews
+from rephraser.sets.store import list_sets
+from rephraser.tables import CandidateRow
+from trainer_adapter.rollouts import browsing as rollouts
+from trainer_adapter.rollouts.tables import RolloutGroupRow
+
+
+@dataclass(frozen=True)
+class World:
+    """What is in the database, to choose from."""
+
+    neighbor_run: Run
+    solver: str
+    eval_runs: tuple[Run, ...]
+    problems: dict[str, list[int]]
+    graders: dict[str, int]
+    train_runs: tuple[Run, ...]
+    steps: int
+    question_ids: tuple[str, ...]
+    answered: tuple[str, ...]
+    trained: tuple[str, ...]
+    candidate_ids: tuple[str, ...]
+    set_ids: tuple[str, ...]
+    set_positions: int
+    audit_id: int
+
+
+def read_world(db: Database) -> World:
+    """Return what the queries choose their places from."""
+    with db.read() as session:
+        runs = list_runs(session)
+        eval_runs = tuple(list_eval_runs(session))
+        neighbor_run = next(run for run in runs if run.kind == "propose")
+        train_runs = tuple(run for run in runs if run.kind == "train")
+        answer = session.execute(text("SELECT solver_id FROM answers LIMIT 1")).scalar_one()
+        answered = session.scalars(text("SELECT DISTINCT subject_id FROM answers")).all()
+        trained = session.scalars(
+            select(RolloutGroupRow.question_id).distinct().where(RolloutGroupRow.run_id == train_runs[0].id)
+        ).all()
+        shown = {run.id: evals.shown_grader(session, run.id) for run in eval_runs}
+        headers = list_sets(session)
+        return World(
+            neighbor_run=neighbor_run,
+            solver=str(answer),
+            eval_runs=eval_runs,
+            problems={run.id: [one.id for one in run_problems(session, run.id)] for run in eval_runs},
+            graders={id: grader.id for id, grader in shown.items() if grader is not None},
+            train_runs=train_runs,
+            steps=len(rollouts.read_step_numbers(session, train_runs[0].id)),
+            question_ids=tuple(session.scalars(select(QuestionRow.id).order_by(QuestionRow.id))),
+            answered=tuple(answered),
+            trained=tuple(trained),
+            candidate_ids=tuple(session.scalars(select(CandidateRow.id))),
+            set_ids=tuple(header.id for header in headers),
+            set_positions=headers[-1].counts["questions"],
+            audit_id=reviews.list_audits(session, neighbor_run.id)[0].id,
+        )
