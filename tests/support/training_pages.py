@@ -35,12 +35,12 @@ def metrics(step: int, offset: float) -> dict[str, float]:
     return found
 
 
-def trainings(folder: Path) -> Path:
-    """Write and import the runs `plain` (grpo) and `joint` (ta_grpo); return the database."""
+def trainings(folder: Path, model: str = "m") -> Path:
+    """Write and import the runs `plain` (grpo) and `joint` (ta_grpo) of a model; return the database."""
     path = folder / "t.db"
     with Database.open(path) as database:
         for offset, (name, recipe) in enumerate((("plain", "grpo"), ("joint", "ta_grpo"))):
-            spec = {"recipe": {"name": recipe}}
+            spec = {"recipe": {"name": recipe}, "model": model}
             with RolloutWriter(folder / name, name, spec=spec, versions={"tagrpo": "0"}) as writer:
                 for step in range(1, STEPS + 1):
                     writer.write(step, make_step(step, QUESTIONS))

@@ -6,16 +6,19 @@ pytest.importorskip("streamlit")
 
 from eval_runs import add_eval_run, add_methods
 from streamlit.testing.v1 import AppTest
+from training_pages import trainings
 
 from evaluator.database import Database
 from evaluator.evals.browsing import SampleHeader
 from ui.charts.theme import PALETTE
-from ui.pages.curves_parts.choosing import palette_of, usual_methods
-from ui.pages.curves_parts.cost import Drawn, cost_rows
+from ui.charts.training_steps import method_colours
+from ui.pages.curves_parts.choosing import usual_methods
+from ui.pages.curves_parts.cost import Drawn, cost_rows, drawn_for
 from ui.pages.curves_parts.data import Reported
 from ui.pages.curves_parts.panels import picked
 from ui.pages.curves_parts.responses import is_local, said
 from ui.pages.kit import database, settings
+from ui.pages.kit.methods import colours_of, evaluated_methods
 from ui.pages.server.serving import SCRIPT
 
 
@@ -173,10 +176,64 @@ def test_scores_stand_over_the_responses_drawn_for_their_checkpoints():
     ]
 
 
-def test_a_method_keeps_its_colour_whatever_else_is_chosen():
-    assert palette_of(["a", "b", "c"], ["c"]) == (("c", PALETTE[2]),)
-    many = [str(number) for number in range(20)]
-    assert palette_of(many, ["19", "3"]) == (("19", PALETTE[0]), ("3", PALETTE[1]))
+def test_a_method_has_its_colour_of_the_pages_of_training():
+    trainings = {"grpo-s1": "grpo", "grpo-s2": "grpo", "ta-s1": "ta_grpo"}
+    models = {
+        "base": "Qwen/Qwen3-4B",
+        "after": "runs/ta-s1/checkpoints/global_step_20/actor",  # by its path
+        "grpo-s2": "somewhere/else",  # by its name
+        "gpt": "openai/gpt-4-turbo",
+    }
+    methods = evaluated_methods(models, trainings)
+    assert methods == {"base": "base", "after": "ta_grpo", "grpo-s2": "grpo", "gpt": "gpt"}
+    on_training = method_colours(trainings, list(trainings.values()))
+    for chosen in (list(models), ["after", "gpt"], ["gpt", "grpo-s2"]):
+        found = colours_of(chosen, methods, trainings)
+        assert {
+            name: found.get(name, colour)
+            for name, colour in (
+                ("after", on_training["ta-s1"]),
+                ("grpo-s2", on_training["grpo-s1"]),
+                ("gpt", PALETTE[3]),
+            )
+        } == {"after": PALETTE[1], "grpo-s2": PALETTE[0], "gpt": PALETTE[3]}
+
+
+def test_where_training_started_stands_at_no_cost(tmp_path):
+    path = trainings(tmp_path, model="/somewhere/demo/policy")
+    settings.use(settings.Settings(path))
+    try:
+        found = drawn_for(("demo/policy", "other/policy", "runs/joint/checkpoints/global_step_2/actor"))
+    finally:
+        settings.use(None)
+        database.forget()
+    assert found.keys() == {"demo/policy", "runs/joint/checkpoints/global_step_2/actor"}
+    start, trained = found.values()
+    assert (start.step, start.responses, start.tokens) == (0, 0, 0)
+    assert (trained.train_run, trained.step) == ("joint", 2)
+    assert trained.responses > 0
+
+
+def test_only_methods_with_a_benchmark_in_common_are_compared(db):
+    add_eval_run(db, "alone.mine", [(8, 8, 0)], benchmark="mine")
+    pair(db)
+    app = shown(view="differences")
+    assert not app.error
+    assert [list(box.options) for box in app.selectbox] == [["base", "tuned"], ["base"]]
+    app = shown()
+    assert app.selectbox[0].value == "aime24"
+
+
+def test_majorities_are_counted_on_a_button(db):
+    pair(db)
+    app = shown(metric="maj@k", view="table")
+    assert [button.label for button in app.button] == ["Compute maj@k"]
+    app.button[0].click().run()
+    assert not app.exception
+    assert app.query_params["made"] == "1"
+    table = app.dataframe[0].value
+    # base is right in 8, 0 and 4 of 8 samples: at k = 8 the first problem, and a tie in the third.
+    assert [cell.split()[0] for cell in table.iloc[:, -1]][:2] == ["50.00", "50.00"]
 
 
 def test_the_oldest_and_the_newest_methods_are_shown_at_first():

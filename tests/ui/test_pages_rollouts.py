@@ -1,5 +1,8 @@
 """The page "Rollouts": steps and their groups, one group with its responses, two steps, over training."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 pytest.importorskip("streamlit")
@@ -127,3 +130,22 @@ def test_a_question_that_is_not_there_is_no_error(filled):
 )
 def test_keys_of_an_address(text, key):
     assert key_of(text) == key
+
+
+def test_a_link_from_a_question_opens_a_run_that_has_it(filled, tmp_path):
+    """The newest run may have been trained on other questions."""
+    copy = tmp_path / "t.db"
+    with closing(sqlite3.connect(filled)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+        target.execute(
+            "DELETE FROM rollout_groups WHERE question_id = ? "
+            "AND run_id = (SELECT id FROM runs WHERE name = 'joint')",
+            (QUESTION,),
+        )
+        target.commit()
+    assert opened(copy).selectbox[0].value == "joint"
+    assert opened(copy, q=QUESTION).selectbox[0].value == "plain"
+    app = opened(copy, q=QUESTION, run="joint")
+    said = " ".join(one.value for one in app.markdown)
+    assert "This question has no rollouts in this run" in said
+    assert "these runs have it" in said.replace("\u2060", "")

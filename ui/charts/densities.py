@@ -64,7 +64,9 @@ def density_panel(frame: Frame, *, title: str, height: int = 300) -> "LayerChart
         raise InputError(f"one panel shows one checkpoint, not {' and '.join(checkpoints)}.")
     palette = colours(in_order([row["series"] for row in rows]))
     alt = altair()
-    legend = alt.Legend(orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke")
+    legend = alt.Legend(
+        orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke", symbolOpacity=1
+    )
     scale = alt.Scale(domain=list(palette), range=list(palette.values()))
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X("distance:Q", title=_X_TITLE, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=6)),

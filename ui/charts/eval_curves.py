@@ -71,7 +71,9 @@ def curve_chart(
             palette,
             size,
             at="k",
-            x=lambda shown: _samples(ks, size, "k (samples)" if shown else None),
+            x=lambda place: _samples(
+                ks, size, "k (samples)" if place + size.columns >= len(panels) else None
+            ),
             y_title=metric,
             tooltip=tooltip,
         )
@@ -111,6 +113,7 @@ def panel_charts(
     panels = [[row for row in rows if row["benchmark"] == name] for name in benchmarks]
     alt = altair()
     size = Size(1, 300, height, 6, 8, _LABEL)
+    own = [sorted({row["k"] for row in part}) for part in panels]  # a panel ends where its curves do
     picked = alt.selection_point(name=POINT, fields=["label", "k"], on="click", empty=False)
     if len(ks) == 1:
         drawn = dot_panels(
@@ -123,7 +126,7 @@ def panel_charts(
             chosen,
             size,
             at="k",
-            x=lambda _: _samples(ks, size, "k (samples)"),
+            x=lambda place: _samples(own[place], size, "k (samples)"),
             y_title=metric,
             tooltip=_tooltip(),
             picked=picked,

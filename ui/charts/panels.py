@@ -51,7 +51,7 @@ def line_panels(
     size: Size,
     *,
     at: str,
-    x: Callable[[bool], Any],
+    x: Callable[[int], Any],
     y_title: str,
     tooltip: Sequence[Any],
     picked: Any = None,
@@ -61,7 +61,7 @@ def line_panels(
     Args:
         panels: rows with label (one line each), `at` (their place), value, value_high, low, high.
         at: name of the field on the horizontal scale.
-        x: its encoding; takes whether its title is shown (not where another panel stands below).
+        x: its encoding in the panel at this place.
         tooltip: what a point tells.
         picked: a selection of points, None where they cannot be clicked.
     """
@@ -72,7 +72,7 @@ def line_panels(
             palette,
             size,
             at=at,
-            x=x(place + size.columns >= len(panels)),
+            x=x(place),
             ticks=own,
             y_title=None if place % size.columns else y_title,
             tooltip=tooltip,
@@ -117,7 +117,7 @@ def _line_panel(
         layers.append(dashed.encode(y=y("value_high")))
     layers.append(of(rows).mark_line().encode(y=y("value")))
     few = max(len(line) for line in lines.values()) <= _POINTS_SHOWN
-    points = of(rows).mark_circle(size=26 if few else 60, opacity=1 if few else 0)
+    points = of(rows).mark_circle(size=26 if few else 60, opacity=1 if few else 0, **_pointer(picked))
     points = points.encode(y=y("value"), tooltip=list(tooltip))
     layers.append(points if picked is None else _clickable(points, picked, 26 if few else 60, few))
     per_pixel = (ticks[-1] - ticks[0]) / size.height
@@ -132,6 +132,11 @@ def _line_panel(
         wrapped=size.label,
     )
     return alt.layer(*layers).properties(width=size.width, height=size.height)
+
+
+def _pointer(picked: Any) -> dict[str, str]:
+    """Show by the mouse's pointer what can be clicked."""
+    return {} if picked is None else {"cursor": "pointer"}
 
 
 def _clickable(points: Any, picked: Any, size: int, shown: bool) -> Any:
@@ -183,7 +188,7 @@ def dot_panels(
             layers.append(bars.encode(x=x("low"), x2="high:Q"))
         if unsure := [row for row in rows if is_unsure(row)]:
             layers.append(of(unsure).mark_point(size=60, strokeWidth=1.2).encode(x=x("value_high")))
-        dots = of(rows).mark_circle(size=90, opacity=1)
+        dots = of(rows).mark_circle(size=90, opacity=1, **_pointer(picked))
         dots = dots.encode(x=x("value"), tooltip=list(tooltip))
         layers.append(dots if picked is None else _clickable(dots, picked, 90, True))
         drawn.append(alt.layer(*layers).properties(width=size.width, height=32 * len(palette)))

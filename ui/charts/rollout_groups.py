@@ -45,7 +45,7 @@ def group_kinds_chart(frame: Frame, *, title: str, window: int = 1, chosen: int 
     low, high = min(row["left"] for row in pieces), max(row["right"] for row in pieces)
     chart = (
         alt.Chart(alt.Data(values=pieces))
-        .mark_rect()
+        .mark_rect(cursor="pointer", opacity=0.9)
         .encode(
             x=alt.X(
                 "left:Q",

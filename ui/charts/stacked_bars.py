@@ -80,7 +80,7 @@ def stacked_bars(
     )
     bars = (
         alt.Chart(alt.Data(values=rows))
-        .mark_bar(cornerRadius=2)
+        .mark_bar(cornerRadius=2, opacity=0.9)
         .encode(
             x=alt.X("count:Q", title=unit, scale=scale, axis=axis, stack="zero"),
             y=y,

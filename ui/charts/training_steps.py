@@ -115,7 +115,7 @@ def step_chart(
     ]
     single = max(row["step"] for row in rows) == min(row["step"] for row in rows)
     picked = alt.selection_point(name=POINT, fields=["label", "step"], on="click", empty=False)
-    dots = base.mark_circle(size=55).encode(
+    dots = base.mark_circle(size=55, cursor="pointer").encode(
         opacity=alt.condition(picked, alt.value(1), alt.value(1 if single else 0)), tooltip=tooltip
     )
     layers.append(dots.add_params(picked))

@@ -32,10 +32,10 @@ def training_chart(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[st
         alt.Tooltip("value:Q", format=".1%"),
     ]
 
-    def x(shown: bool) -> Any:
+    def x(place: int) -> Any:
         return alt.X(
             "step:Q",
-            title="step" if shown else None,
+            title="step" if place + size.columns >= len(panels) else None,
             scale=alt.Scale(domain=[0, last], nice=False),
             axis=alt.Axis(tickCount=size.x_ticks, tickMinStep=1, labelFlush=False),
         )

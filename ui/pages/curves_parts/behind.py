@@ -52,7 +52,8 @@ def _choose(choice: Choice, usual_k: int) -> tuple[str, str, str, int] | None:
     names = [name for name, labels in held.items() if len(labels) > 1]
     if not names:
         return None
-    benchmark = links.choice("point", names, names[0])
+    usual_name = max(names, key=lambda name: len(held[name]))
+    benchmark = links.choice("point", names, usual_name)
     labels = held[benchmark]
     first = links.choice("of", labels, labels[-1])
     others = [label for label in labels if label != first]
@@ -64,7 +65,7 @@ def _choose(choice: Choice, usual_k: int) -> tuple[str, str, str, int] | None:
             "Benchmark",
             names,
             width=200,
-            **links.bound("point", lambda: links.choice("point", names, names[0]), resets=FORGET),
+            **links.bound("point", lambda: links.choice("point", names, usual_name), resets=FORGET),
         )
         st.selectbox(
             "Method",

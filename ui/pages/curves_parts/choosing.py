@@ -13,9 +13,10 @@ from evaluator.reports.scores import INTERVALS
 from ui.charts.theme import PALETTE
 from ui.pages.kit import layout, links
 from ui.pages.kit.database import cached
+from ui.pages.kit.methods import colours_of, evaluated_methods, training_methods
 from ui.pages.kit.text import escaped
 
-METRICS = ("pass@k", "pass^k", "g-pass@k")
+METRICS = ("pass@k", "pass^k", "g-pass@k", "maj@k")
 WITH_SAME = ("pass@k", "pass^k")
 INTERVAL_NAMES = tuple(INTERVALS)
 USUAL_METHODS = 6
@@ -46,6 +47,11 @@ class Choice:
         """Return the references of one method."""
         return next(one.references(self.benchmarks) for one in self.methods if one.label == label)
 
+    def shares(self, label: str) -> tuple[str, ...]:
+        """Return the other methods that were measured on a benchmark of this one."""
+        mine = next(set(one.benchmarks) for one in self.methods if one.label == label) & set(self.benchmarks)
+        return tuple(one.label for one in self.methods if one.label != label and mine & set(one.benchmarks))
+
     def run(self, label: str, benchmark: str) -> RunOverview | None:
         """Return the run of a method on a benchmark, None where there is none."""
         found = (one for method in self.methods if method.label == label for one in method.runs)
@@ -58,10 +64,11 @@ def read_methods(session: Session) -> list[MethodChoice]:
     return method_choices(session)
 
 
-def palette_of(ready: Sequence[str], chosen: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return a colour for each chosen method: always the same one, as long as the palette reaches."""
-    order = list(ready) if len(ready) <= len(PALETTE) else list(chosen)
-    return tuple((label, PALETTE[order.index(label)]) for label in chosen)
+def palette_of(found: Sequence[MethodChoice], chosen: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return a colour for each chosen method: that of its recipe on the pages of training."""
+    trainings = training_methods()
+    models = {one.label: str(one.runs[0].run.spec["model"]) for one in found if one.runs}
+    return tuple(colours_of(chosen, evaluated_methods(models, trainings), trainings).items())
 
 
 def usual_methods(ready: Sequence[str]) -> list[str]:
@@ -92,9 +99,7 @@ def choose(found: list[MethodChoice]) -> Choice | None:
     if not methods:
         return None
     metric, interval, shown = _settings(benchmarks)
-    return Choice(
-        methods, tuple(shown), metric, interval, palette_of(list(ready), [one.label for one in methods])
-    )
+    return Choice(methods, tuple(shown), metric, interval, palette_of(found, [one.label for one in methods]))
 
 
 def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
@@ -120,11 +125,13 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
             "Metric",
             METRICS,
             required=True,
-            help="pass@k: at least one of k samples is right; pass^k: all are; g-pass@k: half of them.",
+            help="pass@k: at least one of k samples is right; pass^k: all are; g-pass@k: half of them; "
+            "maj@k: the most frequent answer is.",
             **links.bound(
                 "metric",
                 lambda: links.choice("metric", METRICS, METRICS[0]),
                 lambda one: None if one == METRICS[0] else one,
+                resets=["made"],
             ),
         )
         if metric in WITH_SAME:
@@ -148,6 +155,7 @@ def say_not_ready(found: Sequence[MethodChoice]) -> None:
     """Name the runs that cannot be shown, and the command that grades them."""
     names = [name for one in found for name in one.not_ready]
     if names:
-        with layout.folded(f"{len(names)} runs are not graded", icon=":material/hourglass_empty:"):
+        said = "1 run is not graded" if len(names) == 1 else f"{len(names)} runs are not graded"
+        with layout.folded(f"{said} yet", icon=":material/hourglass_empty:"):
             for name in names[:20]:
                 st.code(f"tagrpo eval grade {name}", language=None)

@@ -22,7 +22,10 @@ UNITS = ("responses", "tokens")
 
 @dataclass(frozen=True)
 class Drawn:
-    """What training had drawn for a model: up to `step` of the training run `train_run`."""
+    """What training had drawn for a model: up to `step` of the training run `train_run`.
+
+    The model that trainings started from has drawn nothing, at step 0.
+    """
 
     train_run: str
     step: int
@@ -32,13 +35,18 @@ class Drawn:
 
 @cached
 def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
-    """Return what was drawn for each model that is a checkpoint of an imported training run."""
-    runs = {one.run.name: one.run.id for one in list_train_runs(session)}
+    """Return what was drawn for each model that is a checkpoint or the start of an imported training run."""
+    trained = list_train_runs(session)
+    runs = {one.run.name: one.run.id for one in trained}
+    starts = {str(one.run.spec.get("model", "")): one.run.name for one in trained if one.rollouts}
     steps: dict[str, list[Any]] = {}
     found = {}
     for model in models:
         checkpoint = trained_checkpoint(model, list(runs))
         if checkpoint is None:
+            start = next((run for path, run in starts.items() if same_model(model, path)), None)
+            if start is not None:
+                found[model] = Drawn(start, 0, 0, 0)
             continue
         name, step = checkpoint
         if name not in steps:
@@ -47,6 +55,16 @@ def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
         if last is not None:
             found[model] = Drawn(name, step, last.responses, last.tokens)
     return found
+
+
+def same_model(one: str, other: str) -> bool:
+    """Say whether two names are one model: equal, or a path of two or more parts and the end of a longer one.
+
+    >>> same_model("demo/policy", "/home/ada/demo/policy")
+    True
+    """
+    short, long = sorted((one.strip("/").split("/"), other.strip("/").split("/")), key=len)
+    return short == long or (len(short) > 1 and long[-len(short) :] == short)
 
 
 def show_cost(choice: Choice, found: Reported) -> None:
@@ -63,8 +81,8 @@ def show_cost(choice: Choice, found: Reported) -> None:
     if missing:
         st.caption(
             escaped(
-                f"Not here: {', '.join(missing)}. Their models are no checkpoints (.../NAME/checkpoints/"
-                "global_step_N/...) of training runs whose rollouts are in the database."
+                f"Not here: {', '.join(missing)}. Their models are neither the start nor checkpoints "
+                "(.../NAME/checkpoints/global_step_N/...) of training runs with rollouts in the database."
             )
         )
     if not rows:

@@ -1,5 +1,6 @@
 """The reports and comparisons behind the page: the very functions of `tagrpo eval report` and `compare`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes
 from evaluator.reports.records import curve_rows, records
-from evaluator.reports.report import build_report
+from evaluator.reports.report import Majority, build_report
 from evaluator.reports.scores import INTERVALS, Metric
 from ui.charts.eval_curves import panel_charts
 from ui.pages.kit.database import cached
@@ -44,9 +45,25 @@ def reported(
     palette: tuple[tuple[str, str], ...],
 ) -> Reported:
     """Return the report of methods, with its charts drawn."""
+    return make_report(session, references, metric, interval, palette)
+
+
+def make_report(
+    session: Session,
+    references: tuple[str, ...],
+    metric: str,
+    interval: str,
+    palette: tuple[tuple[str, str], ...],
+    *,
+    ks: Sequence[int] | None = None,
+    majority: Majority | None = None,
+) -> Reported:
+    """Return the report of methods; `ks` and `majority` are those of `build_report`."""
     try:
         methods = load_methods(session, references)
-        found = build_report(methods, metric=Metric(metric), interval=INTERVALS[interval])
+        found = build_report(
+            methods, ks=ks, metric=Metric(metric), interval=INTERVALS[interval], majority=majority
+        )
         curves = curve_rows(found)
         charts = panel_charts(
             pd.DataFrame(curves),

@@ -19,12 +19,12 @@ _FIRST = ("a", "b", "benchmark", "k", "difference", "low", "high", "p_value", "p
 
 def show_differences(choice: Choice) -> None:
     """Show two methods, chosen here, against each other on every benchmark that both have."""
-    labels = list(choice.labels)
-    if len(labels) < 2:
-        st.caption("Choose a second method to compare with.")
+    labels = [label for label in choice.labels if choice.shares(label)]
+    if not labels:
+        st.caption("These methods have no benchmark in common. Choose two that were measured on one.")
         return
     first = links.choice("of", labels, labels[-1])
-    others = [label for label in labels if label != first]
+    others = choice.shares(first)
     with layout.row():
         st.selectbox(
             "Method",

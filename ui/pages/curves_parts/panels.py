@@ -45,6 +45,7 @@ def _clicked(choice: Choice, key: str, benchmark: str) -> None:
     if against == label:
         values["against"] = None
     links.put(**values, **dict.fromkeys(FORGET))
+    st.toast(escaped(f"{label} on {benchmark} at k = {k}: its problems stand below the charts."))
 
 
 def picked(state: Any) -> tuple[str, int] | None:

@@ -17,6 +17,7 @@ from ui.pages.kit.differences import LEGEND, compare, show_difference
 from ui.pages.kit.text import escaped, show_math_text
 from ui.pages.questions_parts import evidence
 from ui.pages.questions_parts.filters import run_ids
+from ui.pages.signal_parts.runs import runs_with
 
 NEIGHBORS = 5
 OWN = ("id", "candidate", "show", "nafter", "open")
@@ -69,7 +70,8 @@ def _question(question: Question, stands: list[Place]) -> None:
                 held = f", held back: {stand.held}" if stand.held else ""
                 layout.chip(f"{stand.set_name} row {stand.position + 1}{held}", "orange" if held else "gray")
             st.caption(escaped(question.id))
-            links.link("Rollouts", "rollouts", icon=":material/account_tree:", q=question.id)
+            if runs_with(question.id):
+                links.link("Rollouts", "rollouts", icon=":material/account_tree:", q=question.id)
 
 
 def _all_neighbors(question: Question, candidate: str) -> None:

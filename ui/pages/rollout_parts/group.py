@@ -1,5 +1,6 @@
 """One question's joint group at a step, beside another step, and over training."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -76,8 +77,8 @@ def history_chart(session: Session, run_id: str, question_id: str) -> tuple[dict
     return chart.to_dict(), rows
 
 
-def show(run_id: str, name: str, question_id: str, filters: GroupFilters) -> None:
-    """Show a question's group, or say that it is not there."""
+def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having: Sequence[str] = ()) -> None:
+    """Show a question's group, or say that it is not there, and which runs have it."""
     visits = history(run_id, question_id)
     with layout.row():
         st.button(
@@ -91,8 +92,10 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters) -> Non
     if not visits:
         layout.empty_state(
             "This question has no rollouts in this run.",
-            f"{question_id}: choose another run, or go back to all groups.",
+            f"{question_id}: {'these runs have it:' if having else 'no other run has it either.'}",
         )
+        for run in having:
+            links.link(run, "rollouts", icon=":material/account_tree:", run=run, q=question_id)
         return
     steps = [visit.step for visit in visits]
     step, other = _steps(visits, steps)

@@ -7,10 +7,11 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from trainer_adapter.rollouts import browsing
-from trainer_adapter.rollouts.group_browsing import page_groups
+from trainer_adapter.rollouts.group_browsing import page_groups, question_history
 from ui.charts.training_steps import method_colours
 from ui.pages.kit import links
 from ui.pages.kit.database import cached
+from ui.pages.kit.methods import method_of
 
 MOST_RUNS = 8
 FIRST_SHOWN = 4
@@ -45,14 +46,6 @@ class Chosen:
         return tuple(run.id for run in self.runs)
 
 
-def method_of(spec: dict[str, object], name: str) -> str:
-    """Return the name of the recipe that a run's specification holds; the run's own name without one."""
-    recipe = spec.get("recipe")
-    if isinstance(recipe, dict):
-        recipe = recipe.get("name")
-    return recipe if isinstance(recipe, str) and recipe else name
-
-
 @cached
 def train_runs(session: Session) -> list[Run]:
     """Return all training runs, oldest first."""
@@ -74,6 +67,13 @@ def train_runs(session: Session) -> list[Run]:
             )
         )
     return found
+
+
+@cached
+def runs_with(session: Session, question_id: str) -> list[str]:
+    """Return the names of the training runs that drew responses to a question, oldest first."""
+    trained = [one.run for one in browsing.list_train_runs(session) if one.rollouts]
+    return [run.name for run in trained if question_history(session, run.id, question_id)]
 
 
 def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Chosen:

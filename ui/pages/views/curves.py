@@ -43,7 +43,15 @@ else:
             lambda one: None if one == "curves" else one,
         ),
     )
-    result = reported(choice.references, choice.metric, choice.interval, choice.palette)
+    if choice.metric == "maj@k" and view != "differences":
+        from ui.pages.curves_parts.majority import reported_majority
+
+        asked = reported_majority(choice)
+        if asked is None:
+            st.stop()
+        result = asked
+    else:
+        result = reported(choice.references, choice.metric, choice.interval, choice.palette)
     if result.error is not None:
         layout.error_box("These runs cannot be reported together.", result.error)
     elif view == "differences":

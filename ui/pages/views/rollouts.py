@@ -5,7 +5,7 @@ import streamlit as st
 from ui.pages.kit import layout, links
 from ui.pages.kit.database import reading
 from ui.pages.rollout_parts import group, overview
-from ui.pages.signal_parts.runs import train_runs
+from ui.pages.signal_parts.runs import runs_with, train_runs
 
 layout.title("Rollouts", "What training drew, question by question and step by step.")
 with reading():
@@ -18,7 +18,10 @@ if not runs:
         commands=("tagrpo rollouts import FOLDER", "tagrpo rollouts watch FOLDER"),
     )
 else:
-    newest = next(reversed(runs))
+    question = links.text("q")
+    # A link from a question names no run: the newest one that has the question is meant.
+    having = [name for name in runs if name in runs_with(question)] if question else []
+    newest = (having or list(runs))[-1]
     name = st.selectbox(
         "Training run",
         list(runs),
@@ -30,9 +33,8 @@ else:
         ),
     )
     steps = overview.run_steps(runs[name].id)
-    question = links.text("q")
     if question:
         filters = overview.address_filters([step.step for step in steps])
-        group.show(runs[name].id, name, question, filters)
+        group.show(runs[name].id, name, question, filters, having)
     else:
         overview.show(runs[name].id, name, steps)
