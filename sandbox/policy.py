@@ -1,4 +1,4 @@
-"""Policies as folders that transformers, verl and vLLM load: pre-training one, and the shipped one."""
+"""Policies as folders that transformers, verl and vLLM load: pre-training one, and the shipped ones."""
 
 import hashlib
 import json
@@ -8,14 +8,15 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluator.errors import PrerequisiteError
+from evaluator.errors import InputError, PrerequisiteError
 from evaluator.writing import check_folder_target, write_folder
-from sandbox.worlds import World
+from sandbox.worlds import WORLDS, World
 
 if TYPE_CHECKING:
     from sandbox.pretraining import Progress
 
-SHIPPED = "policy-a"
+SHIPPED = {"A": "policy-a", "C": "policy-c"}
+"""Folders of the policies that come with the package, by world: the demo's, and its control."""
 RECORD = "pretraining.json"
 """What made a policy: world, seed, shape, schedule, versions, seconds, losses, hash of the weights."""
 
@@ -92,15 +93,21 @@ def weights_hash(folder: Path) -> str:
     return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 
-def write_shipped_policy(folder: Path) -> None:
-    """Copy the policy of world A that comes with the package to `folder`.
+def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
+    """Copy the policy of a world that comes with the package to `folder`.
 
     Raises:
-        InputError: the folder is not empty, or cannot be written.
+        InputError: none of this world does, the folder is not empty, or it cannot be written.
     """
+    name = SHIPPED.get(world.name)
+    if name is None:
+        raise InputError(
+            f"no policy of world {world.name} comes with tagrpo, only of {' and '.join(SHIPPED)}; "
+            f"`tagrpo sandbox pretrain FOLDER --world {world.name}` makes one."
+        )
 
     def write(made: Path) -> None:
-        with resources.as_file(resources.files("sandbox").joinpath("data", SHIPPED)) as shipped:
+        with resources.as_file(resources.files("sandbox").joinpath("data", name)) as shipped:
             for path in sorted(shipped.iterdir()):
                 shutil.copyfile(path, made / path.name)
 

@@ -1,6 +1,7 @@
 """The shipped policy and its tokenizer load as any other; pre-training repeats itself."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ transformers = pytest.importorskip("transformers")
 from evaluator.errors import InputError
 from sandbox.corpus import OTHER_SHARE
 from sandbox.phrasings import PHRASINGS
-from sandbox.policy import RECORD, pretrain_policy, weights_hash, write_shipped_policy
-from sandbox.pretraining import CONTEXT, Schedule, Shape, pretrain
+from sandbox.policy import RECORD, SHIPPED, pretrain_policy, weights_hash, write_shipped_policy
+from sandbox.pretraining import CONTEXT, SCHEDULE, Schedule, Shape, pretrain
 from sandbox.problems import CHARGES, COUNTS, PRICES, Kind, Problem, Story
 from sandbox.tokenizer import CHAT_TEMPLATE, make_tokenizer
 from sandbox.traces import STRATEGIES, write_trace
@@ -47,15 +48,35 @@ def prompt_ids(tokenizer: Any, text: str) -> list[int]:
     return ids
 
 
-def test_the_shipped_policy_is_small_and_says_how_it_was_made(folder: Path) -> None:
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 2_000_000
+@pytest.mark.parametrize("world", ["A", "C"])
+def test_a_shipped_policy_is_small_and_says_how_it_was_made(world: str, tmp_path: Path) -> None:
+    folder = tmp_path / "policy"
+    write_shipped_policy(folder, WORLDS[world])
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 1_000_000
     record = json.loads((folder / RECORD).read_text())
     assert record["sha256"] == weights_hash(folder)
-    assert record["world"]["name"] == "A"
+    assert record["world"] == asdict(WORLDS[world])
+    assert record["schedule"] == asdict(SCHEDULE)
     card = (folder / "README.md").read_text()
-    assert f"tagrpo sandbox pretrain FOLDER --world A --seed {record['seed']} --threads 1" in card
+    assert f"tagrpo sandbox pretrain FOLDER --world {world} --seed {record['seed']} --threads 1" in card
     with pytest.raises(InputError, match="is not empty"):
-        write_shipped_policy(folder)
+        write_shipped_policy(folder, WORLDS[world])
+
+
+def test_the_shipped_policies_share_their_tokenizer_and_differ_in_their_weights(tmp_path: Path) -> None:
+    folders = [tmp_path / world for world in SHIPPED]
+    for folder in folders:
+        write_shipped_policy(folder, WORLDS[folder.name])
+    for name in ("tokenizer.json", "config.json", "chat_template.jinja", "generation_config.json"):
+        first, second = ((folder / name).read_bytes() for folder in folders)
+        assert first == second
+    assert len({weights_hash(folder) for folder in folders}) == 2
+
+
+def test_a_policy_that_is_not_shipped_is_refused_with_the_way_to_make_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="only of A and C; `tagrpo sandbox pretrain FOLDER --world B`"):
+        write_shipped_policy(tmp_path / "b", WORLDS["B"])
+    assert not (tmp_path / "b").exists()
 
 
 def test_it_loads_as_any_checkpoint(folder: Path, model: Any, tokenizer: Any) -> None:

@@ -152,19 +152,22 @@ def pretrain(
 @app.command()
 def policy(
     folder: Annotated[Path, typer.Argument(help="Folder to write; it must not hold anything.")],
+    world: Annotated[str, typer.Option("--world", help="A, or the control C; pretrain makes others.")] = "A",
     as_json: JsonOption = False,
 ) -> None:
-    """Write the policy of world A that comes with tagrpo, a checkpoint for `train run` and `eval run`.
+    """Write a policy that comes with tagrpo, a checkpoint for `train run`, `eval run` and `--solver`.
 
     Example: tagrpo sandbox policy policy-a
     """
     from sandbox.policy import write_shipped_policy
+    from sandbox.worlds import find_world
 
-    write_shipped_policy(folder)
+    found = find_world(world)
+    write_shipped_policy(folder, found)
     if as_json:
-        output.print_json({"folder": str(folder), "world": "A"})
+        output.print_json({"folder": str(folder), "world": found.name})
         return
-    output.say(f"{folder}: a policy of world A; README.md says how it was made")
+    output.say(f"{folder}: a policy of world {found.name}; README.md says how it was made")
 
 
 def _print_score(found: "Score") -> None:
