@@ -73,28 +73,39 @@ QUIET_MS = 200
 """Nothing may change for so long before an action counts as ended."""
 
 
+@dataclass(frozen=True)
+class Taken:
+    """Milliseconds of one action: until the last change on the screen; of the server's CPU; of the page's."""
+
+    wall: float
+    server: float
+    page: float
+
+
 @dataclass
 class Times:
-    """Milliseconds by what was done, in the order in which it was first done; `limits` are those it has."""
+    """What was taken by what was done, in the order in which it was first done, and the limits of `wall`."""
 
-    taken: dict[str, list[float]] = field(default_factory=dict)
+    taken: dict[str, list[Taken]] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
 
-    def add(self, name: str, limit: float, milliseconds: float) -> None:
-        self.taken.setdefault(name, []).append(milliseconds)
+    def add(self, name: str, limit: float, taken: Taken) -> None:
+        self.taken.setdefault(name, []).append(taken)
         self.limits[name] = limit
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Return p50, p95, the slowest and the number of times, by name."""
+        """Return p50, p95, the slowest and the number of times, and the means of CPU, by name."""
         found = {}
         for name, taken in self.taken.items():
-            ordered = sorted(taken)
+            ordered = sorted(one.wall for one in taken)
             p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
             found[name] = {
                 "p50": round(statistics.median(ordered)),
                 "p95": round(p95),
                 "most": round(ordered[-1]),
                 "times": len(ordered),
+                "server_cpu": round(statistics.fmean(one.server for one in taken)),
+                "page_cpu": round(statistics.fmean(one.page for one in taken)),
                 "limit": self.limits[name],
             }
         return found
@@ -105,38 +116,52 @@ class Tab:
     """A browser's tab on the server, that takes times."""
 
     page: Any
-    origin: str
+    server: "Server"
     times: Times
     chance: random.Random
+
+    def __post_init__(self) -> None:
+        self._metrics = self.page.context.new_cdp_session(self.page)
+        self._metrics.send("Performance.enable")
+
+    def cpu(self) -> tuple[float, float]:
+        """Return the milliseconds that the server's process and the page's main thread have worked."""
+        values = self._metrics.send("Performance.getMetrics")["metrics"]
+        seconds = next(one["value"] for one in values if one["name"] == "TaskDuration")
+        return self.server.cpu_ms(), 1000 * seconds
 
     def time(
         self, name: str, act: Callable[[], object], content: str = URL, *, limit: float = ACTION_MS
     ) -> None:
         """Do something; add how long it took until `content` (JavaScript) is another one and all is drawn."""
         self._watch(content, fresh=False)
+        before = self.cpu()
         act()
-        self.times.add(name, limit, self._ended(name))
+        self.times.add(name, limit, self._ended(name, before))
 
     def settle(self, marker: str = "true") -> None:
         """Wait until all is drawn and a condition (JavaScript) holds."""
         self.page.wait_for_function(f"() => ({marker}) && {DRAWN}", timeout=WAIT_MS)
 
-    def go(self, path: str, marker: str) -> float:
-        """Load an address; return the milliseconds until it is drawn and the condition (JavaScript) holds."""
-        self.page.goto(self.origin + path, wait_until="commit")
+    def go(self, path: str, marker: str) -> Taken:
+        """Load an address, until it is drawn and the condition (JavaScript) holds."""
+        before = self.cpu()[0], 0.0  # another process of the browser draws what is loaded
+        self.page.goto(self.server.url + path, wait_until="commit")
         self._watch(f"Boolean({marker})", fresh=True)
-        return self._ended(path)
+        return self._ended(path, before)
 
     def _watch(self, content: str, *, fresh: bool) -> None:
         said = {"content": content, "drawn": DRAWN, "quiet": QUIET_MS, "fresh": "true" if fresh else "false"}
         self.page.evaluate(_WATCH % said)
 
-    def _ended(self, name: str) -> float:
+    def _ended(self, name: str, before: tuple[float, float]) -> Taken:
         try:
             self.page.wait_for_function("() => window.tagrpoTimer.end", timeout=WAIT_MS)
         except Exception as error:
             raise RuntimeError(f"{name}: did not come about within {WAIT_MS / 1000:g} s") from error
-        return float(self.page.evaluate("() => window.tagrpoTimer.end - window.tagrpoTimer.start"))
+        wall = self.page.evaluate("() => window.tagrpoTimer.end - window.tagrpoTimer.start")
+        server, page = (now - then for now, then in zip(self.cpu(), before, strict=True))
+        return Taken(float(wall), server, page)
 
 
 @dataclass(frozen=True)
@@ -154,6 +179,14 @@ class Server:
             return 0.0, 0.0
         kilobytes = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith("Vm")}
         return round(int(kilobytes["VmRSS"]) * 1.024e-3, 1), round(int(kilobytes["VmHWM"]) * 1.024e-3, 1)
+
+    def cpu_ms(self) -> float:
+        """Return the milliseconds of CPU that the server has used, by tens; 0 where /proc is not there."""
+        try:
+            parts = Path(f"/proc/{self.process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return 1000 * (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -189,7 +222,7 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
     if binary is None:
         raise SystemExit("no Chromium; install it, or name one with TAGRPO_CHROMIUM")
     times, memory = Times(), {}
-    load = os.getloadavg()[0]
+    before = os.getloadavg()[0]
     with serving(database) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=binary, args=list(FLAGS))
         memory["started"] = server.memory_mb()[0]
@@ -197,11 +230,12 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
         def tab() -> Tab:
             page = browser.new_context(viewport=VIEWPORT).new_page()
             page.set_default_timeout(WAIT_MS)
-            return Tab(page, server.url, times, random.Random(7))
+            return Tab(page, server, times, random.Random(7))
 
         for name in pages:
             for _ in range(repeats):
                 _visit(tab, name, PAGES, first=not times.taken)
+            print(f"opened {name} {repeats} times", flush=True)
         memory["every page opened"] = server.memory_mb()[0]
         for name in pages:
             one = tab()
@@ -212,6 +246,7 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
             _again(one, name, repeats, marker)
             one.page.context.close()
             memory[f"after {name}"] = server.memory_mb()[0]
+            print(f"used {name} in {repeats} rounds", flush=True)
         memory["most"] = server.memory_mb()[1]
         browser.close()
     found = times.summary()
@@ -219,7 +254,7 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
         "times_ms": found,
         "over": [name for name, one in found.items() if one["p95"] > one["limit"]],
         "memory_mb": memory,
-        "load_before": round(load, 2),
+        "load": [round(before, 2), round(os.getloadavg()[0], 2)],
         "repeats": repeats,
     }
 
@@ -247,19 +282,22 @@ def _follow(one: Tab, name: str, pages: Any, said: str) -> None:
 
 def _again(one: Tab, name: str, repeats: int, marker: str) -> None:
     """Load the view that the tab shows anew: the alternative to all that was done on it."""
-    address = one.page.url.removeprefix(one.origin)
+    address = one.page.url.removeprefix(one.server.url)
     for _ in range(max(3, repeats // 4)):
         one.times.add(f"{name}: instead: its address loaded anew", FRESH_MS, one.go(address, marker))
 
 
 def print_browser(found: dict[str, Any]) -> None:
     """Print the measurements as a table."""
-    print(f"{'in the browser':62} {'p50':>6} {'p95':>6} {'most':>6} {'times':>5} {'limit':>6}  (ms)")
+    print(
+        f"{'in the browser (ms)':52} {'p50':>6} {'p95':>6} {'most':>6} {'times':>5} {'server':>6} {'page':>6}"
+    )
     for name, one in found["times_ms"].items():
-        mark = "  over" if one["p95"] > one["limit"] else ""
+        mark = f"  over {one['limit']:.0f}" if one["p95"] > one["limit"] else ""
         print(
-            f"{name:62} {one['p50']:6.0f} {one['p95']:6.0f} {one['most']:6.0f} {one['times']:5.0f} "
-            f"{one['limit']:6.0f}{mark}"
+            f"{name:52} {one['p50']:6.0f} {one['p95']:6.0f} {one['most']:6.0f} {one['times']:5.0f} "
+            f"{one['server_cpu']:6.0f} {one['page_cpu']:6.0f}{mark}"
         )
     said = ", ".join(f"{name} {value:.0f}" for name, value in found["memory_mb"].items())
-    print(f"\nmemory of the server, MB: {said}\nload before: {found['load_before']}")
+    print("server, page: the CPU that it took, so that a busy machine can be told from slow pages")
+    print(f"\nmemory of the server, MB: {said}\nload before and after: {found['load']}")

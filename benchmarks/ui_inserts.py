@@ -19,11 +19,13 @@ from ui_made_candidates import make_candidates
 from ui_made_texts import Texts
 
 from evaluator.database import Database
-from evaluator.database.migrations.counting import TRIGGERS
+from evaluator.database.migrations import counting, letters
 from rephraser.checks import check_candidate
 from trainer_adapter.rollouts import RolloutRecord, RolloutWriter, importing
 
-NAMES = tuple(trigger.split("CREATE TRIGGER")[1].split()[0] for trigger in TRIGGERS)
+NAMES = tuple(
+    trigger.split("CREATE TRIGGER")[1].split()[0] for trigger in (*counting.TRIGGERS, *letters.TRIGGERS)
+)
 COUNTED_BY = (
     "CREATE INDEX old_samples ON samples (run_problem_id) WHERE stop_reason = 'length'",
     "CREATE INDEX old_grades ON grades (run_problem_id, grader_id, value)",

@@ -1,0 +1,44 @@
+"""Every query of the pages, on a small copy of the database that they are measured on: none walks a table."""
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from plans import walked
+
+from evaluator.database import Database
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from ui_database import make_database
+from ui_places import World, read_world
+from ui_queries import Ask, other_ways, page_queries
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    path = tmp_path_factory.mktemp("pages") / "t.db"
+    make_database(path, scale=0.01)
+    return Database.open(path, read_only=True)
+
+
+@pytest.fixture(scope="module")
+def world(database: Database) -> World:
+    return read_world(database)
+
+
+def tables(database: Database, ask: Ask) -> set[str]:
+    return walked(database, lambda session: ask(session, random.Random(3)))
+
+
+def test_no_query_of_a_page_walks_a_table(database: Database, world: World) -> None:
+    found = {name: tables(database, ask) for name, ask in page_queries(world).items()}
+    assert {name: walks for name, walks in found.items() if walks} == {}
+    assert len(found) > 40
+
+
+def test_counting_rows_and_reading_all_texts_would_walk_tables(database: Database, world: World) -> None:
+    others = {name: tables(database, other) for name, (_, other) in other_ways(world).items()}
+    assert {"samples", "grades"} & others["all evaluations, rows counted"]
+    assert others["search, nothing found, texts read through"] == {"questions", "candidates"}
