@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from evaluator.database.base import Base
+from evaluator.database.base import BY_KEY_ALONE, Base
 from evaluator.questions import tables as _questions  # noqa: F401  (foreign keys)
 from evaluator.runs import tables as _runs  # noqa: F401
 
@@ -140,7 +140,7 @@ class StandingCountRow(Base):
     status: Mapped[str] = mapped_column(primary_key=True)
     candidates: Mapped[int]
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)
 
 
 class CandidateFindingRow(Base):
@@ -152,7 +152,7 @@ class CandidateFindingRow(Base):
     candidate_id: Mapped[str] = mapped_column(primary_key=True)
     run_id: Mapped[str] = mapped_column(primary_key=True)
 
-    __table_args__ = (Index(None, "run_id", "name", "candidate_id"), {"sqlite_with_rowid": False})
+    __table_args__ = (Index(None, "run_id", "name", "candidate_id"), BY_KEY_ALONE)
 
 
 class NeighborSetRow(Base):

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from evaluator.database.base import Base
+from evaluator.database.base import BY_KEY_ALONE, Base
 
 
 class ContaminationCheckRow(Base):
@@ -33,4 +33,4 @@ class OverlapRow(Base):
     measure: Mapped[str]  # exact, fuzzy, n-gram, variant
     score: Mapped[float]
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)

@@ -9,6 +9,8 @@ from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
 
 ZSTD_LEVEL = 3
+BY_KEY_ALONE = {"sqlite_with_rowid": False}
+"""For `__table_args__`: rows lie in the primary key's own tree, without a second one by number."""
 
 
 def utc_now() -> str:

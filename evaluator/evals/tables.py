@@ -7,7 +7,7 @@ large tables.
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from evaluator.database.base import Base, CompressedText
+from evaluator.database.base import BY_KEY_ALONE, Base, CompressedText
 from evaluator.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 
@@ -90,7 +90,7 @@ class GradeRow(Base):
     extracted: Mapped[str | None]
     source: Mapped[str | None]  # where the answer was found: boxed, stated, ...
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)
 
 
 class CachedVerdictRow(Base):
@@ -102,7 +102,7 @@ class CachedVerdictRow(Base):
     value: Mapped[str]
     reason: Mapped[str]
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)
 
 
 class SampleCountsRow(Base):
@@ -127,4 +127,4 @@ class GradeCountsRow(Base):
     wrong: Mapped[int]
     unknown: Mapped[int]
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)

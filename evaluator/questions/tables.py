@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from evaluator.database.base import Base
+from evaluator.database.base import BY_KEY_ALONE, Base
 
 
 class QuestionRow(Base):
@@ -52,7 +52,7 @@ class QuestionLabelsRow(Base):
     level: Mapped[str] = mapped_column(primary_key=True)
     questions: Mapped[int]
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)
 
 
 class SearchedTextRow(Base):

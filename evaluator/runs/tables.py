@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from evaluator.database.base import Base, CompressedText
+from evaluator.database.base import BY_KEY_ALONE, Base, CompressedText
 
 
 class RunRow(Base):
@@ -122,7 +122,7 @@ class RunCellCountRow(Base):
     state: Mapped[str] = mapped_column(primary_key=True)
     cells: Mapped[int]
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)
 
 
 class RunSpendingRow(Base):
@@ -138,7 +138,7 @@ class RunSpendingRow(Base):
     pico_usd: Mapped[int]  # 1e-12 USD, of cells whose price is known
     unpriced: Mapped[int]  # cells whose price is not known
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)
 
 
 class RunMinuteRow(Base):
@@ -152,4 +152,4 @@ class RunMinuteRow(Base):
     completion_tokens: Mapped[int]
     pico_usd: Mapped[int]
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)

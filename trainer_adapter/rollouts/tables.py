@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from evaluator.database.base import Base, CompressedText
+from evaluator.database.base import BY_KEY_ALONE, Base, CompressedText
 from evaluator.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 
@@ -21,7 +21,7 @@ class TrainStepRow(Base):
     step: Mapped[int] = mapped_column(primary_key=True)
     metrics: Mapped[dict[str, Any]]
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)
 
 
 class RolloutShardRow(Base):
@@ -120,7 +120,7 @@ class RolloutGroupRow(Base):
     __table_args__ = (
         Index(None, "run_id", "kind", "step", "question_id"),
         Index(None, "run_id", "question_id", "step"),
-        {"sqlite_with_rowid": False},
+        BY_KEY_ALONE,
     )
 
 
@@ -131,4 +131,4 @@ class TrainMetricNameRow(Base):
     run_id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (BY_KEY_ALONE,)

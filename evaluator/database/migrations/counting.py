@@ -161,6 +161,16 @@ _SAMPLES = (
     END""",
 )
 
+_ONE_MORE = """
+        INSERT INTO standing_counts (run_id, proposer, strategy, strategy_hash, model, status, candidates)
+        VALUES (NEW.run_id, NEW.proposer, NEW.strategy, NEW.strategy_hash, NEW.model, NEW.status, 1)
+        ON CONFLICT (run_id, proposer, strategy, strategy_hash, model, status)
+        DO UPDATE SET candidates = candidates + 1;""".strip()
+_ONE_LESS = """
+        UPDATE standing_counts SET candidates = candidates - 1
+        WHERE run_id = OLD.run_id AND proposer = OLD.proposer AND strategy = OLD.strategy
+              AND strategy_hash = OLD.strategy_hash AND model = OLD.model AND status = OLD.status;""".strip()
+
 _STANDINGS = (
     f"""
     CREATE TRIGGER proposals_standing AFTER INSERT ON proposals BEGIN
@@ -187,28 +197,18 @@ _STANDINGS = (
         UPDATE standings SET review_id = NEW.id, status = NEW.decision
         WHERE candidate_id = NEW.candidate_id AND (review_id IS NULL OR review_id < NEW.id);
     END""",
-    """
+    f"""
     CREATE TRIGGER standings_counted AFTER INSERT ON standings BEGIN
-        INSERT INTO standing_counts (run_id, proposer, strategy, strategy_hash, model, status, candidates)
-        VALUES (NEW.run_id, NEW.proposer, NEW.strategy, NEW.strategy_hash, NEW.model, NEW.status, 1)
-        ON CONFLICT (run_id, proposer, strategy, strategy_hash, model, status)
-        DO UPDATE SET candidates = candidates + 1;
+        {_ONE_MORE}
     END""",
-    """
+    f"""
     CREATE TRIGGER standings_moved AFTER UPDATE OF status ON standings WHEN OLD.status <> NEW.status BEGIN
-        UPDATE standing_counts SET candidates = candidates - 1
-        WHERE run_id = OLD.run_id AND proposer = OLD.proposer AND strategy = OLD.strategy
-              AND strategy_hash = OLD.strategy_hash AND model = OLD.model AND status = OLD.status;
-        INSERT INTO standing_counts (run_id, proposer, strategy, strategy_hash, model, status, candidates)
-        VALUES (NEW.run_id, NEW.proposer, NEW.strategy, NEW.strategy_hash, NEW.model, NEW.status, 1)
-        ON CONFLICT (run_id, proposer, strategy, strategy_hash, model, status)
-        DO UPDATE SET candidates = candidates + 1;
+        {_ONE_LESS}
+        {_ONE_MORE}
     END""",
-    """
+    f"""
     CREATE TRIGGER standings_gone AFTER DELETE ON standings BEGIN
-        UPDATE standing_counts SET candidates = candidates - 1
-        WHERE run_id = OLD.run_id AND proposer = OLD.proposer AND strategy = OLD.strategy
-              AND strategy_hash = OLD.strategy_hash AND model = OLD.model AND status = OLD.status;
+        {_ONE_LESS}
     END""",
 )
 
