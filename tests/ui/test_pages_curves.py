@@ -1,11 +1,14 @@
 """The curves: methods by benchmark, differences, the paper's table, cost, and problems behind a point."""
 
+from functools import partial
+
 import pytest
 
 pytest.importorskip("streamlit")
 
 from eval_runs import add_eval_run, add_methods
-from streamlit.testing.v1 import AppTest
+from pages import open_page
+from pages import said as words
 from training_pages import trainings
 
 from evaluator.database import Database
@@ -17,9 +20,8 @@ from ui.pages.curves_parts.cost import Drawn, cost_rows, drawn_for
 from ui.pages.curves_parts.data import Reported
 from ui.pages.curves_parts.panels import picked
 from ui.pages.curves_parts.responses import is_local, said
-from ui.pages.kit import database, settings
+from ui.pages.kit import settings
 from ui.pages.kit.methods import colours_of, evaluated_methods
-from ui.pages.server.serving import SCRIPT
 
 
 @pytest.fixture
@@ -28,24 +30,9 @@ def db(tmp_path):
     with Database.open(path) as opened:
         settings.use(settings.Settings(path))
         yield opened
-    settings.use(None)
-    database.forget()
 
 
-def shown(**parameters):
-    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
-    app.run()
-    app.switch_page("views/curves.py")
-    for name, value in parameters.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
-    return app
-
-
-def words(app):
-    kinds = (app.markdown, app.caption, app.error)
-    return " ".join(one.value for kind in kinds for one in kind).replace("\\", "").replace("\u2060", "")
+shown = partial(open_page, "curves")
 
 
 def pair(db, benchmark="aime24"):
@@ -202,11 +189,7 @@ def test_a_method_has_its_colour_of_the_pages_of_training():
 def test_where_training_started_stands_at_no_cost(tmp_path):
     path = trainings(tmp_path, model="/somewhere/demo/policy")
     settings.use(settings.Settings(path))
-    try:
-        found = drawn_for(("demo/policy", "other/policy", "runs/joint/checkpoints/global_step_2/actor"))
-    finally:
-        settings.use(None)
-        database.forget()
+    found = drawn_for(("demo/policy", "other/policy", "runs/joint/checkpoints/global_step_2/actor"))
     assert found.keys() == {"demo/policy", "runs/joint/checkpoints/global_step_2/actor"}
     start, trained = found.values()
     assert (start.step, start.responses, start.tokens) == (0, 0, 0)

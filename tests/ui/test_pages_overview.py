@@ -7,16 +7,15 @@ import pytest
 pytest.importorskip("streamlit")
 
 from eval_runs import add_eval_run
+from pages import open_page, said
 from sqlalchemy import insert
-from streamlit.testing.v1 import AppTest
 
 from evaluator.database import Database
 from evaluator.runs.progress import Minute, Pace, RunProgress
 from evaluator.runs.store import Run
 from evaluator.runs.tables import RunCellCountRow, RunMinuteRow, RunRow
-from ui.pages.kit import database, settings
+from ui.pages.kit import settings
 from ui.pages.overview_parts.running import OpenRun, duration, facts
-from ui.pages.server.serving import SCRIPT
 
 NOW = datetime(2026, 1, 31, 12, 0, 30, tzinfo=UTC)
 
@@ -27,23 +26,12 @@ def db(tmp_path):
     with Database.open(path) as opened:
         settings.use(settings.Settings(path))
         yield opened
-    settings.use(None)
-    database.forget()
 
 
 def shown(**parameters):
-    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
-    for name, value in parameters.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
+    app = open_page("overview", **parameters)
     assert not app.error
     return app
-
-
-def words(app):
-    kinds = (app.markdown, app.caption, app.subheader)
-    return " ".join(one.value for kind in kinds for one in kind).replace("\\", "").replace("\u2060", "")
 
 
 def running(db, name, minute, *, filled=40, open_cells=60):
@@ -88,7 +76,7 @@ def test_numbers_and_runs_are_shown(db):
     numbers = {one.label: one.value for one in app.metric}
     assert numbers["runs"] == "1"
     assert numbers["spent"] == "2.50 USD"
-    assert "Nothing runs now" in words(app)
+    assert "Nothing runs now" in said(app)
     table = app.dataframe[-1].value
     assert list(table["run"]) == ["base.aime24"]
     assert list(table["state"]) == ["finished"]
@@ -103,16 +91,13 @@ def test_money_without_a_price_is_said_to_be_a_lower_bound(db):
 def test_the_address_chooses_a_run(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
     app = shown(run="base.aime24")
-    assert "1 done, 0 open, 0 failed" in words(app)
+    assert "1 done, 0 open, 0 failed" in said(app)
     assert '"problems": "aime24"' in app.json[0].value.replace('":"', '": "')
 
 
 def test_a_run_of_the_address_that_is_not_there_is_an_error_box(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
-    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
-    app.query_params["run"] = "<b>none</b>"
-    app.run()
-    assert not app.exception
+    app = open_page("overview", run="<b>none</b>")
     assert "There is no run" in app.error[0].value
     assert "<b>" not in app.error[0].value
 
@@ -120,11 +105,11 @@ def test_a_run_of_the_address_that_is_not_there_is_an_error_box(db):
 def test_what_runs_now_stands_with_its_progress_and_what_stopped_is_named(db):
     running(db, "now", datetime.now(UTC))
     running(db, "before", datetime.now(UTC) - timedelta(hours=3))
-    said = words(shown())
-    assert "**now**" in said
-    assert "Stopped with open requests" in said
-    assert "before (60 open)" in said
-    assert "now (60 open)" not in said
+    words = said(shown())
+    assert "**now**" in words
+    assert "Stopped with open requests" in words
+    assert "before (60 open)" in words
+    assert "now (60 open)" not in words
 
 
 def progress(**changes):
@@ -156,7 +141,7 @@ def test_a_run_is_quiet_when_nothing_came_for_ten_minutes():
     assert quiet(None)  # begun an hour ago, and nothing came
 
 
-def test_pace_cost_and_time_left_in_words():
+def test_pace_cost_and_time_left_in_said():
     going = Pace(filled_per_minute=120, tokens_per_second=950.4, usd_per_minute=0.02, minutes_left=75)
     assert facts(progress(), going) == [
         "120 requests/min",

@@ -1,25 +1,24 @@
 """The page "Questions" as a script: empty, listed and filtered by address, one question with its evidence."""
 
+from functools import partial
+
 import pytest
 
 pytest.importorskip("streamlit")
 
 from hand_filled import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
+from pages import open_page, said
 from runs import Proposed, add_run, open_empty
-from streamlit.testing.v1 import AppTest
 
 from evaluator.grading import Grader
 from rephraser.browsing.neighbors import AnswerClass, read_evidence
 from rephraser.pipeline.judging import judge_answers
-from ui.pages.kit import answers, database, settings
-from ui.pages.server.serving import SCRIPT
+from ui.pages.kit import answers, settings
 
 
 @pytest.fixture
 def use(tmp_path):
-    yield lambda path: settings.use(settings.Settings(path))
-    settings.use(None)
-    database.forget()
+    return lambda path: settings.use(settings.Settings(path))
 
 
 @pytest.fixture
@@ -58,20 +57,7 @@ def filled(use, tmp_path):
     return world
 
 
-def opened(**address):
-    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
-    app.run()
-    for name, value in address.items():
-        app.query_params[name] = value
-    app.switch_page("views/questions.py").run()
-    assert not app.exception
-    return app
-
-
-def said(app):
-    """Return what the page says, without the escapes."""
-    shown = [one.value for kind in (app.markdown, app.caption) for one in kind]
-    return "\n".join(shown).replace("\\", "")
+opened = partial(open_page, "questions")
 
 
 def opens(app):

@@ -4,13 +4,11 @@ import pytest
 
 pytest.importorskip("streamlit")
 
+from pages import open_page, said
 from runs import Proposed, add_run, open_empty
-from streamlit.testing.v1 import AppTest
 
 from rephraser.reviews.audit import audit_rates, open_audit
 from rephraser.reviews.store import Decision, record_reviews
-from ui.pages.kit import database, settings
-from ui.pages.server.serving import SCRIPT
 
 
 @pytest.fixture
@@ -35,25 +33,11 @@ def path(tmp_path):
         rates = audit_rates(session, audit)
     assert rates.disputed == (ids[0],)
     db.close()
-    yield tmp_path / "t.db"
-    settings.use(None)
-    database.forget()
+    return tmp_path / "t.db"
 
 
 def opened(path, review=True, **address):
-    settings.use(settings.Settings(path, review))
-    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
-    app.run()
-    for name, value in address.items():
-        app.query_params[name] = value
-    app.switch_page("views/review.py").run()
-    assert not app.exception
-    return app
-
-
-def said(app):
-    """Return what the page says, without the escapes."""
-    return "\n".join(one.value for kind in (app.markdown, app.caption) for one in kind).replace("\\", "")
+    return open_page("review", path, review=review, **address)
 
 
 def test_without_a_run_the_page_says_how_to_get_one(tmp_path, path):

@@ -2,18 +2,17 @@
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 pytest.importorskip("streamlit")
 
-from streamlit.testing.v1 import AppTest
+from pages import numbers, open_page, said
 from training_pages import QUESTIONS, STEPS, trainings
 
 from evaluator.database import Database
-from ui.pages.kit import database, settings
 from ui.pages.rollout_parts.overview import key_of
-from ui.pages.server.serving import SCRIPT
 
 QUESTION = f"q_{0:024x}"
 
@@ -23,26 +22,7 @@ def filled(tmp_path_factory):
     return trainings(tmp_path_factory.mktemp("rollouts"))
 
 
-@pytest.fixture(autouse=True)
-def forget():
-    yield
-    settings.use(None)
-    database.forget()
-
-
-def opened(path, **query) -> AppTest:
-    settings.use(settings.Settings(path))
-    app = AppTest.from_file(str(SCRIPT), default_timeout=60).run()
-    app.switch_page("views/rollouts.py")
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
-    return app
-
-
-def captions(app: AppTest) -> str:
-    return "\n".join(caption.value for caption in app.caption)
+opened = partial(open_page, "rollouts")
 
 
 def test_without_rollouts_it_says_how_to_import_some(tmp_path):
@@ -54,11 +34,10 @@ def test_without_rollouts_it_says_how_to_import_some(tmp_path):
 def test_a_run_opens_with_its_steps_and_the_first_groups(filled):
     app = opened(filled)
     assert app.selectbox[0].value == "joint"  # the newest
-    numbers = {metric.label: metric.value for metric in app.metric}
-    assert numbers["groups"] == f"{QUESTIONS * STEPS}"
-    assert numbers["mixed"] == "100.0%"
+    assert numbers(app)["groups"] == f"{QUESTIONS * STEPS}"
+    assert numbers(app)["mixed"] == "100.0%"
     assert len(app.dataframe[0].value) == 25
-    assert "25 of at most 48 groups" in captions(app)
+    assert "25 of at most 48 groups" in said(app)
 
 
 def test_pages_go_on_and_back(filled):
@@ -89,7 +68,7 @@ def test_a_group_shows_its_prompts_as_columns_and_a_response(filled):
     assert next(iter(original["log-ratio"])) == pytest.approx((-20.0 - -21.0) / 10)
     texts = "".join(text.value for text in app.markdown)
     assert "Step 2" in texts
-    assert "3 of 8 correct" in captions(app)
+    assert "3 of 8 correct" in said(app)
 
 
 def test_two_steps_stand_beside_each_other(filled):
@@ -146,6 +125,5 @@ def test_a_link_from_a_question_opens_a_run_that_has_it(filled, tmp_path):
     assert opened(copy).selectbox[0].value == "joint"
     assert opened(copy, q=QUESTION).selectbox[0].value == "plain"
     app = opened(copy, q=QUESTION, run="joint")
-    said = " ".join(one.value for one in app.markdown)
-    assert "This question has no rollouts in this run" in said
-    assert "these runs have it" in said.replace("\u2060", "")
+    assert "This question has no rollouts in this run" in said(app)
+    assert "these runs have it" in said(app)

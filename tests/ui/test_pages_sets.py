@@ -4,65 +4,37 @@ import pytest
 
 pytest.importorskip("streamlit")
 
-from runs import Proposed, add_review, add_run, open_empty
-from streamlit.testing.v1 import AppTest
+from apple_sets import publish_apples
+from pages import numbers, open_page
+from runs import add_review, open_empty
 
 from evaluator.questions import make_question
 from rephraser import sets
-from ui.pages.kit import database, settings
-from ui.pages.server.serving import SCRIPT
+from ui.pages.kit import settings
 
 
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "t.db"
     settings.use(settings.Settings(path))
-    yield path
-    settings.use(None)
-    database.forget()
+    return path
 
 
 @pytest.fixture
 def db(path):
     """Versions 1 to 3: one neighbor a question, two of them, and two with a review in between."""
-    opened = open_empty(path)
-    asked = [
-        (
-            f"How many apples are {n} and one?",
-            str(n + 1),
-            [
-                Proposed(f"Add one to {n} apples."),
-                Proposed(f"{n} and one apples are how many?", strategy="format", model="other/model"),
-            ],
-        )
-        for n in range(6)
-    ]
-    add_run(opened, "r", asked)
-    sets.publish(opened, "ta", run="r", n=1)
-    sets.publish(opened, "ta", run="r", n=2)
-    question = make_question("How many apples are 2 and one?", "3", "Level 3", "Algebra")
-    add_review(opened, question, "Add one to 2 apples.", "rejected")
-    add_review(opened, question, "2 and one apples are how many?", "accepted")
+    opened = publish_apples(path, 6)
+    question = make_question("How many apples are $2$ and one?", "3", "Level 3", "Algebra")
+    add_review(opened, question, "Add one to $2$ apples.", "rejected")
+    add_review(opened, question, "$2$ and one apples are how many?", "accepted")
     sets.publish(opened, "ta", run="r", n=2)
     return opened
 
 
 def shown(**parameters):
-    app = AppTest.from_file(str(SCRIPT), default_timeout=30)
-    app.run()
-    for name, value in parameters.items():
-        app.query_params[name] = value
-    app.switch_page("views/sets.py").run()
-    for name, value in parameters.items():  # changing pages clears the address
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
+    app = open_page("sets", **parameters)
     assert not app.error
     return app
-
-
-def numbers(app):
-    return {one.label: one.value for one in app.metric}
 
 
 def test_without_sets_the_command_that_publishes_is_shown(path):

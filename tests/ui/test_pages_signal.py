@@ -1,17 +1,17 @@
 """The page "Training signal": runs beside each other, the forecast, what was not logged, slow parts."""
 
+from functools import partial
+
 import pytest
 
 pytest.importorskip("streamlit")
 
-from streamlit.testing.v1 import AppTest
+from pages import charts, numbers, open_page, said
 from training_pages import STEPS, trainings
 
 from evaluator.database import Database
 from ui.charts.theme import PALETTE
-from ui.pages.kit import database, settings
-from ui.pages.server.serving import SCRIPT
-from ui.pages.signal_parts.runs import method_of
+from ui.pages.kit.methods import method_of
 
 
 @pytest.fixture(scope="module")
@@ -19,30 +19,7 @@ def filled(tmp_path_factory):
     return trainings(tmp_path_factory.mktemp("signal"))
 
 
-@pytest.fixture(autouse=True)
-def forget():
-    yield
-    settings.use(None)
-    database.forget()
-
-
-def opened(path, **query) -> AppTest:
-    settings.use(settings.Settings(path))
-    app = AppTest.from_file(str(SCRIPT), default_timeout=60).run()
-    app.switch_page("views/signal.py")
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
-    return app
-
-
-def captions(app: AppTest) -> str:
-    return "\n".join(caption.value for caption in app.caption)
-
-
-def charts(app: AppTest) -> list:
-    return [chart.proto for chart in app.get("vega_lite_chart")]
+opened = partial(open_page, "signal")
 
 
 def test_without_trainings_it_says_how_to_import_one(tmp_path):
@@ -73,11 +50,8 @@ def test_the_address_chooses_runs_and_their_colour_stays(filled):
 
 def test_a_pilot_forecasts_what_its_groups_allow(filled):
     app = opened(filled, pilot="plain")
-    assert (
-        "Forecast from training plain\\, steps 1 to 5 \\(8 questions\\) for G \\= 4\\, N \\= 1"
-        in captions(app)
-    )
-    assert "joint" in captions(app)
+    assert "Forecast from training plain, steps 1 to 5 (8 questions) for G = 4, N = 1" in said(app)
+    assert "joint" in said(app)
     assert len([chart for chart in charts(app) if "forecast" in chart.spec]) == 3
 
 
@@ -85,7 +59,7 @@ def test_the_policy_shows_what_was_logged(filled):
     app = opened(filled, view="policy")
     # Six metrics, a drift for each run, covariances of both signs for each run.
     assert len(charts(app)) == 6 + 2 + 4
-    assert "Not logged" not in captions(app)
+    assert "Not logged" not in said(app)
 
 
 def test_the_audit_is_computed_on_its_button_and_stays(filled):
@@ -94,7 +68,7 @@ def test_the_audit_is_computed_on_its_button_and_stays(filled):
     app.button(key="difficulty-make").click().run()
     assert not app.exception
     assert len(charts(app)) == 1
-    assert {metric.label: metric.value for metric in app.metric}["neighbors"] == "8"
+    assert numbers(app)["neighbors"] == "8"
     assert app.query_params["made"] in ("1", ["1"])
 
 
@@ -102,12 +76,12 @@ def test_diversity_of_a_stretch_named_by_the_address(filled):
     app = opened(filled, view="diversity", of="plain", made="1", **{"from": "2", "to": "3"})
     assert app.number_input[0].value == 2
     assert next(iter(app.dataframe[0].value["responses"])).startswith("original")
-    assert "8 questions" in captions(app)
+    assert "8 questions" in said(app)
 
 
 def test_what_cannot_be_computed_says_why(tmp_path):
     app = opened(trainings(tmp_path), view="diversity", of="plain", made="1", **{"from": "5", "to": "2"})
-    assert "The first step is behind the last one." in captions(app)
+    assert "The first step is behind the last one." in said(app)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def group_kinds_chart(frame: Frame, *, title: str, window: int = 1, chosen: int 
     low, high = min(row["left"] for row in pieces), max(row["right"] for row in pieces)
     chart = (
         alt.Chart(alt.Data(values=pieces))
-        .mark_rect(cursor="pointer", opacity=0.9)
+        .mark_rect(cursor="pointer")
         .encode(
             x=alt.X(
                 "left:Q",
@@ -61,7 +61,7 @@ def group_kinds_chart(frame: Frame, *, title: str, window: int = 1, chosen: int 
                 axis=alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1]),
             ),
             y2="above:Q",
-            opacity=alt.condition("datum.stands_out", alt.value(1), alt.value(0.35)),
+            opacity=alt.condition("datum.stands_out", alt.value(0.9), alt.value(0.35)),
             color=alt.Color(
                 "kind:N",
                 scale=alt.Scale(domain=list(KIND_COLOURS), range=list(KIND_COLOURS.values())),

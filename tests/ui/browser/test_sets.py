@@ -1,31 +1,14 @@
 """The sets in a browser: versions, what changed between two, a change beside its question, verifying."""
 
 import pytest
+from apple_sets import publish_apples
 from page_view import served, tagrpo_ui
-from runs import Proposed, add_run, open_empty
-
-from rephraser import sets
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     path = tmp_path_factory.mktemp("sets") / "t.db"
-    db = open_empty(path)
-    asked = [
-        (
-            f"How many apples are ${n}$ and one?",
-            str(n + 1),
-            [
-                Proposed(f"Add one to ${n}$ apples."),
-                Proposed(f"${n}$ and one apples are how many?", strategy="format", model="other/model"),
-            ],
-        )
-        for n in range(40)
-    ]
-    add_run(db, "r", asked)
-    sets.publish(db, "ta", run="r", n=1)
-    sets.publish(db, "ta", run="r", n=2)
-    db.close()
+    publish_apples(path, 40).close()
     with served(tagrpo_ui(path)) as address:
         yield address
 

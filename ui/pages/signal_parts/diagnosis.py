@@ -71,7 +71,7 @@ def difficulty(runs: Sequence[Run]) -> None:
             f"spread {found.sd[1]:.2f} to {found.sd[2]:.2f} logits."
         )
     )
-    left, right = st.columns([2, 3], gap="large")
+    left, right = st.columns(2, gap="large")
     with left:
         charts.show_chart(
             found.spec, "tagrpo-difficulty", "difficulty-chart", rows=found.neighbors, stretch=False

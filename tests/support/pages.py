@@ -1,0 +1,43 @@
+"""Pages in Streamlit's test runner: opened at an address, read as their reader does."""
+
+from pathlib import Path
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+from ui.pages.kit import settings
+from ui.pages.server.serving import SCRIPT
+
+TIMEOUT_S = 60
+
+
+def open_page(name: str, path: Path | None = None, *, review: bool = False, **address: Any) -> AppTest:
+    """Open a page over a database (None: the one in use) at an address; it must not fail."""
+    if path is not None:
+        settings.use(settings.Settings(path, review))
+    app = AppTest.from_file(str(SCRIPT), default_timeout=TIMEOUT_S)
+    if name != "overview":
+        app.run()
+        app.switch_page(f"views/{name}.py")
+    for key, value in address.items():  # after the change of pages, which clears the address
+        app.query_params[key] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    """Return what a page says in words, without the escapes."""
+    kinds = (app.subheader, app.markdown, app.caption, app.error)
+    words = "\n".join(one.value for kind in kinds for one in kind)
+    return words.replace("\\", "").replace("\u2060", "")
+
+
+def charts(app: AppTest) -> list[Any]:
+    """Return the charts of a page; `.spec` is the specification of each as JSON."""
+    return [chart.proto for chart in app.get("vega_lite_chart")]
+
+
+def numbers(app: AppTest) -> dict[str, str]:
+    """Return the numbers of a page by their names."""
+    return {one.label: one.value for one in app.metric}
