@@ -103,7 +103,7 @@ class World:
             if self.name == "A":
                 tagrpo(log, "sandbox", "policy", str(self.policy))
             else:
-                tagrpo(log, "sandbox", "pretrain", str(self.policy), "--world", self.name, "--threads", "2")
+                tagrpo(log, "sandbox", "pretrain", str(self.policy), "--world", self.name, "--threads", "1")
         if not questions.exists():
             tagrpo(log, "sandbox", "questions", str(questions), "--world", self.name)
         if not candidates.exists():
@@ -180,6 +180,7 @@ def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
         f"{actor}.optim.lr={LEARNING_RATE:g}",
         f"{actor}.optim.lr_scheduler_type=constant",
         f"{actor}.optim.lr_warmup_steps_ratio=0",
+        f"{actor}.ppo_max_token_len_per_gpu=8192",
         f"data.max_response_length={LONGEST_RESPONSE}",
         f"trainer.total_epochs={epochs}",
         f"trainer.total_training_steps={cell.steps}",
@@ -187,6 +188,7 @@ def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
         f"{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         f"data.seed={cell.seed}",
         f"tagrpo_run.seed={cell.seed}",
+        "tagrpo_run.poll_interval_s=0.1",
     )
 
 
@@ -209,7 +211,7 @@ def _scores(database: Path) -> dict[str, Any]:
         "low": {point.k: point.new_problems.low for point in points},
         "high": {point.k: point.new_problems.high for point in points},
         "correct": [int(c) for c in counts.correct],
-        "problems": list(counts.ids),
+        "problems": list(counts.problem_ids),
     }
 
 

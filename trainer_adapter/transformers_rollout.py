@@ -43,7 +43,6 @@ class ResponseServer:
     def __init__(self, model_path: str, response_length: int, seed: int, dtype: str = "float32") -> None:
         from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-        torch.set_num_threads(1)  # the training worker computes beside it
         config = AutoConfig.from_pretrained(model_path)
         precision = torch.float64 if dtype == "float64" else torch.float32
         self._model = AutoModelForCausalLM.from_config(config, dtype=precision).eval()

@@ -37,6 +37,7 @@ def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workarounds: Any)
     for name, line in (
         (workarounds.DISTRIBUTED, workarounds.PROCESS_GROUP_LINE),
         (workarounds.ENGINE, workarounds.OFFLOAD_LINE),
+        (workarounds.LOG_PROBS, workarounds.LOG_PROBS_LINE),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"    {line}\n")

@@ -1,4 +1,4 @@
-"""The two places where verl 0.9.1 takes an accelerator for granted, and what stands there instead.
+"""The three places where verl 0.9.1 takes an accelerator for granted, and what stands there instead.
 
 Each names the line it goes around, and these lines are read first: another verl fails here, with a message,
 not somewhere in a worker. No file of verl is touched, only what its modules hold.
@@ -19,6 +19,8 @@ DISTRIBUTED = "utils/distributed.py"
 PROCESS_GROUP_LINE = 'backend = backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"'
 ENGINE = "workers/engine/fsdp/transformer_impl.py"
 OFFLOAD_LINE = "offload_policy = CPUOffloadPolicy(pin_memory=True)"
+LOG_PROBS = "utils/torch_functional.py"
+LOG_PROBS_LINE = "output = logprobs_from_logits_v2(logits, labels)"
 
 
 def check_verl() -> None:
@@ -36,7 +38,11 @@ def check_verl() -> None:
             f"verl {version} is installed; training on the CPU was tested with {TESTED_VERSION}: {_INSTALL}."
         )
     folder = Path(found.origin).parent
-    for name, line in ((DISTRIBUTED, PROCESS_GROUP_LINE), (ENGINE, OFFLOAD_LINE)):
+    for name, line in (
+        (DISTRIBUTED, PROCESS_GROUP_LINE),
+        (ENGINE, OFFLOAD_LINE),
+        (LOG_PROBS, LOG_PROBS_LINE),
+    ):
         if line not in (folder / name).read_text(encoding="utf-8"):
             raise PrerequisiteError(
                 f"verl/{name} has no line `{line}`; verl was changed, and trainer_adapter.verl_cpu no longer "
@@ -45,9 +51,10 @@ def check_verl() -> None:
 
 
 def apply() -> None:
-    """Put both workarounds into verl's modules; a second call changes nothing."""
+    """Put the workarounds into verl's modules; a second call changes nothing."""
     _name_one_backend()
     _offload_without_pinning()
+    _score_all_tokens_at_once()
 
 
 def _name_one_backend() -> None:
@@ -88,6 +95,30 @@ def _offload_without_pinning() -> None:
             super().__init__(pin_memory=False)
 
     _replace(fsdp_utils, "CPUOffloadPolicy", CPUOffloadPolicy)
+
+
+def _score_all_tokens_at_once() -> None:
+    """Go around `verl/utils/torch_functional.py:109`.
+
+    Without flash-attn's kernel it calls `logsumexp` once for each token, to save memory: the small models
+    trained here have small vocabularies, and 24,000 calls a pass took a third of a step.
+    """
+    from verl.utils import torch_functional
+
+    if torch_functional.logprobs_from_logits_v2 is log_probs_of_labels:
+        return
+    _replace(torch_functional, "logprobs_from_logits_v2", log_probs_of_labels)
+
+
+def log_probs_of_labels(logits: Any, labels: Any) -> Any:
+    """Return the log-probability of each label: x_label - logsumexp(x), as verl's own function.
+
+    Args:
+        logits: [..., vocabulary].
+        labels: [...].
+    """
+    chosen = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    return chosen - logits.logsumexp(-1)
 
 
 def _replace(module: Any, name: str, new: object) -> None:

@@ -1,0 +1,142 @@
+"""The CPU's engine: losses, gradients and outputs are those of verl's own engine, which reads row by row."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+
+COMPARED = """
+import functools, json
+from types import SimpleNamespace
+import torch, verl
+from tensordict import TensorDict
+from transformers import Qwen3Config, Qwen3ForCausalLM
+from verl.utils import tensordict_utils
+from verl.utils.torch_functional import entropy_from_logits
+from verl.workers.engine.base import EngineRegistry
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+from verl.workers.utils.padding import no_padding_2_padding
+from trainer_adapter.verl_cpu.engine import SharedPromptEngine, can_share_prompts
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+config = Qwen3Config(
+    vocab_size=50, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+    num_key_value_heads=1, head_dim=16, max_position_embeddings=64, attn_implementation="sdpa",
+)
+model = Qwen3ForCausalLM(config).double()
+prompts = [torch.randint(0, 50, (n,)) for n in (3, 7, 5)]
+lengths = {lengths}
+rows = [(prompts[row % 3], torch.randint(0, 50, (n,))) for row, n in enumerate(lengths)]
+
+def jagged(parts):
+    return torch.nested.as_nested_tensor(parts, layout=torch.jagged)
+
+def batch(temperature):
+    data = TensorDict(
+        {
+            "prompts": jagged([prompt for prompt, _ in rows]),
+            "responses": jagged([response for _, response in rows]),
+            "input_ids": jagged([torch.cat(row) for row in rows]),
+            "position_ids": jagged([torch.arange(len(torch.cat(row))) for row in rows]),
+        },
+        batch_size=len(rows),
+    )
+    tensordict_utils.assign_non_tensor(
+        data, use_remove_padding=False, calculate_entropy=True, temperature=temperature
+    )
+    return data
+
+def loss(model_output, data, dp_group):
+    log_probs = no_padding_2_padding(model_output["log_probs"], data)
+    entropy = no_padding_2_padding(model_output["entropy"], data)
+    weights = torch.linspace(-1, 1, log_probs.numel()).view_as(log_probs)
+    real = torch.arange(log_probs.shape[1]) < torch.tensor(lengths)[:, None]
+    return ((log_probs * weights + entropy * 0.3) * real).sum(), {}
+
+def step(kind, temperature):
+    engine = object.__new__(kind)
+    engine.module, engine._autocast_dtype = model, torch.float32
+    engine.engine_config = SimpleNamespace(entropy_checkpointing=False)
+    engine.pad_to_length = engine.use_ulysses_sp = False
+    engine.compute_entropy_from_logits = entropy_from_logits
+    engine.get_data_parallel_group = lambda: None
+    model.zero_grad()
+    data = batch(temperature)
+    value, output = kind.forward_step(engine, data, loss, False)
+    value.backward()
+    shown = [no_padding_2_padding(output["model_output"][name], data) for name in ("log_probs", "entropy")]
+    return [value.detach()] + shown + [each.grad.clone() for each in model.parameters()]
+
+found = {}
+for temperature in (1.0, 0.7):
+    pairs = zip(step(SharedPromptEngine, temperature), step(FSDPEngineWithLMHead, temperature), strict=True)
+    real = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    gaps = [
+        float(((a - b) * (real if a.shape == real.shape else 1)).abs().max() / (1 + b.abs().max()))
+        for a, b in pairs
+    ]
+    found[temperature] = max(gaps)
+    assert len(gaps) > 20 and float(model.lm_head.weight.grad.abs().max()) > 0.1
+
+calls = []
+read = model.forward
+
+@functools.wraps(read)
+def forward(**kwargs):
+    calls.append(tuple(kwargs["input_ids"].shape))
+    return read(**kwargs)
+
+model.forward = forward
+step(SharedPromptEngine, 1.0)
+del model.forward
+window = Qwen3Config(
+    **{**config.to_dict(), "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0,
+       "layer_types": ["sliding_attention"] * 2}
+)
+print("RESULT " + json.dumps({
+    "gaps": list(found.values()),
+    "read": calls,
+    "engine": EngineRegistry.get_engine_cls("language_model", "fsdp2").__name__,
+    "full": can_share_prompts(model),
+    "window": can_share_prompts(Qwen3ForCausalLM(window)),
+}))
+"""
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize(("lengths", "read"), [("[4, 9, 1, 6, 2, 9, 3]", 8), ("[1, 1, 1, 1]", 1)])
+def test_the_shared_prompts_change_no_number(tmp_path: Path, lengths: str, read: int) -> None:
+    found = _run(COMPARED.replace("{lengths}", lengths), tmp_path)
+    assert max(found["gaps"]) < 1e-6  # the norms of transformers calculate in single precision
+    rows = len(json.loads(lengths))
+    assert found["read"] == [[3, 7], [rows, read]]
+    assert found["engine"] == "SharedPromptEngine"
+    assert found["full"] is True
+    assert found["window"] is False
+
+
+def _run(code: str, folder: Path) -> Any:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
+    loaded = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=folder,
+        env={
+            **inherited,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "VERL_USE_EXTERNAL_MODULES": "trainer_adapter.verl_cpu",
+        },
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert loaded.returncode == 0, loaded.stderr
+    [line] = [line for line in loaded.stdout.splitlines() if line.startswith("RESULT ")]
+    return json.loads(line.removeprefix("RESULT "))
