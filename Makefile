@@ -64,7 +64,8 @@ contracts: $(READY)
 pytest: $(READY) $(if $(FULL),chromium)
 ifdef FULL
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m "e2e or browser"
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m e2e
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m browser
 else
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
 endif

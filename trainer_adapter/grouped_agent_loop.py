@@ -22,7 +22,7 @@ import numpy as np
 import ray
 import torch
 import transfer_queue as tq
-from tensordict import TensorDict
+from tensordict import NonTensorData, TensorDict
 from verl import DataProto
 from verl.experimental.agent_loop.agent_loop import (
     AgentLoopOutput,
@@ -226,9 +226,10 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
                 errors.append(error)
         errors += await self._grade(single, prompt)
         rows: dict[frozenset[str], list[tuple[str, dict[str, Any], dict[str, Any]]]] = {}
+        columns = _of_every_row(prompt)
         for session, output in single.items():
             try:
-                row = _row(output, prompt, session)
+                row = _row(output, prompt, columns, session)
             except Exception as error:
                 errors.append(error)
                 continue
@@ -315,12 +316,21 @@ def _objects(values: Sequence[Any]) -> Any:
     return array
 
 
+def _of_every_row(prompt: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns that all responses to a question have, made ready for verl's queue once."""
+    return {
+        name: value if isinstance(value, torch.Tensor) else NonTensorData(value)
+        for name, value in prompt.items()
+        if name not in _OF_THE_LOOP
+    }
+
+
 def _row(
-    output: AgentLoopOutput, prompt: dict[str, Any], session: int
+    output: AgentLoopOutput, prompt: dict[str, Any], columns: dict[str, Any], session: int
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return key, fields and tag of a response in verl's queue."""
     field = output.as_dict()
-    field.update({name: value for name, value in prompt.items() if name not in _OF_THE_LOOP})
+    field.update(columns)
     field["session_id"] = session
     field.pop("multi_modal_data", None)
     field["loss_mask"] = field["response_mask"]
