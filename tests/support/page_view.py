@@ -34,13 +34,14 @@ def chromium() -> str | None:
 
 
 @contextmanager
-def served(command: Sequence[str], **environment: str) -> Iterator[str]:
-    """Run a server until the block ends; yield the address that it prints."""
+def served(command: Sequence[str], *, folder: Path | None = None, **environment: str) -> Iterator[str]:
+    """Run a server (in `folder`) until the block ends; yield the address that it prints."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
     )
     assert process.stdout is not None
@@ -61,8 +62,13 @@ def served(command: Sequence[str], **environment: str) -> Iterator[str]:
 
 def tagrpo_ui(database: Path, *options: str) -> list[str]:
     """Return the command that serves a database on a free port."""
+    return ui_command("--db", str(database), *options)
+
+
+def ui_command(*options: str) -> list[str]:
+    """Return the command `tagrpo ui` on a free port."""
     main = "import sys; from ui.cli.app import main; sys.argv[0] = 'tagrpo'; main()"
-    return [sys.executable, "-c", main, "ui", "--db", str(database), "--port", "0", "--no-browser", *options]
+    return [sys.executable, "-c", main, "ui", "--port", "0", "--no-browser", *options]
 
 
 def script_server(script: Path, database: Path) -> list[str]:
@@ -107,6 +113,24 @@ class View:
             arg=[IDLE, BUSY],
         )
         return self
+
+    def settled_charts(self) -> "View":
+        """Wait until every chart is drawn, and drawn as wide as its place: twice the same page."""
+        self.tab.wait_for_function(
+            "() => [...document.querySelectorAll('[data-testid=stVegaLiteChart]')]"
+            ".every(chart => chart.querySelector('svg.marks'))"
+        )
+        self.tab.wait_for_function(
+            """() => {
+                const now = JSON.stringify([...document.querySelectorAll('svg.marks')].map(
+                    drawn => [drawn.getAttribute('width'), drawn.getAttribute('height')]));
+                const same = window.drawnBefore === now;
+                window.drawnBefore = now;
+                return same;
+            }""",
+            polling=300,
+        )
+        return self.settle()
 
     def check(self, *, errors: int = 0) -> None:
         """Fail on error boxes (but those expected), console errors and requests to other servers."""

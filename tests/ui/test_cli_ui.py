@@ -148,7 +148,7 @@ def test_without_a_demo_the_shipped_one_is_shown(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     database, words = demo_database()
     assert database.parent.parent == tmp_path / "cache" / "tagrpo"
-    assert words.startswith("The demo that ships with tagrpo")
+    assert words.startswith("Results of a real demo run (20")
 
 
 def test_no_browser_is_opened_where_none_could_be_seen(monkeypatch):

@@ -26,5 +26,5 @@ with st.sidebar:
     mode = "reviews are written" if now.review else "read only"
     st.caption(f"{escaped('shipped demo' if now.shipped else now.database.name)}, {escaped(mode)}")
 if now.shipped:
-    st.markdown(f":blue-badge[shipped demo] :small[:gray[{escaped(now.shipped)}]]")
+    st.caption(f":blue-badge[shipped demo] {escaped(now.shipped)}")
 chosen.run()

@@ -125,8 +125,8 @@ def _fill(connection: sqlite3.Connection, table: dict[str, Any], data: bytes) ->
 
 def _words(manifest: dict[str, Any]) -> str:
     version = manifest["versions"].get("tagrpo")
-    made = f" with tagrpo {version}" if version else ""
+    made = f", tagrpo {version}" if version else ""
     return (
-        f"The demo that ships with tagrpo: a small world of word problems, a tiny policy, made by `tagrpo "
-        f"demo` on {manifest['made_on']}{made}. Real results, and too small to prove anything."
+        f"Results of a real demo run ({manifest['made_on']}{made}) on a small world of word problems: too "
+        "small to prove anything."
     )

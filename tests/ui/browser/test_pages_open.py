@@ -1,72 +1,51 @@
-"""Every page in a real browser: it opens without a complaint, light and dark, wide and narrow; links work."""
+"""Every page of the shipped demo in a real browser: light and dark, wide and narrow; links between pages."""
 
-import json
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
-from page_view import served, tagrpo_ui
+from page_view import served, tagrpo_ui, ui_command
 
 from ui.pages.kit.links import PAGES
 
-MAIN = "import sys; from ui.cli.app import main; sys.argv[0] = 'tagrpo'; main()"
 NAMES = [name for name, _, _ in PAGES]
+VIEWS = {
+    **{name: "/" if name == "overview" else f"/{name}" for name in NAMES},
+    "review-results": "/review?view=Results",
+    "sets-use": "/sets?view=use",
+    "signal-policy": "/signal?view=policy",
+    "curves-differences": "/curves?view=differences",
+    "curves-table": "/curves?view=table",
+    "curves-cost": "/curves?view=cost",
+}
+"""Every page, and the views of pages that are not opened by other tests."""
 
 
-@pytest.fixture(scope="session")
-def filled(tmp_path_factory):
-    """A database with questions, some of them hostile, and their neighbors by rules."""
-    folder = tmp_path_factory.mktemp("filled")
-    rows = [
-        {
-            "question": f"Ada has ${11 + index}$ apples and buys ${5 + index}$ more for \\$3 each. "
-            "How many apples does Ada have now?",
-            "answer": str(16 + 2 * index),
-            "subject": ("algebra", "geometry")[index % 2],
-            "level": str(1 + index % 5),
-        }
-        for index in range(60)
-    ]
-    rows.append({"question": "<b>5</b> ![x](http://e.invalid/x.png) $5 and $6, how many?", "answer": "1"})
-    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    for command in (
-        ["questions", "import", str(folder / "q.jsonl"), "--name", "demo"],
-        ["neighbors", "propose", "demo", "--name", "rules", "--proposer", "rules"],
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", MAIN, *command, "--db", str(folder / "t.db")],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode in (0, 1), done.stderr
-    return folder / "t.db"
-
-
-@pytest.fixture(scope="session")
-def url(filled):
-    with served(tagrpo_ui(filled)) as address:
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """The shipped demo, as a new user opens it."""
+    folder = tmp_path_factory.mktemp("demo")
+    python_path = str(Path(__file__).parents[3])  # as in any folder where no demo lies
+    with served(
+        ui_command("--demo"), folder=folder, XDG_CACHE_HOME=str(folder), PYTHONPATH=python_path
+    ) as address:
         yield address
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_page_opens_without_a_complaint(url, view_of, pictures, dark):
-    view = view_of(url, dark=dark)
-    for name, title, _ in PAGES:
-        view.open("/" if name == "overview" else f"/{name}")
-        assert view.tab.locator("h1").inner_text() == title
+@pytest.mark.parametrize(
+    ("dark", "width"), [(False, 1280), (True, 1280), (True, 400)], ids=["light", "dark", "narrow"]
+)
+def test_every_page_opens_without_a_complaint(url, view_of, pictures, request, dark, width):
+    view = view_of(url, dark=dark, width=width)
+    titles = {name: title for name, title, _ in PAGES}
+    for name, path in VIEWS.items():
+        view.open(path)
+        assert view.tab.locator("h1").inner_text() == titles[path.strip("/").split("?")[0] or "overview"]
         view.check()
-        view.picture(pictures / f"{name}-{'dark' if dark else 'light'}.png")
-
-
-def test_every_page_fits_a_window_400_pixels_wide(url, view_of, pictures):
-    view = view_of(url, width=400, height=800)
-    for name in NAMES:
-        view.open("/" if name == "overview" else f"/{name}")
-        width = view.tab.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth")
-        assert width <= 400, name
-        view.check()
-        view.picture(pictures / f"{name}-narrow.png")
+        said = view.text()
+        assert "Results of a real demo run" in said
+        assert "None" not in said.split()
+        assert view.tab.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width, name
+        view.picture(pictures / f"{name}-{request.node.callspec.id}.png")
 
 
 def test_pages_follow_each_other_without_loading_again_and_back_works(url, view_of):

@@ -42,20 +42,22 @@ def make_database(path, items=ITEMS):
     db.close()
 
 
-@pytest.fixture
-def database(tmp_path):
-    make_database(tmp_path / "t.db")
-    return tmp_path / "t.db"
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """One for all tests: each has reviewers of its own."""
+    path = tmp_path_factory.mktemp("keys") / "t.db"
+    make_database(path)
+    return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def url(database):
     with served(tagrpo_ui(database, "--review")) as address:
         yield address
 
 
-def decisions(path):
-    """Return (number of the wording, reviewer, decision, reason) of all reviews, the oldest first."""
+def decisions(path, *reviewers):
+    """Return (number of the wording, reviewer, decision, reason) of some reviewers, the oldest first."""
     from sqlalchemy import text
 
     with Database.open(path, read_only=True) as db, db.read() as session:
@@ -65,7 +67,7 @@ def decisions(path):
                 "JOIN candidates c ON c.id = r.candidate_id ORDER BY r.id"
             )
         )
-        return [(row[0].split()[1], *row[1:]) for row in rows]
+        return [(row[0].split()[1], *row[1:]) for row in rows if row[1] in reviewers]
 
 
 def queue(view_of, url, reviewer, **more):
@@ -97,7 +99,7 @@ def test_twenty_keys_a_second_are_all_stored_for_what_was_on_the_screen(url, vie
     seen = view.tab.evaluate("window.seen")
     assert [key for key, _ in seen] == list(letters)
     assert all(len(shown) == 1 for _, shown in seen), seen
-    stored = decisions(database)
+    stored = decisions(database, "ada")
     expected = [(shown[0], "accepted" if key == "a" else "rejected") for key, shown in seen]
     assert [(number, decision) for number, _, decision, _ in stored] == expected
     assert len({number for number, *_ in stored}) == len(letters)
@@ -106,7 +108,7 @@ def test_twenty_keys_a_second_are_all_stored_for_what_was_on_the_screen(url, vie
 
 
 def test_undo_skip_and_reasons_in_words(url, view_of, database):
-    view = queue(view_of, url, "ada")
+    view = queue(view_of, url, "bea")
     press(view, "asd")
     until_quiet(view)
     press(view, "u")
@@ -117,19 +119,19 @@ def test_undo_skip_and_reasons_in_words(url, view_of, database):
     view.tab.keyboard.press("Enter")
     until_quiet(view)
     seen = [shown[0] for _, shown in view.tab.evaluate("window.seen")]
-    stored = decisions(database)
+    stored = decisions(database, "bea")
     assert [(number, decision) for number, _, decision, _ in stored] == [
         (seen[0], "accepted"),
         (seen[2], "rejected"),
         (seen[2], "rejected"),
     ]
     assert stored[2][3] == "another unknown, so a u and an a are no keys"
-    assert "2 of 80 decided by ada; now 1 accepted, 1 rejected, 1 skipped" in view.text()
+    assert "2 of 80 decided by bea; now 1 accepted, 1 rejected, 1 skipped" in view.text()
     view.check()
 
 
 def test_held_keys_shortcuts_and_other_letters_decide_nothing(url, view_of, database):
-    view = queue(view_of, url, "ada")
+    view = queue(view_of, url, "cleo")
     view.tab.keyboard.press("Control+a")
     view.tab.keyboard.press("q")
     view.tab.keyboard.down("a")
@@ -137,36 +139,36 @@ def test_held_keys_shortcuts_and_other_letters_decide_nothing(url, view_of, data
         view.tab.keyboard.down("a")  # as a keyboard repeats a key that is held
     view.tab.keyboard.up("a")
     until_quiet(view)
-    assert len(decisions(database)) == 1
+    assert len(decisions(database, "cleo")) == 1
     view.check()
 
 
 def test_two_reviewers_at_a_time_do_not_disturb_each_other(url, view_of, database):
-    ada, ben = queue(view_of, url, "ada"), queue(view_of, url, "ben")
+    dora, emil = queue(view_of, url, "dora"), queue(view_of, url, "emil")
     for place in range(20):
-        press(ada, "a", pause=25)
-        press(ben, "d" if place % 2 else "a", pause=25)
-    until_quiet(ada)
-    until_quiet(ben)
-    for view, name in ((ada, "ada"), (ben, "ben")):
+        press(dora, "a", pause=25)
+        press(emil, "d" if place % 2 else "a", pause=25)
+    until_quiet(dora)
+    until_quiet(emil)
+    for view, name in ((dora, "dora"), (emil, "emil")):
         seen = [
             (shown[0], name, "accepted" if key == "a" else "rejected")
             for key, shown in view.tab.evaluate("window.seen")
         ]
-        assert [row[:3] for row in decisions(database) if row[1] == name] == seen
+        assert [row[:3] for row in decisions(database, name)] == seen
         assert len(seen) == 20
         view.check()
 
 
 def test_a_reload_goes_on_where_the_reviewer_was(url, view_of, database):
-    view = queue(view_of, url, "ada")
+    view = queue(view_of, url, "finn")
     press(view, "aaa")
     until_quiet(view)
     first = [shown[0] for _, shown in view.tab.evaluate("window.seen")]
     view.tab.reload()
     view.settle()
     view.tab.get_by_text("1 of 77").wait_for()
-    assert "3 of 80 decided by ada" in view.text()
+    assert "3 of 80 decided by finn" in view.text()
     view.until("() => document.documentElement.dataset.reviewReady === '1'")
     view.tab.evaluate(EYES)
     press(view, "a")
@@ -177,7 +179,7 @@ def test_a_reload_goes_on_where_the_reviewer_was(url, view_of, database):
 
 
 def test_an_audit_is_decided_to_its_end_and_its_rates_appear(url, view_of, database):
-    view = queue(view_of, url, "ada", audit="1")
+    view = queue(view_of, url, "gus", audit="1")
     press(view, "a" * 39 + "d", pause=40)
     until_quiet(view)
     view.tab.get_by_text("That was the last one.").wait_for()
@@ -186,7 +188,7 @@ def test_an_audit_is_decided_to_its_end_and_its_rates_appear(url, view_of, datab
 
         members = session.scalars(text("SELECT candidate_id FROM audit_members")).all()
         assert all(reviews_of(session, id)[-1].audit_id == 1 for id in members)
-    assert len(decisions(database)) == 40
+    assert len(decisions(database, "gus")) == 40
     view.check()
 
 

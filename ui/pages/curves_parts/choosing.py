@@ -98,7 +98,9 @@ def choose(found: list[MethodChoice]) -> Choice | None:
     benchmarks = in_order(dict.fromkeys(name for one in methods for name in one.benchmarks))
     if not methods:
         return None
-    metric, interval, shown = _settings(benchmarks)
+    with layout.row():
+        metric, interval, shown = _settings(benchmarks)
+        say_not_ready(found)
     return Choice(methods, tuple(shown), metric, interval, palette_of(found, [one.label for one in methods]))
 
 

@@ -139,6 +139,8 @@ def _shown(value: Any, kind: Kind) -> Any:
         return float(value) * 100
     if kind == "yes":
         return bool(value)
+    if kind == "fixed":
+        return round(float(value), 3) + 0.0  # no minus before a 0
     if kind in _FORMATS:
         return value
     line = " ".join(visible(str(value)[: _CELL_MAX * 4]).split())

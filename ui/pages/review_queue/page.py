@@ -42,7 +42,8 @@ def _queue(choice: Choice) -> None:
     if not current.review:
         with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(":material/lock: **Read only.** To write decisions, start the pages with")
-            st.code(f"tagrpo ui --review --db {current.database}", language=None)
+            where = "--demo" if current.shipped else f"--db {current.database}"
+            st.code(f"tagrpo ui --review {where}", language=None)
     elif not choice.reviewer:
         layout.empty_state("Who reviews?", "Give your name above: it is stored with every decision.")
         return

@@ -260,7 +260,7 @@ def _card(shown: Shown, *, compared: bool) -> None:
             [
                 Column("response", "response"),
                 Column("extracted", "answer"),
-                Column("reward", "reward", "fixed"),
+                Column("reward", "reward", "number"),
                 Column("advantage", "advantage", "fixed"),
                 Column("tokens", "tokens", "whole"),
                 Column("log_ratio", "log-ratio", "fixed", _LOG_RATIO),

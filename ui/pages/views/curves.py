@@ -27,8 +27,8 @@ if not any(one.runs for one in found):
     choosing.say_not_ready(found)
 else:
     choice = choosing.choose(found)
-    choosing.say_not_ready(found)
     if choice is None:
+        choosing.say_not_ready(found)
         st.caption("Choose at least one method.")
         st.stop()
     view = st.segmented_control(
