@@ -252,29 +252,25 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
+NOT_NUMBERS = ("pass", "low", "high", "correct", "problems")
+
+
 def write_summary(results: list[dict[str, Any]], target: Path) -> None:
-    """Write one row a cell."""
+    """Write one row a cell; `correct` holds the right answers of `SAMPLES` to each question, in one order."""
+    problems = results[0]["problems"]
+    numbers = list(dict.fromkeys(key for each in results for key in each if key not in NOT_NUMBERS))
     scores = [f"pass@{k}" for k in KS]
-    bounds = [f"{side}@{k}" for k in KS for side in ("low", "high")]
-    numbers = [key for key in results[0] if key not in ("pass", "low", "high", "correct", "problems")]
-    for result in results:
-        numbers += [
-            key
-            for key in result
-            if key not in numbers and key not in ("pass", "low", "high", "correct", "problems")
-        ]
     with target.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [*numbers, *scores, *bounds], lineterminator="\n")
+        writer = csv.DictWriter(file, [*numbers, *scores, "correct"], lineterminator="\n")
         writer.writeheader()
-        for result in results:
-            row = {key: _short(result[key]) for key in numbers if result.get(key) is not None}
-            for k in KS:
-                row[f"pass@{k}"] = _short(result["pass"][str(k)])
-                row[f"low@{k}"], row[f"high@{k}"] = (
-                    _short(result["low"][str(k)]),
-                    _short(result["high"][str(k)]),
-                )
-            writer.writerow(row)
+        for each in sorted(
+            results, key=lambda each: (each["world"], each["recipe"], each["steps"], each["seed"])
+        ):
+            row = {key: _short(each[key]) for key in numbers if each.get(key) is not None}
+            row |= {f"pass@{k}": _short(each["pass"][str(k)]) for k in KS}
+            counts = dict(zip(each["problems"], each["correct"], strict=True))
+            ordered = problems if set(problems) == set(counts) else each["problems"]
+            writer.writerow(row | {"correct": " ".join(str(counts[problem]) for problem in ordered)})
 
 
 def _short(value: Any) -> Any:
