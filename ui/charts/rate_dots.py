@@ -45,7 +45,7 @@ def rate_dots(
         title=None,
         sort=names,
         scale=alt.Scale(domain=names),
-        axis=alt.Axis(labelLimit=150, labelColor=MUTED, grid=False, domain=False),
+        axis=alt.Axis(labelLimit=110, labelColor=MUTED, grid=False, domain=False),
     )
     base = alt.Chart(alt.Data(values=rows)).encode(y=y)
     bars = base.mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round", color=colour).encode(
@@ -60,7 +60,7 @@ def rate_dots(
         ],
     )
     chart = alt.layer(bars, dots).properties(
-        title=alt.TitleParams(title, subtitle=subtitle, fontSize=13, offset=8),
+        title=alt.TitleParams(title, subtitle=subtitle, fontSize=13, offset=8, frame="bounds"),
         width="container",
         height=_ROW * len(rows) + _AROUND,
         autosize=alt.AutoSizeParams(type="fit", contains="padding"),

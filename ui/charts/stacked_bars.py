@@ -19,8 +19,10 @@ VERDICT_COLOURS = {
     "unverified": RULE,
 }
 
-_ROW, _AROUND, _LEGEND = 26, 100, 24
-"""Pixels of a bar with its gap, of title and axis, of a legend."""
+_ROW, _AROUND, _LEGEND = 26, 92, 18
+"""Pixels of a bar with its gap, of title and axis, of a line of the legend."""
+
+_LEGEND_COLUMNS = 2
 
 
 def stacked_bars(
@@ -62,10 +64,10 @@ def stacked_bars(
         title=None,
         sort=names,
         scale=alt.Scale(domain=names, paddingInner=0.35, paddingOuter=0.15),
-        axis=alt.Axis(labelLimit=150, labelColor=MUTED, grid=False, domain=False),
+        axis=alt.Axis(labelLimit=110, labelColor=MUTED, grid=False, domain=False),
     )
     most = max([*sums.values(), 1])
-    scale = alt.Scale(domain=[0, most * 1.18], nice=False)
+    scale = alt.Scale(domain=[0, most * 1.3], nice=False)
     axis = alt.Axis(
         tickCount=4,
         grid=True,
@@ -76,7 +78,12 @@ def stacked_bars(
         **count_axis(most),
     )
     legend = alt.Legend(
-        orient="top", title=None, columns=4, labelLimit=110, symbolType="square", columnPadding=12
+        orient="top",
+        title=None,
+        columns=_LEGEND_COLUMNS,
+        labelLimit=110,
+        symbolType="square",
+        columnPadding=12,
     )
     bars = (
         alt.Chart(alt.Data(values=rows))
@@ -106,9 +113,11 @@ def stacked_bars(
         )
     )
     chart = alt.layer(bars, ends).properties(
-        title=alt.TitleParams(title, subtitle=subtitle, fontSize=13, offset=8),
+        title=alt.TitleParams(title, subtitle=subtitle, fontSize=13, offset=8, frame="bounds"),
         width="container",
-        height=_ROW * len(names) + _AROUND + (_LEGEND if len(parts) > 1 else 0),
+        height=_ROW * len(names)
+        + _AROUND
+        + (_LEGEND * -(-len(parts) // _LEGEND_COLUMNS) if len(parts) > 1 else 0),
         autosize=alt.AutoSizeParams(type="fit", contains="padding"),
     )
     return themed(chart)  # type: ignore[no-any-return]
