@@ -97,3 +97,28 @@ def test_addresses_of_views():
 def test_every_page_has_its_file():
     for name, _, _ in PAGES:
         assert (SCRIPT.parent / page_file(name)).is_file()
+
+
+def two_pages():
+    import streamlit as st
+
+    from ui.pages.kit import links
+
+    page = st.session_state.get("at", "a")
+    links.entered(page)
+    if page == "a":
+        st.selectbox("Run", ["m", "n"], **links.bound("run", lambda: links.choice("run", ["m", "n"], "m")))
+    else:
+        st.multiselect("Run", ["x", "y"], **links.bound("run", lambda: ["x"]))
+
+
+def test_a_name_that_two_pages_use_does_not_carry_a_value_over():
+    app = AppTest.from_function(two_pages).run()
+    assert app.selectbox[0].value == "m"
+    app.session_state["at"] = "b"
+    app.run()
+    assert app.multiselect[0].value == ["x"]
+    app.session_state["at"] = "a"
+    app.run()
+    assert app.selectbox[0].value == "m"
+    assert not app.exception

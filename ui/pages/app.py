@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from ui.pages.kit import settings
+from ui.pages.kit import links, settings
 from ui.pages.kit.links import PAGES
 from ui.pages.kit.text import escaped
 
@@ -27,4 +27,5 @@ with st.sidebar:
     st.caption(f"{escaped('shipped demo' if now.shipped else now.database.name)}, {escaped(mode)}")
 if now.shipped:
     st.caption(f":blue-badge[shipped demo] {escaped(now.shipped)}")
+links.entered(chosen.title)
 chosen.run()

@@ -26,6 +26,8 @@ PAGES: tuple[tuple[Page, str, str], ...] = (
 
 Value = str | int | float | bool | Sequence[str] | None
 
+_SHOWN = "page-shown"
+
 MAX_LENGTH = 500
 """Of a value that is read from an address; longer ones are cut."""
 
@@ -132,6 +134,17 @@ def _said(value: Value) -> list[str]:
     if isinstance(value, str | int | float):
         return [str(value)]
     return [str(one) for one in value]
+
+
+def entered(page: str) -> None:
+    """Say which page is shown: where it was another one before, widgets are set by the address again.
+
+    Two pages may use a name for different things, and what a widget held would follow from one to the other.
+    """
+    if st.session_state.get(_SHOWN, page) != page:
+        for key in [key for key in st.session_state if str(key).startswith("bound")]:
+            del st.session_state[key]
+    st.session_state[_SHOWN] = page
 
 
 def bound(
