@@ -8,8 +8,9 @@ from page_view import served, tagrpo_ui, ui_command
 from ui.pages.kit.links import PAGES
 
 NAMES = [name for name, _, _ in PAGES]
+PAGE_PATHS = {name: "/" if name == "overview" else f"/{name}" for name in NAMES}
 VIEWS = {
-    **{name: "/" if name == "overview" else f"/{name}" for name in NAMES},
+    **PAGE_PATHS,
     "review-results": "/review?view=Results",
     "sets-use": "/sets?view=use",
     "signal-policy": "/signal?view=policy",
@@ -37,7 +38,8 @@ def url(tmp_path_factory):
 def test_every_page_opens_without_a_complaint(url, view_of, pictures, request, dark, width):
     view = view_of(url, dark=dark, width=width)
     titles = {name: title for name, title, _ in PAGES}
-    for name, path in VIEWS.items():
+    wide_and_light = width > 400 and not dark
+    for name, path in (VIEWS if wide_and_light else PAGE_PATHS).items():
         view.open(path)
         assert view.tab.locator("h1").inner_text() == titles[path.strip("/").split("?")[0] or "overview"]
         view.check()
