@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
@@ -157,7 +158,7 @@ def main() -> None:
     if arguments.picture:
         from ui.charts.eval_curves import curve_chart, save_chart
 
-        save_chart(curve_chart(curve_rows(cells)), arguments.picture)
+        save_chart(curve_chart(pd.DataFrame(curve_rows(cells))), arguments.picture)
     print(json.dumps({"cells": len(cells), "worlds": sorted({cell.world for cell in cells})}))
 
 
