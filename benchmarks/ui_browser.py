@@ -122,7 +122,7 @@ class Tab:
 
     def __post_init__(self) -> None:
         self._metrics = self.page.context.new_cdp_session(self.page)
-        self._metrics.send("Performance.enable")
+        self._metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def cpu(self) -> tuple[float, float]:
         """Return the milliseconds that the server's process and the page's main thread have worked."""

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 from sqlalchemy.orm import Session
 
@@ -13,7 +12,7 @@ from ui.charts.cost_points import cost_points
 from ui.pages.curves_parts.choosing import Choice
 from ui.pages.curves_parts.data import Reported
 from ui.pages.kit import layout, links
-from ui.pages.kit.charts import show_chart
+from ui.pages.kit.charts import kept_chart, show_chart
 from ui.pages.kit.database import cached
 from ui.pages.kit.text import escaped
 
@@ -108,8 +107,9 @@ def show_cost(choice: Choice, found: Reported) -> None:
         mine = [{**row, "cost": row[str(unit)]} for row in rows if row["benchmark"] == name]
         with columns[place % len(columns)]:
             show_chart(
-                cost_points(
-                    pd.DataFrame(mine),
+                kept_chart(
+                    cost_points,
+                    mine,
                     title=name,
                     x_title=f"{unit} drawn in training",
                     y_title=choice.metric.replace("k", str(found.k)),

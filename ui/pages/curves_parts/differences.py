@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from evaluator.reports.comparing import comparison_records
@@ -10,7 +9,7 @@ from ui.charts.paired_differences import difference_chart
 from ui.pages.curves_parts.choosing import Choice
 from ui.pages.curves_parts.data import compared
 from ui.pages.kit import layout, links
-from ui.pages.kit.charts import show_chart
+from ui.pages.kit.charts import kept_chart, show_chart
 from ui.pages.kit.tables import Column, page_table
 from ui.pages.kit.text import escaped
 
@@ -58,8 +57,9 @@ def show_differences(choice: Choice) -> None:
         mine = [row for row in rows if row["benchmark"] == part.benchmark]
         with columns[place % len(columns)]:
             show_chart(
-                difference_chart(
-                    pd.DataFrame(mine),
+                kept_chart(
+                    difference_chart,
+                    mine,
                     title=part.benchmark,
                     subtitle=f"{len(part.comparison.problem_ids):,} problems",
                     reach=reach,

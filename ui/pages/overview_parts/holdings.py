@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import pandas as pd
 import streamlit as st
 from sqlalchemy.orm import Session
 
@@ -14,7 +13,7 @@ from rephraser.sets.store import list_sets
 from rephraser.status import STATUSES
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
 from ui.pages.kit import layout, settings
-from ui.pages.kit.charts import show_chart
+from ui.pages.kit.charts import kept_chart, show_chart
 from ui.pages.kit.database import cached
 from ui.pages.kit.tables import Column, page_table
 
@@ -99,8 +98,9 @@ def show_holdings(found: Holdings) -> None:
                 {"name": strategy, "part": status, "count": count}
                 for strategy, status, count in found.verdicts
             ]
-            chart = stacked_bars(
-                pd.DataFrame(rows),
+            chart = kept_chart(
+                stacked_bars,
+                rows,
                 title="Candidates by strategy and verdict",
                 colours={status: VERDICT_COLOURS[status] for status in STATUSES},
                 unit="candidates",

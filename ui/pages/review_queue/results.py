@@ -20,7 +20,7 @@ from rephraser.reviews.browsing import (
 from rephraser.reviews.rates import ErrorRates, Rate, error_rates
 from ui.charts.review_rates import false_accept_chart, rate_rows
 from ui.pages.kit import layout, links
-from ui.pages.kit.charts import show_chart
+from ui.pages.kit.charts import kept_chart, show_chart
 from ui.pages.kit.database import cached
 from ui.pages.kit.tables import Column, page_table
 from ui.pages.review_queue.choosing import Choice, audits_of
@@ -87,7 +87,7 @@ def _audit(choice: Choice, audit_id: int) -> None:
         numbers.insert(1, layout.Number(f"by {choice.reviewer}", f"{progress.decided:,}"))
     layout.numbers(numbers)
     if growing:
-        chart = false_accept_chart(growing)
+        chart = kept_chart(false_accept_chart, growing)
         show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=rate_rows(growing))
     else:
         layout.empty_state(

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 from sqlalchemy.orm import Session
 
@@ -15,7 +14,7 @@ from ui.charts.rate_dots import rate_dots
 from ui.charts.stacked_bars import stacked_bars
 from ui.charts.theme import PALETTE
 from ui.pages.kit import layout
-from ui.pages.kit.charts import show_chart
+from ui.pages.kit.charts import kept_chart, show_chart
 from ui.pages.kit.database import reading
 from ui.pages.kit.results import Results
 from ui.pages.kit.tables import Column, page_table
@@ -109,8 +108,9 @@ def _rates(found: Sequence[AcceptRate], by: str) -> None:
             st.caption("No accept rates: the version was imported, or nothing was judged by answers.")
         return
     show_chart(
-        rate_dots(
-            pd.DataFrame([rate_row(one) for one in drawn]),
+        kept_chart(
+            rate_dots,
+            [rate_row(one) for one in drawn],
             title=f"Accept rate by {by}",
             x_title="accepted, of those judged; bars: 95% interval",
             colour=PALETTE[2],
@@ -135,8 +135,9 @@ def _sizes(header: SetHeader) -> None:
         for size, count in sorted(found.items(), key=lambda one: int(one[0]))
     ]
     if rows:
-        chart = stacked_bars(
-            pd.DataFrame(rows),
+        chart = kept_chart(
+            stacked_bars,
+            rows,
             title="Questions by their neighbors",
             colours={"questions": PALETTE[0]},
             unit="questions",
@@ -150,8 +151,9 @@ def _strategies(header: SetHeader) -> None:
         for strategy, count in header.counts["neighbors_by_strategy"].items()
     ]
     if rows:
-        chart = stacked_bars(
-            pd.DataFrame(rows),
+        chart = kept_chart(
+            stacked_bars,
+            rows,
             title="Neighbors by strategy",
             colours={"neighbors": PALETTE[0]},
             unit="neighbors",

@@ -1,0 +1,33 @@
+"""Charts on pages: the same rows are built into a specification once."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from ui.charts.stacked_bars import stacked_bars
+from ui.pages.kit import charts
+
+ROWS = [{"name": "format", "part": "accepted", "count": 3}]
+OPTIONS = {"title": "Candidates", "colours": {"accepted": "#123456"}, "unit": "candidates"}
+
+
+def test_a_chart_is_built_once_for_its_rows_and_options(monkeypatch):
+    monkeypatch.setattr(charts, "_built", charts.Results())
+    built = []
+
+    def make(data, **options):
+        built.append(len(data))
+        return stacked_bars(data, **options)
+
+    first = charts.kept_chart(make, ROWS, **OPTIONS)
+    assert first == charts.kept_chart(make, ROWS, **OPTIONS) == stacked_bars(*_frame(), **OPTIONS).to_dict()
+    assert built == [1]
+    assert charts.kept_chart(make, [*ROWS, {**ROWS[0], "name": "rename"}], **OPTIONS) != first
+    assert charts.kept_chart(make, ROWS, **{**OPTIONS, "unit": "neighbors"}) != first
+    assert built == [1, 2, 1]
+
+
+def _frame():
+    import pandas as pd
+
+    return (pd.DataFrame(ROWS),)
