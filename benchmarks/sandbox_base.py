@@ -155,20 +155,19 @@ def print_bases(bases: list[Base]) -> None:
     for base in bases:
         print(f"{base.world:5s}  " + "".join(f"{_with_interval(base.passes[k]):21s}" for k in KS))
     print("\nshare of 256 training questions without a gradient, 95% for new questions; (the study's)")
-    print("world  " + "".join(f"{label:28s}" for label, _, _ in GROUPS))
+    print("world  " + "".join(f"{label:30s}" for label, _, _ in GROUPS))
     for base in bases:
         known = [f" ({value:.3f})" for value in STUDY.get(base.world, ())] or [""] * len(GROUPS)
         cells = [_with_interval(base.zero[label]) for label, _, _ in GROUPS]
         print(
             f"{base.world:5s}  "
-            + "".join(f"{cell + study:28s}" for cell, study in zip(cells, known, strict=True))
+            + "".join(f"{cell + study:30s}" for cell, study in zip(cells, known, strict=True))
         )
-    print(
-        "\nworld  joint 4 x 8 minus question, 32  success within a question, sd  logit shift, sd  unrelated"
-    )
+    print("\njoint group against 32 responses to the question; success between the phrasings of a question")
+    print("world  joint 4 x 8 minus question, 32  sd     logit shift, sd  unrelated")
     for base in bases:
         print(
-            f"{base.world:5s}  {_with_interval(base.apart, sign=True):31s} {base.within_sd:31.3f}  "
+            f"{base.world:5s}  {_with_interval(base.apart, sign=True):30s}  {base.within_sd:.3f}  "
             f"{base.shift_sd:15.2f}  {base.unrelated:9.1%}"
         )
     print("\nsuccess on held-out questions by phrasing")
