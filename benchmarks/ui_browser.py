@@ -13,7 +13,7 @@ import os
 import random
 import statistics
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -221,7 +221,10 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
     binary = chromium()
     if binary is None:
         raise SystemExit("no Chromium; install it, or name one with TAGRPO_CHROMIUM")
-    times, memory = Times(), {}
+    times, memory, printed = Times(), {}, set[str]()
+    print(
+        f"{'in the browser (ms)':52} {'p50':>6} {'p95':>6} {'most':>6} {'times':>5} {'server':>6} {'page':>6}"
+    )
     before = os.getloadavg()[0]
     with serving(database) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=binary, args=list(FLAGS))
@@ -235,9 +238,6 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
         for name in pages:
             for _ in range(repeats):
                 _visit(tab, name, PAGES, first=not times.taken)
-            print(f"opened {name} {repeats} times", flush=True)
-        memory["every page opened"] = server.memory_mb()[0]
-        for name in pages:
             one = tab()
             path, marker = PAGES[name]
             one.go(START.get(name, path).format(reviewer=f"browser-{os.getpid()}"), marker)
@@ -246,7 +246,8 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
             _again(one, name, repeats, marker)
             one.page.context.close()
             memory[f"after {name}"] = server.memory_mb()[0]
-            print(f"used {name} in {repeats} rounds", flush=True)
+            print_times({key: value for key, value in times.summary().items() if key not in printed})
+            printed |= set(times.taken)
         memory["most"] = server.memory_mb()[1]
         browser.close()
     found = times.summary()
@@ -287,17 +288,20 @@ def _again(one: Tab, name: str, repeats: int, marker: str) -> None:
         one.times.add(f"{name}: instead: its address loaded anew", FRESH_MS, one.go(address, marker))
 
 
-def print_browser(found: dict[str, Any]) -> None:
-    """Print the measurements as a table."""
-    print(
-        f"{'in the browser (ms)':52} {'p50':>6} {'p95':>6} {'most':>6} {'times':>5} {'server':>6} {'page':>6}"
-    )
-    for name, one in found["times_ms"].items():
+def print_times(found: Mapping[str, Mapping[str, float]]) -> None:
+    """Print a line for everything that was timed."""
+    for name, one in found.items():
         mark = f"  over {one['limit']:.0f}" if one["p95"] > one["limit"] else ""
         print(
             f"{name:52} {one['p50']:6.0f} {one['p95']:6.0f} {one['most']:6.0f} {one['times']:5.0f} "
-            f"{one['server_cpu']:6.0f} {one['page_cpu']:6.0f}{mark}"
+            f"{one['server_cpu']:6.0f} {one['page_cpu']:6.0f}{mark}",
+            flush=True,
         )
-    said = ", ".join(f"{name} {value:.0f}" for name, value in found["memory_mb"].items())
+
+
+def print_end(found: dict[str, Any]) -> None:
+    """Print what is known at the end: memory, load, how many are over their limits."""
     print("server, page: the CPU that it took, so that a busy machine can be told from slow pages")
-    print(f"\nmemory of the server, MB: {said}\nload before and after: {found['load']}")
+    said = ", ".join(f"{name} {value:.0f}" for name, value in found["memory_mb"].items())
+    print(f"memory of the server, MB: {said}\nload before and after: {found['load']}")
+    print(f"over their limits: {len(found['over'])} of {len(found['times_ms'])}")

@@ -61,14 +61,14 @@ def main() -> int:
         found["inserts"] = measure_inserts(repeats=options.repeats or 5)
         print_inserts(found["inserts"])
     if options.browser is not None:
-        from ui_browser import measure_browser, print_browser
+        from ui_browser import measure_browser, print_end
         from ui_interactions import PAGES
 
         pages = options.pages.split(",") if options.pages else list(PAGES)
         if not set(pages) <= set(PAGES):
             parser.error(f"--pages: take some of {', '.join(PAGES)}")
         found["browser"] = measure_browser(options.browser, repeats=options.repeats or 20, pages=pages)
-        print_browser(found["browser"])
+        print_end(found["browser"])
     if not found:
         parser.error("name --make, --queries, --browser or --inserts")
     print(json.dumps(found))
