@@ -59,7 +59,7 @@ def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
 def same_model(one: str, other: str) -> bool:
     """Say whether two names are one model: equal, or a path of two or more parts and the end of a longer one.
 
-    >>> same_model("demo/policy", "/home/ada/demo/policy")
+    >>> same_model("demo/policy", "/models/demo/policy")
     True
     """
     short, long = sorted((one.strip("/").split("/"), other.strip("/").split("/")), key=len)
