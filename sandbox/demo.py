@@ -19,9 +19,6 @@ from sandbox.demo_plan import (
 from trainer_adapter.recipes import RECIPES
 
 PER_QUESTION, BROKEN, ROUNDS = 6, 0.25, 4
-SOLVER_TEMPERATURE = 1.5
-"""Above 1 the policy takes each of its ways of calculating more often, and two phrasings have more answers in
-common: fewer candidates stay undecided."""
 LONGEST_RESPONSE, LONGEST_PROMPT = 40, 64
 _PLAIN = (
     *("--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
@@ -91,6 +88,15 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
     )
     yield Step(
         chapter,
+        "The solver",
+        "A second model, from the world's control C, that answers candidates. It makes as many mistakes as "
+        "the policy, and the same ones however a problem is worded: as a strong model's answers do, its "
+        "answers say whether two texts pose one problem. The policy's own would not: they follow wording.",
+        ("sandbox", "policy", str(plan.solver), "--world", "C"),
+        makes=(plan.solver,),
+    )
+    yield Step(
+        chapter,
         "Questions",
         f"{size.train} questions to train on and {size.heldout} held-out ones, all of which the policy has "
         "never seen. Each has one of eight phrasings, and the phrasing decides how the policy calculates.",
@@ -123,15 +129,14 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         chapter,
         "Structural checks, answers, verdicts",
-        "Each candidate's structure is checked without a model. What passes is answered by the policy, as is "
+        "Each candidate's structure is checked without a model. What passes is answered by the solver, as is "
         "its question: enough answers in common accept it, none in common and a new dominant answer "
         "rejects it. The rest stays undecided and out of the set.",
         (
             *("neighbors", "propose", QUESTIONS, "--name", CANDIDATES, "--proposer", "file"),
             *("--candidates", str(folder / "candidates.jsonl"), "--n", str(NEIGHBORS)),
-            *("--solver", str(plan.policy), "--solver-preset", "plain"),
-            *("--solver-dtype", "float32"),
-            *("--solver-temperature", f"{SOLVER_TEMPERATURE}", "--solver-top-p", "1.0"),
+            *("--solver", str(plan.solver), "--solver-preset", "plain"),
+            *("--solver-dtype", "float32", "--solver-temperature", "1.0", "--solver-top-p", "1.0"),
             *("--rounds", str(ROUNDS), "--solver-batch-size", "256"),
             *("--solver-max-tokens", str(LONGEST_RESPONSE), *db),
         ),

@@ -10,7 +10,7 @@ from trainer_adapter.recipes import RECIPES
 QUESTIONS, CANDIDATES, PILOT, BASE, HELDOUT = "sandbox", "candidates", "pilot", "base", "heldout"
 """Names in the demo's database: the question and neighbor set, the run that proposes, the eval runs."""
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 """Counts changes of the demo's commands: what an older demo left is not gone on with by other commands."""
 
 RECIPES_SHOWN = ("grpo_matched", "ta_grpo")
@@ -29,7 +29,7 @@ class DemoSize:
         samples: responses to a held-out question.
         pilot: responses to a prompt of the neighbor set.
         questions_a_step, mini_batch: of the training, in questions.
-        learning_rate: constant.
+        learning_rate: constant; three times the study's, so that 20 steps show something.
     """
 
     world: str = "A"
@@ -40,7 +40,7 @@ class DemoSize:
     pilot: int = 8
     questions_a_step: int = 16
     mini_batch: int = 8
-    learning_rate: float = 1e-4
+    learning_rate: float = 3e-4
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -81,6 +81,10 @@ class DemoPlan:
     @property
     def policy(self) -> Path:
         return self.folder / "policy"
+
+    @property
+    def solver(self) -> Path:
+        return self.folder / "solver"
 
     @property
     def truth(self) -> Path:
