@@ -1,8 +1,9 @@
 """Counting the groups of a step, once, when it is imported: the responses to a question and its neighbors."""
 
+from functools import cache
 from typing import cast
 
-from sqlalchemy import ColumnElement, Table, and_, case, delete, func, insert, select
+from sqlalchemy import ColumnElement, Insert, Table, and_, bindparam, case, delete, func, insert, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from evaluator.grading import GradeValue
@@ -26,6 +27,12 @@ _TIMEOUT = "timeout"
 
 def store_groups(session: Session, run: Run, step: int) -> None:
     """Count the groups of a step whose rollouts were just written; the caller's transaction commits them."""
+    session.execute(_counting(), {"counted_run": run.id, "counted_step": step})
+
+
+@cache
+def _counting() -> Insert:
+    """Return the statement that counts a step; building it takes as long as running it."""
     correct, wrong, unknown = (_number(RolloutRow.grade == value) for value in GradeValue)
     original = RolloutPromptRow.variant == 0
     kind = case(
@@ -56,11 +63,14 @@ def store_groups(session: Session, run: Run, step: int) -> None:
         .select_from(RolloutShardRow)
         .join(RolloutRow, RolloutRow.shard_id == RolloutShardRow.id)
         .join(RolloutPromptRow, RolloutPromptRow.id == RolloutRow.prompt_id)
-        .where(RolloutShardRow.run_id == run.id, RolloutShardRow.step == step)
+        .where(
+            RolloutShardRow.run_id == bindparam("counted_run"),
+            RolloutShardRow.step == bindparam("counted_step"),
+        )
         .group_by(RolloutPromptRow.question_id)
     )
     table = cast(Table, RolloutGroupRow.__table__)
-    session.execute(insert(table).from_select([column.name for column in table.columns], counted))
+    return insert(table).from_select([column.name for column in table.columns], counted)
 
 
 def remove_groups(session: Session, run_id: str, step: int) -> None:
