@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from ui.charts import saving
+from ui.charts.building import build_spec
 from ui.charts.theme import in_dark
 from ui.pages.kit import tables
 from ui.pages.kit.results import Results
@@ -85,8 +86,7 @@ def kept_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) ->
 
     def build() -> Spec:
         data = pd.DataFrame(rows) if rows and isinstance(rows[0], Mapping) else rows
-        spec: Spec = make(data, **options).to_dict()
-        return spec
+        return build_spec(make, data, **options)
 
     return _built.get(key, build)
 

@@ -6,6 +6,7 @@ from ui.pages.kit import layout, links, settings
 from ui.pages.kit.database import reading
 from ui.pages.review_queue.choosing import Choice, choose
 from ui.pages.review_queue.deciding import decide
+from ui.pages.review_queue.results import show_results
 
 VIEWS = ("Queue", "Results")
 
@@ -30,8 +31,6 @@ def show() -> None:
         ),
     )
     if view == "Results":
-        from ui.pages.review_queue.results import show_results
-
         show_results(choice)
     else:
         _queue(choice)

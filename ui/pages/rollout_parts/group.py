@@ -10,22 +10,18 @@ from sqlalchemy.orm import Session
 
 from evaluator.errors import TagrpoError
 from trainer_adapter.rollouts import group_browsing as groups
-from trainer_adapter.rollouts.browsing import RolloutHeader, read_rollout_texts
+from trainer_adapter.rollouts.browsing import read_rollout_texts
 from trainer_adapter.rollouts.group_browsing import GroupColumn, GroupFilters, JointGroup, RolloutGroup
+from ui.charts.building import build_spec
 from ui.charts.training_steps import step_chart
 from ui.pages.kit import charts, layout, links
 from ui.pages.kit.database import cached
-from ui.pages.kit.tables import Column, download, page_table
+from ui.pages.kit.tables import download
 from ui.pages.kit.text import escaped, show_math_text, show_text
 from ui.pages.rollout_parts.overview import listed
+from ui.pages.rollout_parts.responses import MARKS, show_responses
 
 NONE = -1
-_MARKS = {"correct": "✓", "wrong": "✗", "unknown": "?"}
-_ICONS = {
-    "correct": ":green[:material/check:]",
-    "wrong": ":red[:material/close:]",
-    "unknown": ":gray[:material/question_mark:]",
-}
 
 
 @dataclass(frozen=True)
@@ -67,14 +63,15 @@ def history_chart(session: Session, run_id: str, question_id: str) -> tuple[dict
         if others:
             share = (group.correct - group.original_correct) / others
             rows.append({"label": "neighbors", "step": group.step, "value": share})
-    chart = step_chart(
+    spec = build_spec(
+        step_chart,
         pd.DataFrame(rows),
         title="This question over training",
         y_title="share of correct responses",
         scale="share",
         shares=(0.0, 1.0),
     )
-    return chart.to_dict(), rows
+    return spec, rows
 
 
 def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having: Sequence[str] = ()) -> None:
@@ -255,34 +252,8 @@ def _card(shown: Shown, *, compared: bool) -> None:
                     st.caption("Prompts were not kept in this run.")
                 else:
                     show_text(column.prompt, f"{shown.key}-prompt")
-        page_table(
-            [_row(place, rollout) for place, rollout in enumerate(rollouts, 1)],
-            [
-                Column("response", "response"),
-                Column("extracted", "answer"),
-                Column("reward", "reward", "number"),
-                Column("advantage", "advantage", "fixed"),
-                Column("tokens", "tokens", "whole"),
-                Column("log_ratio", "log-ratio", "fixed", _LOG_RATIO),
-            ],
-            f"{shown.key}-{shown.step}-table",
-        )
+        show_responses(rollouts)
         _reader(shown)
-
-
-_LOG_RATIO = "nats a token: how much likelier the response is under the anchor than under its own prompt"
-
-
-def _row(place: int, rollout: RolloutHeader) -> dict[str, Any]:
-    mark = _MARKS.get(rollout.grade, "")
-    return {
-        "response": f"{mark} {place}, cut" if rollout.truncated else f"{mark} {place}",
-        "extracted": rollout.extracted,
-        "reward": rollout.reward,
-        "advantage": rollout.advantage,
-        "tokens": rollout.tokens,
-        "log_ratio": groups.log_ratio(rollout),
-    }
 
 
 def _colour(right: int, drawn: int) -> layout.Colour:
@@ -293,7 +264,7 @@ def _reader(shown: Shown) -> None:
     rollouts = shown.column.rollouts
 
     def said(place: int) -> str:
-        return f"{_ICONS.get(rollouts[place - 1].grade, '')} {place}"
+        return f"{MARKS.get(rollouts[place - 1].grade, '')} {place}"
 
     def read() -> int | None:
         return links.number(shown.key, 0, low=1, high=len(rollouts)) or None

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from trainer_adapter.rollouts import group_browsing as groups
 from trainer_adapter.rollouts.group_browsing import GroupFilters, RolloutGroup, StepGroups
 from trainer_adapter.rollouts.grouping import KINDS
+from ui.charts.building import build_spec
 from ui.charts.rollout_groups import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for
 from ui.pages.kit import charts, layout, links, tables
@@ -41,10 +42,14 @@ def kinds_chart(
         for kind in KINDS:
             number = sum(getattr(step, kind.replace(" ", "_")) for step in part)
             rows.append({"step": part[0].step, "last": part[-1].step, "kind": kind, "questions": number})
-    chart = group_kinds_chart(
-        pd.DataFrame(rows), title=f"Groups of {name} by step", window=window, chosen=chosen
+    spec = build_spec(
+        group_kinds_chart,
+        pd.DataFrame(rows),
+        title=f"Groups of {name} by step",
+        window=window,
+        chosen=chosen,
     )
-    return chart.to_dict(), rows
+    return spec, rows
 
 
 @cached

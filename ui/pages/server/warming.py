@@ -4,7 +4,14 @@ import ast
 import importlib
 from pathlib import Path
 
-ALWAYS = ("pandas", "pyarrow", "altair", "streamlit.elements.arrow", "streamlit.elements.vega_charts")
+ALWAYS = (
+    "pandas",
+    "pyarrow",
+    "altair",
+    "streamlit.elements.arrow",
+    "streamlit.elements.vega_charts",
+    "scipy.special",
+)
 
 
 def warm(folder: Path) -> None:

@@ -3,7 +3,12 @@
 import streamlit as st
 
 from ui.pages.curves_parts import choosing
+from ui.pages.curves_parts.behind import show_behind
+from ui.pages.curves_parts.cost import show_cost
 from ui.pages.curves_parts.data import reported
+from ui.pages.curves_parts.differences import show_differences
+from ui.pages.curves_parts.panels import show_panels
+from ui.pages.curves_parts.published_table import show_table
 from ui.pages.kit import layout, links, settings
 from ui.pages.kit.database import reading
 
@@ -55,20 +60,11 @@ else:
     if result.error is not None:
         layout.error_box("These runs cannot be reported together.", result.error)
     elif view == "differences":
-        from ui.pages.curves_parts.differences import show_differences
-
         show_differences(choice)
     elif view == "table":
-        from ui.pages.curves_parts.published_table import show_table
-
         show_table(result)
     elif view == "cost":
-        from ui.pages.curves_parts.cost import show_cost
-
         show_cost(choice, result)
     else:
-        from ui.pages.curves_parts.behind import show_behind
-        from ui.pages.curves_parts.panels import show_panels
-
         show_panels(choice, result)
         show_behind(choice, result.k)

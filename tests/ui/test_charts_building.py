@@ -1,0 +1,26 @@
+"""Specifications built without Altair's checks: the same as with them."""
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("altair")
+
+from altair.utils import schemapi
+
+from ui.charts.building import build_spec
+from ui.charts.paired_differences import difference_chart
+
+ROWS = pd.DataFrame(
+    {"k": [1, 2], "difference": [0.1, 0.2], "low": [0.0, 0.1], "high": [0.2, 0.3], "wins": 3, "losses": 1}
+)
+
+
+def test_the_specification_is_the_one_that_is_checked_and_checks_go_on_after():
+    assert build_spec(difference_chart, ROWS, title="aime") == difference_chart(ROWS, title="aime").to_dict()
+    assert schemapi.DEBUG_MODE
+
+
+def test_checks_go_on_after_an_error():
+    with pytest.raises(ZeroDivisionError):
+        build_spec(lambda: 1 / 0)
+    assert schemapi.DEBUG_MODE
