@@ -48,7 +48,7 @@ class DemoSize:
 
 
 FULL = DemoSize()
-QUICK = DemoSize(train=64, heldout=60, steps=4, samples=32)
+QUICK = DemoSize(train=64, heldout=60, steps=2, samples=32)
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ def test_the_demo_runs_there_from_questions_to_the_report(installed: Path, tmp_p
         [(rollouts,)] = database.execute("SELECT count(*) FROM rollouts")
         [(graded,)] = database.execute("SELECT count(*) FROM grades")
     assert kinds == {"propose": 1, "eval": 6, "train": 2}
-    assert rollouts == 2 * 4 * 16 * 32
+    assert rollouts == 2 * 2 * 16 * 32
     assert graded > 3 * 60 * 32
 
     again = run(installed, tmp_path, "demo", "--quick")

@@ -62,8 +62,8 @@ def demo(
     os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # those of loading 35 weights
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    # Two threads gain little on so small a model, and wait for each other where the machine does other work.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # One thing is computed at a time. So small a model gains little from more threads than these.
+    os.environ.setdefault("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 4)))
     from dataclasses import replace
 
     from sandbox.demo_folder import open_demo_folder
