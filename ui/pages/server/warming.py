@@ -1,6 +1,7 @@
 """Importing what pages need before one is asked for, so that the first is as quick as the others."""
 
 import ast
+import gc
 import importlib
 from pathlib import Path
 
@@ -15,12 +16,18 @@ ALWAYS = (
 
 
 def warm(folder: Path) -> None:
-    """Import what the page scripts in a folder import; where that fails, the page says so."""
+    """Import what the page scripts in a folder import; where that fails, the page says so.
+
+    What is there by then stays for as long as the server runs. Streamlit collects garbage after every run of
+    a script, with all threads waiting: 100 ms where it looks through all modules, so they are left out.
+    """
     for name in (*ALWAYS, *imported(folder)):
         try:
             importlib.import_module(name)
         except ImportError:
             continue
+    gc.collect()
+    gc.freeze()
 
 
 def imported(folder: Path) -> list[str]:
