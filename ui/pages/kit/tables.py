@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -97,6 +97,7 @@ def page_table(
     *,
     name: str | None = None,
     select: bool = False,
+    on_select: Callable[[int | None], None] | None = None,
 ) -> int | None:
     """Show one page of rows; return the place of the row that was clicked, where `select` allows it.
 
@@ -106,7 +107,14 @@ def page_table(
         key: unique on the page.
         name: of the CSV file to download, without its ending; None for no download.
         select: let one row be chosen.
+        on_select: called with the place of the row that was clicked before the page is drawn again: a click
+            that leads to another view need not draw this one once more.
     """
+
+    def clicked() -> None:
+        if on_select is not None:
+            on_select(_first(st.session_state[key]["selection"]["rows"]))
+
     data = {column.heading: [_shown(row.get(column.key), column.kind) for row in rows] for column in columns}
     config = {column.heading: _configured(column) for column in columns}
     # A page of rows is seen whole: a table that scrolls within a page that scrolls is a trap for the wheel.
@@ -120,16 +128,19 @@ def page_table(
             column_config=config,
             height=height,
             placeholder="",
-            on_select="rerun",
+            on_select=clicked if on_select is not None else "rerun",
             selection_mode="single-row",
         )
-        picked = event["selection"]["rows"]
-        chosen = int(picked[0]) if picked else None
+        chosen = _first(event["selection"]["rows"])
     else:
         st.dataframe(data, key=key, hide_index=True, column_config=config, height=height, placeholder="")
     if name:
         download(name, rows, [column.key for column in columns], key=f"{key}-csv")
     return chosen
+
+
+def _first(picked: Sequence[int]) -> int | None:
+    return int(picked[0]) if picked else None
 
 
 def _shown(value: Any, kind: Kind) -> Any:

@@ -203,7 +203,12 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     ]
     # The page stands in the key: a row chosen on one page is none on the next.
     key = f"groups-{key_text(found[0])}-{len(found)}"
-    picked = page_table(
+
+    def opened(place: int | None) -> None:
+        if place is not None and place < len(found):
+            links.put(q=found[place].question_id, at=found[place].step)
+
+    page_table(
         rows,
         [
             Column("step", "step", "whole", width="small"),
@@ -219,10 +224,8 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         key,
         name=f"tagrpo-groups-{name}",
         select=True,
+        on_select=opened,
     )
-    if picked is not None:
-        links.put(q=found[picked].question_id, at=found[picked].step)
-        st.rerun()
     tables.pager(
         key_text(found[0]),
         key_text(found[-1]),
