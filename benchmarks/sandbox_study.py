@@ -35,6 +35,7 @@ from evaluator.passk.curves import curve
 from evaluator.runs.store import list_runs
 from evaluator.writing import write_file
 from sandbox.demo import LONGEST_PROMPT, LONGEST_RESPONSE
+from sandbox.policy import SHIPPED
 from trainer_adapter.recipes import RECIPES
 from trainer_adapter.rollouts.reading import read_metrics
 
@@ -100,8 +101,8 @@ class World:
         log = folder / "commands.sh"
         questions, candidates = folder / "questions", folder / "candidates.jsonl"
         if not self.policy.exists():
-            if self.name == "A":
-                tagrpo(log, "sandbox", "policy", str(self.policy))
+            if self.name in SHIPPED:
+                tagrpo(log, "sandbox", "policy", str(self.policy), "--world", self.name)
             else:
                 tagrpo(log, "sandbox", "pretrain", str(self.policy), "--world", self.name, "--threads", "1")
         if not questions.exists():
