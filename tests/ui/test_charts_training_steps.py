@@ -6,7 +6,7 @@ import pytest
 from evaluator.errors import InputError
 from ui.charts.rollout_groups import KIND_COLOURS, group_kinds_chart
 from ui.charts.theme import PALETTE
-from ui.charts.training_steps import averaged, method_colours, most_steps, step_chart, window_for
+from ui.charts.training_steps import POINT, averaged, method_colours, most_steps, step_chart, window_for
 
 
 def frame(*labels, values=(0.5, 0.25, 0.75)):
@@ -80,9 +80,29 @@ def test_shares_are_drawn_on_one_axis_with_the_forecast():
     assert spec["title"]["subtitle"] == ["share, means of 5 steps", "dashed: forecast, 95% interval"]
 
 
+def test_a_stripe_for_each_step_tells_the_values_of_all_lines():
+    rows = pd.concat([frame("a.b", values=(0.5, 0.25, None)), frame("c", values=(1.0,))])
+    spec = step_chart(rows, title="t", y_title="share", scale="share").to_dict()
+    (stripes,) = layers(spec, "rect")
+    assert stripes["data"]["values"] == [
+        {"step": 1, "from": 1, "to": 1.5, "line0": "50.0%", "line1": "100.0%"},
+        {"step": 2, "from": 1.5, "to": 2, "line0": "25.0%", "line1": "none"},
+    ]
+    assert [told.get("title", told["field"]) for told in stripes["encoding"]["tooltip"]] == [
+        "step",
+        "a.b",
+        "c",
+    ]
+    (picked,) = spec["params"]
+    assert (picked["name"], picked["select"]["fields"]) == (POINT, ["step"])
+    (dots,) = layers(spec, "circle")  # "c" has one point, which no line shows
+    assert dots["transform"] == [{"filter": {"field": "label", "oneOf": ["c"]}}]
+
+
 def test_a_log_scale_leaves_out_what_has_no_logarithm():
     spec = step_chart(frame("a", values=(0.0, 0.1, 10.0)), title="t", y_title="v", scale="log").to_dict()
-    assert [row["value"] for row in spec["data"]["values"]] == [0.1, 10.0]
+    (line,) = layers(spec, "line")
+    assert [row["value"] for row in line["data"]["values"]] == [0.1, 10.0]
     with pytest.raises(InputError, match="t: there is no value to draw"):
         step_chart(frame("a", values=(0.0, -1.0)), title="t", y_title="v", scale="log")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["POINT", "averaged", "method_colours", "most_steps", "step_chart", "window_for"]
 
 POINT = "point"
-"""The parameter that holds a clicked point, with its label and step."""
+"""The parameter that holds a clicked step."""
 
 MOST_POINTS = 200
 """Of a line: more cannot be told apart on a page, and make it slow."""
@@ -42,7 +42,7 @@ def step_chart(
     steps: tuple[float, float] | None = None,
     shares: tuple[float, float] | None = None,
 ) -> "LayerChart":
-    """Return lines over steps; it stretches to the width of its place. A point can be clicked (see `POINT`).
+    """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
 
     Args:
         frame: label (of the line), step, value; rows without a value are gaps that the line bridges.
@@ -76,12 +76,15 @@ def step_chart(
     predicted = _forecast(forecast)
     alt = altair()
     ends = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
-    x = alt.X(
-        "step:Q",
-        title="step",
-        scale=alt.Scale(domain=_apart(ends), nice=False),
-        axis=alt.Axis(tickCount=6, tickMinStep=1, labelFlush=True, format=",d"),
-    )
+
+    def x(field: str) -> Any:
+        return alt.X(
+            f"{field}:Q",
+            title="step",
+            scale=alt.Scale(domain=_apart(ends), nice=False),
+            axis=alt.Axis(tickCount=6, tickMinStep=1, labelFlush=True, format=",d"),
+        )
+
     values = [row["value"] for row in rows] + [row[name] for row in predicted for name in ("low", "high")]
     y_scale, y_axis = _vertical(scale, [*values, *(shares or ())], shares)
 
@@ -95,7 +98,7 @@ def step_chart(
         legend=legend,
     )
     dash = _dashes(names, methods or {})
-    base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y("value"), color=colour)
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x("step"), y=y("value"), color=colour)
     layers = []
     if zero_line:
         zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=RULE)
@@ -108,17 +111,11 @@ def step_chart(
             strokeDash=alt.StrokeDash("label:N", scale=alt.Scale(domain=domain, range=ranges), legend=legend)
         )
     layers.append(line)
-    tooltip = [
-        alt.Tooltip("label:N", title="line"),
-        alt.Tooltip("step:Q", format=",d"),
-        alt.Tooltip("value:Q", title=y_title, format=".1%" if scale == "share" else ".4g"),
-    ]
-    single = max(row["step"] for row in rows) == min(row["step"] for row in rows)
-    picked = alt.selection_point(name=POINT, fields=["label", "step"], on="click", empty=False)
-    dots = base.mark_circle(size=55, cursor="pointer").encode(
-        opacity=alt.condition(picked, alt.value(1), alt.value(1 if single else 0)), tooltip=tooltip
-    )
-    layers.append(dots.add_params(picked))
+    alone = [name for name in names if sum(row["label"] == name for row in rows) == 1]
+    if alone:  # a line of one point is none
+        dots = base.transform_filter(alt.FieldOneOfPredicate("label", alone)).mark_circle(size=55)
+        layers.append(dots.encode(opacity=alt.value(1)))
+    layers.append(_steps(rows, names, _apart(ends), x, scale))
     said = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
     if predicted:
         said.append("dashed: forecast, 95% interval")
@@ -181,11 +178,50 @@ def _predicted(
         colour = chosen.get(row["label"], MUTED)
         low, high = _apart(ends)
         at = [{**row, "step": low}, {**row, "step": high}]
-        base = alt.Chart(alt.Data(values=at)).encode(x=x)
+        base = alt.Chart(alt.Data(values=at)).encode(x=x("step"))
         band = base.mark_area(opacity=0.12, color=colour)
         layers.append(band.encode(y=y("low"), y2="high:Q"))
         layers.append(base.mark_line(strokeWidth=1.4, strokeDash=[4, 3], color=colour).encode(y=y("share")))
     return layers
+
+
+def _steps(
+    rows: Sequence[dict[str, Any]], names: Sequence[str], ends: Sequence[float], x: Any, scale: Scale
+) -> Any:
+    """Return what can be pointed at: a stripe for each step that tells the values of all lines.
+
+    A dot for each point would be easier to say and harder to hit, and thousands of them make a page slow.
+    """
+    alt = altair()
+    steps = sorted({row["step"] for row in rows})
+    borders = [ends[0], *((one + other) / 2 for one, other in pairwise(steps)), ends[1]]
+    told = {(row["step"], row["label"]): _told(row["value"], scale) for row in rows}
+    stripes = [
+        {
+            "step": step,
+            "from": low,
+            "to": high,
+            **{f"line{place}": told.get((step, name), "none") for place, name in enumerate(names)},
+        }
+        for step, (low, high) in zip(steps, pairwise(borders), strict=True)
+    ]
+    picked = alt.selection_point(name=POINT, fields=["step"], on="click", empty=False)
+    tooltip = [
+        alt.Tooltip("step:Q", format=",d"),
+        *(alt.Tooltip(f"line{place}:N", title=name) for place, name in enumerate(names)),
+    ]
+    drawn = alt.Chart(alt.Data(values=stripes)).mark_rect(color=MUTED, cursor="pointer")
+    encoded = drawn.encode(
+        x=x("from"),
+        x2="to:Q",
+        opacity=alt.condition(picked, alt.value(0.25), alt.value(0)),
+        tooltip=tooltip,
+    )
+    return encoded.add_params(picked)
+
+
+def _told(value: float, scale: Scale) -> str:
+    return f"{value:.1%}" if scale == "share" else f"{value:.4g}"
 
 
 def _vertical(scale: Scale, values: Sequence[float], shares: tuple[float, float] | None) -> tuple[Any, Any]:

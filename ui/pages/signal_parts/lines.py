@@ -9,6 +9,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from trainer_adapter.rollouts.series import metric_names, metric_series
+from ui.charts.building import build_spec
 from ui.charts.training_steps import POINT, Scale, averaged, most_steps, step_chart, window_for
 from ui.pages.kit import charts, links
 from ui.pages.kit.database import cached
@@ -91,7 +92,8 @@ def draw(
             drawn.append(Drawn(None, []))
             continue
         band = predicted.get(panel.name)
-        chart = step_chart(
+        spec = build_spec(
+            step_chart,
             pd.DataFrame(rows),
             title=panel.title,
             y_title=panel.y_title,
@@ -106,7 +108,7 @@ def draw(
             steps=steps,
             shares=shares,
         )
-        drawn.append(Drawn(chart.to_dict(), rows))
+        drawn.append(Drawn(spec, rows))
     return drawn
 
 
@@ -137,22 +139,26 @@ def show(
                 state = charts.show_chart(
                     one.spec, f"tagrpo-{panel.name}", panel.name, rows=one.rows, on_select=_noted
                 )
-                _follow(state, panel, runs or {})
+                _follow(state, panel, one.rows, runs or {})
 
 
 def _noted() -> None:
     """Do nothing more than let the page be drawn again with what was clicked."""
 
 
-def _follow(state: Any, panel: Panel, runs: dict[str, str]) -> None:
+def _follow(state: Any, panel: Panel, rows: Sequence[Record], runs: dict[str, str]) -> None:
+    """Link to the rollouts of the clicked step, of every run that has a point there."""
     picked = (state or {}).get("selection", {}).get(POINT) or []
-    for point in picked[:1]:
-        run, step = runs.get(str(point.get("label"))) or runs.get(panel.name), point.get("step")
-        if run and step is not None:
-            links.link(
-                f"Rollouts of {run} at step {int(step)}",
-                "rollouts",
-                icon=":material/arrow_forward:",
-                run=run,
-                step=int(step),
-            )
+    if not picked or picked[0].get("step") is None:
+        return
+    step = int(picked[0]["step"])
+    there = [str(row["label"]) for row in rows if row["step"] == step]
+    named = [runs.get(label) or runs.get(panel.name) for label in there]
+    for run in dict.fromkeys(name for name in named if name):
+        links.link(
+            f"Rollouts of {run} at step {step}",
+            "rollouts",
+            icon=":material/arrow_forward:",
+            run=run,
+            step=step,
+        )

@@ -59,7 +59,7 @@ def show(runs: Sequence[Run]) -> None:
     layout.section(
         "Questions without a gradient",
         "All responses of the group are right, or all are wrong: no advantage, nothing learned. "
-        "Click a point to see its rollouts.",
+        "Click a step to see its rollouts.",
     )
     lines.show(panels, lines.draw(panels, chosen.window, palette, methods, forecasts, True), 3, by_name)
     if predicted:
