@@ -74,8 +74,8 @@ def test_no_questions_say_how_to_import_some(use, tmp_path):
 def test_the_list_is_paged_forth_and_back(listed):
     app = opened()
     first = opens(app)
-    assert len(first) == 20
-    assert "20 of 45 questions" in said(app)
+    assert len(first) == 15
+    assert "15 of 45 questions" in said(app)
     buttons = {button.label: button for button in app.button}
     assert buttons["Previous"].disabled
     app = opened(after=first[-1].removeprefix("open-"))
@@ -84,7 +84,7 @@ def test_the_list_is_paged_forth_and_back(listed):
     app = opened(before=second[0].removeprefix("open-"))
     assert opens(app) == first
     app = opened(after=second[-1].removeprefix("open-"))
-    assert len(opens(app)) == 5
+    assert len(opens(app)) == 15
     assert {button.label: button.disabled for button in app.button}["Next"]
 
 
@@ -94,9 +94,9 @@ def test_the_list_is_paged_forth_and_back(listed):
         ({"verdict": "rejected"}, "15 of 15"),
         ({"subject": "Geometry"}, "15 of 15"),
         ({"subject": "Geometry", "verdict": "rejected"}, "5 of 5"),
-        ({"run": "first", "level": "Level 1"}, "20 of 30"),
+        ({"run": "first", "level": "Level 1"}, "15 of 30"),
         ({"q": "one to 44"}, "1 of 1"),
-        ({"strategy": "nonsense"}, "20 of 45"),
+        ({"strategy": "nonsense"}, "15 of 45"),
     ],
 )
 def test_filters_stand_in_the_address(listed, address, number):
@@ -117,7 +117,7 @@ def test_nothing_found_offers_all(listed):
     assert "No question matches." in said(app)
     (button,) = [button for button in app.button if button.label == "Show all questions"]
     button.click().run()
-    assert "20 of 45 questions" in said(app)
+    assert "15 of 45 questions" in said(app)
 
 
 def test_a_question_shows_its_neighbors_with_what_speaks_for_and_against_them(filled):

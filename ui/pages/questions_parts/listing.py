@@ -20,7 +20,7 @@ from ui.pages.kit.database import cached
 from ui.pages.kit.text import MARKDOWN_MAX, escaped, safe_md
 from ui.pages.questions_parts import filters
 
-PAGE = 20
+PAGE = 15
 TEXT_SHOWN = 280
 
 _STYLE = """<style>
