@@ -210,7 +210,7 @@ def _steps(
         alt.Tooltip("step:Q", format=",d"),
         *(alt.Tooltip(f"line{place}:N", title=name) for place, name in enumerate(names)),
     ]
-    drawn = alt.Chart(alt.Data(values=stripes)).mark_rect(color=MUTED, cursor="pointer")
+    drawn = alt.Chart(alt.Data(values=stripes)).mark_rect(color=MUTED, cursor="pointer", aria=False)
     encoded = drawn.encode(
         x=x("from"),
         x2="to:Q",

@@ -23,13 +23,6 @@ PICTURE_WIDTH = 640
 
 PAGE_FONT = '"Source Sans", "Source Sans Pro", sans-serif'
 
-_STYLE = """<style>
-[data-testid="stVegaLiteChart"] { max-width: 100%; overflow-x: auto; }
-[class*="st-key-shape-"] svg.marks { max-width: 100%; height: auto; }
-</style>"""
-"""Panels keep their size: where the window is narrower, they are scrolled and the page is not. A chart whose
-shape says something becomes smaller as a whole."""
-
 _PADDING = {"left": 2, "top": 4, "right": 12, "bottom": 0}
 """Pixels around a chart on a page; a picture of its own has more."""
 
@@ -46,7 +39,8 @@ def show_chart(
 ) -> Any:
     """Show a finished chart (of `ui.charts`) or its specification, with downloads; return what is selected.
 
-    A specification that a `cached` query made is drawn faster than a chart that is built at every run.
+    A specification that a `cached` query made is drawn faster than a chart that is built at every run. Panels
+    side by side scroll on a narrow page, one of `stretch=False` becomes smaller (see the style in `layout`).
 
     Args:
         chart: what a function of `ui.charts` returned, or its `to_dict()`.
@@ -60,7 +54,6 @@ def show_chart(
     """
     spec: Spec = chart if isinstance(chart, dict) else chart.to_dict()
     drawn = _for_page(in_dark(spec) if st.context.theme.type == "dark" else spec)
-    st.html(_STYLE)  # safe
     with st.container(key=f"{'chart' if stretch else 'shape'}-{key}", gap="xxsmall"):
         state = st.vega_lite_chart(
             spec=drawn,
@@ -119,8 +112,9 @@ def _with_width(spec: Spec) -> Spec:
 
 
 def _downloads(spec: Spec, name: str, key: str, rows: Any) -> None:
+    """Show one button a chart: the browser draws what is behind it once it is pressed."""
     written = json.dumps(_with_width(spec), sort_keys=True)
-    with st.container(horizontal=True, gap="xsmall"):
+    with st.popover("Download", icon=":material/download:", type="tertiary"):
         if rows is not None:
             tables.download(name, rows, key=f"{key}-csv")
         for suffix, mime in ((".png", "image/png"), (".svg", "image/svg+xml")):

@@ -44,8 +44,16 @@ _STYLE = """<style>
 [data-testid="stDownloadButton"] button:is(:hover, :focus-visible) { opacity: 1; }
 [data-testid="stDownloadButton"] button p { font-size: 0.8rem; }
 [data-testid="stDownloadButton"] button [data-testid="stIconMaterial"] { font-size: 1rem; }
+:is([class*="st-key-chart-"], [class*="st-key-shape-"]) [data-testid="stPopover"] button {
+  min-height: 1.6rem; opacity: 0.72;
+}
+[data-testid="stVegaLiteChart"] { max-width: 100%; overflow-x: auto; }
+[class*="st-key-shape-"] svg.marks { max-width: 100%; height: auto; }
 </style>"""
-"""Downloads stand at every table and chart: small, so that they are found and not looked at."""
+"""Downloads stand at every table and chart: small, so that they are found and not looked at. Panels of charts
+keep their size: where the window is narrower, they are scrolled and the page is not. A chart whose shape says
+something becomes smaller as a whole. All of it in one place: every style that is added makes the browser
+style the whole page again."""
 
 
 def title(heading: str, words: str = "") -> None:
