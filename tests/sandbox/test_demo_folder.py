@@ -37,7 +37,7 @@ def test_other_settings_are_refused_by_name(plan: DemoPlan) -> None:
         held.finish("a step", 1)
     other = replace(plan, size=replace(QUICK, steps=60))
     with (
-        pytest.raises(InputError, match=r"begun with other settings \(steps was 4, now 60\)"),
+        pytest.raises(InputError, match=r"begun with other settings \(steps was 2, now 60\)"),
         open_demo_folder(other),
     ):
         pass
