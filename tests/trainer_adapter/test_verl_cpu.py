@@ -2,8 +2,6 @@
 
 import importlib.util
 import json
-import os
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -11,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from verl_code import run_code
 
 from evaluator.errors import PrerequisiteError
 
@@ -129,7 +128,7 @@ print("RESULT " + json.dumps({
 @needs_verl
 @pytest.mark.timeout(200)
 def test_verl_finds_platform_rollout_and_workarounds(tmp_path: Path) -> None:
-    loaded = _run(LOADED, tmp_path)
+    loaded = run_code(LOADED, tmp_path)
     assert loaded.returncode == 0, loaded.stderr
     [line] = [line for line in loaded.stdout.splitlines() if line.startswith("RESULT ")]
     assert json.loads(line.removeprefix("RESULT ")) == {
@@ -148,24 +147,6 @@ def test_verl_finds_platform_rollout_and_workarounds(tmp_path: Path) -> None:
 
 @needs_verl
 def test_another_platform_beside_the_plug_in_is_refused(tmp_path: Path) -> None:
-    loaded = _run("import trainer_adapter.verl_cpu", tmp_path, VERL_PLATFORM="nvidia")
+    loaded = run_code("import trainer_adapter.verl_cpu", tmp_path, VERL_PLATFORM="nvidia")
     assert loaded.returncode != 0
     assert "VERL_PLATFORM is nvidia" in loaded.stderr
-
-
-def _run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        cwd=folder,
-        env={
-            **inherited,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "VERL_USE_EXTERNAL_MODULES": "trainer_adapter.verl_cpu",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )

@@ -1,13 +1,10 @@
 """The CPU's engine: losses, gradients and outputs are those of verl's own engine, which reads row by row."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from verl_code import result_of
 
 pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
 
@@ -15,7 +12,7 @@ COMPARED = """
 import functools, json
 from types import SimpleNamespace
 import torch, verl
-from tensordict import TensorDict
+from tensordict import NonTensorData, NonTensorStack, TensorDict
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from verl.utils import tensordict_utils
 from verl.utils.torch_functional import entropy_from_logits
@@ -96,6 +93,15 @@ def forward(**kwargs):
 model.forward = forward
 step(SharedPromptEngine, 1.0)
 del model.forward
+
+def shares(inputs):
+    data = batch(1.0)
+    if inputs is not None:
+        data["multi_modal_inputs"] = NonTensorStack(*(NonTensorData(inputs) for _ in rows))
+    engine = object.__new__(SharedPromptEngine)
+    engine.module = model
+    return SharedPromptEngine._can_share(engine, data)
+
 window = Qwen3Config(
     **{**config.to_dict(), "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0,
        "layer_types": ["sliding_attention"] * 2}
@@ -105,6 +111,8 @@ print("RESULT " + json.dumps({
     "read": calls,
     "engine": EngineRegistry.get_engine_cls("language_model", "fsdp2").__name__,
     "full": can_share_prompts(model),
+    "text": [shares(None), shares({})],
+    "images": shares({"pixel_values": torch.ones(1, 3)}),
     "window": can_share_prompts(Qwen3ForCausalLM(window)),
 }))
 """
@@ -113,30 +121,12 @@ print("RESULT " + json.dumps({
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(("lengths", "read"), [("[4, 9, 1, 6, 2, 9, 3]", 8), ("[1, 1, 1, 1]", 1)])
 def test_the_shared_prompts_change_no_number(tmp_path: Path, lengths: str, read: int) -> None:
-    found = _run(COMPARED.replace("{lengths}", lengths), tmp_path)
+    found = result_of(COMPARED.replace("{lengths}", lengths), tmp_path)
     assert max(found["gaps"]) < 1e-6  # the norms of transformers calculate in single precision
     rows = len(json.loads(lengths))
     assert found["read"] == [[3, 7], [rows, read]]
     assert found["engine"] == "SharedPromptEngine"
     assert found["full"] is True
     assert found["window"] is False
-
-
-def _run(code: str, folder: Path) -> Any:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
-    loaded = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        cwd=folder,
-        env={
-            **inherited,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "VERL_USE_EXTERNAL_MODULES": "trainer_adapter.verl_cpu",
-        },
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert loaded.returncode == 0, loaded.stderr
-    [line] = [line for line in loaded.stdout.splitlines() if line.startswith("RESULT ")]
-    return json.loads(line.removeprefix("RESULT "))
+    assert found["text"] == [True, True]
+    assert found["images"] is False

@@ -2,9 +2,9 @@
 
 verl's engine computes every row from its first token, though the 32 rows of a question begin with the same
 prompt and only the log-probabilities of responses are used. Here the rows of a micro-batch share the keys and
-values of their prompts, and logits are made for responses only; the numbers are the same up to rounding, in
-about half of the time. What this cannot do (images, distillation, models whose layers do not keep every
-token's keys and values) goes verl's way.
+values of their prompts, and logits are made for responses only; the numbers are the same up to rounding. What
+this cannot do (images, distillation, models whose layers do not keep every token's keys and values) goes verl's
+way. `benchmarks/verl_step.py` prints the time of a step's phases.
 
 It is loaded by verl's own setting `actor_rollout_ref.model.external_lib`, and found by its platform's vendor.
 """
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 from verl.utils import tensordict_utils
+from verl.utils.model import extract_multi_modal_inputs
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine.utils import detach_tree
@@ -149,7 +150,7 @@ class SharedPromptEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
             jagged
             and held[2].dim() == 2
             and not any(flags)
-            and not any(name.startswith("pixel_values") for name in micro_batch.keys())  # noqa: SIM118
+            and not extract_multi_modal_inputs(micro_batch.get("multi_modal_inputs", []))
             and self._shares()
         )
 

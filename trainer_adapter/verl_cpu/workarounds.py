@@ -100,8 +100,8 @@ def _offload_without_pinning() -> None:
 def _score_all_tokens_at_once() -> None:
     """Go around `verl/utils/torch_functional.py:109`.
 
-    Without flash-attn's kernel it calls `logsumexp` once for each token, to save memory: the small models
-    trained here have small vocabularies, and 24,000 calls a pass took a third of a step.
+    Without flash-attn's kernel it calls `logsumexp` once for each token, to save memory. The small models
+    trained here have small vocabularies, and tens of thousands of calls a pass take longer than they save.
     """
     from verl.utils import torch_functional
 

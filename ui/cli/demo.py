@@ -62,7 +62,7 @@ def demo(
     os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # those of loading 35 weights
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    # One thing is computed at a time. So small a model gains little from more threads than these.
+    # Sampler and trainer take turns, so that each may have the cores; a model this small has no use for many.
     os.environ.setdefault("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 4)))
     from dataclasses import replace
 
