@@ -22,7 +22,9 @@ import numpy as np
 import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from sandbox_study import BASE, KS, SAMPLES
 
 from evaluator.passk.comparison import paired_bounds
 from evaluator.passk.curves import values_over_k
@@ -30,15 +32,15 @@ from evaluator.passk.intervals import new_problems_bounds
 
 DATA = ROOT / "docs" / "data" / "sandbox-study.csv"
 PICTURE = ROOT / "docs" / "pictures" / "sandbox-study.svg"
-SAMPLES, SHOWN, ALL = 64, (1, 8, 32), (1, 2, 4, 8, 16, 32)
-BASE, COMPARED = "base", "grpo_matched"
+SHOWN = (1, 8, 32)
+COMPARED = "grpo_matched"
 DRAWN = (BASE, "grpo", COMPARED, "ta_grpo", "ta_grpo_star")
 """Lines of the picture: more cannot be told apart."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One training: who, and pass@k of each question [K, M] for all of `ALL`."""
+    """One training: who, and pass@k of each question [K, M] for all of `KS`."""
 
     world: str
     recipe: str
@@ -54,7 +56,7 @@ def read_cells(path: Path) -> list[Cell]:
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             correct = np.array([int(count) for count in row.pop("correct").split()])
-            values = values_over_k(np.full(len(correct), SAMPLES), correct, ALL)
+            values = values_over_k(np.full(len(correct), SAMPLES), correct, KS)
             who = row.pop("world"), row.pop("recipe"), int(row.pop("steps")), int(row.pop("seed"))
             numbers = {name: float(value) for name, value in row.items() if value}
             cells.append(Cell(*who, numbers, values))
@@ -90,7 +92,7 @@ def mean(group: list[Cell], name: str) -> float:
 
 
 def value_at(cell: Cell, k: int) -> float:
-    return float(cell.values[ALL.index(k)].mean())
+    return float(cell.values[KS.index(k)].mean())
 
 
 def spread(values: list[float]) -> str:
@@ -111,7 +113,7 @@ def difference(group: list[Cell], cells: list[Cell], k: int) -> str:
     pairs = [(cell, others[cell.seed]) for cell in group if cell.seed in others]
     if group[0].recipe in (BASE, COMPARED) or not pairs:
         return ""
-    row = ALL.index(k)
+    row = KS.index(k)
     per_question = np.mean([a.values[row] - b.values[row] for a, b in pairs], axis=0)
     low, high = paired_bounds(per_question[None])
     ends = f"{100 * float(low[0]):+.1f} to {100 * float(high[0]):+.1f}"
@@ -140,7 +142,7 @@ def curve_rows(cells: list[Cell]) -> list[dict[str, Any]]:
                 "problems": values.shape[1],
                 "samples": SAMPLES,
             }
-            for row, k in enumerate(ALL)
+            for row, k in enumerate(KS)
         ]
     return sorted(rows, key=lambda row: (row["benchmark"], DRAWN.index(row["label"])))
 

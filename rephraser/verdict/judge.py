@@ -118,7 +118,7 @@ def _by_overlap(
     if shared >= rule.accept_overlap:
         if shared <= rule.accept_over_new * new:
             return Verdict.UNDECIDED, (
-                f"{said}, but a new answer was given {new} times: accepting needs more than "
+                f"{said}, but a new answer was given {_times(new)}: accepting needs more than "
                 f"{rule.accept_over_new * new} shared ones."
             )
         if _lost_the_gold(counts, rule):
@@ -126,14 +126,14 @@ def _by_overlap(
                 f"{said}, but none is correct, while {counts.original_gold} answers to the original are."
             )
         return Verdict.ACCEPTED, (
-            f"{said} ({rule.accept_overlap} needed); the largest new answer was given {new} times."
+            f"{said} ({rule.accept_overlap} needed); the largest new answer was given {_times(new)}."
         )
     if shared > 0:
         return Verdict.UNDECIDED, f"{said}: accepting needs {rule.accept_overlap}, rejecting none."
     if counts.gold is None:
         return Verdict.UNDECIDED, (
             f"No answer is shared, but the gold answer's class is not known: the new answer given "
-            f"{new} times may be the correct one."
+            f"{_times(new)} may be the correct one."
         )
     if counts.candidate_gold > 0:
         return Verdict.UNDECIDED, (
@@ -143,17 +143,21 @@ def _by_overlap(
     if top < rule.reject_original_top:
         return Verdict.UNDECIDED, (
             f"No answer is shared, but the original has no stable answer to miss: its most frequent one was "
-            f"given {top} times, rejecting needs {rule.reject_original_top}."
+            f"given {_times(top)}, rejecting needs {rule.reject_original_top}."
         )
     if new < rule.reject_new:
         return Verdict.UNDECIDED, (
-            f"No answer is shared, but no new answer dominates: the most frequent one was given {new} times, "
-            f"rejecting needs {rule.reject_new}."
+            "No answer is shared, but no new answer dominates: the most frequent one was given "
+            f"{_times(new)}, rejecting needs {rule.reject_new}."
         )
     return Verdict.REJECTED, (
         f"None of {size} candidate answers is shared with the original or correct, and a new answer was "
-        f"given {new} times; the original's most frequent answer was given {top} times."
+        f"given {_times(new)}; the original's most frequent answer was given {_times(top)}."
     )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _lost_the_gold(counts: AnswerCounts, rule: OverlapRule) -> bool:

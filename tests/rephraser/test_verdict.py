@@ -126,6 +126,7 @@ BRANCHES = [
     ("g" * 5 + "a" * 27, "a" * 15 + "g", "g", "accepted", "16 of 16"),
     ("g" * 4 + "a" * 28, "a" * 16, "g", "accepted", "16 of 16"),
     ("g" * 5 + "a" * 27, "a" * 16, None, "accepted", "16 of 16"),
+    ("g" * 32, "g" * 15 + "m", "g", "accepted", "the largest new answer was given once"),
     ("g" * 32, "n" * 12, "g", "rejected", "a new answer was given 12 times"),
     ("g" * 32, "n" * 11 + "m" * 5, "g", "rejected", "a new answer was given 11 times"),
     ("g" * 32, "n" * 10 + "m" * 6, "g", "undecided", "given 10 times, rejecting needs 11"),

@@ -125,6 +125,21 @@ def test_the_phrasing_sets_the_strategy(name: str, dominance: float) -> None:
         assert sum(found) / len(found) == pytest.approx(dominance, abs=0.025)
 
 
+@pytest.mark.parametrize("name", ["A", "E"])
+def test_planted_mistakes_are_made_in_the_stated_share(name: str) -> None:
+    draw, world = random.Random(2), WORLDS[name]
+    planted, made = 0, 0
+    for problem in some_problems(1000, seed=5):
+        trace = draw_trace(problem, PHRASINGS[0], world, draw)
+        strategy = strategy_of(trace)
+        assert strategy is not None
+        if has_mistake(problem, strategy):
+            planted += 1
+            made += int(trace.split("{")[1].rstrip("}")) != problem.total
+    assert planted > 400
+    assert made / planted == pytest.approx(world.wrong_share, abs=0.04)
+
+
 def test_in_the_control_the_numbers_set_the_strategy() -> None:
     world = WORLDS["C"]
     problems = some_problems(200)
