@@ -13,7 +13,7 @@ The alternative to a joint group is as many responses to the question alone; the
 phrasing matters is C, where it does not. The figures of an earlier study, which had a model and a loop of its
 own, stand beside the table. The last line is one JSON object.
 
-    python benchmarks/sandbox_base.py FOLDER [--worlds A,B,C,D] [--samples 64]
+    python benchmarks/sandbox_base.py FOLDER [--worlds A,B,C,D,E] [--samples 64]
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from evaluator.evals.results import load_result
 from evaluator.passk.curves import curve
 from sandbox.demo import LONGEST_RESPONSE
 from sandbox.questions import read_questions
+from sandbox.worlds import WORLDS
 
 KS = (1, 2, 4, 8, 16, 32)
 G, FEWER, NEIGHBORS = 8, 2, 3
@@ -197,7 +198,7 @@ def record(base: Base) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="where all is kept; a second run draws what is missing")
-    parser.add_argument("--worlds", default="A,B,C,D")
+    parser.add_argument("--worlds", default=",".join(WORLDS))
     parser.add_argument("--samples", type=int, default=64, help="responses to a prompt, 32 or more")
     parser.add_argument("--data", help="taken for uniformity with the other benchmarks; nothing is read")
     arguments = parser.parse_args()

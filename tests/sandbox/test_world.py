@@ -174,8 +174,8 @@ def test_the_corpus_is_the_same_for_a_seed_and_leaves_out_the_reserved_numbers()
 
 def test_unknown_worlds_are_refused() -> None:
     assert find_world("c") is WORLDS["C"]
-    with pytest.raises(InputError, match="only: A, B, C, D"):
-        find_world("E")
+    with pytest.raises(InputError, match="only: A, B, C, D, E"):
+        find_world("F")
 
 
 def test_ranges_hold_the_words_of_the_page() -> None:
