@@ -87,7 +87,8 @@ def _rollouts(tab: Tab) -> None:
     _choose(
         tab, "rollouts: another run", "Training run", _another(tab, "Training run", _run_names()), exact=False
     )
-    _choose(tab, "rollouts: a step", "Step", _another(tab, "Step", [f"step {n}" for n in range(1, 12)]))
+    # The list of choices draws only what it shows: further ones cannot be clicked without scrolling it.
+    _choose(tab, "rollouts: a step", "Step", _another(tab, "Step", [f"step {n}" for n in range(1, 6)]))
     _press(tab, "rollouts: groups of a kind", "radio", "mixed")
     _press(tab, "rollouts: next groups", "button", "Next")
     _click_row(tab, "rollouts: open a group", 0, tab.chance.randrange(8), URL)
