@@ -6,23 +6,37 @@ has changed, and for 200 ms (which are not counted) nothing else did. So they ho
 back and all drawing, and not the time of the program that presses the keys. First paint counts from the
 navigation, in a tab without cookies or cache.
 
-Beside every page stands its named alternative: loading the address of the view anew.
+Beside every page stands its named alternative, loading the address of the view anew; beside first paint, a
+bare Streamlit page with a number, a chart and a table of 60 rows (`BARE_PAGE`): what the framework alone takes.
 """
 
 import os
 import random
+import shlex
+import socket
 import statistics
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from page_view import FLAGS, chromium, tagrpo_ui
 
 FRESH_MS, LATER_MS, ACTION_MS = 2500.0, 500.0, 500.0
 WAIT_MS = 30_000
+BARE = "a bare Streamlit page: first paint, fresh"
+BARE_PAGE = """import streamlit as st
+rows = [{"step": step, "value": step % 7} for step in range(60)]
+axes = {name: {"field": name, "type": "quantitative"} for name in rows[0]}
+st.title("Bare")
+st.metric("rows", len(rows))
+st.vega_lite_chart(rows, {"mark": "line", "encoding": {"x": axes["step"], "y": axes["value"]}})
+st.dataframe(rows)
+"""
 VIEWPORT = {"width": 1280, "height": 900}
 
 URL = "location.pathname + location.search"
@@ -190,20 +204,20 @@ class Server:
 
 
 @contextmanager
-def serving(database: Path) -> Iterator[Server]:
-    """Run `tagrpo ui --review` on the database until the block ends."""
+def serving(command: list[str]) -> Iterator[Server]:
+    """Run a server that prints its address, such as `tagrpo ui`, until the block ends."""
     process = subprocess.Popen(
-        tagrpo_ui(database, "--review"),
+        command,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     try:
         assert process.stdout is not None
-        line = process.stdout.readline()
-        url = next((word for word in line.split() if word.startswith("http://")), None)
+        words = (word for line in process.stdout for word in line.split())
+        url = next((word for word in words if word.startswith("http://")), None)
         if url is None:
-            raise RuntimeError(f"`tagrpo ui` did not start: {line!r}")
+            raise RuntimeError(f"did not start: {shlex.join(command)}")
         yield Server(url, process.pid)
     finally:
         process.terminate()
@@ -226,7 +240,7 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
         f"{'in the browser (ms)':52} {'p50':>6} {'p95':>6} {'most':>6} {'times':>5} {'server':>6} {'page':>6}"
     )
     before = os.getloadavg()[0]
-    with serving(database) as server, sync_playwright() as playwright:
+    with serving(tagrpo_ui(database, "--review")) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=binary, args=list(FLAGS))
         memory["started"] = server.memory_mb()[0]
 
@@ -235,9 +249,10 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
             page.set_default_timeout(WAIT_MS)
             return Tab(page, server, times, random.Random(7))
 
+        _bare(browser, times, repeats)
         for name in pages:
-            for _ in range(repeats):
-                _visit(tab, name, PAGES, first=not times.taken)
+            for number in range(repeats):
+                _visit(tab, name, PAGES, first=name == pages[0] and number == 0)
             one = tab()
             path, marker = PAGES[name]
             one.go(START.get(name, path).format(reviewer=f"browser-{os.getpid()}"), marker)
@@ -251,8 +266,14 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
         memory["most"] = server.memory_mb()[1]
         browser.close()
     found = times.summary()
+    bare = found[BARE]["p50"]
     return {
         "times_ms": found,
+        "first_paint_over_bare": {
+            name: round(found[_first_paint(name)]["p50"] / bare, 2)
+            for name in pages
+            if _first_paint(name) in found
+        },
         "over": [name for name, one in found.items() if one["p95"] > one["limit"]],
         "memory_mb": memory,
         "load": [round(before, 2), round(os.getloadavg()[0], 2)],
@@ -260,11 +281,37 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
     }
 
 
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _bare(browser: Any, times: Times, repeats: int) -> None:
+    """Time the first paint of the bare page, each in a tab without cookies or cache."""
+    shown = """document.querySelector('h1')?.textContent.startsWith("Bare")
+      && ["stMetric", "stVegaLiteChart", "stDataFrame"].every(
+        (one) => document.querySelector(`[data-testid="${one}"]`))"""
+    with TemporaryDirectory() as folder:
+        script = Path(folder) / "bare.py"
+        script.write_text(BARE_PAGE, encoding="utf-8")
+        options = {"server.headless": "true", "server.address": "127.0.0.1", "server.port": str(_free_port())}
+        options |= {"browser.gatherUsageStats": "false", "server.fileWatcherType": "none"}
+        said = [word for name, value in options.items() for word in (f"--{name}", value)]
+        with serving([sys.executable, "-m", "streamlit", "run", str(script), *said]) as server:
+            for _ in range(repeats + 1):
+                page = browser.new_context(viewport=VIEWPORT).new_page()
+                taken = Tab(page, server, times, random.Random(7)).go("/", shown)
+                page.context.close()
+                times.add(BARE, WAIT_MS, taken)
+    del times.taken[BARE][0]  # the server's first request
+
+
 def _visit(tab: Callable[[], Tab], name: str, pages: Any, *, first: bool) -> None:
     """Open a page in a new tab; in another one, go to it by the link at the side, away, and back."""
     one = tab()
     taken = one.go(*pages[name])
-    said = "server: its first request" if first else f"{name}: first paint, fresh"
+    said = "server: its first request" if first else _first_paint(name)
     one.times.add(said, FRESH_MS, taken)
     one.page.context.close()
     one, other = tab(), "sets" if name == "overview" else "overview"
@@ -273,6 +320,10 @@ def _visit(tab: Callable[[], Tab], name: str, pages: Any, *, first: bool) -> Non
     _follow(one, other, pages, "later page, again")
     _follow(one, name, pages, "later page, again")
     one.page.context.close()
+
+
+def _first_paint(name: str) -> str:
+    return f"{name}: first paint, fresh"
 
 
 def _follow(one: Tab, name: str, pages: Any, said: str) -> None:
@@ -302,6 +353,8 @@ def print_times(found: Mapping[str, Mapping[str, float]]) -> None:
 def print_end(found: dict[str, Any]) -> None:
     """Print what is known at the end: memory, load, how many are over their limits."""
     print("server, page: the CPU that it took, so that a busy machine can be told from slow pages")
+    ratios = ", ".join(f"{name} {value:.2f}" for name, value in found["first_paint_over_bare"].items())
+    print(f"first paint, times that of a bare Streamlit page: {ratios}")
     said = ", ".join(f"{name} {value:.0f}" for name, value in found["memory_mb"].items())
     print(f"memory of the server, MB: {said}\nload before and after: {found['load']}")
     print(f"over their limits: {len(found['over'])} of {len(found['times_ms'])}")

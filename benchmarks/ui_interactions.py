@@ -105,6 +105,8 @@ def _signal(tab: Tab) -> None:
     _press(tab, "signal: another group", "radio", "original", content=LINES)
     _press(tab, "signal: joint group", "radio", "joint", content=LINES)
     _press(tab, "signal: policy", "radio", "Policy", content=LINES)
+    _press(tab, "signal: anchor", "radio", "Anchor", content=LINES)
+    _press(tab, "signal: covariance", "radio", "Covariance", content=LINES)
     _press(tab, "signal: zero gradient", "radio", "Zero gradient", content=LINES)
 
 

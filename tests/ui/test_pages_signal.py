@@ -55,11 +55,19 @@ def test_a_pilot_forecasts_what_its_groups_allow(filled):
     assert len([chart for chart in charts(app) if "forecast" in chart.spec]) == 3
 
 
-def test_the_policy_shows_what_was_logged(filled):
-    app = opened(filled, view="policy")
-    # Six metrics, a drift for each run, covariances of both signs for each run.
-    assert len(charts(app)) == 6 + 2 + 4
-    assert "Not logged" not in said(app)
+@pytest.mark.parametrize(
+    ("view", "number", "word"),
+    [
+        ("policy", 6, "Entropy"),
+        ("anchor", 2, "neighbor 1"),  # a chart for each run
+        ("covariance", 4, "top 1%"),  # one for each run and sign
+    ],
+)
+def test_the_views_show_what_was_logged(filled, view, number, word):
+    app = opened(filled, view=view)
+    assert len(charts(app)) == number
+    assert any(word in chart.spec for chart in charts(app))
+    assert "ot logged" not in said(app)
 
 
 def test_the_audit_is_computed_on_its_button_and_stays(filled):

@@ -38,18 +38,9 @@ TOPS = tuple((f"top {share}%", PALETTE[place]) for share, place in zip(SHARES, _
 
 
 def show(runs: Sequence[Run]) -> None:
-    """Show the charts of what was logged, and say what was not."""
-    chosen = choose(runs)
-    if not chosen.runs:
-        layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
-        return
-    logged = lines.logged(chosen.ids)
-    if not any(logged.values()):
-        layout.empty_state(
-            "These runs have no metrics.",
-            "Training writes them into metrics.jsonl beside the rollouts; import the run's folder:",
-            commands=("tagrpo rollouts import FOLDER",),
-        )
+    """Show the charts of what was logged at each step, and say what was not."""
+    chosen, logged = _chosen(runs)
+    if not logged:
         return
     by_name = {run.name: run.name for run in chosen.runs}
     there = [one for one in METRICS if any(one[0] in names for names in logged.values())]
@@ -68,11 +59,30 @@ def show(runs: Sequence[Run]) -> None:
     absent = [title for name, title, _, _ in METRICS if name not in [one[0] for one in there]]
     if absent:
         st.caption(escaped(f"Not logged by these runs: {', '.join(absent)}."))
-    _drift(chosen, logged)
-    _covariance(chosen, logged)
 
 
-def _drift(chosen: Chosen, logged: dict[str, list[str]]) -> None:
+def _chosen(runs: Sequence[Run]) -> tuple[Chosen, dict[str, list[str]]]:
+    """Show the choice of runs; return it, and what each run has logged, empty where there is nothing."""
+    chosen = choose(runs)
+    if not chosen.runs:
+        layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
+        return chosen, {}
+    logged = lines.logged(chosen.ids)
+    if any(logged.values()):
+        return chosen, logged
+    layout.empty_state(
+        "These runs have no metrics.",
+        "Training writes them into metrics.jsonl beside the rollouts; import the run's folder:",
+        commands=("tagrpo rollouts import FOLDER",),
+    )
+    return chosen, {}
+
+
+def show_anchor(runs: Sequence[Run]) -> None:
+    """Show how far the anchor is from the prompts that responses were drawn for, a chart for each run."""
+    chosen, logged = _chosen(runs)
+    if not logged:
+        return
     layout.section(
         "Anchoring drift",
         "log pi(o | the prompt the loss looks at) - log pi(o | the prompt it was drawn for), by prompt. "
@@ -82,10 +92,10 @@ def _drift(chosen: Chosen, logged: dict[str, list[str]]) -> None:
     if not panels:
         st.caption("These runs have not logged it: it needs log-probs from the rollout engine.")
         return
-    runs = {
+    runs_of = {
         panel.name: run.name for run in chosen.runs for panel in panels if panel.name == f"drift-{run.name}"
     }
-    lines.show(panels, lines.draw(panels, chosen.window, PROMPTS), _columns(len(panels)), runs)
+    lines.show(panels, lines.draw(panels, chosen.window, PROMPTS), _columns(len(panels)), runs_of)
 
 
 def _drift_panel(run: Run, names: list[str]) -> Panel | None:
@@ -103,14 +113,18 @@ def _variant(name: str) -> str:
     return last.replace("variant_", "neighbor ")
 
 
-def _covariance(chosen: Chosen, logged: dict[str, list[str]]) -> None:
+def show_covariance(runs: Sequence[Run]) -> None:
+    """Show which covariances of log-prob and advantage are largest, two charts for each run."""
+    chosen, logged = _chosen(runs)
+    if not logged:
+        return
     layout.section(
         "Covariance of log-prob and advantage",
         "Mean over the tokens farthest from 0, by their share among the tokens of that sign (log scale). "
         "A few tokens of large positive covariance are what makes entropy collapse.",
     )
     panels = []
-    runs = {}
+    runs_of = {}
     for run in chosen.runs:
         for sign in ("positive", "negative"):
             there = [(share, _top(sign, share, logged[run.id])) for share in SHARES]
@@ -123,11 +137,11 @@ def _covariance(chosen: Chosen, logged: dict[str, list[str]]) -> None:
                 name = f"covariance-{sign}-{run.name}"
                 title = f"{run.name}, {sign}"
                 panels.append(Panel(name, title, "magnitude", "log", said))
-                runs[name] = run.name
+                runs_of[name] = run.name
     if not panels:
         st.caption("These runs have not logged it.")
         return
-    lines.show(panels, lines.draw(tuple(panels), chosen.window, TOPS), 2, runs)
+    lines.show(panels, lines.draw(tuple(panels), chosen.window, TOPS), 2, runs_of)
 
 
 def _top(sign: str, share: str, names: list[str]) -> str | None:

@@ -7,7 +7,20 @@ from ui.pages.kit.database import reading
 from ui.pages.signal_parts import diagnosis, policy, zero
 from ui.pages.signal_parts.runs import train_runs
 
-VIEWS = {"zero": "Zero gradient", "policy": "Policy", "difficulty": "Difficulty", "diversity": "Diversity"}
+VIEWS = {
+    "zero": "Zero gradient",
+    "policy": "Policy",
+    "anchor": "Anchor",
+    "covariance": "Covariance",
+    "difficulty": "Difficulty",
+    "diversity": "Diversity",
+}
+OF_TRAINING = {
+    "zero": zero.show,
+    "policy": policy.show,
+    "anchor": policy.show_anchor,
+    "covariance": policy.show_covariance,
+}
 
 layout.title("Training signal", "How much of what is sampled teaches anything.")
 with reading():
@@ -36,7 +49,5 @@ elif not runs:
         "Import the rollouts and metrics that a training has written, also while it runs:",
         commands=("tagrpo rollouts import FOLDER", "tagrpo rollouts watch FOLDER"),
     )
-elif view == "policy":
-    policy.show(runs)
 else:
-    zero.show(runs)
+    OF_TRAINING[view](runs)
