@@ -7,7 +7,7 @@ back and all drawing, and not the time of the program that presses the keys. Fir
 navigation, in a tab without cookies or cache.
 
 Beside every page stands its named alternative, loading the address of the view anew; beside first paint, a
-bare Streamlit page with a number, a chart and a table of 60 rows (`BARE_PAGE`): what the framework alone takes.
+bare Streamlit page with a number, a chart and a table of 60 rows (`BARE_PAGE`): what the framework takes.
 """
 
 import os

@@ -12,8 +12,8 @@ STEPS = 6
 QUESTIONS = 8
 
 
-def metrics(step: int, offset: float) -> dict[str, float]:
-    """Return what a step logs, as a training does."""
+def metrics(step: int, offset: float, *, anchored: bool) -> dict[str, float]:
+    """Return what a step logs, as a training does; what an anchor does only where there are neighbors."""
     found = {
         "tagrpo/entropy/mean": 1.0 - step / 10 + offset,
         "tagrpo/kl/k3/mean": step / 1000,
@@ -27,7 +27,7 @@ def metrics(step: int, offset: float) -> dict[str, float]:
         found[f"tagrpo/zero/{group}/all_right"] = right
         found[f"tagrpo/zero/{group}/all_wrong"] = wrong
         found[f"tagrpo/zero/{group}/share"] = right + wrong
-    for prompt in ("original", "variant_1"):
+    for prompt in ("original", "variant_1") if anchored else ():
         found[f"tagrpo/anchor/log_ratio_token/{prompt}"] = -0.01 * step
     for share in ("0.01", "1", "20", "40", "100"):
         found[f"tagrpo/covariance/positive/top_{share}"] = 5.0 / (1 + float(share))
@@ -44,6 +44,6 @@ def trainings(folder: Path, model: str = "m") -> Path:
             with RolloutWriter(folder / name, name, spec=spec, versions={"tagrpo": "0"}) as writer:
                 for step in range(1, STEPS + 1):
                     writer.write(step, make_step(step, QUESTIONS))
-                    writer.write_metrics(step, metrics(step, 0.05 * offset))
+                    writer.write_metrics(step, metrics(step, 0.05 * offset, anchored=name == "joint"))
             import_rollouts(database, folder / name)
     return path

@@ -234,7 +234,7 @@ def _vertical(scale: Scale, values: Sequence[float], shares: tuple[float, float]
         )
     if scale == "log":
         return alt.Scale(type="log", nice=True), alt.Axis(tickCount=5, format="~g")
-    return alt.Scale(zero=False, nice=True), alt.Axis(tickCount=5, format="~g")
+    return alt.Scale(zero=False, nice=True), alt.Axis(tickCount=5, format="~r")
 
 
 def _apart(ends: tuple[float, float]) -> list[float]:

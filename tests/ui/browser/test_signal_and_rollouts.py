@@ -34,7 +34,7 @@ def test_every_view_opens_light_dark_and_narrow(url, view_of, pictures):
         name = "narrow" if width == 400 else "dark" if dark else "light"
         for path, charts in (
             ("/signal?view=policy", 6),
-            ("/signal?view=anchor", 2),
+            ("/signal?view=anchor", 1),
             ("/signal?view=covariance", 4),
             ("/signal?view=diversity&made=1", 1),
             ("/rollouts?run=plain&q=q_000000000000000000000000&at=1&to=4&r0=1", 1),

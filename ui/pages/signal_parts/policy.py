@@ -96,6 +96,7 @@ def show_anchor(runs: Sequence[Run]) -> None:
         panel.name: run.name for run in chosen.runs for panel in panels if panel.name == f"drift-{run.name}"
     }
     lines.show(panels, lines.draw(panels, chosen.window, PROMPTS), _columns(len(panels)), runs_of)
+    _say_without(chosen, runs_of)
 
 
 def _drift_panel(run: Run, names: list[str]) -> Panel | None:
@@ -142,6 +143,14 @@ def show_covariance(runs: Sequence[Run]) -> None:
         st.caption("These runs have not logged it.")
         return
     lines.show(panels, lines.draw(tuple(panels), chosen.window, TOPS), 2, runs_of)
+    _say_without(chosen, runs_of)
+
+
+def _say_without(chosen: Chosen, runs_of: dict[str, str]) -> None:
+    """Name the chosen runs that have no chart."""
+    without = [run.name for run in chosen.runs if run.name not in runs_of.values()]
+    if without:
+        st.caption(escaped(f"Not logged by {', '.join(without)}."))
 
 
 def _top(sign: str, share: str, names: list[str]) -> str | None:
