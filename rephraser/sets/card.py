@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
 from rephraser.sets.features import features
@@ -147,9 +148,7 @@ def _provenance(header: SetHeader) -> str:
     facts += [
         (key, spec[key]) for key in ("questions", "proposer", "model", "n", "rounds", "seed") if key in spec
     ]
-    facts.append(
-        ("solvers", ", ".join(str(solver.get("model")) for solver in spec.get("solvers", ())) or "none")
-    )
+    facts.append(("solvers", ", ".join(map(solver_name, spec.get("solvers", ()))) or "none"))
     parts = [_table(("", ""), facts)]
     strategies = [
         (item.get("name"), item.get("version"), item.get("hash")) for item in spec.get("strategies", ())
@@ -164,6 +163,12 @@ def _provenance(header: SetHeader) -> str:
             parts.append(f"{title}:\n\n```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```")
     parts.append("Everything else (instructions, sampling, package versions) stands in `tagrpo.json`.")
     return "\n\n".join(parts)
+
+
+def solver_name(solver: Mapping[str, Any]) -> str:
+    """Return a solver's model; a checkpoint of this machine by its folder's name and the hash of its weights."""
+    model, weights = str(solver.get("model")), (solver.get("engine") or {}).get("weights")
+    return f"{Path(model).name} (`{weights}`)" if weights else model
 
 
 def _license(license_name: str) -> str:
