@@ -166,7 +166,7 @@ def _provenance(header: SetHeader) -> str:
 
 
 def solver_name(solver: Mapping[str, Any]) -> str:
-    """Return a solver's model; a checkpoint of this machine by its folder's name and the hash of its weights."""
+    """Return a solver's model; a checkpoint on this machine by its folder's name and its weights' hash."""
     model, weights = str(solver.get("model")), (solver.get("engine") or {}).get("weights")
     return f"{Path(model).name} (`{weights}`)" if weights else model
 
