@@ -64,8 +64,8 @@ def demo(
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     # Sampler and trainer take turns, so that each may have the cores; a model this small has no use for many.
     os.environ.setdefault("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 4)))
-    # Threads that wait for each other soon sleep: beside other programs the usual long spinning takes them the
-    # cores they wait for (sampling beside three busy programs on two cores: 40 s in place of 103).
+    # Threads that wait for each other soon sleep: beside other programs the usual long spinning keeps busy
+    # the very cores that they wait for.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     from dataclasses import replace
 
