@@ -12,15 +12,13 @@ import numpy as np
 
 from evaluator.diagnostics.groups import Floats, GroupCounts, Ints
 from evaluator.diagnostics.mixtures import FAMILIES, Family, Mixture, fit_mixture, nelder_mead
-from evaluator.diagnostics.rates import Shift, beta_cells, binomial_table
+from evaluator.diagnostics.rates import LARGEST_SHIFT, MOST_STRAY, Shift, beta_cells, binomial_table
 from evaluator.errors import InputError
 
 FOLDS = 5
 _ROUNDS, _GAIN = 40, 1e-6
 _NEGLIGIBLE = 1e-3  # of log-likelihood a group: no reason for a freer family
 _FIRST_SHIFT = Shift(0.0, 0.7, 0.02)
-_MOST_STRAY = 0.3
-_LARGEST_SHIFT = 6.0
 
 
 @dataclass(frozen=True)
@@ -198,9 +196,9 @@ def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
     def read(parameters: Floats) -> Shift:
         mean, log_sd, odds = parameters.tolist()
         return Shift(
-            min(max(mean, -_LARGEST_SHIFT), _LARGEST_SHIFT),
-            min(exp(max(log_sd, -4.0)), _LARGEST_SHIFT) if log_sd < _LARGEST_SHIFT else _LARGEST_SHIFT,
-            _MOST_STRAY / (1 + exp(-min(max(odds, -12.0), 12.0))),
+            min(max(mean, -LARGEST_SHIFT), LARGEST_SHIFT),
+            min(exp(max(log_sd, -4.0)), LARGEST_SHIFT) if log_sd < LARGEST_SHIFT else LARGEST_SHIFT,
+            MOST_STRAY / (1 + exp(-min(max(odds, -12.0), 12.0))),
         )
 
     def loss(parameters: Floats) -> float:
@@ -208,7 +206,7 @@ def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
         table = (1 - shift.stray) * (own @ shift.related().T) + shift.stray * stray[:, None]
         return -float((expected * np.log(np.maximum(table, 1e-300))).sum()) / float(expected.sum())
 
-    odds = start.stray / max(_MOST_STRAY - start.stray, 1e-6)
+    odds = start.stray / max(MOST_STRAY - start.stray, 1e-6)
     first = np.array([start.mean, np.log(max(start.sd, 0.02)), np.log(max(odds, 1e-5))])
     simplex = first + np.array([[0, 0, 0], [0.15, 0, 0], [0, 0.25, 0], [0, 0, 0.7]])
     return read(nelder_mead(loss, first, maxfev=60, fatol=1e-8, initial_simplex=simplex))

@@ -62,6 +62,12 @@ def binomial_table(correct: Ints, wrong: Ints) -> Floats:
     return table
 
 
+LARGEST_SHIFT = 6.0
+"""Logits: a fitted mean is within it on both sides, a fitted standard deviation below it."""
+MOST_STRAY = 0.3
+"""The largest share of neighbors that a fit takes for unrelated to their question."""
+
+
 @dataclass(frozen=True)
 class Shift:
     """How the success rate of a neighbor departs from its question's.
@@ -75,6 +81,27 @@ class Shift:
     sd: float
     stray: float
     assumed: bool = False
+
+    @property
+    def at_bound(self) -> str:
+        """Which bounds of the fit this one stands at, in words for the user; empty where at none."""
+        if self.assumed:
+            return ""
+        bounds = [
+            f"{name} at {bound}"
+            for name, value, bound in (
+                ("mean", abs(self.mean), LARGEST_SHIFT),
+                ("sd", self.sd, LARGEST_SHIFT),
+                ("unrelated share", self.stray, MOST_STRAY),
+            )
+            if value > 0.99 * bound
+        ]
+        if not bounds:
+            return ""
+        return (
+            f"the fit stands at its bounds ({', '.join(bounds)}): read the values as this or more, and their "
+            "intervals as none; neighbors differ so much that a shift in logits hardly describes it"
+        )
 
     def related(self) -> Floats:
         """Return the chance [J, J] of each rate of a neighbor (columns) given the question's (rows)."""

@@ -191,6 +191,15 @@ def test_good_neighbors_raise_few_alarms() -> None:
     assert audit.flagged == []
 
 
+def test_a_spread_beyond_what_the_model_allows_says_so() -> None:
+    rng = np.random.default_rng(3)
+    apart = audit_difficulty(Checkpoint("all or nothing", tuple(make_groups(rng, 60, 8, sd=25.0)))).spread
+    assert "sd at 6.0" in apart.shift.at_bound
+    usual = audit_difficulty(Checkpoint("usual", tuple(make_groups(rng, 60, 8, sd=0.7)))).spread
+    assert usual.shift.at_bound == ""
+    assert Shift(0.0, 9.0, 0.0, assumed=True).at_bound == ""
+
+
 def test_an_audit_needs_questions_with_neighbors() -> None:
     lone = Checkpoint("base", tuple(QuestionGroup(f"q{n}", (PromptSample(0, 1, 1),)) for n in range(3)))
     with pytest.raises(InputError, match="0 questions have graded responses"):

@@ -41,6 +41,7 @@ def forecast_tables(rows: "Sequence[tuple[str, Forecast, Sequence[ForecastRow]]]
                 "shift_sd": None if fitted.model.shift is None else fitted.model.shift.sd,
                 "shift_assumed": fitted.model.shift is not None and fitted.model.shift.assumed,
                 "stray_share": None if fitted.model.shift is None else fitted.model.shift.stray,
+                "at_bound": fitted.model.shift is not None and bool(fitted.model.shift.at_bound),
             }
             for label, fitted, _ in rows
         ],
@@ -90,6 +91,7 @@ def difficulty_tables(audits: "Sequence[DifficultyAudit]") -> Tables:
                 "sd_low": audit.spread.sd_low,
                 "sd_high": audit.spread.sd_high,
                 "stray_share": audit.spread.shift.stray,
+                "at_bound": bool(audit.spread.shift.at_bound),
                 "questions": audit.questions,
             }
             for audit in audits

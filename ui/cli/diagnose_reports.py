@@ -104,6 +104,8 @@ def print_forecast(label: str, fitted: "Forecast", rows: "Sequence[ForecastRow]"
             f"neighbors ({source}): logit shift {model.shift.mean:+.2f}, sd {model.shift.sd:.2f} between "
             f"them, {percent(model.shift.stray)} unrelated to their question"
         )
+        if model.shift.at_bound:
+            output.say(model.shift.at_bound)
     output.table(
         ["group", "responses", "forecast", INTERVAL],
         [[row.shape.name, row.shape.responses, percent(row.share), span(row.low, row.high)] for row in rows],
@@ -169,6 +171,8 @@ def print_difficulty(audit: "DifficultyAudit", limit: int) -> None:
         f" [{spread.sd_low:.2f}, {spread.sd_high:.2f}] between neighbors; "
         f"{percent(spread.shift.stray)} have a rate unrelated to their question's"
     )
+    if spread.shift.at_bound:
+        output.say(spread.shift.at_bound)
     output.say()
     output.heading("Which strategies shift difficulty? (above 0: easier than the original)")
     output.table(

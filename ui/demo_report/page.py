@@ -125,7 +125,8 @@ def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:
         Text(
             "Neighbors shift difficulty by "
             f"{spread.shift.mean:+.2f} logits on average, with a standard deviation of {spread.shift.sd:.2f} "
-            f"[{spread.sd_low:.2f}, {spread.sd_high:.2f}]. {len(audit.flagged)} of "
+            f"[{spread.sd_low:.2f}, {spread.sd_high:.2f}]"
+            f"{f' ({spread.shift.at_bound})' if spread.shift.at_bound else ''}. {len(audit.flagged)} of "
             f"{len(audit.neighbors):,} are flagged as implausibly easy or hard at a false-discovery rate of "
             f"{audit.fdr:.0%}."
         ),

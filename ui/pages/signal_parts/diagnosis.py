@@ -33,6 +33,7 @@ class Audit:
     questions: int
     shift: tuple[float, float, float]
     sd: tuple[float, float, float]
+    at_bound: str
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def difficulty(runs: Sequence[Run]) -> None:
         escaped(
             f"95% intervals: mean shift {found.shift[1]:+.2f} to {found.shift[2]:+.2f}, "
             f"spread {found.sd[1]:.2f} to {found.sd[2]:.2f} logits."
+            f"{f' But {found.at_bound}.' if found.at_bound else ''}"
         )
     )
     left, right = st.columns(2, gap="large")
@@ -229,6 +231,7 @@ def _audit(source: Source) -> Audit:
         audit.questions,
         (spread.shift.mean, spread.mean_low, spread.mean_high),
         (spread.shift.sd, spread.sd_low, spread.sd_high),
+        spread.shift.at_bound,
     )
 
 
