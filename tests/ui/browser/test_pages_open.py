@@ -75,3 +75,12 @@ def test_an_empty_and_a_missing_database_say_what_to_do(view_of, tmp_path):
         (tmp_path / "none.db").touch()
         assert "The database is empty." in view.open("/questions").text()
         view.check()
+
+
+def test_what_later_pages_need_is_loaded_when_the_browser_has_nothing_to_do(url, view_of):
+    view = view_of(url).open("/review")
+    loaded = "performance.getEntriesByType('resource').map((one) => one.name).join()"
+    view.until(
+        f"() => ['embed.', 'DataFrame.', 'katex', 'Selectbox.'].every((part) => {loaded}.includes(part))"
+    )
+    view.check()

@@ -126,9 +126,11 @@ def serve(
     check_installed()
     import uvicorn
     from starlette.middleware import Middleware
+    from streamlit.file_util import get_static_dir
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
 
+    from ui.pages.server.assets import Assets
     from ui.pages.server.failures import keep_messages_out_of_the_log, show_failure
     from ui.pages.server.gate import Gate
     from ui.pages.server.warming import warm
@@ -156,7 +158,8 @@ def serve(
                 headers=security_headers(streamlit_scripts()),
                 password=None if password is None else Password(password),
                 cookie=f"tagrpo_ui_{address.port}",
-            )
+            ),
+            Middleware(Assets, folder=Path(get_static_dir())),
         ],
     )
     server = uvicorn.Server(

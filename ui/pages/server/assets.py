@@ -1,0 +1,142 @@
+"""Streamlit's scripts and fonts, answered from memory; and the parts of pages, loaded before they are needed.
+
+A page fetches about 90 files one after another: from Streamlit's own handler, which opens each in another
+thread and sends it in pieces, that takes a quarter of a second more before anything is drawn. What draws
+tables, charts, formulas and choices is loaded only when the first one is to be drawn; a script in the page
+(`AHEAD_SCRIPT`) loads it when the browser has nothing else to do.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+TYPES = {
+    ".js": b"text/javascript; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".woff2": b"font/woff2",
+}
+CACHED = b"public, immutable, max-age=31536000"
+"""Streamlit's own: the names of these files hold hashes of their contents."""
+
+AHEAD = (
+    *(
+        "ArrowVegaLiteChart",
+        "DataFrame",
+        "Selectbox",
+        "rehype-katex",
+        "Metric",
+        "Html",
+        "Button",
+        "ButtonGroup",
+    ),
+    *("DownloadButton", "TextInput", "BidiComponent", "Json", "StreamlitSyntaxHighlighter"),
+)
+"""Parts of Streamlit that are loaded ahead."""
+
+AHEAD_PATH = "/tagrpo/ahead.js"
+AHEAD_SCRIPT = """const parts = %s;
+const idle = window.requestIdleCallback ?? ((then) => setTimeout(then, 200));
+const next = () => {
+  const part = parts.shift();
+  if (part) import(part).catch(() => {}).finally(() => idle(next));
+};
+const wait = () => {
+  const drawn = document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]');
+  if (drawn) idle(next); else setTimeout(wait, 300);
+};
+wait();
+"""
+_TAG = f'<script type="module" src="{AHEAD_PATH}"></script></body>'.encode("ascii")
+
+
+class Assets:
+    """ASGI middleware that answers for the files of Streamlit's folder `static`; all else goes on.
+
+    Args:
+        app: what answers everything else.
+        folder: Streamlit's folder of static files, with `index.html` and `static/`.
+    """
+
+    def __init__(self, app: Asgi, *, folder: Path) -> None:
+        self._app = app
+        self._files = {
+            f"/{path.relative_to(folder).as_posix()}": path
+            for path in (folder / "static").rglob("*")
+            if path.suffix in TYPES
+        }
+        self._ahead = (AHEAD_SCRIPT % json.dumps(parts_ahead(self._files))).encode("ascii")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer from memory, or let through; pages of HTML get the script's tag."""
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        path = self._files.get(scope["path"])
+        if scope["path"] == AHEAD_PATH:
+            await _send(send, self._ahead, TYPES[".js"], b"no-cache")
+        elif path is not None and not _header(scope, b"range"):
+            await _send(send, _read(path), TYPES[path.suffix], CACHED)
+        elif b"text/html" in _header(scope, b"accept"):  # a page, not what a page fetches
+            plain = [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]
+            await self._app({**scope, "headers": plain}, receive, _with_script(send))
+        else:
+            await self._app(scope, receive, send)
+
+
+def parts_ahead(addresses: Iterable[str]) -> list[str]:
+    """Return the addresses of the scripts of `AHEAD`; what this Streamlit does not have is passed over."""
+    found = [PurePosixPath(address) for address in sorted(addresses)]
+    return [str(path) for part in AHEAD for path in found if path.match(f"js/{part}.*.js")]
+
+
+def _header(scope: Scope, name: bytes) -> bytes:
+    return b", ".join(value for key, value in scope["headers"] if key.lower() == name)
+
+
+@lru_cache(maxsize=512)
+def _read(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+async def _send(send: Send, body: bytes, kind: bytes, cached: bytes) -> None:
+    length = str(len(body)).encode("ascii")
+    headers = [(b"content-type", kind), (b"content-length", length), (b"cache-control", cached)]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _with_script(send: Send) -> Send:
+    """Put the script's tag at the end of a page of HTML, which is held back until it is there as a whole."""
+    held: list[Message] = []
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and _is_html(message["headers"]):
+            held.append(message)
+        elif not held:
+            await send(message)
+        else:
+            held.append(message)
+            if not message.get("more_body"):
+                start, *parts = held
+                body = b"".join(part.get("body", b"") for part in parts).replace(b"</body>", _TAG)
+                kept = [pair for pair in start["headers"] if pair[0].lower() not in _OF_THE_FILE]
+                length = (b"content-length", str(len(body)).encode("ascii"))
+                await send({**start, "headers": [*kept, length]})
+                await send({"type": "http.response.body", "body": body})
+
+    return sending
+
+
+_OF_THE_FILE = (b"content-length", b"etag", b"last-modified")
+
+
+def _is_html(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return any(name.lower() == b"content-type" and value.startswith(b"text/html") for name, value in headers)
