@@ -183,7 +183,7 @@ MARKDOWN = frozenset((*LABELLED.split(), *BODIES.split()))
 """Functions of Streamlit that read Markdown (or HTML) from their first argument, and all from `help`."""
 
 SAFE_CALLS = frozenset(
-    {"escaped", "safe_md", "marked", "chip_md", "escaped_lines", "len", "round", "int", "float"}
+    {"escaped", "safe_md", "marked", "chip", "escaped_lines", "len", "round", "int", "float"}
 )
 
 

@@ -51,9 +51,7 @@ def show_problem(one: Contrast, problem: RunProblem, sides: tuple[Side, Side], *
     Texts of a gated benchmark are shown on a page of this very machine only.
     """
     with layout.card():
-        with layout.row():
-            layout.chip(f"problem {problem.position + 1}", "blue")
-            layout.chip(problem.problem_id)
+        layout.line(layout.chip(f"problem {problem.position + 1}", "blue"), layout.chip(problem.problem_id))
         if secret and not is_local(st.context.url):
             st.caption(
                 "The texts of this benchmark are gated: they are shown on the machine itself only, and in no "
@@ -96,14 +94,14 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
         ),
     )
     one = by_number[chosen]
-    with layout.row():
-        layout.grade_chip(one.value or "not graded")
-        if one.reason:
-            layout.chip(one.reason)
-        if one.completion_tokens is not None:
-            layout.chip(f"{one.completion_tokens:,} tokens")
-        if one.stop_reason != "stop":
-            layout.chip(f"ended by {one.stop_reason}", "orange")
+    chips = [layout.grade_chip(one.value or "not graded")]
+    if one.reason:
+        chips.append(layout.chip(one.reason))
+    if one.completion_tokens is not None:
+        chips.append(layout.chip(f"{one.completion_tokens:,} tokens"))
+    if one.stop_reason != "stop":
+        chips.append(layout.chip(f"ended by {one.stop_reason}", "orange"))
+    layout.line(*chips)
     text = text_of(one.id)
     raw = st.toggle("As written", key=f"raw-{name}", help="Letter by letter, without formulas drawn.")
     show = show_text if raw else show_math_text

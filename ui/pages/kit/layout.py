@@ -6,13 +6,15 @@ All texts given here are plain ones: they are escaped, whatever they hold.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NewType
 
 import streamlit as st
 
 from ui.pages.kit.text import escaped
 
 Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
+Part = NewType("Part", str)
+"""Markdown for a part of a line, in which all that is data was escaped."""
 
 VERDICTS: dict[str, tuple[Colour, str]] = {
     "accepted": ("green", ":material/check_circle:"),
@@ -86,26 +88,29 @@ def numbers(items: Sequence[Number]) -> None:
             )
 
 
-def verdict_chip(verdict: str) -> None:
-    """Show a verdict in its colour."""
-    colour, icon = VERDICTS.get(verdict, ("gray", ""))
-    chip(verdict, colour, icon)
+def line(*parts: Part) -> None:
+    """Show chips and strong words, side by side, as one element: each element of a page takes 5 ms."""
+    st.markdown(" ".join(parts))  # safe: parts are made by the functions below
 
 
-def grade_chip(grade: str) -> None:
-    """Show a grade in its colour."""
-    colour, icon = GRADES.get(grade, ("gray", ""))
-    chip(grade, colour, icon)
+def strong(words: str) -> Part:
+    """Return words in bold, for a line."""
+    return Part(f"**{escaped(words)}**")
 
 
-def chip(label: str, colour: Colour = "gray", icon: str = "") -> None:
-    """Show a short label."""
-    st.badge(escaped(label), color=colour, icon=icon or None)
+def chip(label: str, colour: Colour = "gray", icon: str = "") -> Part:
+    """Return a short label with a ground of its own, for a line or any other Markdown."""
+    return Part(f":{colour}-badge[{f'{icon} {escaped(label)}'.strip()}]")
 
 
-def chip_md(label: str, colour: Colour = "gray") -> str:
-    """Return a short label as Markdown, to stand in a line of text."""
-    return f":{colour}-badge[{escaped(label)}]"
+def verdict_chip(verdict: str) -> Part:
+    """Return a verdict in its colour, for a line."""
+    return chip(verdict, *VERDICTS.get(verdict, ("gray", "")))
+
+
+def grade_chip(grade: str) -> Part:
+    """Return a grade in its colour, for a line."""
+    return chip(grade, *GRADES.get(grade, ("gray", "")))
 
 
 @contextmanager

@@ -82,11 +82,10 @@ def _card(one: OpenRun, now: datetime) -> None:
     done = progress.filled + progress.failed
     share = done / progress.planned if progress.planned else 0.0
     with layout.card(key=f"running-{progress.run.id}"):
-        with layout.row():
-            st.markdown(f"**{escaped(progress.run.name)}**")
-            layout.chip(progress.run.kind, "blue", ":material/sync:")
-            if progress.failed:
-                layout.chip(f"{progress.failed:,} failed", "red", ":material/error:")
+        parts = [layout.strong(progress.run.name), layout.chip(progress.run.kind, "blue", ":material/sync:")]
+        if progress.failed:
+            parts.append(layout.chip(f"{progress.failed:,} failed", "red", ":material/error:"))
+        layout.line(*parts)
         st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} requests, {100 * share:.1f}%"))
         st.markdown(escaped("  ·  ".join(facts(progress, pace(one.minutes, progress.open, now)))))
         for error in one.errors:

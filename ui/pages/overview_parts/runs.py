@@ -109,8 +109,9 @@ def _details(name: str) -> None:
         return
     with layout.card():
         with layout.row():
-            st.markdown(f"**{escaped(one.run.name)}**")
-            layout.chip(KINDS.get(one.run.kind, one.run.kind), "blue")
+            layout.line(
+                layout.strong(one.run.name), layout.chip(KINDS.get(one.run.kind, one.run.kind), "blue")
+            )
             if one.run.kind == "propose":
                 links.link("Its neighbors", "questions", icon=":material/format_list_bulleted:", run=name)
                 links.link("Review", "review", icon=":material/rate_review:", run=name)

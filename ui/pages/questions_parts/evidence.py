@@ -54,7 +54,7 @@ def reasons(card: NeighborCard) -> None:
 
 def _finding(finding: FoundFinding) -> str:
     colour: layout.Colour = "red" if finding.severity == "fatal" else "orange"
-    return f"{layout.chip_md(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
+    return f"{layout.chip(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
 
 
 def _posterior(value: float) -> str:
@@ -141,7 +141,7 @@ def _show_responses(question: Question, card: NeighborCard) -> None:
                 found = header.extracted if header.extracted is not None else "no answer found"
                 with st.expander(escaped(f"{header.ordinal + 1}. {found}"[:120])):
                     if header.finish_reason != "stop":
-                        layout.chip(header.finish_reason, "orange")
+                        layout.line(layout.chip(header.finish_reason, "orange"))
                     show_math_text(texts.get(header.id, ""), f"response-{card.proposal_id}-{header.id}")
 
 

@@ -100,7 +100,7 @@ def _about(listed: ListedQuestion) -> str:
     question, counts = listed.question, listed.candidates
     labels = [escaped(one) for one in (question.subject, question.level) if one]
     chips = [
-        layout.chip_md(f"{counts[status]} {status}", layout.VERDICTS.get(status, ("gray", ""))[0])
+        layout.chip(f"{counts[status]} {status}", layout.VERDICTS.get(status, ("gray", ""))[0])
         for status in (*STATUSES, PENDING)
         if counts.get(status)
     ]

@@ -14,6 +14,7 @@ from ui.pages.kit import layout, links
 from ui.pages.kit.answers import has_answers, show_answers
 from ui.pages.kit.database import cached
 from ui.pages.kit.differences import LEGEND, compare, show_difference
+from ui.pages.kit.neighbors import provenance
 from ui.pages.kit.text import escaped, show_math_text
 from ui.pages.questions_parts import evidence
 from ui.pages.questions_parts.filters import run_ids
@@ -63,12 +64,13 @@ def _question(question: Question, stands: list[Place]) -> None:
         show_math_text(question.text, f"q-{question.id}")
         st.markdown(f"**Answer** {escaped(question.answer)}")  # safe
         with layout.row():
-            for label in (question.subject, question.level):
-                if label:
-                    layout.chip(label)
+            chips = [layout.chip(label) for label in (question.subject, question.level) if label]
             for stand in stands:
                 held = f", held back: {stand.held}" if stand.held else ""
-                layout.chip(f"{stand.set_name} row {stand.position + 1}{held}", "orange" if held else "gray")
+                place = f"{stand.set_name} row {stand.position + 1}{held}"
+                chips.append(layout.chip(place, "orange" if held else "gray"))
+            if chips:
+                layout.line(*chips)
             st.caption(escaped(question.id))
             if runs_with(question.id):
                 links.link("Rollouts", "rollouts", icon=":material/account_tree:", q=question.id)
@@ -112,14 +114,10 @@ def _all_neighbors(question: Question, candidate: str) -> None:
 def _neighbor(question: Question, card: NeighborCard) -> None:
     key = f"n-{card.proposal_id}"
     with layout.card(key):
-        with layout.row():
-            layout.verdict_chip(card.status)
-            layout.chip(card.strategy)
-            if card.model != card.strategy:
-                layout.chip(card.model or card.proposer)
-            layout.chip(f"run {card.run}")
-            if card.reviewer:
-                layout.chip(f"reviewed by {card.reviewer}", "blue", ":material/person:")
+        chips = [*provenance(card), layout.chip(f"run {card.run}")]
+        if card.reviewer:
+            chips.append(layout.chip(f"reviewed by {card.reviewer}", "blue", ":material/person:"))
+        layout.line(*chips)
         difference = compare(question.text, card.text)
         left, right = st.columns(2, gap="medium")
         with left:

@@ -20,6 +20,7 @@ from ui.pages.kit import layout, links, settings
 from ui.pages.kit.answers import has_answers, show_answers
 from ui.pages.kit.database import reading, review_writer
 from ui.pages.kit.differences import compare, show_difference
+from ui.pages.kit.neighbors import provenance
 from ui.pages.kit.text import MARKDOWN_MAX, escaped, show_math_text
 from ui.pages.review_queue.choosing import Choice
 from ui.pages.review_queue.keys import DECIDING, LOOKING
@@ -201,10 +202,7 @@ def _texts(item: ReviewItem) -> None:
 
 def _provenance(card: NeighborCard) -> None:
     with layout.row():
-        layout.verdict_chip(card.status)
-        layout.chip(card.strategy)
-        if card.model != card.strategy:
-            layout.chip(card.model or card.proposer)
+        layout.line(*provenance(card))
         if card.review_reason or card.reason:
             st.caption(escaped(card.review_reason or card.reason))
 

@@ -189,7 +189,7 @@ def _question(group: JointGroup, question_id: str) -> None:
             show_math_text(group.question, "group-question")
             with layout.row():
                 if group.answer is not None:
-                    layout.chip(f"answer {group.answer}", "blue")
+                    layout.line(layout.chip(f"answer {group.answer}", "blue"))
                 links.link(
                     "Question and neighbors", "questions", icon=":material/arrow_forward:", id=question_id
                 )
@@ -200,8 +200,8 @@ def _head(group: RolloutGroup, second: RolloutGroup | None) -> None:
         if one is None:
             continue
         with layout.row():
-            layout.chip(f"step {one.step}", "violet")
-            layout.chip(one.kind, "green" if one.kind == "mixed" else "orange")
+            kind = layout.chip(one.kind, "green" if one.kind == "mixed" else "orange")
+            layout.line(layout.chip(f"step {one.step}", "violet"), kind)
             words = f"{one.correct} of {one.responses} correct, mean reward {one.reward:.3g}"
             words += f" (from {one.reward_least:g} to {one.reward_most:g})"
             if one.kind != "mixed" and one.reward_least == one.reward_most:
@@ -243,10 +243,11 @@ def _card(shown: Shown, *, compared: bool) -> None:
             heading += f", step {shown.step}"
         right = sum(rollout.grade == "correct" for rollout in rollouts)
         with layout.row():
-            st.markdown(f"**{escaped(heading)}**")  # safe
-            if column.strategy:
-                layout.chip(column.strategy)
-            layout.chip(f"{right} of {len(rollouts)} correct", _colour(right, len(rollouts)))
+            layout.line(
+                layout.strong(heading),
+                *([layout.chip(column.strategy)] if column.strategy else []),
+                layout.chip(f"{right} of {len(rollouts)} correct", _colour(right, len(rollouts))),
+            )
             with layout.folded("Prompt"):
                 if column.prompt is None:
                     st.caption("Prompts were not kept in this run.")
@@ -278,11 +279,8 @@ def _reader(shown: Shown) -> None:
     if place is None or place > len(rollouts):
         return
     rollout = rollouts[place - 1]
-    with layout.row():
-        layout.grade_chip(rollout.grade)
-        layout.chip(rollout.reason)
-        if rollout.truncated:
-            layout.chip("truncated", "orange")
+    cut = [layout.chip("truncated", "orange")] if rollout.truncated else []
+    layout.line(layout.grade_chip(rollout.grade), layout.chip(rollout.reason), *cut)
     show_math_text(response(rollout.id), f"{shown.key}-{rollout.id}")
 
 

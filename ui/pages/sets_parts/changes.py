@@ -167,8 +167,7 @@ def _compare(one: ChangedMember) -> None:
     question = _question(one.question_id)
     with layout.card():
         with layout.row():
-            layout.verdict_chip(one.verdict)
-            layout.chip(one.strategy)
+            layout.line(layout.verdict_chip(one.verdict), layout.chip(one.strategy))
             links.link(
                 "Question with all its neighbors",
                 "questions",
