@@ -10,6 +10,7 @@ Beside every page stands its named alternative, loading the address of the view 
 bare Streamlit page with a number, a chart and a table of 60 rows (`BARE_PAGE`): what the framework takes.
 """
 
+import math
 import os
 import random
 import shlex
@@ -112,7 +113,7 @@ class Times:
         found = {}
         for name, taken in self.taken.items():
             ordered = sorted(one.wall for one in taken)
-            p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+            p95 = ordered[math.ceil(0.95 * len(ordered)) - 1]
             found[name] = {
                 "p50": round(statistics.median(ordered)),
                 "p95": round(p95),

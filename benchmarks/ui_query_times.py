@@ -1,5 +1,6 @@
 """How long every query of the pages takes, warm and cold, and beside another way."""
 
+import math
 import os
 import random
 import statistics
@@ -94,5 +95,5 @@ def _forget(path: Path) -> None:
 
 def _percentiles(taken: list[float]) -> dict[str, float]:
     taken.sort()
-    place = min(len(taken) - 1, int(len(taken) * 0.95))
+    place = math.ceil(0.95 * len(taken)) - 1
     return {"p50": round(statistics.median(taken), 2), "p95": round(taken[place], 2)}
