@@ -8,8 +8,8 @@ cells of the same recipes, the trainer adapter is not the reason for what they s
     python benchmarks/sandbox_plain.py STUDY --world E [--recipes grpo_matched,ta_grpo] [--seeds 2]
 
 STUDY is the folder of `sandbox_study.py`, in which the world's folder must be. Beside each recipe stand the
-study's cells of it, where there are any. `--steps`, `--rate`, `--betas` and `--decay` change how the policy is
-updated. The last line is one JSON object.
+study's cells of it, where there are any. `--steps`, `--rate`, `--betas` and `--decay` change the updates. The
+last line is one JSON object.
 """
 
 from __future__ import annotations
