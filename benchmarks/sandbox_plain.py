@@ -8,8 +8,8 @@ cells of the same recipes, the trainer adapter is not the reason for what they s
     python benchmarks/sandbox_plain.py STUDY --world E [--recipes grpo_matched,ta_grpo] [--seeds 2]
 
 STUDY is the folder of `sandbox_study.py`, in which the world's folder must be. Beside each recipe stand the
-study's cells of it, where there are any. `--steps`, `--rate`, `--betas` and `--decay` change the updates. The
-last line is one JSON object.
+study's cells of it, where there are any. `--policy` trains another policy there; `--steps`, `--rate`,
+`--betas` and `--decay` change the updates. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def train(world: Path, name: str, seed: int, said: argparse.Namespace) -> dict[s
     """Train a recipe with a seed, and return pass@k and the CPU seconds of a step."""
     torch.manual_seed(seed)
     chance = np.random.default_rng(seed)
-    policy, reference = load(world / "policy"), load(world / "policy")
+    policy, reference = load(said.policy), load(said.policy)
     questions, heldout = read_world(world, policy)
     betas = tuple(float(part) for part in said.betas.split(","))
     optimiser = torch.optim.AdamW(
@@ -234,6 +234,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("study", type=Path, help="the folder of sandbox_study.py")
     parser.add_argument("--world", default="A")
+    parser.add_argument("--policy", type=Path, help="a folder, in place of the world's policy")
     parser.add_argument("--recipes", default="grpo_matched,ta_grpo", help=", ".join(RECIPES))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=60)
@@ -246,7 +247,8 @@ def main() -> None:
     world = said.study / f"world-{said.world}"
     if not (world / "verl" / "train.parquet").exists():
         sys.exit(f"{world}: not there; sandbox_study.py STUDY --worlds {said.world} makes it")
-    policy = load(world / "policy")
+    said.policy = said.policy or world / "policy"
+    policy = load(said.policy)
     base = evaluate(policy, read_world(world, policy)[1])
     print(f"{'base':22}  {_row(base)}")
     runs = []
@@ -257,6 +259,7 @@ def main() -> None:
             print(f"{name:14} verl {cell['seed']}  {_row(scores)}", flush=True)
         runs += [train(world, name, seed, said) for seed in range(1, said.seeds + 1)]
     settings = {key: getattr(said, key) for key in ("world", "steps", "rate", "betas", "decay")}
+    settings["policy"] = said.policy.name
     print(json.dumps({**settings, "base": base, "runs": runs}))
 
 
