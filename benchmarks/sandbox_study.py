@@ -2,9 +2,9 @@
 
 A cell is one training (world, recipe, seed, steps) and its evaluation. Each cell is done by ordinary `tagrpo`
 commands, which are kept beside its result; a finished cell is not done again, one that was interrupted goes
-on from its last checkpoint. `--jobs 2` works on two at a time. `--summary FILE` writes all finished cells as
-CSV without running anything. The neighbors are true ones (other phrasings of the same problem), so nothing
-is verified here.
+on from its last checkpoint. `--jobs 2` works on two at a time. `--summary FILE.csv` writes all finished cells
+as CSV, and beside it as FILE.sh the commands that they ran, without running anything. The neighbors are true
+ones (other phrasings of the same problem), so nothing is verified here.
 
 The last line is one JSON object.
 """
@@ -144,7 +144,7 @@ def run_cell(folder: Path, cell: Cell) -> None:
     place.mkdir(parents=True, exist_ok=True)
     world, run = World(folder, cell.world), place / "run"
     log, model = place / "commands.sh", world.policy
-    started = time.monotonic()
+    first_attempt, started = not log.exists(), time.monotonic()
     if cell.recipe != BASE:
         _train(log, world, cell, run)
         model = run / "checkpoints" / f"global_step_{cell.steps}" / "actor" / "huggingface"
@@ -154,7 +154,7 @@ def run_cell(folder: Path, cell: Cell) -> None:
         **asdict(cell),
         **_scores(database),
         **(_training(run) if cell.recipe != BASE else {"drawn": 0}),
-        "minutes": round((time.monotonic() - started) / 60, 2),
+        "minutes": round((time.monotonic() - started) / 60, 2) if first_attempt else None,
     }
 
     def write(target: Path) -> None:
@@ -274,11 +274,22 @@ def write_summary(results: list[dict[str, Any]], target: Path) -> None:
             writer.writerow(row | {"correct": " ".join(str(counts[problem]) for problem in ordered)})
 
 
+def write_commands(folder: Path, target: Path) -> None:
+    """Write what the worlds and the finished cells ran, with the study's folder as `$STUDY`."""
+    worlds = sorted(folder.glob("world-*/commands.sh"))
+    cells = sorted(path.with_name("commands.sh") for path in folder.glob("cells/*/result.json"))
+    parts = ["STUDY=study", "export OMP_NUM_THREADS=1"]
+    for path in (*worlds, *cells):
+        commands = dict.fromkeys(path.read_text(encoding="utf-8").splitlines())  # resumed: the same again
+        parts += ["", f"# {path.parent.name}", *(line.replace(str(folder), "$STUDY") for line in commands)]
+    target.write_text("\n".join(parts) + "\n", encoding="utf-8")
+
+
 def _short(value: Any) -> Any:
     return f"{value:.5g}" if isinstance(value, float) else value
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="where everything is kept; a second run goes on there")
     parser.add_argument("--worlds", default="A,C")
@@ -300,10 +311,15 @@ def main() -> None:
             ]
         for text in failed:
             print(text, file=sys.stderr)
+    else:
+        failed = []
     results = read_results(arguments.folder)
     if arguments.summary is not None and results:
         write_summary(results, arguments.summary)
-    print(json.dumps({"cells": len(results), "minutes": round(sum(cell["minutes"] for cell in results), 1)}))
+        write_commands(arguments.folder, arguments.summary.with_suffix(".sh"))
+    minutes = round(sum(cell["minutes"] or 0 for cell in results), 1)
+    print(json.dumps({"cells": len(results), "minutes": minutes, "failed": len(failed)}))
+    return 1 if failed else 0
 
 
 def _attempt(folder: Path, cell: Cell) -> str:
@@ -317,4 +333,4 @@ def _attempt(folder: Path, cell: Cell) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

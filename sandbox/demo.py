@@ -1,5 +1,6 @@
 """The steps of the demo: ordinary `tagrpo` commands in an order that shows the whole way, with words."""
 
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -63,6 +64,14 @@ CHAPTERS = (
     "Training",
     "Evaluation",
 )
+
+
+SPEED_VARIABLES = ("OMP_NUM_THREADS", "GOMP_SPINCOUNT")
+
+
+def speed_settings() -> str:
+    """Return the variables that the steps run under, as a shell sets them; they change speed alone."""
+    return " ".join(f"{name}={os.environ[name]}" for name in SPEED_VARIABLES if name in os.environ)
 
 
 def demo_steps(plan: DemoPlan) -> list[Step]:
@@ -140,7 +149,6 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
             *("--rounds", str(ROUNDS), "--solver-batch-size", "256"),
             *("--solver-max-tokens", str(LONGEST_RESPONSE), *db),
         ),
-        attention="some slots stay open: not every question has enough good candidates",
     )
     yield Step(
         chapter,
@@ -234,7 +242,7 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
             f"{recipe.summary[0].upper()}{recipe.summary[1:]}. {size.steps} steps of {size.questions_a_step} "
             f"questions with {recipe.rollouts} responses each, {drawn:,} in all"
             f"{' and more, until every group is mixed' if recipe.filter == 'dynamic' else ''}. verl itself "
-            "trains, on Ray, without a GPU; starting it takes half a minute.",
+            "trains, on Ray, without a GPU; starting it takes a minute.",
             (
                 *("train", "run", training.recipe, "--data", str(plan.folder / "verl")),
                 *("--model", str(plan.policy), "--cpu", "--quiet", "--name", training.name),

@@ -28,15 +28,22 @@ class DemoFolder:
         path: where.
         fixed: what was asked for when it was made, and may not change.
         done: seconds that each finished step took, by its key.
+        reported: what the report is about, as `DemoPlan.compared` says it; None before there is one.
     """
 
     path: Path
     fixed: Mapping[str, Any]
     done: dict[str, float] = field(default_factory=dict)
+    reported: Mapping[str, Any] | None = None
 
     def finish(self, key: str, seconds: float) -> None:
         """Write down that a step is done; only then does a later run leave it out."""
         self.done[key] = round(seconds, 1)
+        self.write()
+
+    def report(self, compared: Mapping[str, Any]) -> None:
+        """Write down that the report is there, and what it is about: with other recipes it is another one."""
+        self.reported = compared
         self.write()
 
     def write(self) -> None:
@@ -47,6 +54,7 @@ class DemoFolder:
             "asked": dict(self.fixed),
             "written_at": utc_now(),
             "done": self.done,
+            "reported": self.reported,
         }
         text = json.dumps(content, indent=1) + "\n"
 
@@ -110,9 +118,11 @@ def _read(plan: DemoPlan) -> DemoFolder:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        if plan.database.exists():
+        held = sorted(each.name for each in plan.folder.iterdir() if each.name != _LOCK)
+        if held:
             raise InputError(
-                f"{plan.folder}: holds a database that is no demo's; name another --folder."
+                f"{plan.folder}: holds {held[0]}{' and more' if held[1:] else ''}, which no demo made; "
+                "name a new or an empty --folder."
             ) from None
         new = DemoFolder(plan.folder, plan.fixed())
         new.write()  # before the first step: what a kill leaves of it belongs to this demo
@@ -139,4 +149,5 @@ def _read(plan: DemoPlan) -> DemoFolder:
             f"{plan.database}: is gone, although steps of the demo here are done; remove {plan.folder} to "
             "begin anew, or name another --folder."
         )
-    return DemoFolder(plan.folder, asked, {str(key): float(seconds) for key, seconds in done.items()})
+    seconds = {str(key): float(taken) for key, taken in done.items()}
+    return DemoFolder(plan.folder, asked, seconds, content.get("reported"))

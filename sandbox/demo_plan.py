@@ -98,6 +98,10 @@ class DemoPlan:
         """Return what a second run in the same folder may not change."""
         return {"plan": PLAN_VERSION, **asdict(self.size)}
 
+    def compared(self) -> dict[str, Any]:
+        """Return what the report is about, which a second run may change."""
+        return {"recipes": list(self.recipes), "seeds": self.seeds}
+
     def trainings(self) -> "list[Training]":
         """Return the trainings, seed by seed, so that every seed is a comparison of its own."""
         return [Training(recipe, seed) for seed in range(1, self.seeds + 1) for recipe in self.recipes]

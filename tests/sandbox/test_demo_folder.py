@@ -67,7 +67,7 @@ def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
 def test_a_database_that_is_no_demos_is_left_alone(plan: DemoPlan) -> None:
     plan.folder.mkdir()
     plan.database.write_text("")
-    with pytest.raises(InputError, match="holds a database that is no demo's"), open_demo_folder(plan):
+    with pytest.raises(InputError, match=r"holds tagrpo\.db, which no demo made"), open_demo_folder(plan):
         pass
 
 

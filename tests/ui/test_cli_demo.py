@@ -42,7 +42,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def cheap_steps(plan: DemoPlan) -> list[Step]:
     db = ("--db", str(plan.database))
-    source = str(plan.folder / "own.jsonl")
+    source = f"{plan.folder}.jsonl"
     return [
         Step("First", "Import", "Questions.", ("questions", "import", source, "--name", "own", *db)),
         Step(
@@ -56,15 +56,14 @@ def cheap_steps(plan: DemoPlan) -> list[Step]:
 
 
 def put_questions(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / "own.jsonl").write_text(QUESTION)
+    folder.with_suffix(".jsonl").write_text(QUESTION)
 
 
 def test_each_step_is_printed_as_a_command_and_done_once(cli: CommandLine, tmp_path: Path) -> None:
     put_questions(tmp_path / "here")
     first = cli("demo", "--folder", "here")
     assert first.code == 0, first.err
-    assert "$ tagrpo questions import here/own.jsonl --name own --db here/tagrpo.db" in first.out
+    assert "$ tagrpo questions import here.jsonl --name own --db here/tagrpo.db" in first.out
     assert "=== First ===" in first.out
     assert "2/2  Propose" in first.out
     assert REPORTS == [["Import", "Propose"]]
@@ -80,7 +79,7 @@ def test_each_step_is_printed_as_a_command_and_done_once(cli: CommandLine, tmp_p
 def test_it_stops_at_a_step_that_fails_and_goes_on_there(cli: CommandLine, tmp_path: Path) -> None:
     stopped = cli("demo", "--folder", "here")
     assert stopped.code == 2
-    assert "own.jsonl" in stopped.err
+    assert "here.jsonl" in stopped.err
     assert "the demo stopped at step 1 of 2; the same command goes on there" in stopped.err
     assert REPORTS == []
     put_questions(tmp_path / "here")
@@ -117,12 +116,30 @@ def test_a_lost_report_is_written_again(cli: CommandLine, tmp_path: Path) -> Non
     assert len(REPORTS) == 2
 
 
+def test_a_report_on_other_recipes_is_written_again(cli: CommandLine, tmp_path: Path) -> None:
+    put_questions(tmp_path / "here")
+    for number, options in enumerate(((), ("--seeds", "2"), ("--recipes", "grpo"), ()), start=1):
+        found = cli("demo", "--folder", "here", *options)  # the cheap steps are the same for all
+        assert found.code == 0
+        assert len(REPORTS) == number
+    assert "nothing was changed" in cli("demo", "--folder", "here").out
+
+
+def test_a_folder_of_the_user_is_left_alone(cli: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "truth.jsonl").write_text("mine")
+    refused = cli("demo", "--folder", "mine")
+    assert (refused.code, refused.out) == (2, "")
+    assert "mine: holds truth.jsonl, which no demo made" in words(refused.err)
+    assert (folder / "truth.jsonl").read_text() == "mine"
+
+
 def test_an_exit_code_that_is_expected_does_not_stop_it(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "here").mkdir()
     # A gold that fails against itself is held back: exit code 1.
-    (tmp_path / "here" / "own.jsonl").write_text(f'{QUESTION}\n{{"question": "Why?", "answer": ""}}')
+    (tmp_path / "here.jsonl").write_text(f'{QUESTION}\n{{"question": "Why?", "answer": ""}}')
     stopped = cli("demo", "--folder", "here")
     assert stopped.code in (1, 2)
 

@@ -109,7 +109,7 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
     steps, keys = demo_steps(plan), step_keys(plan)
     open_ones = [key for key in keys if key not in held.done]
     report = plan.report / REPORT_FILES[0]
-    if not open_ones and report.is_file():
+    if not open_ones and report.is_file() and held.reported == plan.compared():
         output.say(f"All {len(steps)} steps of the demo in {plan.folder} are done; nothing was changed.")
         _farewell(plan, len(steps))
         return
@@ -133,10 +133,13 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
     output.say()
     output.heading("=== The report ===")
     write_report(plan, [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)])
+    held.report(plan.compared())
     _farewell(plan, len(steps))
 
 
 def _introduce(plan: "DemoPlan", steps: int, done: int) -> None:
+    from sandbox.demo import speed_settings
+
     size = plan.size
     output.heading("TA-GRPO on a laptop")
     if done:
@@ -145,7 +148,7 @@ def _introduce(plan: "DemoPlan", steps: int, done: int) -> None:
     output.say(
         f"{steps} steps, each an ordinary command behind a $. {len(plan.trainings())} trainings of "
         f"{size.steps} steps by {', '.join(plan.recipes)}; everything is kept in {plan.folder}. Stop it at "
-        "any time: the same command goes on."
+        f"any time: the same command goes on. Steps run under {speed_settings()}, which changes speed alone."
     )
 
 

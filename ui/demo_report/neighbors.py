@@ -25,8 +25,8 @@ def blocks(score: "Score", header: "SetHeader") -> list[Block]:
             f"Of {kept.total:,} broken candidates {_said(score.broken.rejected)} were rejected, and "
             f"{_said(kept)} were kept out of the set, since undecided ones are not published either. "
             f"**{through:,} came through.** Of {score.good.rejected.total:,} good candidates "
-            f"{_said(score.good.rejected)} were rejected by mistake. In brackets exact 95% intervals, which "
-            "take candidates as independent."
+            f"{_said(score.good.rejected)} were rejected by mistake, and {_said(score.good.kept_out)} kept "
+            "out of the set. In brackets exact 95% intervals, which take candidates as independent."
         ),
         Picture(
             "caught",

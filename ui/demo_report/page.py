@@ -10,15 +10,16 @@ from typing import Any
 
 import pandas as pd
 
+from evaluator.diagnostics.cost import CostRow
 from evaluator.diagnostics.zero_gradient import JOINT_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
 from evaluator.reports.records import curve_rows
-from sandbox.demo import Step
+from sandbox.demo import Step, speed_settings
 from sandbox.demo_plan import BASE, KS, DemoPlan
 from trainer_adapter.recipes import RECIPES
 from ui.charts.densities import density_chart
 from ui.charts.eval_curves import curve_chart
 from ui.charts.training_signal import difficulty_chart
-from ui.demo_report import neighbors
+from ui.demo_report import first_steps, neighbors
 from ui.demo_report.document import Block, Commands, Page, Picture, Points, Section, Table, Text
 from ui.demo_report.findings import Findings, G
 from ui.demo_report.pictures import share_chart, training_chart
@@ -106,7 +107,7 @@ def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:
     ]
     audit = found.audit
     spread = audit.spread
-    return [
+    blocks: list[Block] = [
         Text(
             f"From {plan.size.pilot} responses to every prompt: the share of questions whose responses would "
             "all get one reward, so that they teach nothing. Much of what a joint group gains over G "
@@ -122,9 +123,15 @@ def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:
                 x_title="share of questions",
             ),
         ),
+    ]
+    seen = first_steps.seen(plan, found)
+    if seen:
+        blocks += first_steps.blocks(seen)
+    return [
+        *blocks,
         Text(
-            "Neighbors shift difficulty by "
-            f"{spread.shift.mean:+.2f} logits on average, with a standard deviation of {spread.shift.sd:.2f} "
+            f"Neighbors shift difficulty by {spread.shift.mean:+.2f} logits [{spread.mean_low:+.2f}, "
+            f"{spread.mean_high:+.2f}] on average, with a standard deviation of {spread.shift.sd:.2f} "
             f"[{spread.sd_low:.2f}, {spread.sd_high:.2f}]"
             f"{f' ({spread.shift.at_bound})' if spread.shift.at_bound else ''}. {len(audit.flagged)} of "
             f"{len(audit.neighbors):,} are flagged as implausibly easy or hard at a false-discovery rate of "
@@ -140,6 +147,8 @@ def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:
 
 def _training(plan: DemoPlan, found: Findings) -> list[Block]:
     shown = dict(list(found.trained.items())[:LINES_SHOWN])
+    part = max(1, min(5, plan.size.steps // 2))
+    said = "step" if part == 1 else f"{part} steps"
     rows = []
     for training in plan.trainings():
         trained = found.trained[training.name]
@@ -147,9 +156,9 @@ def _training(plan: DemoPlan, found: Findings) -> list[Block]:
             (
                 training.name,
                 f"{trained.rollouts:,}",
-                percent(trained.mean("tagrpo/correct/mean", first=5)),
-                percent(_last(trained.steps, "tagrpo/correct/mean")),
-                percent(trained.mean("tagrpo/zero/group/share", first=5)),
+                percent(trained.mean("tagrpo/correct/mean", first=part)),
+                percent(_last(trained.steps, "tagrpo/correct/mean", part)),
+                percent(trained.mean("tagrpo/zero/group/share", first=part)),
                 percent(trained.mean("tagrpo/zero/group/share")),
                 number(trained.mean("perf/time_per_step") or trained.mean("timing_s/step")),
             )
@@ -161,14 +170,15 @@ def _training(plan: DemoPlan, found: Findings) -> list[Block]:
             "Correct responses and groups without a gradient over the steps of training",
             training_chart({name: trained.steps for name, trained in shown.items()}),
         ),
+        *_left_out(len(found.trained), "trainings"),
         Table(
             (
                 "run",
                 "responses",
-                "correct, first 5 steps",
-                "last 5 steps",
-                "no gradient, first 5 steps",
-                "all steps",
+                f"correct, first {said}",
+                f"correct, last {said}",
+                f"no gradient, first {said}",
+                "no gradient, all steps",
                 "seconds a step",
             ),
             tuple(rows),
@@ -180,9 +190,16 @@ def _training(plan: DemoPlan, found: Findings) -> list[Block]:
     ]
 
 
-def _last(steps: Sequence[Any], metric: str) -> float | None:
-    values = [step[metric] for step in steps[-5:] if metric in step]
+def _last(steps: Sequence[Any], metric: str, last: int) -> float | None:
+    values = [step[metric] for step in steps[-last:] if metric in step]
     return sum(values) / len(values) if values else None
+
+
+def _left_out(there: int, what: str) -> list[Block]:
+    """Say that a chart has not all lines, where it has not."""
+    if there <= LINES_SHOWN:
+        return []
+    return [Text(f"The first {LINES_SHOWN} of {there} {what} are drawn; more lines cannot be told apart.")]
 
 
 def _heldout(plan: DemoPlan, found: Findings) -> list[Block]:
@@ -194,6 +211,7 @@ def _heldout(plan: DemoPlan, found: Findings) -> list[Block]:
             "pass@k of all models on the held-out questions",
             curve_chart(frame, title="pass@k on held-out questions").to_dict(),
         ),
+        *_left_out(len(found.report.labels), "models"),
         _scores(found, KS),
     ]
     if plan.seeds > 1:
@@ -246,7 +264,8 @@ def _signal(found: Findings) -> list[Block]:
                 *(_distance(mean.value, mean.low, mean.high) for mean in spread.means.values()),
             )
         )
-        costs.append((label, *(number(row.responses) for row in cost.rows)))
+        costs.append((label, {row.method: row for row in cost.rows}))
+    methods = list(dict.fromkeys(method for _, by_method in costs for method in by_method))
     frame = pd.DataFrame(
         [
             {**vars(row), "checkpoint": label}
@@ -268,9 +287,21 @@ def _signal(found: Findings) -> list[Block]:
             "Densities of distances between responses, by model",
             density_chart(frame).to_dict(),
         ),
-        Text("Responses drawn for one question with mixed rewards, by the forecast of each model:"),
-        Table(("model", *(row.method for row in found.costs[0].rows)), tuple(costs)),
+        Text(
+            "Responses drawn for one question with mixed rewards, by the forecast of each model, with 95% "
+            "intervals:"
+        ),
+        Table(("model", *methods), tuple((label, *map(_cost, map(of.get, methods))) for label, of in costs)),
     ]
+
+
+def _cost(row: CostRow | None) -> str:
+    if row is None or row.responses is None:
+        return "-"
+    ends = ", ".join(
+        "more" if end is None else number(end) for end in (row.responses_low, row.responses_high)
+    )
+    return f"{number(row.responses)} [{ends}]"
 
 
 def _distance(value: float, low: float | None, high: float | None) -> str:
@@ -306,9 +337,11 @@ def _commands(steps: Sequence[tuple[Step, float]]) -> list[Block]:
     return [
         Text(
             "The demo ran these, in this order; a training that was interrupted went on with `--resume`. The "
-            f"longest were {joined([f'{step.title} ({seconds:.0f} s)' for step, seconds in slowest])}."
+            f"longest were {joined([f'{step.title} ({seconds:.0f} s)' for step, seconds in slowest])}. To "
+            "repeat one, give it another folder or name: what is there is not written over. The variables "
+            "change speed alone."
         ),
-        Commands(tuple(step.shell for step, _ in steps)),
+        Commands((f"export {speed_settings()}", *(step.shell for step, _ in steps))),
     ]
 
 

@@ -1,0 +1,92 @@
+"""What the first steps of training saw of the shares that the pilot foresaw."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evaluator.diagnostics.forecast import ForecastRow
+from evaluator.diagnostics.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
+from evaluator.intervals import exact_interval
+from sandbox.demo_plan import NEIGHBORS, DemoPlan
+from trainer_adapter.recipes import RECIPES
+from ui.demo_report.document import Block, Table, Text
+from ui.demo_report.findings import Findings, G
+from ui.demo_report.words import joined, percent, span
+
+STEPS = 5
+"""Few, since the policy changes; enough for some dozens of groups."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A group's share without a gradient, foreseen and in the first steps of a training.
+
+    `low` and `high` are the exact 95% interval of `equal` of `groups`.
+    """
+
+    foreseen: ForecastRow
+    run: str
+    equal: int
+    groups: int
+    low: float
+    high: float
+
+    @property
+    def missed(self) -> bool:
+        """Whether the two intervals have nothing in common."""
+        return self.low > self.foreseen.high or self.high < self.foreseen.low
+
+
+def seen(plan: DemoPlan, found: Findings) -> list[Seen]:
+    """Return the first seed's trainings whose groups are one of those foreseen."""
+    by_name = {row.shape.name: row for row in found.forecast}
+    rows = []
+    for training in plan.trainings():
+        row = by_name.get(_group(training.recipe) or "")
+        steps = found.trained[training.name].steps[:STEPS]
+        shares = [step["tagrpo/zero/group/share"] for step in steps if "tagrpo/zero/group/share" in step]
+        if training.seed > 1 or row is None or not shares:
+            continue
+        groups = plan.size.questions_a_step * len(shares)
+        equal = round(plan.size.questions_a_step * sum(shares))
+        low, high = exact_interval(equal, groups)
+        rows.append(Seen(row, training.name, equal, groups, low, high))
+    return rows
+
+
+def blocks(rows: Sequence[Seen]) -> list[Block]:
+    """Return the table, and a word on what was missed."""
+    table = Table(
+        ("group", "foreseen", "training", "its first groups"),
+        tuple(
+            (
+                f"{row.foreseen.shape.name} = {row.foreseen.shape.responses}",
+                f"{percent(row.foreseen.share)} {span(row.foreseen.low, row.foreseen.high)}",
+                row.run,
+                f"{percent(row.equal / row.groups)} {span(row.low, row.high)}, {row.equal} of {row.groups}",
+            )
+            for row in rows
+        ),
+    )
+    said = "What the first steps of training then saw, while the policy hardly had changed:"
+    missed = [f"{row.foreseen.shape.name} = {row.foreseen.shape.responses}" for row in rows if row.missed]
+    found: list[Block] = [Text(said), table]
+    if missed:
+        found.append(
+            Text(
+                f"**The forecast missed for {joined(missed)}.** Its intervals hold what other questions "
+                "would have changed, not that a few responses to a prompt hardly tell a success rate of .01 "
+                "from one of .05, on which large groups depend. Where that matters, draw a pilot of as many "
+                "responses as the group has."
+            )
+        )
+    return found
+
+
+def _group(recipe: str) -> str | None:
+    """Return the group that a recipe normalises over, of those foreseen; None for another one."""
+    of = RECIPES[recipe]
+    if of.filter != "none":
+        return None  # what it trains on was drawn until it was mixed
+    if of.neighbors == 0:
+        return {G: ORIGINAL_GROUP, G * (NEIGHBORS + 1): MATCHED_GROUP}.get(of.rollouts)
+    return JOINT_GROUP if of.group == "joint" and of.rollouts == G * (NEIGHBORS + 1) else None
