@@ -15,6 +15,7 @@ import argparse
 import csv
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -274,6 +275,10 @@ def write_summary(results: list[dict[str, Any]], target: Path) -> None:
             writer.writerow(row | {"correct": " ".join(str(counts[problem]) for problem in ordered)})
 
 
+_PLACE = re.compile(r"\S*/(?=(?:world-[A-Z]|cells)/)")
+"""Where a study's folder lay, before what is in it; one that was moved has had several places."""
+
+
 def write_commands(folder: Path, target: Path) -> None:
     """Write what the worlds and the finished cells ran, with the study's folder as `$STUDY`."""
     worlds = sorted(folder.glob("world-*/commands.sh"))
@@ -281,7 +286,7 @@ def write_commands(folder: Path, target: Path) -> None:
     parts = ["STUDY=study", "export OMP_NUM_THREADS=1"]
     for path in (*worlds, *cells):
         commands = dict.fromkeys(path.read_text(encoding="utf-8").splitlines())  # resumed: the same again
-        parts += ["", f"# {path.parent.name}", *(line.replace(str(folder), "$STUDY") for line in commands)]
+        parts += ["", f"# {path.parent.name}", *(_PLACE.sub("$STUDY/", line) for line in commands)]
     target.write_text("\n".join(parts) + "\n", encoding="utf-8")
 
 
