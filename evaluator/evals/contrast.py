@@ -88,18 +88,20 @@ class Contrasts:
         return chosen[place + 1 : place + 1 + limit]
 
 
-def contrast_runs(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
+def contrast_runs(
+    session: Session, first_id: str, second_id: str, k: int, *, originals: bool = False
+) -> Contrasts:
     """Compare two eval runs problem by problem at k, with the grades that each of them shows.
 
     A problem that stands several times in a run is matched copy by copy, in order. Equal differences stand in
-    the order of the first run.
+    the order of the first run. `originals` leaves neighbors out, of the numbers as well.
 
     Raises:
         InputError: k below 1.
     """
     if k < 1:
         raise InputError(f"k is {k}; give 1 or more.")
-    first, second = (_counts(session, run_id) for run_id in (first_id, second_id))
+    first, second = (_counts(session, run_id, originals=originals) for run_id in (first_id, second_id))
     shared = [key for key in first if key in second]
     enough = [key for key in shared if min(first[key].graded, second[key].graded) >= k]
     values = [
@@ -134,11 +136,13 @@ def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int,
     return {problem.id: problem for problem in problems}
 
 
-def _counts(session: Session, run_id: str) -> dict[tuple[str, int], ProblemCounts]:
+def _counts(session: Session, run_id: str, *, originals: bool) -> dict[tuple[str, int], ProblemCounts]:
     grader = shown_grader(session, run_id)
     seen: dict[str, int] = {}
     found = {}
     for one in count_samples(session, run_id, None if grader is None else grader.id):
+        if originals and one.variant != 0:
+            continue
         copy = seen[one.problem_id] = seen.get(one.problem_id, -1) + 1
         found[one.problem_id, copy] = one
     return found

@@ -11,6 +11,7 @@ from evaluator.database import Database
 from evaluator.errors import InputError
 from evaluator.evals import browsing
 from evaluator.evals.contrast import contrast_runs, contrast_texts
+from evaluator.evals.problems import PlacedProblem
 from evaluator.evals.results import load_result
 from evaluator.passk.estimators import pass_at_k
 
@@ -42,6 +43,19 @@ def test_problems_stand_by_the_size_of_their_difference(db: Database) -> None:
             found.page("both", after=ids[0])
         with pytest.raises(InputError, match="k is 0"):
             contrast_runs(session, first.id, second.id, 0)
+
+
+def test_neighbors_can_be_left_out_of_problems_and_numbers(db: Database) -> None:
+    problems = make_problems(3)
+    placed = [PlacedProblem(problems[0]), PlacedProblem(problems[1], "g", 1), PlacedProblem(problems[2])]
+    first = add_eval_run(db, "a", [(4, 1, 0), (4, 2, 0)], problems=placed[:2])
+    second = add_eval_run(db, "b", [(4, 4, 0), (1, 1, 0), (4, 0, 0)], problems=placed)
+    with db.read() as session:
+        every = contrast_runs(session, first.id, second.id, 4)
+        assert (len(every.problems), every.only_second, every.too_few) == (1, 1, 1)
+        originals = contrast_runs(session, first.id, second.id, 4, originals=True)
+        assert [one.problem_id for one in originals.problems] == [problems[0].id]
+        assert (originals.only_second, originals.too_few) == (1, 0)
 
 
 def test_runs_that_share_nothing_have_no_contrasts(db: Database) -> None:

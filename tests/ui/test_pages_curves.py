@@ -77,6 +77,20 @@ def test_the_problems_behind_a_point_are_those_that_one_run_solves_and_the_other
     assert list(both.dataframe[-1].value["problem"]) == [3]  # 4 of 8: some of 4 draws is right nearly always
 
 
+def test_a_k_that_a_run_has_no_samples_for_is_said(db):
+    pair(db)
+    app = shown(point="aime24", of="tuned", against="base", k="64")
+    assert "k = 64" in words(app)
+    assert "has 8 graded samples of a problem here" in words(app)
+    assert app.selectbox[-1].value == "8"
+
+
+def test_differences_say_that_they_are_of_pass_at_k(db):
+    add_methods(db, "base", "tuned")
+    assert "not of pass^k" in words(shown(view="differences", metric="pass^k")).replace("\\", "")
+    assert "not of" not in words(shown(view="differences"))
+
+
 def test_a_problem_stands_with_a_response_of_each_run(db):
     pair(db)
     app = shown(point="aime24", of="tuned", against="base", k="4", which="first only")
@@ -130,7 +144,7 @@ def test_paired_differences_stand_in_a_table(db):
     pair(db)
     table = shown(view="differences", of="tuned", against="base").dataframe[-1].value
     assert list(table["k"]) == [1, 2, 4, 8]
-    assert list(table["difference"]) == [0.0] * 4
+    assert list(table["difference, points"]) == [0.0] * 4
     assert list(table["better"]) == [1] * 4
     assert list(table["worse"]) == [1] * 4
 

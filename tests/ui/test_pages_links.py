@@ -122,3 +122,63 @@ def test_a_name_that_two_pages_use_does_not_carry_a_value_over():
     app.run()
     assert app.selectbox[0].value == "m"
     assert not app.exception
+
+
+def chosen():
+    import streamlit as st
+
+    from ui.pages.kit import links
+
+    newest = st.session_state.get("newest", "v3")
+    links.here()
+    kept = st.session_state.get("options", ["v4", "v3", "v2"])
+    st.selectbox("Set", kept, **links.bound("set", lambda: links.choice("set", kept, newest), pinned=True))
+    st.text_input("Search", **links.bound("q", lambda: links.text("q")))
+    links.complete_here()
+
+
+def test_the_link_to_a_view_names_what_is_shown_by_a_default_that_data_change():
+    app = AppTest.from_function(chosen)
+    app.query_params["q"] = "x"
+    app.run()
+    assert app.code[0].value.endswith("?q=x&set=v3")
+    assert dict(app.query_params) == {"q": "x"}
+    app.selectbox[0].select("v2").run()
+    assert app.code[0].value.endswith("?q=x&set=v2")
+    assert not app.exception
+
+
+def test_a_widget_follows_a_default_that_has_become_another_one_but_not_what_was_chosen():
+    app = AppTest.from_function(chosen).run()
+    app.session_state["newest"] = "v4"
+    app.run()
+    assert app.selectbox[0].value == "v4"
+    app.selectbox[0].select("v2").run()
+    app.session_state["newest"] = "v3"
+    app.run()
+    assert app.selectbox[0].value == "v2"
+    app.session_state["options"] = ["v4", "v3"]  # what the address names is gone
+    app.run()
+    assert app.selectbox[0].value == "v3"
+
+
+def picked_rows():
+    import streamlit as st
+
+    from ui.pages.kit.picking import pick_row
+    from ui.pages.kit.tables import Column
+
+    if st.session_state.get("shown", True):
+        st.text(pick_row([{"id": "a"}, {"id": "b"}], [Column("id", "id")], "t", parameter="row", value="id"))
+
+
+def test_a_row_that_was_chosen_stays_where_its_table_is_away_for_a_while():
+    app = AppTest.from_function(picked_rows).run()
+    app.session_state["picked:t:a"] = "b"  # a click, which a test of the script cannot make
+    app.query_params["row"] = "b"
+    app.session_state["shown"] = False
+    app.run()
+    app.session_state["shown"] = True
+    app.run()
+    assert app.text[0].value == "b"
+    assert dict(app.query_params) == {"row": "b"}

@@ -15,6 +15,7 @@ from evaluator.runs.progress import Minute, Pace, RunProgress
 from evaluator.runs.store import Run
 from evaluator.runs.tables import RunCellCountRow, RunMinuteRow, RunRow
 from ui.pages.kit import settings
+from ui.pages.overview_parts.holdings import Holdings, colours_of
 from ui.pages.overview_parts.running import OpenRun, duration, facts
 
 NOW = datetime(2026, 1, 31, 12, 0, 30, tzinfo=UTC)
@@ -81,6 +82,13 @@ def test_numbers_and_runs_are_shown(db):
     assert list(table["run"]) == ["base.aime24"]
     assert list(table["state"]) == ["finished"]
     assert list(table["requests done"]) == [2]
+
+
+def test_candidates_that_wait_for_a_verdict_have_a_colour_of_their_own():
+    verdicts = (("wording", "pending", 7), ("wording", "accepted", 3))
+    found = colours_of(Holdings(1, verdicts, (), (), {}, 0.0, 0))
+    assert list(found) == ["accepted", "pending"]
+    assert len(set(found.values())) == 2
 
 
 def test_money_without_a_price_is_said_to_be_a_lower_bound(db):

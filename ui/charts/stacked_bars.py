@@ -17,6 +17,7 @@ VERDICT_COLOURS = {
     "rejected": PALETTE[7],
     "undecided": PALETTE[4],
     "unverified": RULE,
+    "pending": PALETTE[0],
 }
 
 _ROW, _AROUND, _LEGEND = 26, 92, 18

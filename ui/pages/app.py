@@ -30,4 +30,7 @@ if now.shipped:
     st.caption(f":blue-badge[shipped demo] {escaped(now.shipped)}")
 if get_script_run_ctx() is not None:  # a process that is spawned for grading runs this file as well
     links.entered(chosen.title)
-chosen.run()
+try:
+    chosen.run()
+finally:
+    links.complete_here()

@@ -57,7 +57,11 @@ def _choose(choice: Choice, usual_k: int) -> tuple[str, str, str, int] | None:
     labels = held[benchmark]
     first = links.choice("of", labels, labels[-1])
     others = [label for label in labels if label != first]
-    most = min(run.fewest for label in labels if (run := choice.run(label, benchmark)) is not None)
+    asked = links.number("k", usual_k)
+    enough = [label for label in others if _samples(choice, label, benchmark) >= asked]
+    usual_second = (enough or others)[0]
+    pair = (first, links.choice("against", others, usual_second))
+    most = min(_samples(choice, label, benchmark) for label in pair)
     ks = sorted({2**power for power in range(max(most, 1).bit_length())} | {min(usual_k, max(most, 1))})
     usual = str(min(usual_k, ks[-1]))
     with layout.row():
@@ -77,7 +81,7 @@ def _choose(choice: Choice, usual_k: int) -> tuple[str, str, str, int] | None:
             "against",
             others,
             width=200,
-            **links.bound("against", lambda: links.choice("against", others, others[0]), resets=FORGET),
+            **links.bound("against", lambda: links.choice("against", others, usual_second), resets=FORGET),
         )
         k = st.selectbox(
             "k",
@@ -85,7 +89,15 @@ def _choose(choice: Choice, usual_k: int) -> tuple[str, str, str, int] | None:
             width=90,
             **links.bound("k", lambda: links.choice("k", [str(one) for one in ks], usual), resets=FORGET),
         )
+    if asked > most:
+        fewer = min(pair, key=lambda label: _samples(choice, label, benchmark))
+        st.caption(escaped(f"k = {asked}: {fewer} has {most:,} graded samples of a problem here."))
     return benchmark, first, str(second), int(k)
+
+
+def _samples(choice: Choice, label: str, benchmark: str) -> int:
+    run = choice.run(label, benchmark)
+    return 0 if run is None else run.fewest
 
 
 def _notes(found: Contrasts, first: str, second: str) -> None:

@@ -92,6 +92,7 @@ def choose(found: list[MethodChoice]) -> Choice | None:
             lambda: list(links.many("run", list(ready)))[: len(PALETTE)] or usual,
             lambda chosen: None if chosen == usual else chosen,
             resets=["of", "against", "point", "problem", "after", "which"],
+            pinned=True,
         ),
     )
     methods = tuple(one for label, one in ready.items() if label in picked)

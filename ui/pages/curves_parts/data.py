@@ -1,7 +1,7 @@
 """The reports and comparisons behind the page: the very functions of `tagrpo eval report` and `compare`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -97,8 +97,7 @@ def compared(
 @cached
 def contrasted(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
     """Return the problems of two runs, originals only as in the curves, the largest differences first."""
-    found = contrast_runs(session, first_id, second_id, k)
-    return replace(found, problems=tuple(one for one in found.problems if one.variant == 0))
+    return contrast_runs(session, first_id, second_id, k, originals=True)
 
 
 @cached

@@ -6,7 +6,7 @@ import streamlit as st
 
 from evaluator.reports.comparing import comparison_records
 from ui.charts.paired_differences import difference_chart
-from ui.pages.curves_parts.choosing import Choice
+from ui.pages.curves_parts.choosing import METRICS, Choice
 from ui.pages.curves_parts.data import compared
 from ui.pages.kit import layout, links
 from ui.pages.kit.charts import kept_chart, show_chart
@@ -46,8 +46,9 @@ def show_differences(choice: Choice) -> None:
     rows = comparison_records(found)
     st.caption(
         escaped(
-            f"{first} minus {second} on the same problems; above 0, {first} is better. Bars: 95% interval "
-            f"for {rows[0]['interval']}."
+            f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "
+            f"Bars: 95% interval for {rows[0]['interval']}."
+            + ("" if choice.metric == METRICS[0] else f" Differences are of pass@k, not of {choice.metric}.")
         )
     )
     reach = max(abs(row[key]) for row in rows for key in ("low", "high"))
@@ -89,11 +90,11 @@ def _columns(first: str, second: str) -> list[Column]:
     return [
         Column("benchmark", "benchmark"),
         Column("k", "k", "whole", width="small"),
-        Column("value_a", f"{first}, %", "share"),
-        Column("value_b", f"{second}, %", "share"),
-        Column("difference", "difference", "share", hint="In percentage points."),
-        Column("low", "95% from", "share"),
-        Column("high", "to", "share"),
+        Column("value_a", f"{first}: pass@k, %", "share"),
+        Column("value_b", f"{second}: pass@k, %", "share"),
+        Column("difference", "difference, points", "points", hint="Percentage points."),
+        Column("low", "95% from, points", "points"),
+        Column("high", "to, points", "points"),
         Column("p_value", "p", "number"),
         Column("p_holm", "p (Holm)", "number"),
         Column("wins", "better", "whole"),

@@ -78,6 +78,8 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
     if not samples:
         st.caption("No samples.")
         return
+    if len(samples) == MOST_SAMPLES:
+        st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval show` lists the others.")
     numbers = [str(one.ordinal) for one in samples]
     by_number = dict(zip(numbers, samples, strict=True))
     usual = str(first_of(samples, "correct" if solved else "wrong").ordinal)

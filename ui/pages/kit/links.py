@@ -26,7 +26,7 @@ PAGES: tuple[tuple[Page, str, str], ...] = (
 
 Value = str | int | float | bool | Sequence[str] | None
 
-_SHOWN = "page-shown"
+_SHOWN, _PLACE, _PINNED = "page-shown", "here-place", "here-pinned"
 
 MAX_LENGTH = 500
 """Of a value that is read from an address; longer ones are cut."""
@@ -110,16 +110,26 @@ def page_file(page: Page) -> str:
 
 
 def here() -> None:
-    """Show the address of this very view, ready to be copied."""
+    """Show the address of this very view, ready to be copied; `complete_here` adds what was pinned since."""
     from ui.pages.kit.layout import folded
 
     with folded("Link to this view", icon=":material/link:"):
-        st.code(str(st.context.url or "") + _question_mark(), language=None, wrap_lines=True)
+        st.session_state[_PLACE] = st.empty()
+    st.session_state[_PINNED] = {}
+    _show_here()
 
 
-def _question_mark() -> str:
+def complete_here() -> None:
+    """Write into the shown address what widgets show by a default that depends on the data."""
+    if st.session_state.get(_PINNED):
+        _show_here()
+
+
+def _show_here() -> None:
     state = {name: st.query_params.get_all(name) for name in st.query_params}
-    return f"?{urlencode(state, doseq=True)}" if state else ""
+    state |= {name: said for name, said in st.session_state[_PINNED].items() if name not in state}
+    said = f"?{urlencode(state, doseq=True)}" if state else ""
+    st.session_state[_PLACE].code(str(st.context.url or "") + said, language=None, wrap_lines=True)
 
 
 def _pairs(values: dict[str, Value]) -> list[tuple[str, str]]:
@@ -153,23 +163,28 @@ def bound(
     write: Callable[[Any], Value] = lambda value: value,
     *,
     resets: Sequence[str] = (),
+    pinned: bool = False,
 ) -> dict[str, Any]:
     """Return `key` and `on_change` for a widget whose value lives in the address under `name`.
 
-    The widget shows what `read` finds there, also after Back and Forward; what the user sets is written
-    there. `resets` are parameters that then lose their meaning, such as the place in a list.
+    The widget shows what `read` finds there, also after Back and Forward, and where the default that `read`
+    returns has become another one; what the user sets is written there. `resets` are parameters that then
+    lose their meaning, such as the place in a list. `pinned` is for a default that new data change (the
+    newest run): the link to the view then names it.
 
     Example:
         search = st.text_input("Search", **bound("q", lambda: text("q"), resets=["after"]))
     """
     key, seen = f"bound:{name}", f"bound-seen:{name}"
-    now = st.query_params.get_all(name)
+    now = st.query_params.get_all(name), read()
     if key not in st.session_state or st.session_state.get(seen) != now:
-        st.session_state[key] = read()
+        st.session_state[key] = now[1]
     st.session_state[seen] = now
+    if pinned and not now[0] and _PINNED in st.session_state:
+        st.session_state[_PINNED][name] = _said(now[1])
 
     def changed() -> None:
         put(**{name: write(st.session_state[key])}, **dict.fromkeys(resets))
-        st.session_state[seen] = st.query_params.get_all(name)
+        st.session_state[seen] = st.query_params.get_all(name), read()
 
     return {"key": key, "on_change": changed}

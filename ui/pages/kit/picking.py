@@ -32,9 +32,11 @@ def pick_row(
     """
     # Another page of rows is another table: a row that was clicked at the same place is not meant.
     table = f"{key}:{rows[0][value]}" if rows else key
+    seen = f"picked:{table}"
+    if table not in st.session_state:  # it is drawn anew, with no row chosen: nobody has taken a choice back
+        st.session_state.pop(seen, None)
     place = page_table(rows, columns, table, name=name, select=True)
     now = None if place is None or place >= len(rows) else str(rows[place][value])
-    seen = f"picked:{table}"
     if now != st.session_state.get(seen):
         st.session_state[seen] = now
         links.put(**{parameter: now}, **dict.fromkeys(resets))

@@ -14,14 +14,15 @@ from ui.pages.kit.text import escaped
 
 PAGE_ROWS = 50
 
-Kind = Literal["text", "whole", "number", "fixed", "share", "usd", "seconds", "time", "yes"]
+Kind = Literal["text", "whole", "number", "fixed", "share", "points", "usd", "seconds", "time", "yes"]
 
 _FORMATS = {
     "whole": "%,d",
     "number": "%.4g",
     "fixed": "%.3f",
     "share": "%.1f%%",
-    "usd": "%,.2f",
+    "points": "%+.1f",
+    "usd": "%,.4f",
     "seconds": "%,.1f s",
 }
 _FORMULA_STARTS = frozenset("=+-@\t\r\n|＝＋－＠")
@@ -33,7 +34,8 @@ _SEEN_WHOLE = 26
 class Column:
     """A column: the key of its values in the rows, its heading (with its unit), what kind of values it has.
 
-    A share is given from 0 to 1 and shown in percent; `usd` needs a heading that names the unit.
+    A share is given from 0 to 1 and shown in percent; a difference of shares, `points`, in percentage points.
+    `points` and `usd` need a heading that names the unit.
     """
 
     key: str
@@ -115,6 +117,8 @@ def page_table(
         if on_select is not None:
             on_select(_first(st.session_state[key]["selection"]["rows"]))
 
+    if len({column.heading for column in columns}) < len(columns):
+        raise ValueError(f"two columns of {key} have one heading: {[column.heading for column in columns]}")
     data = {column.heading: [_shown(row.get(column.key), column.kind) for row in rows] for column in columns}
     config = {column.heading: _configured(column) for column in columns}
     # A page of rows is seen whole: a table that scrolls within a page that scrolls is a trap for the wheel.
@@ -146,7 +150,7 @@ def _first(picked: Sequence[int]) -> int | None:
 def _shown(value: Any, kind: Kind) -> Any:
     if value is None:
         return None
-    if kind == "share":
+    if kind in ("share", "points"):
         return float(value) * 100
     if kind == "yes":
         return bool(value)

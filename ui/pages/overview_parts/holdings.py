@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from evaluator.questions.browsing import list_sets as list_question_sets
 from evaluator.questions.labels import count_labels
 from evaluator.runs.progress import count_runs, spent_in_all
-from rephraser.browsing.search import standing_counts
+from rephraser.browsing.search import PENDING, standing_counts
 from rephraser.sets.store import list_sets
 from rephraser.status import STATUSES
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
@@ -102,7 +102,7 @@ def show_holdings(found: Holdings) -> None:
                 stacked_bars,
                 rows,
                 title="Candidates by strategy and verdict",
-                colours={status: VERDICT_COLOURS[status] for status in STATUSES},
+                colours=colours_of(found),
                 unit="candidates",
             )
             show_chart(chart, "neighbors-by-verdict", "holdings-verdicts", rows=rows)
@@ -119,6 +119,12 @@ def show_holdings(found: Holdings) -> None:
             )
     with right:
         _sets(found)
+
+
+def colours_of(found: Holdings) -> dict[str, str]:
+    """Return the colours of the verdicts that there are, in order; candidates may still wait for one."""
+    there = {status for _, status, _ in found.verdicts}
+    return {name: VERDICT_COLOURS[name] for name in (*STATUSES, PENDING) if name in there}
 
 
 def _sets(found: Holdings) -> None:

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 from evaluator.errors import TagrpoError
 from evaluator.questions.browsing import Place, find_question, places
 from evaluator.questions.types import Question
-from rephraser.browsing.neighbors import NeighborCard, page_neighbors
+from rephraser.browsing.neighbors import NeighborCard, page_neighbors, read_cards
 from rephraser.browsing.search import PENDING
 from rephraser.reviews.store import find_candidate
 from rephraser.status import STATUSES
@@ -40,6 +40,11 @@ def _neighbors(
     return page_neighbors(
         session, question_id, run_id=run_id, status=status, after=after, limit=NEIGHBORS + 1
     )
+
+
+@cached
+def _cards_of(session: Session, candidate: str) -> list[NeighborCard]:
+    return read_cards(session, find_candidate(session, candidate).id)
 
 
 def show(reference: str, candidate: str) -> None:
@@ -98,7 +103,9 @@ def _all_neighbors(question: Question, candidate: str) -> None:
         layout.error_box("These neighbors cannot be shown.", str(error))
         return
     if candidate:
-        cards = sorted(cards, key=lambda card: not card.candidate_id.startswith(candidate))
+        asked = _cards_of(candidate)
+        held = {card.proposal_id for card in asked}
+        cards = [*asked, *(card for card in cards if card.proposal_id not in held)]
     for card in cards[:NEIGHBORS]:
         _neighbor(question, card)
     if not cards:

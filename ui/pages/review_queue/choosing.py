@@ -101,7 +101,10 @@ def _what(runs: dict[str, Run]) -> Choice:
             "Run",
             names,
             **links.bound(
-                "run", lambda: links.choice("run", names, names[0]), resets=["audit", "strategy", "model"]
+                "run",
+                lambda: links.choice("run", names, names[0]),
+                resets=["audit", "strategy", "model"],
+                pinned=True,
             ),
         )
         st.selectbox(

@@ -80,6 +80,7 @@ def show_changes(found: list[SetHeader], header: SetHeader) -> None:
                 lambda: links.choice("against", list(others), usual),
                 lambda ref: None if ref == usual else ref,
                 resets=["after", "neighbor"],
+                pinned=True,
             ),
         )
     old = others[against]

@@ -42,6 +42,7 @@ def choose(found: list[SetHeader]) -> SetHeader:
             lambda: links.choice("set", refs, newest),
             lambda ref: None if ref == newest else ref,
             resets=["against", "after", "neighbor"],
+            pinned=True,
         ),
     )
     return by_ref[chosen]

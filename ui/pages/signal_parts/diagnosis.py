@@ -97,7 +97,7 @@ def _flagged(found: Audit) -> None:
             Column("rate", "rate", "share"),
             Column("known", "graded", "whole"),
             Column("original_rate", "rate of the original", "share"),
-            Column("original_known", "graded", "whole"),
+            Column("original_known", "of the original, graded", "whole"),
             Column("p_value", "p", "number"),
         ],
         "difficulty-table",

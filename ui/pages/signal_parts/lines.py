@@ -79,7 +79,8 @@ def draw(
     by_run = {series.run_id: series for series in found}
     width = window_for(max((len(series.steps) for series in found), default=0), window)
     rows_of = [
-        [row for line in panel.lines for row in _rows(line, by_run[line.run], width)] for panel in panels
+        [row for line in panel.lines for row in _rows(line, by_run[line.run], width, panel.scale)]
+        for panel in panels
     ]
     steps = most_steps([series.steps for series in found])
     every = [row["value"] for rows in rows_of for row in rows]
@@ -112,13 +113,13 @@ def draw(
     return drawn
 
 
-def _rows(line: Line, series: Any, width: int) -> list[Record]:
+def _rows(line: Line, series: Any, width: int, scale: str) -> list[Record]:
     values = series.values.get(line.metric, ())
     points = averaged(series.steps, values, width) if values else []
     return [
         {"label": line.label, "step": step, "value": abs(value) if line.magnitude else value}
         for step, value in points
-        if value is not None
+        if value is not None and (scale != "log" or value != 0)  # which has no place on it
     ]
 
 

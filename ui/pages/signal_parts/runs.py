@@ -98,7 +98,7 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
             names,
             max_selections=MOST_RUNS,
             placeholder="Choose runs to compare",
-            **links.bound("run", read),
+            **links.bound("run", read, pinned=True),
         )
     with places[-1]:
         window = st.selectbox(

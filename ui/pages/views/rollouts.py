@@ -30,6 +30,7 @@ else:
             "run",
             lambda: links.choice("run", list(runs), newest),
             resets=["step", "q", "at", "to", "after", "before"],
+            pinned=True,
         ),
     )
     steps = overview.run_steps(runs[name].id)
