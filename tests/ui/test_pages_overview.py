@@ -14,6 +14,7 @@ from evaluator.database import Database
 from evaluator.runs.progress import Minute, Pace, RunProgress
 from evaluator.runs.store import Run
 from evaluator.runs.tables import RunCellCountRow, RunMinuteRow, RunRow
+from trainer_adapter.rollouts.tables import RolloutShardRow
 from ui.pages.kit import settings
 from ui.pages.overview_parts.holdings import Holdings, colours_of
 from ui.pages.overview_parts.running import OpenRun, duration, facts
@@ -176,3 +177,29 @@ def test_pace_cost_and_time_left_in_said():
 )
 def test_durations(minutes, said):
     assert duration(minutes) == said
+
+
+def test_a_training_whose_steps_come_in_stands_with_its_pace(db):
+    now = datetime.now(UTC)
+    with db.write() as session:
+        session.execute(
+            insert(RunRow).values(
+                id="run_t",
+                name="ta",
+                kind="train",
+                spec={"settings": {"trainer.total_training_steps": 20}},
+                versions={},
+                created_at="2026-01-31T10:00:00Z",
+                finished_at=None,
+            )
+        )
+        for step, before in ((4, 120), (5, 60)):
+            at = (now - timedelta(seconds=before)).strftime("%Y-%m-%dT%H:%M:%SZ")
+            values = {"run_id": "run_t", "step": step, "content": "x", "rows": 512, "imported_at": at}
+            session.execute(insert(RolloutShardRow).values(**values))
+    app = shown()
+    words = said(app)
+    assert "512 responses a step" in words
+    assert "1 min a step" in words
+    assert "about 15 min left" in words
+    assert "Nothing runs now" not in words

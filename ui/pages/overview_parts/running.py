@@ -16,7 +16,8 @@ from evaluator.runs.progress import (
     pace,
     page_runs,
 )
-from ui.pages.kit import layout
+from trainer_adapter.rollouts.progress import TrainingProgress, trainings_under_way
+from ui.pages.kit import layout, links
 from ui.pages.kit.database import cached
 from ui.pages.kit.text import escaped
 
@@ -55,13 +56,23 @@ def open_runs(session: Session) -> list[OpenRun]:
     ]
 
 
+@cached
+def trainings(session: Session, minute: str) -> list[TrainingProgress]:
+    """Return the trainings under way at a minute."""
+    now = datetime.strptime(minute, _MINUTE).replace(tzinfo=UTC)
+    return trainings_under_way(session, now, timedelta(minutes=QUIET_MINUTES))
+
+
 @st.fragment(run_every=EVERY_SECONDS)
 def show_running() -> None:
     """Show the runs under way; only this part of the page is drawn again."""
     now = datetime.now(UTC)
     found = open_runs()
     active = [one for one in found if not one.is_quiet(now)]
-    if not active:
+    trained = trainings(now.strftime(_MINUTE))
+    for training in trained:
+        _training_card(training, now)
+    if not active and not trained:
         st.caption("Nothing runs now. What starts shows up here by itself.")
     for one in active:
         _card(one, now)
@@ -90,6 +101,28 @@ def _card(one: OpenRun, now: datetime) -> None:
         st.markdown(escaped("  ·  ".join(facts(progress, pace(one.minutes, progress.open, now)))))
         for error in one.errors:
             st.caption(escaped(f"{error.cells:,} times: {error.error[:300]}"))
+
+
+def _training_card(one: TrainingProgress, now: datetime) -> None:
+    with layout.card(key=f"running-{one.run.id}"):
+        with layout.row():
+            layout.line(layout.strong(one.run.name), layout.chip("training", "blue", ":material/sync:"))
+            links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=one.run.name)
+            links.link("Training signal", "signal", icon=":material/monitoring:", run=one.run.name)
+        if one.total:
+            share = min(1.0, one.step / one.total)
+            st.progress(share, text=f"step {one.step:d} of {one.total:d}, {100 * share:.1f}%")
+        st.markdown(escaped("  ·  ".join(training_facts(one, now))))
+
+
+def training_facts(one: TrainingProgress, now: datetime) -> list[str]:
+    """Return step, pace and time left in words."""
+    said = [] if one.total else [f"step {one.step:,}"]
+    said += [f"{one.responses:,} responses a step", f"{duration(one.seconds_a_step / 60)} a step"]
+    if one.minutes_left is not None:
+        said.append(f"about {duration(one.minutes_left)} left")
+    ago = (now - one.read_at).total_seconds() / 60
+    return [*said, f"last read {duration(max(0.0, ago))} ago"]
 
 
 def facts(progress: RunProgress, going: Pace | None) -> list[str]:
