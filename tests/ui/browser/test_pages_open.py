@@ -23,6 +23,21 @@ VIEWS = {
 """Every page, and the views of pages that are not opened by other tests."""
 
 
+CHARTS = {
+    "overview": 1,
+    "sets": 1,
+    "rollouts": 1,
+    "signal": 3,
+    "signal-policy": 6,
+    "signal-anchor": 1,
+    "signal-covariance": 1,
+    "curves": 1,
+    "curves-differences": 1,
+    "curves-cost": 1,
+}
+"""How many charts are drawn at least; none on views that are not named."""
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """The shipped demo, as a new user opens it."""
@@ -44,7 +59,9 @@ def test_every_page_opens_without_a_complaint(url, view_of, pictures, request, d
     for name, path in (VIEWS if wide_and_light else PAGE_PATHS).items():
         view.open(path)
         assert view.tab.locator("h1").inner_text() == titles[path.strip("/").split("?")[0] or "overview"]
-        view.check()
+        view.settled_charts().check()
+        drawn = view.tab.locator('[data-testid="stVegaLiteChart"] svg.marks').count()
+        assert drawn >= CHARTS.get(name, 0), name
         said = view.text()
         assert "Results of a real demo run" in said
         assert "None" not in said.split()
@@ -75,6 +92,32 @@ def test_an_empty_and_a_missing_database_say_what_to_do(view_of, tmp_path):
         (tmp_path / "none.db").touch()
         assert "The database is empty." in view.open("/questions").text()
         view.check()
+
+
+def test_questions_of_the_demo_are_searched_and_paged_and_its_queue_is_looked_through(url, view_of):
+    view = view_of(url).open("/questions")
+    rows = '[class*="st-key-question-row-"]'
+    first = view.tab.locator(rows).first.inner_text()
+    view.tab.get_by_role("button", name="Next").click()
+    view.until("([rows, first]) => document.querySelector(rows)?.innerText !== first", rows, first)
+    field = view.tab.get_by_label("Search", exact=True)
+    field.fill("pens")
+    field.press("Enter")
+    view.until(
+        "([rows]) => location.search.includes('q=pens') && [...document.querySelectorAll(rows)].length > 0"
+        " && [...document.querySelectorAll(rows)].every((one) => /pens?/.test(one.innerText))",
+        rows,
+    )
+    view.check()
+
+    view.open("/review")
+    shown = """[...document.querySelectorAll('[class*="st-key-review-slot-c"]')].find(
+      (one) => one.checkVisibility())?.innerText"""
+    view.until(f"() => {shown}")
+    before = view.tab.evaluate(shown)
+    view.tab.keyboard.press("s")
+    view.until(f"([before]) => {shown} && {shown} !== before", before)
+    view.check()
 
 
 def test_what_later_pages_need_is_loaded_when_the_browser_has_nothing_to_do(url, view_of):
