@@ -4,9 +4,9 @@
     python benchmarks/sandbox_other_policy.py FOLDER --world E --make qwen3 --steps 500
 
 `gpt2` has learned positions, LayerNorm, GELU and untied embeddings, as wide and deep as the world's own
-policy, and is trained by AdamW (1,700 steps of 64 examples); `qwen3` is the world's own, ended after `--steps`
-of its 1,000 steps. Both see the same examples in the same order. The last line is one JSON object with the
-loss at the end, in nats a token.
+policy, and is trained by AdamW (1,700 steps of 64 examples); `qwen3` is the world's own, ended after
+`--steps` of its 1,000 steps. Both see the same examples in the same order. The last line is one JSON object
+with the loss at the end, in nats a token.
 """
 
 from __future__ import annotations
