@@ -1,5 +1,6 @@
 """What is done on each page in a browser, round by round at random places: searches, pages, choices, keys."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -74,9 +75,9 @@ def _review(tab: Tab) -> None:
 
 def _sets(tab: Tab) -> None:
     _press(tab, "sets: what changed", "radio", "What changed")
-    _press(tab, "sets: changed ones", "radio", "changed", exact=False)
-    _press(tab, "sets: added ones", "radio", "added", exact=False)
+    _press(tab, "sets: changed ones", "radio", re.compile("^changed"))
     _press(tab, "sets: next changes", "button", "Next")
+    _press(tab, "sets: added ones", "radio", re.compile("^added"))
     _click_row(tab, "sets: compare a neighbor", 1, tab.chance.randrange(8), URL)
     _press(tab, "sets: statistics", "radio", "Statistics")
     _choose(tab, "sets: another version", "Version", "math-ta@2")
@@ -141,7 +142,9 @@ def _run_names() -> list[str]:
     return [f"{name}  (" for name in TRAININGS]
 
 
-def _press(tab: Tab, name: str, role: str, label: str, *, exact: bool = True, content: str = URL) -> None:
+def _press(
+    tab: Tab, name: str, role: str, label: str | re.Pattern[str], *, exact: bool = True, content: str = URL
+) -> None:
     """Click a button or one of several choices."""
     tab.time(name, tab.page.get_by_role(role, name=label, exact=exact).first.click, content)
 
