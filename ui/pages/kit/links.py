@@ -155,6 +155,7 @@ def entered(page: str) -> None:
         for key in [key for key in st.session_state if str(key).startswith("bound")]:
             del st.session_state[key]
     st.session_state[_SHOWN] = page
+    st.session_state.pop(_PINNED, None)  # of the page before: its place is gone
 
 
 def bound(
