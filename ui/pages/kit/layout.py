@@ -89,7 +89,7 @@ def numbers(items: Sequence[Number]) -> None:
 
 
 def line(*parts: Part) -> None:
-    """Show chips and strong words, side by side, as one element: each element of a page takes 5 ms."""
+    """Show chips and strong words, side by side, as one element: every element takes the browser time."""
     st.markdown(" ".join(parts))  # safe: parts are made by the functions below
 
 

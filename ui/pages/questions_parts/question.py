@@ -102,7 +102,7 @@ def _all_neighbors(question: Question, candidate: str) -> None:
     except TagrpoError as error:
         layout.error_box("These neighbors cannot be shown.", str(error))
         return
-    if candidate:
+    if candidate and status == "all" and not after:
         asked = _cards_of(candidate)
         held = {card.proposal_id for card in asked}
         cards = [*asked, *(card for card in cards if card.proposal_id not in held)]

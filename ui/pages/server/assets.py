@@ -1,22 +1,17 @@
 """Streamlit's scripts and fonts, answered from memory; and the parts of pages, loaded before they are needed.
 
 A page fetches about 90 files one after another: from Streamlit's own handler, which opens each in another
-thread and sends it in pieces, that takes a quarter of a second more before anything is drawn. What draws
+thread and sends it in pieces, that takes longer, and nothing is drawn before they are there. What draws
 tables, charts, formulas and choices is loaded only when the first one is to be drawn; a script in the page
 (`AHEAD_SCRIPT`) loads it when the browser has nothing else to do.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+from ui.pages.server.asgi import Asgi, Message, Receive, Scope, Send, header, send_whole
 
 TYPES = {
     ".js": b"text/javascript; charset=utf-8",
@@ -81,10 +76,10 @@ class Assets:
             return
         path = self._files.get(scope["path"])
         if scope["path"] == AHEAD_PATH:
-            await _send(send, self._ahead, TYPES[".js"], b"no-cache")
-        elif path is not None and not _header(scope, b"range"):
-            await _send(send, _read(path), TYPES[path.suffix], CACHED)
-        elif b"text/html" in _header(scope, b"accept"):  # a page, not what a page fetches
+            await send_whole(send, 200, self._ahead, _said(TYPES[".js"], b"no-cache"))
+        elif path is not None and not header(scope, b"range"):
+            await send_whole(send, 200, _read(path), _said(TYPES[path.suffix], CACHED))
+        elif "text/html" in header(scope, b"accept"):  # a page, not what a page fetches
             plain = [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]
             await self._app({**scope, "headers": plain}, receive, _with_script(send))
         else:
@@ -97,20 +92,13 @@ def parts_ahead(addresses: Iterable[str]) -> list[str]:
     return [str(path) for part in AHEAD for path in found if path.match(f"js/{part}.*.js")]
 
 
-def _header(scope: Scope, name: bytes) -> bytes:
-    return b", ".join(value for key, value in scope["headers"] if key.lower() == name)
-
-
 @lru_cache(maxsize=512)
 def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-async def _send(send: Send, body: bytes, kind: bytes, cached: bytes) -> None:
-    length = str(len(body)).encode("ascii")
-    headers = [(b"content-type", kind), (b"content-length", length), (b"cache-control", cached)]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _said(kind: bytes, cached: bytes) -> list[tuple[bytes, bytes]]:
+    return [(b"content-type", kind), (b"cache-control", cached)]
 
 
 def _with_script(send: Send) -> Send:
@@ -128,9 +116,7 @@ def _with_script(send: Send) -> Send:
                 start, *parts = held
                 body = b"".join(part.get("body", b"") for part in parts).replace(b"</body>", _TAG)
                 kept = [pair for pair in start["headers"] if pair[0].lower() not in _OF_THE_FILE]
-                length = (b"content-length", str(len(body)).encode("ascii"))
-                await send({**start, "headers": [*kept, length]})
-                await send({"type": "http.response.body", "body": body})
+                await send_whole(send, start["status"], body, kept)
 
     return sending
 

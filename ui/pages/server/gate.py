@@ -1,20 +1,13 @@
 """The gate before Streamlit: hosts, origins, the password, and headers, for HTTP and WebSocket alike."""
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 from urllib.parse import parse_qs, quote
 
 from ui.pages.server import hosts
+from ui.pages.server.asgi import Asgi, Headers, Message, Receive, Scope, Send, header, send_whole
 from ui.pages.server.login_page import login_page
 from ui.pages.server.passwords import SESSION_S, Attempts, Password, Sessions
-from ui.pages.server.policy import Headers
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOGIN, LOGOUT = "/login", "/logout"
 MAX_BODY = 8 * 1024
@@ -72,7 +65,7 @@ class Gate:
             await self._logout(scope, send)
         elif self._signed_in(scope):
             await self._app(scope, receive, send)
-        elif scope["method"] == "GET" and "text/html" in _header(scope, b"accept"):
+        elif scope["method"] == "GET" and "text/html" in header(scope, b"accept"):
             await _redirect(send, f"{LOGIN}?next={quote(_here(scope), safe='')}")
         else:
             await _respond(send, 401, "Sign in first.")
@@ -85,16 +78,16 @@ class Gate:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope, *, writing: bool) -> str | None:
-        host = _header(scope, b"host")
+        host = header(scope, b"host")
         if hosts.name_of(host) not in self._names:
             return "This name is not one of this server; start it with --allow-host NAME to use another one."
-        origin = _header(scope, b"origin")
+        origin = header(scope, b"origin")
         if writing and origin and not hosts.same_origin(origin, host):
             return "This request comes from a page of another server."
         return None
 
     def _signed_in(self, scope: Scope) -> bool:
-        token = _cookie(_header(scope, b"cookie"), self._cookie)
+        token = _cookie(header(scope, b"cookie"), self._cookie)
         return token is not None and self._sessions.knows(token)
 
     async def _login(self, password: Password, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +110,7 @@ class Gate:
             await _page(send, 401, login_page(LOGIN, following, "This is not the password."))
 
     async def _logout(self, scope: Scope, send: Send) -> None:
-        token = _cookie(_header(scope, b"cookie"), self._cookie)
+        token = _cookie(header(scope, b"cookie"), self._cookie)
         if token:
             self._sessions.end(token)
         await _redirect(send, LOGIN, [(b"set-cookie", self._set_cookie(scope, "", 0))])
@@ -137,11 +130,6 @@ class Gate:
             await send(message)
 
         return sending
-
-
-def _header(scope: Scope, name: bytes) -> str:
-    found = [value for key, value in scope["headers"] if key.lower() == name]
-    return b"; ".join(found).decode("latin-1") if name == b"cookie" or len(found) == 1 else ""
 
 
 def _cookie(header: str, name: str) -> str | None:
@@ -177,20 +165,16 @@ async def _form(receive: Receive) -> dict[str, str]:
 
 
 async def _respond(send: Send, status: int, words: str) -> None:
-    await _send(send, status, words.encode("utf-8"), [(b"content-type", b"text/plain; charset=utf-8")])
+    await send_whole(send, status, words.encode("utf-8"), [(b"content-type", b"text/plain; charset=utf-8")])
 
 
 async def _page(send: Send, status: int, body: bytes, headers: Headers | None = None) -> None:
     more: Headers = [(b"content-type", b"text/html; charset=utf-8"), (b"cache-control", b"no-store")]
-    await _send(send, status, body, [*more, *(headers or [])])
+    await send_whole(send, status, body, [*more, *(headers or [])])
 
 
 async def _redirect(send: Send, target: str, headers: Headers | None = None) -> None:
     location = quote(target, safe="/?&=%:@!$'()*+,;~-._").encode("ascii")
-    await _send(send, 303, b"", [(b"location", location), (b"cache-control", b"no-store"), *(headers or [])])
-
-
-async def _send(send: Send, status: int, body: bytes, headers: Headers) -> None:
-    length = (b"content-length", str(len(body)).encode("ascii"))
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": body})
+    await send_whole(
+        send, 303, b"", [(b"location", location), (b"cache-control", b"no-store"), *(headers or [])]
+    )

@@ -6,7 +6,7 @@ from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
 
-Headers = list[tuple[bytes, bytes]]
+from ui.pages.server.asgi import Headers
 
 
 def security_headers(inline_scripts: tuple[str, ...]) -> Headers:

@@ -22,7 +22,7 @@ from ui.pages.signal_parts.runs import Run
 
 R = TypeVar("R")
 
-_slow = Results(96 * 2**20)  # results to an eighth of it: an audit of 30,000 neighbors takes 5 MB
+_slow = Results(96 * 2**20)  # a result may take an eighth of it: the audit of a large set
 
 
 @dataclass(frozen=True)
