@@ -22,17 +22,19 @@ CACHED = b"public, immutable, max-age=31536000"
 """Streamlit's own: the names of these files hold hashes of their contents."""
 
 AHEAD = (
-    *(
-        "ArrowVegaLiteChart",
-        "DataFrame",
-        "Selectbox",
-        "rehype-katex",
-        "Metric",
-        "Html",
-        "Button",
-        "ButtonGroup",
-    ),
-    *("DownloadButton", "TextInput", "BidiComponent", "Json", "StreamlitSyntaxHighlighter"),
+    "ArrowVegaLiteChart",
+    "DataFrame",
+    "Selectbox",
+    "rehype-katex",
+    "Metric",
+    "Html",
+    "Button",
+    "ButtonGroup",
+    "DownloadButton",
+    "TextInput",
+    "BidiComponent",
+    "Json",
+    "StreamlitSyntaxHighlighter",
 )
 """Parts of Streamlit that are loaded ahead."""
 
