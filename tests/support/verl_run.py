@@ -13,6 +13,9 @@ from pathlib import Path
 
 import psutil
 
+from trainer_adapter.fork_server import START, python_of_workers
+from trainer_adapter.fork_worker import VARIABLE
+
 SUPPORT = Path(__file__).parent
 _RUN = "TAGRPO_TEST_RUN"
 _METRIC = re.compile(r"([\w./@-]+):((?:np\.\w+\()?[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)\)?)(?= - |\s*$)")
@@ -47,6 +50,7 @@ def run_main_ppo(
     command = [
         *(sys.executable, "-W", "ignore", "-m", "verl.trainer.main_ppo"),
         *("hydra.searchpath=[pkg://trainer_adapter.configs]", "+tagrpo=cpu", "hydra.run.dir=hydra"),
+        f"+ray_kwargs.ray_init.runtime_env.py_executable='{python_of_workers()}'",
         *(f"+ray_kwargs.ray_init._temp_dir={ray_folder}", *overrides),
     ]
     inherited = {
@@ -56,8 +60,10 @@ def run_main_ppo(
         "VERL_USE_EXTERNAL_MODULES": ",".join(["trainer_adapter.verl_cpu", *modules]),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
+        "RAY_TMPDIR": ray_folder,
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # of 15 by default, which starves a run on a machine that does more
+        VARIABLE: START,
         _RUN: mark,
     }
     log = folder / "main_ppo.log"

@@ -12,6 +12,8 @@ from evaluator.database import Database, utc_now
 from evaluator.errors import InputError, TagrpoError
 from evaluator.runs.store import check_name, find_run, finish_run, open_run
 from rephraser.sets import load_set
+from trainer_adapter.fork_server import START
+from trainer_adapter.fork_worker import VARIABLE
 from trainer_adapter.prompts import PromptTemplate
 from trainer_adapter.recipes import Recipe
 from trainer_adapter.rollouts.importing import TRAIN
@@ -302,12 +304,13 @@ def _finished(prepared: Prepared) -> Trained | None:
 
 def _environment(machine: Machine, metrics: Path) -> dict[str, str]:
     modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(machine)]
+    cpu = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), VARIABLE: START}
     return {
         "VERL_USE_EXTERNAL_MODULES": ",".join(module for module in modules if module),
         "VERL_FILE_LOGGER_PATH": str(metrics),
         "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0"),
         "PYTHONUNBUFFERED": "1",
-        **({"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")} if machine.cpu else {}),
+        **(cpu if machine.cpu else {}),
     }
 
 

@@ -1,0 +1,187 @@
+"""Workers as forks: each is what a Python of its own would be, and nothing outlives what it belongs to."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from trainer_adapter import fork_server
+from trainer_adapter.fork_worker import VARIABLE
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks need Linux")
+
+_SERVER = """
+import socket, sys
+from trainer_adapter import fork_server
+config = type("Config", (), {"initialize": staticmethod(print)})
+sys.modules["ray._raylet"] = type("Raylet", (), {"Config": config})
+fork_server.WITHOUT_RAY, fork_server.MODULES = ("colorsys",), (%s,)
+fork_server.serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+"""
+
+_SCRIPT = """
+import json, os, sys, numpy
+print(json.dumps({
+    "arguments": sys.argv[1:], "name": __name__, "folder": os.getcwd(), "niceness": os.getpriority(0, 0),
+    "environment": dict(os.environ), "forked": "colorsys" in sys.modules, "drawn": numpy.random.random(),
+}), flush=True)
+print("to stderr", file=sys.stderr)
+if "wait" in sys.argv:
+    open(sys.argv[2], "w").write(str(os.getpid()))
+    import time; time.sleep(60)
+if "fail" in sys.argv:
+    raise ValueError("told to")
+sys.exit(int(sys.argv[1]))
+"""
+
+
+class Forks:
+    """A server of its own process, owned by a process that can be ended."""
+
+    def __init__(self, folder: Path, imported: str = '"wave"') -> None:
+        import socket
+
+        self.folder, self.socket = folder, folder / "s" / "socket"
+        self.socket.parent.mkdir()
+        self.owner = subprocess.Popen(["sleep", "120"])
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(self.socket))
+            listening.listen(8)
+            self.server = subprocess.Popen(
+                [sys.executable, "-c", _SERVER % imported, str(listening.fileno()), str(self.owner.pid)],
+                pass_fds=[listening.fileno()],
+                stderr=(folder / "server.log").open("w"),
+            )
+        self.script = folder / "script.py"
+        self.script.write_text(_SCRIPT)
+
+    def worker(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        python = fork_server.python_of_workers().split()
+        return subprocess.Popen(
+            [*python, str(self.script), *arguments],
+            cwd=self.folder,
+            env={**os.environ, VARIABLE: str(self.socket), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: os.nice(3),
+        )
+
+    def run(self, *arguments: str, **environment: str) -> tuple[int, dict[str, Any], str]:
+        worker = self.worker(*arguments, **environment)
+        out, err = worker.communicate(timeout=60)
+        return worker.returncode, json.loads(out.splitlines()[-1]), err
+
+    def end(self) -> None:
+        for process in (self.server, self.owner):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def forks(tmp_path: Path) -> Iterator[Forks]:
+    started = Forks(tmp_path)
+    yield started
+    started.end()
+
+
+def _gone(pid: int) -> bool:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_fork_is_what_a_python_of_its_own_would_be(forks: Forks, tmp_path: Path) -> None:
+    code, said, err = forks.run("7", "two words", OF_THIS_WORKER="yes", RAY_JOB_ID="01")
+    assert code == 7
+    assert said["forked"]
+    assert said["arguments"] == ["7", "two words"]
+    assert said["name"] == "__main__"
+    assert said["folder"] == str(tmp_path)
+    assert said["niceness"] == os.getpriority(os.PRIO_PROCESS, 0) + 3
+    assert said["environment"]["OF_THIS_WORKER"] == "yes"
+    assert err == "to stderr\n"
+    _, another, _ = forks.run("0", RAY_JOB_ID="01")
+    assert another["forked"]
+    assert "OF_THIS_WORKER" not in another["environment"]
+    assert another["drawn"] != said["drawn"]
+
+
+def test_a_fork_that_fails_says_why(forks: Forks) -> None:
+    code, _, err = forks.run("0", "fail")
+    assert code == 1
+    assert "ValueError: told to" in err
+
+
+def test_one_of_another_job_becomes_a_python_of_its_own(forks: Forks) -> None:
+    """Ray has read the first job's number and cannot read another."""
+    assert forks.run("0", RAY_JOB_ID="01")[1]["forked"]
+    code, said, _ = forks.run("4", RAY_JOB_ID="02")
+    assert code == 4
+    assert not said["forked"]
+
+
+@pytest.mark.parametrize("path", ["", "start", "/nowhere/socket"])
+def test_without_a_server_it_becomes_a_python_of_its_own(forks: Forks, path: str) -> None:
+    code, said, _ = forks.run("5", **{VARIABLE: path})
+    assert code == 5
+    assert not said["forked"]
+
+
+def test_a_server_whose_imports_start_threads_forks_nothing(tmp_path: Path) -> None:
+    (tmp_path / "threaded.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    )
+    forks = Forks(tmp_path, f'__import__("sys").path.append({str(tmp_path)!r}) or "threaded"')
+    try:
+        code, said, _ = forks.run("6")
+        assert code == 6
+        assert not said["forked"]
+        assert forks.server.wait(20) == 1
+        assert "has started a thread" in (tmp_path / "server.log").read_text()
+    finally:
+        forks.end()
+
+
+def test_a_fork_ends_with_its_stand_in_and_the_other_way_round(forks: Forks, tmp_path: Path) -> None:
+    for victim in ("stand-in", "fork"):
+        noted = tmp_path / victim
+        worker = forks.worker("0", str(noted), "wait")
+        deadline = time.monotonic() + 20
+        while not (noted.exists() and noted.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        fork = int(noted.read_text())
+        assert fork != worker.pid
+        os.kill(worker.pid if victim == "stand-in" else fork, signal.SIGKILL)
+        assert _gone(fork)
+        assert worker.wait(20) == (-signal.SIGKILL if victim == "stand-in" else 1)
+
+
+def test_the_server_ends_with_its_owner_and_takes_its_folder_along(forks: Forks) -> None:
+    assert forks.run("0")[1]["forked"]
+    forks.owner.kill()
+    forks.owner.wait()
+    assert forks.server.wait(20) == 0
+    assert not forks.socket.parent.exists()
+
+
+def test_a_server_is_started_only_where_one_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    for value in ("", str(tmp_path / "another")):
+        monkeypatch.setenv(VARIABLE, value)
+        fork_server.start()
+        assert os.environ[VARIABLE] == value
+        assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,182 @@
+"""Ray's workers as forks of one process that has imported verl, not each with imports of its own.
+
+A run on the CPU starts one worker after another, and importing verl takes each of them seconds of work and
+half a gigabyte. Here the process that trains starts a server, which imports what workers need while Ray
+starts. What Ray starts as "Python" (its `py_executable`) is `fork_worker.py`, which asks the server for a
+fork of itself and stays as the fork's stand-in. The server ends with the process that trains. Without a
+server, or where it cannot fork, a worker starts as it would have.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, NoReturn
+
+from trainer_adapter.fork_worker import HEADER_BYTES, VARIABLE
+
+START = "start"
+"""Value of `VARIABLE` that asks the process that trains for a server; then it is the path of its socket."""
+
+WITHOUT_RAY = ("tensordict", "peft", "datasets", "math_verify")
+MODULES = (
+    "verl.trainer.main_ppo",
+    "verl.workers.engine_workers",
+    "trainer_adapter.grouped_agent_loop",
+    "trainer_adapter.transformers_rollout",
+    "trainer_adapter.verl_cpu.engine",
+    "trainer_adapter.verl_plugin.trainer",
+    "trainer_adapter.reward",
+)
+"""What workers import: first what can be imported before Ray's first worker asks, then the rest."""
+
+READ_AT_IMPORT = ("RAY_JOB_ID", "RAY_RAYLET_PID")
+"""What Ray reads once, when it is imported: a fork has the values of the first worker."""
+
+_WORKER = Path(__file__).with_name("fork_worker.py")
+_WITHOUT_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}  # pyarrow's allocator starts one
+_PATIENCE_S = 10.0
+
+
+def python_of_workers() -> str:
+    """Return the command that Ray starts workers with, for `runtime_env.py_executable`."""
+    return f"{sys.executable} -I -S {_WORKER}"
+
+
+def start() -> None:
+    """Start a server where the environment asks for one, and name its socket there instead."""
+    if os.environ.get(VARIABLE) != START:
+        return
+    os.environ[VARIABLE] = ""
+    if not hasattr(os, "pidfd_open"):
+        return  # not Linux
+    path = os.path.join(tempfile.mkdtemp(prefix="forks-", dir=os.environ.get("RAY_TMPDIR")), "socket")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen(64)  # who asks before the server is ready waits
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", __name__, str(listening.fileno()), str(os.getpid())],
+            env={**os.environ, **_WITHOUT_THREADS},
+            stdin=subprocess.DEVNULL,
+            pass_fds=[listening.fileno()],
+            start_new_session=True,
+        )
+    os.environ[VARIABLE] = path
+
+
+def serve(listening: socket.socket, owner: int) -> None:
+    """Fork whoever asks at this socket, until the process `owner` ends.
+
+    Raises:
+        RuntimeError: an import has started a thread, which a fork would lack.
+    """
+    watched = os.pidfd_open(owner)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a fork reports its end to its stand-in
+    try:
+        for name in WITHOUT_RAY:
+            importlib.import_module(name)
+        ready = False
+        waited: list[Any] = [listening, watched]
+        while watched not in select.select(waited, [], [])[0]:
+            ready = _answer(listening, ready)
+    finally:
+        shutil.rmtree(os.path.dirname(listening.getsockname()), ignore_errors=True)
+
+
+def _answer(listening: socket.socket, ready: bool) -> bool:
+    """Answer one request with a fork, or with nothing; return whether everything is imported."""
+    connection, _ = listening.accept()
+    with connection:
+        connection.settimeout(_PATIENCE_S)
+        try:
+            request, streams = _receive(connection)
+        except (OSError, ValueError):
+            return ready  # whoever asked is gone
+        if not ready:
+            _finish_imports(request["environment"])
+        if _fits(request) and os.fork() == 0:
+            listening.close()
+            connection.settimeout(None)
+            _become(request, streams, connection)
+        for stream in streams:
+            os.close(stream)
+    return True
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    header, streams, _, _ = socket.recv_fds(connection, HEADER_BYTES, 3)
+    length, body = int.from_bytes(header, "big"), bytearray()
+    while len(body) < length and (part := connection.recv(length - len(body))):
+        body += part
+    return json.loads(body), streams
+
+
+def _finish_imports(environment: dict[str, str]) -> None:
+    os.environ.update({name: environment[name] for name in READ_AT_IMPORT if name in environment})
+    for name in MODULES:
+        importlib.import_module(name)
+    if len(os.listdir("/proc/self/task")) > 1:
+        raise RuntimeError("workers are not forked: one of the imports has started a thread.")
+    gc.collect()
+    gc.freeze()
+
+
+def _fits(request: dict[str, Any]) -> bool:
+    return all(request["environment"].get(name) == os.environ.get(name) for name in READ_AT_IMPORT)
+
+
+def _become(request: dict[str, Any], streams: list[int], connection: socket.socket) -> NoReturn:
+    """Run the script asked for as a Python of its own would: its arguments, environment, folder, streams."""
+    import numpy
+    from ray._raylet import Config  # type: ignore[attr-defined]
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    os.setpriority(os.PRIO_PROCESS, 0, request["niceness"])
+    Config.initialize("")  # Ray's other settings, from this environment
+    numpy.random.seed()  # Python's own generator does so itself, and torch's first seed is always the same
+    sys.argv = request["arguments"]
+    sys.path[0] = os.path.dirname(sys.argv[0])
+    connection.sendall(b"forked\n")
+    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+    code = 1
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        connection.sendall(b"%d\n" % code)
+        os._exit(code)
+
+
+def _end_with(connection: socket.socket) -> None:
+    """End this process when its stand-in has ended, which Ray may have killed."""
+    while connection.recv(1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
