@@ -149,6 +149,7 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
+    os.setpgid(0, 0)  # where a worker has died, Ray ends what else is in its process group
     os.setpriority(os.PRIO_PROCESS, 0, request["niceness"])
     Config.initialize("")  # Ray's other settings, from this environment
     numpy.random.seed()  # Python's own generator does so itself, and torch's first seed is always the same

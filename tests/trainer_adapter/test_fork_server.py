@@ -31,6 +31,7 @@ _SCRIPT = """
 import json, os, sys, numpy
 print(json.dumps({
     "arguments": sys.argv[1:], "name": __name__, "folder": os.getcwd(), "niceness": os.getpriority(0, 0),
+    "alone": os.getpgid(0) == os.getpid(),
     "environment": dict(os.environ), "forked": "colorsys" in sys.modules, "drawn": numpy.random.random(),
 }), flush=True)
 print("to stderr", file=sys.stderr)
@@ -109,6 +110,7 @@ def test_a_fork_is_what_a_python_of_its_own_would_be(forks: Forks, tmp_path: Pat
     assert said["arguments"] == ["7", "two words"]
     assert said["name"] == "__main__"
     assert said["folder"] == str(tmp_path)
+    assert said["alone"]
     assert said["niceness"] == os.getpriority(os.PRIO_PROCESS, 0) + 3
     assert said["environment"]["OF_THIS_WORKER"] == "yes"
     assert err == "to stderr\n"
