@@ -199,7 +199,8 @@ def _evaluate(log: Path, world: World, model: Path, database: Path) -> None:
         log,
         *("eval", "run", str(world.heldout), "--name", "study", "--model", str(model), "--dtype", "float32"),
         *("--n", str(SAMPLES), "--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
-        *("--max-tokens", str(LONGEST_RESPONSE), "--samples-per-request", "32", "--db", str(database)),
+        *("--max-tokens", str(LONGEST_RESPONSE), "--samples-per-request", "32", "--batch-size", "256"),
+        *("--db", str(database)),
     )
 
 
