@@ -46,7 +46,7 @@ READ_AT_IMPORT = ("RAY_JOB_ID", "RAY_RAYLET_PID")
 """What Ray reads once, when it is imported: a fork has the values of the first worker."""
 
 _WORKER = Path(__file__).with_name("fork_worker.py")
-_WITHOUT_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}  # pyarrow's allocator starts one
+_WITHOUT_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 _PATIENCE_S = 10.0
 
 
