@@ -175,18 +175,32 @@ def _embedded(
         start = 0
         for held in waiting:
             prompts, lost = {}, 0
+            count = sum(map(len, held.prompts.values()))
+            own = None if vectors is None else _without_empty_columns(vectors[start : start + count])
+            found, place = there[start : start + count], 0
+            start += count
             for variant, responses in held.prompts.items():
-                here = np.arange(start, start + len(responses))
-                start += len(responses)
-                lost += int((~there[here]).sum())
-                if vectors is not None:
-                    prompts[variant] = vectors[here[there[here]]]
+                here = np.arange(place, place + len(responses))
+                place += len(responses)
+                lost += int((~found[here]).sum())
+                if own is not None:
+                    prompts[variant] = own[here[found[here]]]
             yield held, prompts, lost
         waiting, size = [], 0
 
 
+def _without_empty_columns(vectors: Any) -> Floats:
+    """Return the rows as a dense matrix without the features that none of them has, which are nearly all."""
+    if not hasattr(vectors, "indices"):
+        return np.asarray(vectors, dtype=np.float64)
+    used, column = np.unique(vectors.indices, return_inverse=True)
+    dense = np.zeros((vectors.shape[0], max(len(used), 1)))
+    dense[np.repeat(np.arange(vectors.shape[0]), np.diff(vectors.indptr)), column] = vectors.data
+    return dense
+
+
 def _distances(
-    checkpoint: str, group_id: str, vectors: dict[int, Any], g: int, n: int, rng: np.random.Generator
+    checkpoint: str, group_id: str, vectors: dict[int, Floats], g: int, n: int, rng: np.random.Generator
 ) -> DistanceRow | None:
     enough = {variant: part for variant, part in sorted(vectors.items()) if part.shape[0] >= g}
     neighbors = [variant for variant in enough if variant != ORIGINAL][:n]
@@ -196,15 +210,15 @@ def _distances(
         variant: enough[variant][np.sort(rng.permutation(enough[variant].shape[0])[:g])]
         for variant in (ORIGINAL, *neighbors)
     }
-    own, count = _sum(drawn[ORIGINAL]), g
-    original = _within(own, count)
+    own = drawn[ORIGINAL].sum(axis=0)
+    original = _within(own, g)
     if n == 0:
         return DistanceRow(checkpoint, group_id, original, None, None, None, None)
-    sums = [_sum(drawn[variant]) for variant in neighbors]
+    sums = [drawn[variant].sum(axis=0) for variant in neighbors]
     total = np.sum(sums, axis=0)
     # G responses spread over the neighbors: the first G of those dealt out one neighbor after the other.
     places = [divmod(place, n) for place in range(g)]
-    matched = np.sum([_row(drawn[neighbors[which]], place) for place, which in places], axis=0)
+    matched = np.sum([drawn[neighbors[which]][place] for place, which in places], axis=0)
     return DistanceRow(
         checkpoint,
         group_id,
@@ -214,15 +228,6 @@ def _distances(
         _within(matched, g),
         float(1 - own @ total / (g * n * g)),
     )
-
-
-def _sum(vectors: Any) -> Floats:
-    summed: Floats = np.asarray(vectors.sum(axis=0), dtype=np.float64).ravel()
-    return summed
-
-
-def _row(vectors: Any, place: int) -> Floats:
-    return _sum(vectors[[place]])
 
 
 def _within(total: Floats, count: int) -> float:
