@@ -1,10 +1,13 @@
-"""Ray's workers as forks of one process that has imported verl, not each with imports of its own.
+"""Ray's workers as forks of one process that has imported much of what verl needs.
 
-A run on the CPU starts one worker after another, and importing verl takes each of them seconds of work and
-half a gigabyte. Here the process that trains starts a server, which imports what workers need while Ray
-starts. What Ray starts as "Python" (its `py_executable`) is `fork_worker.py`, which asks the server for a
-fork of itself and stays as the fork's stand-in. The server ends with the process that trains. Without a
-server, or where it cannot fork, a worker starts as it would have.
+A run on the CPU starts one worker after another, and importing torch, transformers and what else verl needs
+takes each of them seconds of work and half a gigabyte. Here the process that trains starts a server, which
+imports these packages while Ray starts. What Ray starts as "Python" (its `py_executable`) is
+`fork_worker.py`, which asks the server for a fork of itself and stays as the fork's stand-in. The server ends
+with the process that trains. Without a server, or where it cannot fork, a worker starts as it would have.
+
+The server must not import Ray, nor verl, which imports it: Ray draws the names of its objects from a
+generator that forks would share, and then one worker gets what another one stored.
 """
 
 from __future__ import annotations
@@ -30,20 +33,8 @@ from trainer_adapter.fork_worker import HEADER_BYTES, VARIABLE
 START = "start"
 """Value of `VARIABLE` that asks the process that trains for a server; then it is the path of its socket."""
 
-WITHOUT_RAY = ("tensordict", "peft", "datasets", "math_verify")
-MODULES = (
-    "verl.trainer.main_ppo",
-    "verl.workers.engine_workers",
-    "trainer_adapter.grouped_agent_loop",
-    "trainer_adapter.transformers_rollout",
-    "trainer_adapter.verl_cpu.engine",
-    "trainer_adapter.verl_plugin.trainer",
-    "trainer_adapter.reward",
-)
-"""What workers import: first what can be imported before Ray's first worker asks, then the rest."""
-
-READ_AT_IMPORT = ("RAY_JOB_ID", "RAY_RAYLET_PID")
-"""What Ray reads once, when it is imported: a fork has the values of the first worker."""
+MODULES = ("tensordict", "peft", "math_verify", "sqlalchemy.orm", "fastapi", "aiohttp")
+"""What the server imports: most of what verl and our own parts import, and nothing of Ray."""
 
 _WORKER = Path(__file__).with_name("fork_worker.py")
 _WITHOUT_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
@@ -80,39 +71,41 @@ def serve(listening: socket.socket, owner: int) -> None:
     """Fork whoever asks at this socket, until the process `owner` ends.
 
     Raises:
-        RuntimeError: an import has started a thread, which a fork would lack.
+        RuntimeError: an import has brought Ray, or started a thread, which a fork would lack.
     """
     watched = os.pidfd_open(owner)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a fork reports its end to its stand-in
     try:
-        for name in WITHOUT_RAY:
+        for name in MODULES:
             importlib.import_module(name)
-        ready = False
+        if "ray" in sys.modules or len(os.listdir("/proc/self/task")) > 1:
+            raise RuntimeError(
+                "workers are not forked: an import has brought Ray along, or started a thread."
+            )
+        gc.collect()
+        gc.freeze()
         waited: list[Any] = [listening, watched]
         while watched not in select.select(waited, [], [])[0]:
-            ready = _answer(listening, ready)
+            _answer(listening)
     finally:
         shutil.rmtree(os.path.dirname(listening.getsockname()), ignore_errors=True)
 
 
-def _answer(listening: socket.socket, ready: bool) -> bool:
-    """Answer one request with a fork, or with nothing; return whether everything is imported."""
+def _answer(listening: socket.socket) -> None:
+    """Answer one request with a fork, which never returns."""
     connection, _ = listening.accept()
     with connection:
         connection.settimeout(_PATIENCE_S)
         try:
             request, streams = _receive(connection)
         except (OSError, ValueError):
-            return ready  # whoever asked is gone
-        if not ready:
-            _finish_imports(request["environment"])
-        if _fits(request) and os.fork() == 0:
+            return  # whoever asked is gone
+        if os.fork() == 0:
             listening.close()
             connection.settimeout(None)
             _become(request, streams, connection)
         for stream in streams:
             os.close(stream)
-    return True
 
 
 def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -123,24 +116,9 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return json.loads(body), streams
 
 
-def _finish_imports(environment: dict[str, str]) -> None:
-    os.environ.update({name: environment[name] for name in READ_AT_IMPORT if name in environment})
-    for name in MODULES:
-        importlib.import_module(name)
-    if len(os.listdir("/proc/self/task")) > 1:
-        raise RuntimeError("workers are not forked: one of the imports has started a thread.")
-    gc.collect()
-    gc.freeze()
-
-
-def _fits(request: dict[str, Any]) -> bool:
-    return all(request["environment"].get(name) == os.environ.get(name) for name in READ_AT_IMPORT)
-
-
 def _become(request: dict[str, Any], streams: list[int], connection: socket.socket) -> NoReturn:
     """Run the script asked for as a Python of its own would: its arguments, environment, folder, streams."""
     import numpy
-    from ray._raylet import Config  # type: ignore[attr-defined]
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, stream in enumerate(streams):
@@ -151,7 +129,6 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
     os.chdir(request["folder"])
     os.setpgid(0, 0)  # where a worker has died, Ray ends what else is in its process group
     os.setpriority(os.PRIO_PROCESS, 0, request["niceness"])
-    Config.initialize("")  # Ray's other settings, from this environment
     numpy.random.seed()  # Python's own generator does so itself, and torch's first seed is always the same
     sys.argv = request["arguments"]
     sys.path[0] = os.path.dirname(sys.argv[0])

@@ -21,9 +21,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks nee
 _SERVER = """
 import socket, sys
 from trainer_adapter import fork_server
-config = type("Config", (), {"initialize": staticmethod(print)})
-sys.modules["ray._raylet"] = type("Raylet", (), {"Config": config})
-fork_server.WITHOUT_RAY, fork_server.MODULES = ("colorsys",), (%s,)
+fork_server.MODULES = ("colorsys", %s)
 fork_server.serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
 """
 
@@ -104,7 +102,7 @@ def _gone(pid: int) -> bool:
 
 
 def test_a_fork_is_what_a_python_of_its_own_would_be(forks: Forks, tmp_path: Path) -> None:
-    code, said, err = forks.run("7", "two words", OF_THIS_WORKER="yes", RAY_JOB_ID="01")
+    code, said, err = forks.run("7", "two words", OF_THIS_WORKER="yes")
     assert code == 7
     assert said["forked"]
     assert said["arguments"] == ["7", "two words"]
@@ -114,24 +112,29 @@ def test_a_fork_is_what_a_python_of_its_own_would_be(forks: Forks, tmp_path: Pat
     assert said["niceness"] == os.getpriority(os.PRIO_PROCESS, 0) + 3
     assert said["environment"]["OF_THIS_WORKER"] == "yes"
     assert err == "to stderr\n"
-    _, another, _ = forks.run("0", RAY_JOB_ID="01")
+    _, another, _ = forks.run("0")
     assert another["forked"]
     assert "OF_THIS_WORKER" not in another["environment"]
     assert another["drawn"] != said["drawn"]
+
+
+def test_forks_draw_apart(forks: Forks) -> None:
+    """Ray names its objects by numbers that it draws: had two workers the same, one would get the other's."""
+    pytest.importorskip("ray")
+    forks.script.write_text(
+        "import json, random, uuid, numpy\nfrom ray._raylet import UniqueID\n"
+        "drawn = UniqueID.from_random().hex(), str(uuid.uuid4()), random.random(), numpy.random.random()\n"
+        "print(json.dumps({'drawn': drawn}))\n"
+    )
+    draws = [forks.run()[1]["drawn"] for _ in range(3)]
+    for own in zip(*draws, strict=True):
+        assert len(set(own)) == 3
 
 
 def test_a_fork_that_fails_says_why(forks: Forks) -> None:
     code, _, err = forks.run("0", "fail")
     assert code == 1
     assert "ValueError: told to" in err
-
-
-def test_one_of_another_job_becomes_a_python_of_its_own(forks: Forks) -> None:
-    """Ray has read the first job's number and cannot read another."""
-    assert forks.run("0", RAY_JOB_ID="01")[1]["forked"]
-    code, said, _ = forks.run("4", RAY_JOB_ID="02")
-    assert code == 4
-    assert not said["forked"]
 
 
 @pytest.mark.parametrize("path", ["", "start", "/nowhere/socket"])
@@ -141,17 +144,20 @@ def test_without_a_server_it_becomes_a_python_of_its_own(forks: Forks, path: str
     assert not said["forked"]
 
 
-def test_a_server_whose_imports_start_threads_forks_nothing(tmp_path: Path) -> None:
-    (tmp_path / "threaded.py").write_text(
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
-    )
-    forks = Forks(tmp_path, f'__import__("sys").path.append({str(tmp_path)!r}) or "threaded"')
+@pytest.mark.parametrize(
+    "text",
+    ["import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()", ""],
+)
+def test_a_server_whose_imports_are_unfit_for_forks_forks_nothing(tmp_path: Path, text: str) -> None:
+    name = "threaded" if text else "ray"
+    (tmp_path / f"{name}.py").write_text(text)
+    forks = Forks(tmp_path, f'__import__("sys").path.insert(0, {str(tmp_path)!r}) or {name!r}')
     try:
         code, said, _ = forks.run("6")
         assert code == 6
         assert not said["forked"]
         assert forks.server.wait(20) == 1
-        assert "has started a thread" in (tmp_path / "server.log").read_text()
+        assert "workers are not forked" in (tmp_path / "server.log").read_text()
     finally:
         forks.end()
 

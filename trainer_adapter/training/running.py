@@ -304,13 +304,13 @@ def _finished(prepared: Prepared) -> Trained | None:
 
 def _environment(machine: Machine, metrics: Path) -> dict[str, str]:
     modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(machine)]
-    cpu = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), VARIABLE: START}
+    given = {"OMP_NUM_THREADS": "1", VARIABLE: START} if machine.cpu else {}
     return {
         "VERL_USE_EXTERNAL_MODULES": ",".join(module for module in modules if module),
         "VERL_FILE_LOGGER_PATH": str(metrics),
         "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0"),
         "PYTHONUNBUFFERED": "1",
-        **(cpu if machine.cpu else {}),
+        **{name: os.environ.get(name, value) for name, value in given.items()},
     }
 
 
