@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks nee
 _SERVER = """
 import socket, sys
 from trainer_adapter import fork_server
-fork_server.MODULES = ("colorsys", %s)
+fork_server.MODULES = (*%s, "colorsys")
 fork_server.serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
 """
 
@@ -45,7 +45,7 @@ sys.exit(int(sys.argv[1]))
 class Forks:
     """A server of its own process, owned by a process that can be ended."""
 
-    def __init__(self, folder: Path, imported: str = '"wave"') -> None:
+    def __init__(self, folder: Path, imported: str = "()") -> None:
         import socket
 
         self.folder, self.socket = folder, folder / "s" / "socket"
@@ -118,16 +118,22 @@ def test_a_fork_is_what_a_python_of_its_own_would_be(forks: Forks, tmp_path: Pat
     assert another["drawn"] != said["drawn"]
 
 
-def test_forks_draw_apart(forks: Forks) -> None:
+def test_forks_of_what_verl_needs_draw_apart(tmp_path: Path) -> None:
     """Ray names its objects by numbers that it draws: had two workers the same, one would get the other's."""
-    pytest.importorskip("ray")
+    pytest.importorskip("verl")
+    forks = Forks(tmp_path, "fork_server.MODULES")
     forks.script.write_text(
-        "import json, random, uuid, numpy\nfrom ray._raylet import UniqueID\n"
+        "import json, sys\nloaded = 'peft' in sys.modules\nimport random, uuid, numpy\n"
+        "from ray._raylet import UniqueID\n"
         "drawn = UniqueID.from_random().hex(), str(uuid.uuid4()), random.random(), numpy.random.random()\n"
-        "print(json.dumps({'drawn': drawn}))\n"
+        "print(json.dumps({'loaded': loaded, 'drawn': drawn}))\n"
     )
-    draws = [forks.run()[1]["drawn"] for _ in range(3)]
-    for own in zip(*draws, strict=True):
+    try:
+        said = [forks.run()[1] for _ in range(3)]
+    finally:
+        forks.end()
+    assert all(each["loaded"] for each in said)
+    for own in zip(*(each["drawn"] for each in said), strict=True):
         assert len(set(own)) == 3
 
 
@@ -151,7 +157,7 @@ def test_without_a_server_it_becomes_a_python_of_its_own(forks: Forks, path: str
 def test_a_server_whose_imports_are_unfit_for_forks_forks_nothing(tmp_path: Path, text: str) -> None:
     name = "threaded" if text else "ray"
     (tmp_path / f"{name}.py").write_text(text)
-    forks = Forks(tmp_path, f'__import__("sys").path.insert(0, {str(tmp_path)!r}) or {name!r}')
+    forks = Forks(tmp_path, f'__import__("sys").path.insert(0, {str(tmp_path)!r}) or [{name!r}]')
     try:
         code, said, _ = forks.run("6")
         assert code == 6
