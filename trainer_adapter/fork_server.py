@@ -37,7 +37,7 @@ MODULES = ("tensordict", "peft", "math_verify", "sqlalchemy.orm", "fastapi", "ai
 """What the server imports: most of what verl and our own parts import, and nothing of Ray."""
 
 _WORKER = Path(__file__).with_name("fork_worker.py")
-_WITHOUT_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
+WITHOUT_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 _PATIENCE_S = 10.0
 
 
@@ -59,7 +59,7 @@ def start() -> None:
         listening.listen(64)  # who asks before the server is ready waits
         subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", __name__, str(listening.fileno()), str(os.getpid())],
-            env={**os.environ, **_WITHOUT_THREADS},
+            env={**os.environ, **WITHOUT_THREADS},
             stdin=subprocess.DEVNULL,
             pass_fds=[listening.fileno()],
             start_new_session=True,

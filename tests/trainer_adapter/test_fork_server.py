@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks nee
 _SERVER = """
 import socket, sys
 from trainer_adapter import fork_server
-fork_server.MODULES = (*%s, "colorsys")
+fork_server.MODULES = (*(%s), "colorsys")
 fork_server.serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
 """
 
@@ -57,6 +57,7 @@ class Forks:
             self.server = subprocess.Popen(
                 [sys.executable, "-c", _SERVER % imported, str(listening.fileno()), str(self.owner.pid)],
                 pass_fds=[listening.fileno()],
+                env={**os.environ, **fork_server.WITHOUT_THREADS},
                 stderr=(folder / "server.log").open("w"),
             )
         self.script = folder / "script.py"
