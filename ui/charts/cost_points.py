@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ui.charts.axes import count_axis, percent_format, share_ticks
+from ui.charts.building import data_of
 from ui.charts.tables import Frame, Row, in_order, read_rows
 from ui.charts.theme import PANEL_TITLE, altair, colours, themed
 
@@ -59,7 +60,7 @@ def cost_points(
     colour = alt.Color(
         "label:N", scale=alt.Scale(domain=list(chosen), range=list(chosen.values())), legend=legend
     )
-    base = alt.Chart(alt.Data(values=rows)).encode(x=x, color=colour)
+    base = alt.Chart(data_of(rows)).encode(x=x, color=colour)
     bars = base.mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round").encode(y=y("low"), y2="high:Q")
     lines = base.mark_line(strokeWidth=1.2).encode(y=y("value"))
     dots = base.mark_circle(size=90, opacity=1).encode(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from evaluator.errors import InputError
+from ui.charts.building import data_of
 from ui.charts.labels import wrap_label
 from ui.charts.panels import Size, panel_size, titled
 from ui.charts.tables import Frame, Row, in_order, read_rows
@@ -68,7 +69,7 @@ def density_panel(frame: Frame, *, title: str, height: int = 300) -> "LayerChart
         orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke", symbolOpacity=1
     )
     scale = alt.Scale(domain=list(palette), range=list(palette.values()))
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = alt.Chart(data_of(rows)).encode(
         x=alt.X("distance:Q", title=_X_TITLE, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=6)),
         y=alt.Y("density:Q", title="density", stack=None, axis=alt.Axis(labels=False, grid=False)),
         color=alt.Color("series:N", scale=scale, legend=legend),
@@ -111,14 +112,14 @@ def _densities(
         axis=alt.Axis(labels=False, grid=False),
     )
     colour = colour_by("series", palette)
-    base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, y=y, color=colour)
+    base = alt.Chart(data_of(rows)).encode(x=x, y=y, color=colour)
     # All curves end at the bottom, so the names stand beside them from the top, the highest peak's first.
     named, below = [], 0.0
     for name in sorted(peaks, key=lambda name: -peaks[name]):
         wrapped = wrap_label(name, *size.label)
         named.append({"series": name, "text": "\n".join(wrapped), "pixel": below + LINE_HEIGHT / 2})
         below += len(wrapped) * LINE_HEIGHT + 3
-    names = alt.Chart(alt.Data(values=named)).mark_text(
+    names = alt.Chart(data_of(named)).mark_text(
         align="left", baseline="middle", dx=8, lineBreak="\n", lineHeight=LINE_HEIGHT, fontWeight=600
     )
     at = alt.Y("pixel:Q", scale=None)

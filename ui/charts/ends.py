@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ui.charts.building import data_of
 from ui.charts.labels import spread, wrap_label
 from ui.charts.theme import LINE_HEIGHT, altair
 
@@ -54,7 +55,7 @@ def end_labels(
     ]
     at_right = x.copy(deep=False)
     at_right.shorthand = "right:Q"
-    base = alt.Chart(alt.Data(values=rows)).encode(color=colour)
+    base = alt.Chart(data_of(rows)).encode(color=colour)
     moved = any(row["moved"] for row in rows)
     leaders = (
         base.transform_filter("datum.moved")

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ui.charts.axes import power_ticks
+from ui.charts.building import data_of
 from ui.charts.tables import Frame, read_rows
 from ui.charts.theme import PALETTE, PANEL_TITLE, RULE, altair, themed
 
@@ -43,8 +44,8 @@ def difference_chart(
     def y(field: str) -> Any:
         return alt.Y(f"{field}:Q", title="difference, points", scale=scale, axis=axis)
 
-    base = alt.Chart(alt.Data(values=points)).encode(x=x)
-    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=RULE, strokeWidth=1.2)
+    base = alt.Chart(data_of(points)).encode(x=x)
+    zero = alt.Chart(data_of([{"zero": 0}])).mark_rule(color=RULE, strokeWidth=1.2)
     bars = base.mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round", color=colour)
     dots = base.mark_circle(size=80, opacity=1, color=colour).encode(
         y=y("difference"),

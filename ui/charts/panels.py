@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ui.charts.axes import percent_format, shared_ticks
+from ui.charts.building import data_of
 from ui.charts.ends import end_labels
 from ui.charts.tables import Row
 from ui.charts.theme import LINE_HEIGHT, MUTED, PANEL_TITLE, altair, colour_by
@@ -105,7 +106,7 @@ def _line_panel(
         return alt.Y(f"{field}:Q", title=y_title, scale=scale, axis=axis)
 
     def of(some: Sequence[Row]) -> Any:
-        return alt.Chart(alt.Data(values=list(some))).encode(x=x, color=colour)
+        return alt.Chart(data_of(some)).encode(x=x, color=colour)
 
     layers = []
     if banded := [row for row in rows if has_interval(row)]:
@@ -180,7 +181,7 @@ def dot_panels(
             return alt.X(f"{field}:Q", title=None if below else x_title, scale=scale, axis=axis)
 
         def of(some: Sequence[Row], y: Any = y) -> Any:
-            return alt.Chart(alt.Data(values=list(some))).encode(y=y, color=colour_by("label", palette))
+            return alt.Chart(data_of(some)).encode(y=y, color=colour_by("label", palette))
 
         layers = []
         if banded := [row for row in rows if has_interval(row)]:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ui.charts.axes import percent_format, share_ticks
+from ui.charts.building import data_of
 from ui.charts.tables import Frame, read_rows
 from ui.charts.theme import MUTED, PALETTE, altair, themed
 
@@ -47,7 +48,7 @@ def rate_dots(
         scale=alt.Scale(domain=names),
         axis=alt.Axis(labelLimit=110, labelColor=MUTED, grid=False, domain=False),
     )
-    base = alt.Chart(alt.Data(values=rows)).encode(y=y)
+    base = alt.Chart(data_of(rows)).encode(y=y)
     bars = base.mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round", color=colour).encode(
         x=alt.X("low:Q", title=x_title, scale=scale, axis=axis), x2="high:Q"
     )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from evaluator.errors import InputError
 from rephraser.reviews.browsing import GrowingRate
+from ui.charts.building import data_of
 from ui.charts.theme import PALETTE, altair, themed
 
 if TYPE_CHECKING:
@@ -59,12 +60,12 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
         alt.Tooltip("rejected:Q"),
         *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("false_accept_rate", "low", "high")),
     ]
-    base = alt.Chart(alt.Data(values=rows)).encode(x=x, tooltip=tooltip)
+    base = alt.Chart(data_of(rows)).encode(x=x, tooltip=tooltip)
     steps = {"color": PALETTE[0], "interpolate": "step-after"}
     band = base.mark_area(opacity=0.16, **steps).encode(y=low, y2="high:Q")
     line = base.mark_line(**steps).encode(y=y)
     last = rows[-1]
-    end = alt.Chart(alt.Data(values=[last])).mark_circle(size=55, color=PALETTE[0], opacity=1)
+    end = alt.Chart(data_of([last])).mark_circle(size=55, color=PALETTE[0], opacity=1)
     title = alt.TitleParams(
         "False-accept rate as reviews come in",
         subtitle=f"{last['false_accept_rate']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, "

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evaluator.errors import InputError
+from ui.charts.building import data_of
 from ui.charts.tables import Frame, Row, read_rows
 from ui.charts.theme import MUTED, PALETTE, altair, themed
 
@@ -44,7 +45,7 @@ def group_kinds_chart(frame: Frame, *, title: str, window: int = 1, chosen: int 
     picked = alt.selection_point(name=STEP, fields=["step"], on="click", empty=False)
     low, high = min(row["left"] for row in pieces), max(row["right"] for row in pieces)
     chart = (
-        alt.Chart(alt.Data(values=pieces))
+        alt.Chart(data_of(pieces))
         .mark_rect(cursor="pointer")
         .encode(
             x=alt.X(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ui.charts.axes import count_axis
+from ui.charts.building import data_of
 from ui.charts.tables import Frame, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, RULE, altair, themed
 
@@ -87,7 +88,7 @@ def stacked_bars(
         columnPadding=12,
     )
     bars = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(data_of(rows))
         .mark_bar(cornerRadius=2, opacity=0.9)
         .encode(
             x=alt.X("count:Q", title=unit, scale=scale, axis=axis, stack="zero"),
@@ -107,7 +108,7 @@ def stacked_bars(
         )
     )
     ends = (
-        alt.Chart(alt.Data(values=[{"name": name, "sum": count} for name, count in sums.items()]))
+        alt.Chart(data_of([{"name": name, "sum": count} for name, count in sums.items()]))
         .mark_text(align="left", dx=5, color=MUTED)
         .encode(
             x=alt.X("sum:Q", title=unit, scale=scale, axis=axis), y=y, text=alt.Text("sum:Q", format=",d")

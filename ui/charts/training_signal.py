@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from evaluator.errors import InputError
+from ui.charts.building import data_of
 from ui.charts.panels import dot_panels, has_interval, line_panels, panel_size
 from ui.charts.tables import Frame, Row, in_order, read_rows
 from ui.charts.theme import LINE_HEIGHT, MUTED, PALETTE, altair, colour_by, colours, themed
@@ -162,8 +163,8 @@ def difficulty_chart(frame: Frame, *, title: str | None = None, page: bool = Fal
     ]
     fill = {"": PALETTE[0], **_FLAGS}
     ends = [{"original": 0, "neighbor": 0}, {"original": 1, "neighbor": 1}]
-    diagonal = alt.Chart(alt.Data(values=ends)).mark_line(color=MUTED, strokeWidth=1, strokeDash=[4, 3])
-    circles = alt.Chart(alt.Data(values=points)).mark_circle(opacity=0.7, stroke="white", strokeWidth=0.5)
+    diagonal = alt.Chart(data_of(ends)).mark_line(color=MUTED, strokeWidth=1, strokeDash=[4, 3])
+    circles = alt.Chart(data_of(points)).mark_circle(opacity=0.7, stroke="white", strokeWidth=0.5)
     layers = [
         diagonal.encode(x=x, y=y),
         circles.encode(
@@ -234,7 +235,7 @@ def _sides(rows: Sequence[Row], y: Any) -> list[Any]:
         if flagged[flag]:
             lines.append((f"{flagged[flag]} flagged {flag}", _FLAGS[flag]))
         for number, (text, colour) in enumerate(lines):
-            spot = alt.Chart(alt.Data(values=[{"neighbor": neighbor, "text": text}]))
+            spot = alt.Chart(data_of([{"neighbor": neighbor, "text": text}]))
             mark = spot.mark_text(
                 align="left", dx=12, dy=LINE_HEIGHT * number * down, color=colour, fontWeight=600
             )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evaluator.errors import InputError
 from ui.charts.axes import percent_format, share_ticks
+from ui.charts.building import data_of
 from ui.charts.tables import Frame, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, RULE, altair, colours, themed
 
@@ -98,10 +99,10 @@ def step_chart(
         legend=legend,
     )
     dash = _dashes(names, methods or {})
-    base = alt.Chart(alt.Data(values=rows)).encode(x=x("step"), y=y("value"), color=colour)
+    base = alt.Chart(data_of(rows)).encode(x=x("step"), y=y("value"), color=colour)
     layers = []
     if zero_line:
-        zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=RULE)
+        zero = alt.Chart(data_of([{"zero": 0}])).mark_rule(color=RULE)
         layers.append(zero.encode(y=y("zero")))
     layers += _predicted(predicted, ends, x, y, chosen)
     line = base.mark_line(strokeWidth=1.8)
@@ -178,7 +179,7 @@ def _predicted(
         colour = chosen.get(row["label"], MUTED)
         low, high = _apart(ends)
         at = [{**row, "step": low}, {**row, "step": high}]
-        base = alt.Chart(alt.Data(values=at)).encode(x=x("step"))
+        base = alt.Chart(data_of(at)).encode(x=x("step"))
         band = base.mark_area(opacity=0.12, color=colour)
         layers.append(band.encode(y=y("low"), y2="high:Q"))
         layers.append(base.mark_line(strokeWidth=1.4, strokeDash=[4, 3], color=colour).encode(y=y("share")))
@@ -210,7 +211,7 @@ def _steps(
         alt.Tooltip("step:Q", format=",d"),
         *(alt.Tooltip(f"line{place}:N", title=name) for place, name in enumerate(names)),
     ]
-    drawn = alt.Chart(alt.Data(values=stripes)).mark_rect(color=MUTED, cursor="pointer", aria=False)
+    drawn = alt.Chart(data_of(stripes)).mark_rect(color=MUTED, cursor="pointer", aria=False)
     encoded = drawn.encode(
         x=x("from"),
         x2="to:Q",
