@@ -169,6 +169,15 @@ def test_port_0_takes_a_free_one():
         assert listening.getsockname()[1] > 0
 
 
+def test_small_answers_do_not_wait_for_each_other():
+    """asyncio sends at once on sockets that say they are TCP's; the browser asks for 90 small files."""
+    with bind(Address(port=0)) as listening:
+        with socket.create_connection(listening.getsockname()):
+            accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
+
+
 def test_a_missing_streamlit_says_what_to_install(database):
     block = "import sys; sys.modules['streamlit'] = None; sys.modules['streamlit.starlette'] = None; "
     command = tagrpo_ui(database)

@@ -60,7 +60,7 @@ def test_a_pilot_forecasts_what_its_groups_allow(filled):
     [
         ("policy", 6, "Entropy"),
         ("anchor", 1, "neighbor 1"),  # a chart for each run with neighbors
-        ("covariance", 4, "top 1%"),  # one for each run and sign
+        ("covariance", 2, "top 1%"),  # one for each run
     ],
 )
 def test_the_views_show_what_was_logged(filled, view, number, word):
@@ -68,6 +68,12 @@ def test_the_views_show_what_was_logged(filled, view, number, word):
     assert len(charts(app)) == number
     assert any(word in chart.spec for chart in charts(app))
     assert ("Not logged by plain." in said(app)) == (view == "anchor")
+
+
+def test_negative_covariances_stand_behind_their_button(filled):
+    app = opened(filled, view="covariance", sign="negative")
+    assert len(charts(app)) == 2
+    assert all("magnitude, negative" in chart.spec for chart in charts(app))
 
 
 def test_the_audit_is_computed_on_its_button_and_stays(filled):

@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import Scale
-from ui.pages.kit import layout
+from ui.pages.kit import layout, links
 from ui.pages.kit.text import escaped
 from ui.pages.signal_parts import lines
 from ui.pages.signal_parts.lines import Line, Panel
@@ -25,6 +25,7 @@ DRIFT = (
     ("tagrpo/anchor/log_ratio", "nats a response"),
 )
 MOST_VARIANTS = 6
+SIGNS = ("positive", "negative")
 SHARES = ("0.01", "1", "20", "40", "100")
 _OTHERS = (5, 6, 7, 4, 3, 2, 1)  # of the palette: the first colours stand for methods
 PROMPTS = tuple(
@@ -115,7 +116,7 @@ def _variant(name: str) -> str:
 
 
 def show_covariance(runs: Sequence[Run]) -> None:
-    """Show which covariances of log-prob and advantage are largest, two charts for each run."""
+    """Show which covariances of log-prob and advantage are largest, a chart for each run."""
     chosen, logged = _chosen(runs)
     if not logged:
         return
@@ -124,21 +125,28 @@ def show_covariance(runs: Sequence[Run]) -> None:
         "Mean over the tokens farthest from 0, by their share among the tokens of that sign (log scale). "
         "A few tokens of large positive covariance are what makes entropy collapse.",
     )
+    sign = st.segmented_control(
+        "Sign",
+        SIGNS,
+        label_visibility="collapsed",
+        required=True,
+        **links.bound(
+            "sign",
+            lambda: links.choice("sign", list(SIGNS), SIGNS[0]),
+            lambda chosen_sign: None if chosen_sign == SIGNS[0] else chosen_sign,
+        ),
+    )
     panels = []
     runs_of = {}
     for run in chosen.runs:
-        for sign in ("positive", "negative"):
-            there = [(share, _top(sign, share, logged[run.id])) for share in SHARES]
-            said = tuple(
-                Line(run.id, name, f"top {share}%", magnitude=True)
-                for share, name in there
-                if name is not None
-            )
-            if said:
-                name = f"covariance-{sign}-{run.name}"
-                title = f"{run.name}, {sign}"
-                panels.append(Panel(name, title, "magnitude", "log", said))
-                runs_of[name] = run.name
+        there = [(share, _top(sign, share, logged[run.id])) for share in SHARES]
+        said = tuple(
+            Line(run.id, name, f"top {share}%", magnitude=True) for share, name in there if name is not None
+        )
+        if said:
+            name = f"covariance-{sign}-{run.name}"
+            panels.append(Panel(name, run.name, f"magnitude, {sign}", "log", said))
+            runs_of[name] = run.name
     if not panels:
         st.caption("These runs have not logged it.")
         return
