@@ -75,6 +75,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--data", help="taken for uniformity with the other benchmarks; nothing is read")
     rounds = parser.parse_args().rounds
     found: dict[str, list[tuple[float, float]]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory() as hidden:

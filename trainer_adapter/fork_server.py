@@ -156,5 +156,7 @@ def _end_with(connection: socket.socket) -> None:
     os._exit(1)
 
 
+__all__ = ["START", "VARIABLE", "python_of_workers", "serve", "start"]
+
 if __name__ == "__main__":
     serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from trainer_adapter.fork_server import START, python_of_workers
-from trainer_adapter.fork_worker import VARIABLE
+from trainer_adapter.fork_server import START, VARIABLE, python_of_workers
 
 SUPPORT = Path(__file__).parent
 _RUN = "TAGRPO_TEST_RUN"

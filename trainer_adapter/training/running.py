@@ -12,8 +12,7 @@ from evaluator.database import Database, utc_now
 from evaluator.errors import InputError, TagrpoError
 from evaluator.runs.store import check_name, find_run, finish_run, open_run
 from rephraser.sets import load_set
-from trainer_adapter.fork_server import START
-from trainer_adapter.fork_worker import VARIABLE
+from trainer_adapter.fork_server import START, VARIABLE
 from trainer_adapter.prompts import PromptTemplate
 from trainer_adapter.recipes import Recipe
 from trainer_adapter.rollouts.importing import TRAIN
