@@ -35,7 +35,7 @@ def test_every_view_opens_light_dark_and_narrow(url, view_of, pictures):
         for path, charts in (
             ("/signal?view=policy", 6),
             ("/signal?view=anchor", 1),
-            ("/signal?view=covariance", 4),
+            ("/signal?view=covariance", 2),
             ("/signal?view=diversity&made=1", 1),
             ("/rollouts?run=plain&q=q_000000000000000000000000&at=1&to=4&r0=1", 1),
         ):
