@@ -1,7 +1,7 @@
 """Ray's workers as forks of one process that has imported much of what verl needs.
 
-A run on the CPU starts one worker after another, and importing torch, transformers and what else verl needs
-takes each of them seconds of work and half a gigabyte. Here the process that trains starts a server, which
+A run on the CPU starts one worker after another, and each takes time and memory to import torch, transformers
+and what else verl needs (`benchmarks/verl_start.py`). Here the process that trains starts a server, which
 imports these packages while Ray starts. What Ray starts as "Python" (its `py_executable`) is
 `fork_worker.py`, which asks the server for a fork of itself and stays as the fork's stand-in. The server ends
 with the process that trains. Without a server, or where it cannot fork, a worker starts as it would have.
@@ -12,12 +12,14 @@ generator that forks would share, and then one worker gets what another one stor
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
 import os
 import runpy
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -36,14 +38,16 @@ START = "start"
 MODULES = ("tensordict", "peft", "math_verify", "sqlalchemy.orm", "fastapi", "aiohttp")
 """What the server imports: most of what verl and our own parts import, and nothing of Ray."""
 
-_WORKER = Path(__file__).with_name("fork_worker.py")
 WITHOUT_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
+"""The server's own environment: pyarrow and numpy would start threads when they are imported."""
+
+_WORKER = Path(__file__).with_name("fork_worker.py")
 _PATIENCE_S = 10.0
 
 
 def python_of_workers() -> str:
-    """Return the command that Ray starts workers with, for `runtime_env.py_executable`."""
-    return f"{sys.executable} -I -S {_WORKER}"
+    """Return the command that Ray's shell starts workers with, for `runtime_env.py_executable`."""
+    return shlex.join([sys.executable, "-I", "-S", str(_WORKER)])
 
 
 def start() -> None:
@@ -71,7 +75,7 @@ def serve(listening: socket.socket, owner: int) -> None:
     """Fork whoever asks at this socket, until the process `owner` ends.
 
     Raises:
-        RuntimeError: an import has brought Ray, or started a thread, which a fork would lack.
+        RuntimeError: an import has brought Ray along, or started a thread, which a fork would lack.
     """
     watched = os.pidfd_open(owner)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a fork reports its end to its stand-in
@@ -101,9 +105,11 @@ def _answer(listening: socket.socket) -> None:
         except (OSError, ValueError):
             return  # whoever asked is gone
         if os.fork() == 0:
-            listening.close()
-            connection.settimeout(None)
-            _become(request, streams, connection)
+            try:
+                listening.close()
+                _become(request, streams, connection)
+            finally:  # nothing of the server's is done by a fork
+                os._exit(1)
         for stream in streams:
             os.close(stream)
 
@@ -120,6 +126,7 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
     """Run the script asked for as a Python of its own would: its arguments, environment, folder, streams."""
     import numpy
 
+    connection.settimeout(None)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -143,6 +150,7 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
+        atexit._run_exitfuncs()  # what a Python does at its end, and `os._exit` does not
         sys.stdout.flush()
         sys.stderr.flush()
         connection.sendall(b"%d\n" % code)

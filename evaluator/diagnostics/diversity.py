@@ -175,50 +175,37 @@ def _embedded(
         start = 0
         for held in waiting:
             prompts, lost = {}, 0
-            count = sum(map(len, held.prompts.values()))
-            own = None if vectors is None else _without_empty_columns(vectors[start : start + count])
-            found, place = there[start : start + count], 0
-            start += count
             for variant, responses in held.prompts.items():
-                here = np.arange(place, place + len(responses))
-                place += len(responses)
-                lost += int((~found[here]).sum())
-                if own is not None:
-                    prompts[variant] = own[here[found[here]]]
+                here = np.arange(start, start + len(responses))
+                start += len(responses)
+                lost += int((~there[here]).sum())
+                if vectors is not None:
+                    prompts[variant] = vectors[here[there[here]]]
             yield held, prompts, lost
         waiting, size = [], 0
 
 
-def _without_empty_columns(vectors: Any) -> Floats:
-    """Return the rows as a dense matrix without the features that none of them has, which are nearly all."""
-    if not hasattr(vectors, "indices"):
-        return np.asarray(vectors, dtype=np.float64)
-    used, column = np.unique(vectors.indices, return_inverse=True)
-    dense = np.zeros((vectors.shape[0], max(len(used), 1)))
-    dense[np.repeat(np.arange(vectors.shape[0]), np.diff(vectors.indptr)), column] = vectors.data
-    return dense
-
-
 def _distances(
-    checkpoint: str, group_id: str, vectors: dict[int, Floats], g: int, n: int, rng: np.random.Generator
+    checkpoint: str, group_id: str, vectors: dict[int, Any], g: int, n: int, rng: np.random.Generator
 ) -> DistanceRow | None:
     enough = {variant: part for variant, part in sorted(vectors.items()) if part.shape[0] >= g}
     neighbors = [variant for variant in enough if variant != ORIGINAL][:n]
     if ORIGINAL not in enough or len(neighbors) < n:
         return None
-    drawn = {
-        variant: enough[variant][np.sort(rng.permutation(enough[variant].shape[0])[:g])]
+    drawn = [
+        enough[variant][np.sort(rng.permutation(enough[variant].shape[0])[:g])]
         for variant in (ORIGINAL, *neighbors)
-    }
-    own = drawn[ORIGINAL].sum(axis=0)
+    ]
+    own_GF, *others_GF = np.split(_dense(drawn), n + 1)
+    own = own_GF.sum(axis=0)
     original = _within(own, g)
     if n == 0:
         return DistanceRow(checkpoint, group_id, original, None, None, None, None)
-    sums = [drawn[variant].sum(axis=0) for variant in neighbors]
+    sums = [part.sum(axis=0) for part in others_GF]
     total = np.sum(sums, axis=0)
     # G responses spread over the neighbors: the first G of those dealt out one neighbor after the other.
     places = [divmod(place, n) for place in range(g)]
-    matched = np.sum([drawn[neighbors[which]][place] for place, which in places], axis=0)
+    matched = np.sum([others_GF[which][place] for place, which in places], axis=0)
     return DistanceRow(
         checkpoint,
         group_id,
@@ -228,6 +215,16 @@ def _distances(
         _within(matched, g),
         float(1 - own @ total / (g * n * g)),
     )
+
+
+def _dense(parts: Sequence[Any]) -> Floats:
+    """Return the rows of all parts in one matrix, of sparse ones without the features that no row has."""
+    from scipy import sparse
+
+    if not sparse.issparse(parts[0]):
+        return np.concatenate(parts).astype(np.float64)
+    rows = sparse.vstack(parts, format="csr")
+    return rows[:, np.unique(rows.indices)].toarray().astype(np.float64)  # type: ignore[no-any-return]
 
 
 def _within(total: Floats, count: int) -> float:

@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 
 from trainer_adapter.fork_server import START, VARIABLE, python_of_workers
+from trainer_adapter.training.composing import PYTHON_KEY
+from trainer_adapter.verl_plugin.overrides import hydra_arguments
 
 SUPPORT = Path(__file__).parent
 _RUN = "TAGRPO_TEST_RUN"
@@ -49,7 +51,7 @@ def run_main_ppo(
     command = [
         *(sys.executable, "-W", "ignore", "-m", "verl.trainer.main_ppo"),
         *("hydra.searchpath=[pkg://trainer_adapter.configs]", "+tagrpo=cpu", "hydra.run.dir=hydra"),
-        f"+ray_kwargs.ray_init.runtime_env.py_executable='{python_of_workers()}'",
+        *hydra_arguments({PYTHON_KEY: python_of_workers()}),
         *(f"+ray_kwargs.ray_init._temp_dir={ray_folder}", *overrides),
     ]
     inherited = {

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ import pytest
 
 from trainer_adapter import fork_server
 from trainer_adapter.fork_server import VARIABLE
+from trainer_adapter.fork_worker import HEADER_BYTES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks need Linux")
 
@@ -46,8 +49,6 @@ class Forks:
     """A server of its own process, owned by a process that can be ended."""
 
     def __init__(self, folder: Path, imported: str = "()") -> None:
-        import socket
-
         self.folder, self.socket = folder, folder / "s" / "socket"
         self.socket.parent.mkdir()
         self.owner = subprocess.Popen(["sleep", "120"])
@@ -64,7 +65,7 @@ class Forks:
         self.script.write_text(_SCRIPT)
 
     def worker(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        python = fork_server.python_of_workers().split()
+        python = shlex.split(fork_server.python_of_workers())
         return subprocess.Popen(
             [*python, str(self.script), *arguments],
             cwd=self.folder,
@@ -136,6 +137,30 @@ def test_forks_of_what_verl_needs_draw_apart(tmp_path: Path) -> None:
     assert all(each["loaded"] for each in said)
     for own in zip(*(each["drawn"] for each in said), strict=True):
         assert len(set(own)) == 3
+
+
+def test_a_fork_that_cannot_begin_leaves_the_server_as_it_was(forks: Forks) -> None:
+    asked = {"arguments": [str(forks.script), "0"], "environment": {}, "folder": "/nowhere", "niceness": 0}
+    body = json.dumps(asked).encode()
+    with socket.socket(socket.AF_UNIX) as connection, open(os.devnull, "r+") as null:
+        connection.connect(str(forks.socket))
+        socket.send_fds(connection, [len(body).to_bytes(HEADER_BYTES, "big")], [null.fileno()] * 3)
+        connection.sendall(body)
+        assert connection.recv(100) == b""  # which makes a stand-in the worker itself
+    assert forks.socket.exists()
+    assert forks.run("0")[1]["forked"]
+
+
+def test_the_command_holds_in_folders_with_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/a folder/bin/python")
+    assert shlex.split(fork_server.python_of_workers())[:3] == ["/a folder/bin/python", "-I", "-S"]
+
+
+def test_a_fork_runs_what_is_registered_for_its_end(forks: Forks) -> None:
+    forks.script.write_text(
+        "import atexit, json\natexit.register(print, json.dumps({'ended': True}), flush=True)\n"
+    )
+    assert forks.run()[:2] == (0, {"ended": True})
 
 
 def test_a_fork_that_fails_says_why(forks: Forks) -> None:

@@ -19,7 +19,7 @@ from trainer_adapter.verl_plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSe
 
 CPU_PLUGIN = "trainer_adapter.verl_cpu"
 _CPU_FILE = Path(__file__).parents[1] / "configs" / "tagrpo" / "cpu.yaml"
-_PYTHON_KEY = "+ray_kwargs.ray_init.runtime_env.py_executable"
+PYTHON_KEY = "+ray_kwargs.ray_init.runtime_env.py_executable"
 _TEMPLATE_KEY = "data.apply_chat_template_kwargs"
 _RUN_KEYS = {
     "data.train_files": "name the export with --data, or the set with --set",
@@ -106,7 +106,7 @@ class Composition:
         }
         first = ["hydra.searchpath=[pkg://trainer_adapter.configs]"]
         if self.machine.cpu:
-            first += ["+tagrpo=cpu", *hydra_arguments({_PYTHON_KEY: python_of_workers()})]
+            first += ["+tagrpo=cpu", *hydra_arguments({PYTHON_KEY: python_of_workers()})]
         first += hydra_arguments({"hydra.run.dir": str(folder / "hydra")}) if folder else []
         return [*first, *hydra_arguments(given), *(override.text for override in self.user)]
 

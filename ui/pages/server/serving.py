@@ -79,7 +79,7 @@ def bind(address: Address) -> socket.socket:
         InputError: the port is taken or not allowed, or the host is none of this machine.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # Where the protocol is not said, asyncio leaves small answers waiting for each other, 40 ms each.
+    # Where the protocol is not said, asyncio lets a small answer wait until the last one is acknowledged.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name != "nt":  # there it would share a port that is taken
