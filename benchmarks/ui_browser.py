@@ -84,6 +84,9 @@ _WATCH = """(() => {
   requestAnimationFrame(look);
 })()"""
 
+READING_MS = 2000
+"""For so long somebody looks at a first page at least before going on to another one."""
+
 QUIET_MS = 200
 """Nothing may change for so long before an action counts as ended."""
 
@@ -309,7 +312,12 @@ def _bare(browser: Any, times: Times, repeats: int) -> None:
 
 
 def _visit(tab: Callable[[], Tab], name: str, pages: Any, *, first: bool) -> None:
-    """Open a page in a new tab; in another one, go to it by the link at the side, away, and back."""
+    """Open a page in a new tab; in others, go to it by the link at the side, away, and back.
+
+    The first time in a tab, the browser loads what the page needs; `ui.pages.server.assets` does so ahead, in
+    the moments in which somebody looks at the page before. So that is timed twice: at once, and after
+    `READING_MS`.
+    """
     one = tab()
     taken = one.go(*pages[name])
     said = "server: its first request" if first else _first_paint(name)
@@ -320,6 +328,11 @@ def _visit(tab: Callable[[], Tab], name: str, pages: Any, *, first: bool) -> Non
     _follow(one, name, pages, "later page, first time in the tab")
     _follow(one, other, pages, "later page, again")
     _follow(one, name, pages, "later page, again")
+    one.page.context.close()
+    one = tab()
+    one.go(*pages[other])
+    one.page.wait_for_timeout(READING_MS)
+    _follow(one, name, pages, f"later page, first time, after {READING_MS / 1000:g} s")
     one.page.context.close()
 
 

@@ -1,4 +1,7 @@
-"""The one answer to "where does this candidate stand?": newest verdict of a run, overridden by a review."""
+"""The one answer to "where does this candidate stand?": newest verdict of a run, overridden by a review.
+
+A review that was withdrawn counts no longer.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
-from rephraser.tables import ProposalRow, ReviewRow, VerdictRow
+from rephraser.tables import ProposalRow, ReviewRow, ReviewWithdrawalRow, VerdictRow
 
 STATUSES = ("accepted", "undecided", "unverified", "rejected")
 
@@ -52,7 +55,10 @@ def status_query(run_id: str) -> Select[*tuple[Any, ...]]:
     )
     newest_review = (
         select(func.max(ReviewRow.id))
-        .where(ReviewRow.candidate_id == ProposalRow.candidate_id)
+        .where(
+            ReviewRow.candidate_id == ProposalRow.candidate_id,
+            ReviewRow.id.not_in(select(ReviewWithdrawalRow.review_id)),
+        )
         .correlate(ProposalRow)
         .scalar_subquery()
     )

@@ -84,7 +84,7 @@ class AuditMemberRow(Base):
 
 
 class ReviewRow(Base):
-    """A human decision. Append-only: the newest overrides the verdict."""
+    """A human decision. Append-only: the newest that was not withdrawn overrides the verdict."""
 
     __tablename__ = "reviews"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -96,6 +96,14 @@ class ReviewRow(Base):
     created_at: Mapped[str]
 
     __table_args__ = (Index(None, "reviewer", "candidate_id"),)
+
+
+class ReviewWithdrawalRow(Base):
+    """A decision that its reviewer took back: it counts no longer, what was decided before counts again."""
+
+    __tablename__ = "review_withdrawals"
+    review_id: Mapped[int] = mapped_column(ForeignKey("reviews.id"), primary_key=True, autoincrement=False)
+    created_at: Mapped[str]
 
 
 class StandingRow(Base):
@@ -116,7 +124,7 @@ class StandingRow(Base):
     model: Mapped[str]
     status: Mapped[str]  # accepted, rejected, undecided, unverified, pending
     verdict_id: Mapped[int | None]  # the newest of the run
-    review_id: Mapped[int | None]  # the newest; where there is one, the status is its decision
+    review_id: Mapped[int | None]  # the newest that counts; where there is one, the status is its decision
 
     __table_args__ = (
         Index(None, "candidate_id", "run_id"),

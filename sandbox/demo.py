@@ -276,6 +276,7 @@ def _overrides(plan: DemoPlan, seed: int) -> tuple[str, ...]:
         f"{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         f"data.seed={seed}",
         f"tagrpo_run.seed={seed}",
+        "tagrpo_run.record_tokens=true",
         "tagrpo_run.poll_interval_s=0.1",
     )
 

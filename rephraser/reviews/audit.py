@@ -11,7 +11,7 @@ from evaluator.runs.store import Run
 from evaluator.runs.tables import RunRow
 from rephraser.reviews.rates import ErrorRates, error_rates
 from rephraser.reviews.sampling import STRATA, Drawn, draw
-from rephraser.reviews.store import Review, as_review
+from rephraser.reviews.store import Review, as_review, counts
 from rephraser.tables import AuditMemberRow, AuditRow, ReviewRow, VerdictRow
 
 
@@ -102,8 +102,9 @@ def audit_rates(session: Session, audit: Audit) -> ErrorRates:
 
 
 def audit_reviews(session: Session, audit_id: int) -> list[Review]:
-    """Return the decisions made for an audit so far, the oldest first."""
-    rows = session.scalars(select(ReviewRow).where(ReviewRow.audit_id == audit_id).order_by(ReviewRow.id))
+    """Return the decisions made for an audit so far that count, the oldest first."""
+    query = select(ReviewRow).where(ReviewRow.audit_id == audit_id, counts()).order_by(ReviewRow.id)
+    rows = session.scalars(query)
     return [as_review(row) for row in rows]
 
 

@@ -13,7 +13,7 @@ from evaluator.questions.tables import QuestionRow
 from rephraser.reviews.agreement import Agreement, cohens_kappa
 from rephraser.reviews.queue import ReviewItem
 from rephraser.reviews.sampling import Drawn
-from rephraser.reviews.store import Review
+from rephraser.reviews.store import Review, counts
 from rephraser.tables import AuditRow, CandidateRow, ReviewRow, StandingCountRow, StandingRow, VerdictRow
 
 VERDICT = "verdict"
@@ -91,12 +91,12 @@ def open_queue(
     model: str | None = None,
     seed: int | None = None,
 ) -> list[str]:
-    """Return the ids of a run's candidates with one of these statuses that the reviewer has never decided.
+    """Return the ids of a run's candidates with one of these statuses that the reviewer has not decided.
 
     Args:
         seed: of the blind order; None gives the order of questions and proposals.
     """
-    done = select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer)
+    done = select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer, counts())
     query = (
         select(StandingRow.candidate_id)
         .where(
@@ -132,6 +132,7 @@ def run_progress(session: Session, run_id: str, reviewer: str) -> ReviewProgress
         select(func.max(ReviewRow.id))
         .where(
             ReviewRow.reviewer == reviewer,
+            counts(),
             exists().where(StandingRow.candidate_id == ReviewRow.candidate_id, StandingRow.run_id == run_id),
         )
         .group_by(ReviewRow.candidate_id)
@@ -144,7 +145,7 @@ def audit_progress(session: Session, audit_id: int, members: int, reviewer: str)
     """Return how many of an audit's members the reviewer has decided for it, and how."""
     newest = (
         select(func.max(ReviewRow.id))
-        .where(ReviewRow.audit_id == audit_id, ReviewRow.reviewer == reviewer)
+        .where(ReviewRow.audit_id == audit_id, ReviewRow.reviewer == reviewer, counts())
         .group_by(ReviewRow.candidate_id)
     )
     return _progress(session, members, newest)
@@ -164,7 +165,9 @@ def run_agreement(session: Session, run_id: str) -> RunAgreement:
     """Return how far reviewers agree on a run's candidates, inside and outside audits."""
     # Reviews are few, since people make them: from them to the run's candidates, not the other way round.
     made = session.execute(
-        select(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision).order_by(ReviewRow.id)
+        select(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision)
+        .where(counts())
+        .order_by(ReviewRow.id)
     ).all()
     verdicts: dict[str, str | None] = {}
     reviewed = sorted({row.candidate_id for row in made})

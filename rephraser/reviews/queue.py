@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from evaluator.questions.tables import QuestionRow
 from evaluator.runs.store import Run
 from rephraser.reviews.audit import Audit
+from rephraser.reviews.store import counts
 from rephraser.status import status_query
 from rephraser.tables import CandidateRow, ReviewRow
 
@@ -37,7 +38,7 @@ def audit_queue(session: Session, audit: Audit, reviewer: str) -> list[str]:
     done = set(
         session.scalars(
             select(ReviewRow.candidate_id).where(
-                ReviewRow.audit_id == audit.id, ReviewRow.reviewer == reviewer
+                ReviewRow.audit_id == audit.id, ReviewRow.reviewer == reviewer, counts()
             )
         )
     )
@@ -45,8 +46,8 @@ def audit_queue(session: Session, audit: Audit, reviewer: str) -> list[str]:
 
 
 def run_queue(session: Session, run: Run, reviewer: str, status: str) -> list[str]:
-    """Return the ids of the run's candidates with this status that this reviewer has never decided."""
-    done = select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer)
+    """Return the ids of the run's candidates with this status that this reviewer has not decided."""
+    done = select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer, counts())
     standing = status_query(run.id).subquery()
     return list(
         session.scalars(

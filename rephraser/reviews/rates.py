@@ -78,6 +78,8 @@ class ErrorRates:
         false_accept: rejected by the reviewers, among reviewed candidates that the verdict accepted.
         false_reject: accepted by the reviewers, among reviewed candidates that the verdict rejected.
         disputed: candidates on which reviewers differ; the newest decision counts for the rates.
+        false_accepts, false_rejects: the candidates behind the rates. They tell verdicts: nobody who may
+            still have to review should see them before the audit is `complete`.
     """
 
     drawn: int
@@ -89,6 +91,8 @@ class ErrorRates:
     reviewers: tuple[ReviewerRates, ...]
     agreements: tuple[Agreement, ...]
     disputed: tuple[str, ...]
+    false_accepts: tuple[str, ...]
+    false_rejects: tuple[str, ...]
 
     @property
     def open(self) -> int:
@@ -145,6 +149,19 @@ def error_rates(members: Sequence[Drawn], reviews: Sequence[Review]) -> ErrorRat
             for member in members
             if len({d[member.candidate_id] for d in by_reviewer.values() if member.candidate_id in d}) > 1
         ),
+        false_accepts=_wrong(members, standing, "accepted", "rejected"),
+        false_rejects=_wrong(members, standing, "rejected", "accepted"),
+    )
+
+
+def _wrong(
+    members: Sequence[Drawn], decisions: Mapping[str, str], status: str, decision: str
+) -> tuple[str, ...]:
+    """Return the candidates with this verdict that reviewers decided otherwise."""
+    return tuple(
+        member.candidate_id
+        for member in members
+        if member.status == status and decisions.get(member.candidate_id) == decision
     )
 
 

@@ -1,15 +1,15 @@
-"""Reviews in the database: append-only decisions on candidates, found by id or its beginning."""
+"""Reviews in the database: append-only decisions on candidates, which their reviewers may withdraw."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.database import utc_now
 from evaluator.errors import InputError, NotFoundError
-from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow
+from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow
 
 DecisionWord = Literal["accepted", "rejected"]
 NEAR_IDS_SHOWN = 2  # on either side
@@ -48,8 +48,20 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Withdrawal:
+    """A reviewer takes back their newest decision on a candidate, in an audit or outside of any."""
+
+    candidate_id: str
+    reviewer: str
+    audit_id: int | None = None
+
+
+@dataclass(frozen=True)
 class Review:
-    """A stored decision; of two by the same reviewer the one with the higher id counts."""
+    """A stored decision; of two by the same reviewer the one with the higher id counts.
+
+    `withdrawn_at` says when it was taken back; None where it counts.
+    """
 
     id: int
     candidate_id: str
@@ -58,6 +70,12 @@ class Review:
     reason: str
     audit_id: int | None
     created_at: str
+    withdrawn_at: str | None = None
+
+
+def counts() -> ColumnElement[bool]:
+    """Return the condition that a row of `ReviewRow` was not withdrawn."""
+    return ReviewRow.id.not_in(select(ReviewWithdrawalRow.review_id))
 
 
 def find_candidate(session: Session, reference: str) -> Candidate:
@@ -90,6 +108,42 @@ def find_candidate(session: Session, reference: str) -> Candidate:
     return Candidate(row.id, row.question_id, row.text)
 
 
+def record_changes(session: Session, changes: Sequence[Decision | Withdrawal]) -> None:
+    """Append decisions and withdrawals in their order, all or none; nothing to withdraw is no error.
+
+    Raises:
+        NotFoundError: as `record_reviews`.
+    """
+    for change in changes:
+        if isinstance(change, Withdrawal):
+            withdraw_review(session, change)
+        else:
+            record_reviews(session, [change])
+
+
+def withdraw_review(session: Session, taken: Withdrawal) -> Review | None:
+    """Withdraw a reviewer's newest decision on a candidate; return it, or None where none of theirs counts.
+
+    It stays in the database, and what was decided before it counts again.
+    """
+    row = session.scalar(
+        select(ReviewRow)
+        .where(
+            ReviewRow.candidate_id == taken.candidate_id,
+            ReviewRow.reviewer == taken.reviewer,
+            ReviewRow.audit_id == taken.audit_id,
+            counts(),
+        )
+        .order_by(ReviewRow.id.desc())
+        .limit(1)
+    )
+    if row is None:
+        return None
+    now = utc_now()
+    session.execute(insert(ReviewWithdrawalRow), [{"review_id": row.id, "created_at": now}])
+    return replace(as_review(row), withdrawn_at=now)
+
+
 def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
     """Append the decisions, all or none; return how many were new.
 
@@ -113,9 +167,14 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
 
 
 def reviews_of(session: Session, candidate_id: str) -> list[Review]:
-    """Return the reviews of a candidate, oldest first."""
-    query = select(ReviewRow).where(ReviewRow.candidate_id == candidate_id).order_by(ReviewRow.id)
-    return [as_review(row) for row in session.scalars(query)]
+    """Return the reviews of a candidate, oldest first, with those that were withdrawn."""
+    query = (
+        select(ReviewRow, ReviewWithdrawalRow.created_at)
+        .outerjoin(ReviewWithdrawalRow, ReviewWithdrawalRow.review_id == ReviewRow.id)
+        .where(ReviewRow.candidate_id == candidate_id)
+        .order_by(ReviewRow.id)
+    )
+    return [replace(as_review(row), withdrawn_at=at) for row, at in session.execute(query)]
 
 
 def as_review(row: ReviewRow) -> Review:
@@ -162,7 +221,7 @@ def _newest_reviews(session: Session, candidate_ids: Sequence[str]) -> dict[str,
     for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
         newest = (
             select(func.max(ReviewRow.id))
-            .where(ReviewRow.candidate_id.in_(candidate_ids[start : start + _IDS_PER_QUERY]))
+            .where(ReviewRow.candidate_id.in_(candidate_ids[start : start + _IDS_PER_QUERY]), counts())
             .group_by(ReviewRow.candidate_id)
         )
         for row in session.scalars(select(ReviewRow).where(ReviewRow.id.in_(newest))):

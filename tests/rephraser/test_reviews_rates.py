@@ -99,6 +99,7 @@ def test_reviewers_are_compared_and_the_newest_decision_stands() -> None:
     rates = error_rates(drawn, reviews)
 
     assert rates.false_accept.count == 3
+    assert rates.false_accepts == ("accepted1", "accepted2", "accepted3")
     assert rates.complete
     assert [(r.reviewer, r.reviewed, r.false_accept.count) for r in rates.reviewers] == [
         ("ada", 4, 2),

@@ -6,6 +6,9 @@ from sqlalchemy import text
 
 from evaluator.database import Database
 from evaluator.database.migrations.counting import COUNTED
+from evaluator.database.migrations.withdrawing import STANDING_NOW
+
+MADE = {**COUNTED, "standings": STANDING_NOW}
 
 NO_ZEROS = {
     "question_set_counts": 1,
@@ -21,7 +24,7 @@ def kept_and_made(db: Database) -> dict[str, tuple[list[Any], list[Any]]]:
     """Return for each table of counts its rows, and the rows it would have if it were made now."""
     found = {}
     with db.read() as session:
-        for table, query in COUNTED.items():
+        for table, query in MADE.items():
             kept, made = (
                 [tuple(row) for row in session.execute(text(statement.replace(":", "\\:")))]
                 for statement in (f"SELECT * FROM {table}", query)

@@ -14,7 +14,8 @@ LARGE = frozenset(
         *("questions", "candidates", "proposals", "verdicts", "standings", "candidate_findings"),
         *("cells", "run_cells", "cell_bodies", "answers", "question_set_members"),
         *("neighbor_set_questions", "neighbor_set_members", "run_problems", "samples", "sample_texts"),
-        *("grades", "sample_counts", "grade_counts", "rollouts", "rollout_texts", "rollout_prompts"),
+        *("grades", "sample_counts", "grade_counts", "rollouts", "rollout_texts", "rollout_tokens"),
+        "rollout_prompts",
         *("rollout_groups", "train_steps", "searched_texts"),
     )
 )

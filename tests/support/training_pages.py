@@ -2,14 +2,26 @@
 
 from pathlib import Path
 
-from rollout_shards import make_step
+import numpy as np
+from rollout_shards import make_record, make_step
 
 from evaluator.database import Database
-from trainer_adapter.rollouts import RolloutWriter
+from trainer_adapter.rollouts import RolloutRecord, RolloutWriter
 from trainer_adapter.rollouts.importing import import_rollouts
+from trainer_adapter.rollouts.token_ratios import token_ratios_text
 
 STEPS = 6
 QUESTIONS = 8
+
+
+def step_with_tokens(step: int) -> list[RolloutRecord]:
+    """Return the records of a step whose responses say the log-ratio of each of three tokens."""
+    records = []
+    for one in make_step(step, QUESTIONS):
+        lengths = (len(one.response) - 3, 3, 0)
+        ratios = token_ratios_text(lengths, np.array([-2.5, 0.0, 0.4]))
+        records.append(make_record(step, one.group, one.session, tokens=3, token_ratios=ratios))
+    return records
 
 
 def metrics(step: int, offset: float, *, anchored: bool) -> dict[str, float]:
@@ -36,14 +48,18 @@ def metrics(step: int, offset: float, *, anchored: bool) -> dict[str, float]:
 
 
 def trainings(folder: Path, model: str = "m") -> Path:
-    """Write and import the runs `plain` (grpo) and `joint` (ta_grpo) of a model; return the database."""
+    """Write and import the runs `plain` (grpo) and `joint` (ta_grpo) of a model; return the database.
+
+    `joint` has log-ratios of single tokens.
+    """
     path = folder / "t.db"
     with Database.open(path) as database:
         for offset, (name, recipe) in enumerate((("plain", "grpo"), ("joint", "ta_grpo"))):
             spec = {"recipe": {"name": recipe}, "model": model}
             with RolloutWriter(folder / name, name, spec=spec, versions={"tagrpo": "0"}) as writer:
                 for step in range(1, STEPS + 1):
-                    writer.write(step, make_step(step, QUESTIONS))
+                    made = step_with_tokens(step) if name == "joint" else make_step(step, QUESTIONS)
+                    writer.write(step, made)
                     writer.write_metrics(step, metrics(step, 0.05 * offset, anchored=name == "joint"))
             import_rollouts(database, folder / name)
     return path

@@ -45,6 +45,7 @@ def words(name: str, model: str, steps: int, *more: str) -> tuple[str, ...]:
         *("actor_rollout_ref.rollout.dtype=float64", "actor_rollout_ref.actor.optim.lr=1e-3"),
         *(f"trainer.total_training_steps={steps}", f"trainer.total_epochs={steps}", "trainer.save_freq=2"),
         *(f"trainer.test_freq={steps}", "trainer.val_before_train=false", "tagrpo_run.poll_interval_s=0.1"),
+        "tagrpo_run.record_tokens=true",
         "+reward.custom_reward_function.reward_kwargs.time_limit_s=1",
         *more,
     )

@@ -34,7 +34,9 @@ from waiting_reward import ANSWERED, CALLS
 from evaluator.database import Database
 from evaluator.runs.store import find_run
 from trainer_adapter.rollouts.browsing import list_train_runs
+from trainer_adapter.rollouts.reading import read_rollouts
 from trainer_adapter.rollouts.record import RolloutRecord
+from trainer_adapter.rollouts.token_ratios import TokenRatios
 from trainer_adapter.training.remains import find_processes
 from trainer_adapter.training.run_folder import RunFolder
 
@@ -307,6 +309,22 @@ def test_a_killed_run_ends_as_one_that_was_not(finished: Path, killed: Killed) -
         for name in ("actor/pg_loss", "actor/kl_loss", "actor/grad_norm"):
             assert values[name] == pytest.approx(again[step][name], rel=1e-5, abs=1e-7), (step, name)
     assert through[STEPS]["actor/kl_loss"] > 0
+
+
+def test_log_ratios_of_tokens_add_up_to_those_of_responses(finished: Path) -> None:
+    kept = 0
+    for one in read_rollouts(finished / "rollouts"):
+        if one.token_ratios is None:
+            continue  # random bytes are not always a text
+        kept += 1
+        ratios = TokenRatios.from_text(one.token_ratios)
+        assert len(ratios.lengths) == one.tokens
+        assert sum(ratios.lengths) == len(one.response)
+        assert one.old_log_prob is not None
+        assert one.sampling_log_prob is not None
+        found = sum(ratio or 0.0 for ratio in ratios.log_ratios)
+        assert found == pytest.approx(one.old_log_prob - one.sampling_log_prob, abs=1e-3 * one.tokens)
+    assert kept > STEPS
 
 
 def test_rollouts_of_a_killed_step_are_counted_once(place: Path, killed: Killed) -> None:

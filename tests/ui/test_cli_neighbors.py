@@ -251,14 +251,23 @@ def test_a_single_review(cli: Cli, run: Run) -> None:
     assert "rejected by ada: garbled" in shown
     assert "accepted (review)" in cli("list", "--question", SUM.id)[1]
 
+    out = cli("review", ODD, "--withdraw", "--reviewer", "bob")[1]
+    assert out == f"{ODD}: accepted by bob is withdrawn\n"
+    assert status(cli, ODD) == ("rejected", "garbled", True)
+    assert re.search(r"accepted by bob \(withdrawn 2\S+Z\)", cli("show", ODD)[1])
+    code, _, err = cli("review", ODD, "--withdraw", "--reviewer", "bob")
+    assert (code, "bob has no decision outside of audits" in err) == (2, True)
+    assert json.loads(cli("review", ODD, "--withdraw", "--json")[1])["reason"] == "garbled"
+    assert status(cli, ODD)[2] is False
+
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ((), "name a candidate"),
         ((ADD, "--interactive"), "name a candidate"),
-        ((ADD,), "either --accept or --reject"),
-        ((ADD, "--accept", "--reject"), "either --accept or --reject"),
+        ((ADD,), "give one of --accept, --reject and --withdraw"),
+        ((ADD, "--accept", "--reject"), "give one of --accept, --reject and --withdraw"),
         ((ADD, "--reject"), "needs a reason"),
         ((ADD, "--accept", "--run", "run"), "belong to --interactive"),
         ((ADD, "--accept", "--audit", "3"), "there is no audit 3"),
@@ -358,6 +367,8 @@ def test_an_audit_from_the_draw_to_the_rates(cli: Cli, run: Run) -> None:
     open_ = json.loads(cli("audit", "--seed", "7", "--json")[1])
     assert (open_["audit"], open_["new"], open_["complete"]) == (1, False, False)
     assert all(set(member) == {"candidate_id"} for member in open_["members"])
+    elsewhere = json.dumps({key: value for key, value in open_.items() if key != "members"})
+    assert not re.search("c_[0-9a-f]", elsewhere)  # nothing tells the verdict of a candidate
     order = [member["candidate_id"] for member in open_["members"]]
 
     out = cli("review", "--audit", "1", "--interactive", typed="a\n\nr\nno\n")[1]
@@ -378,6 +389,7 @@ def test_an_audit_from_the_draw_to_the_rates(cli: Cli, run: Run) -> None:
     assert verdicts == {ADD: "accepted", WRONG: "rejected", ODD: "undecided", HALVED: "accepted"}
     false_accepts = int(verdicts[order[1]] == "accepted")
     assert done["false_accept"]["count"] == false_accepts
+    assert done["false_accepts"] == [order[1]] * false_accepts
     low, high = (0.0126, 0.9874) if false_accepts else (0.0, 0.8419)
     assert (done["false_accept"]["low"], done["false_accept"]["high"]) == pytest.approx((low, high), abs=1e-4)
     percent = "1.3% to 98.7%" if false_accepts else "0.0% to 84.2%"

@@ -7,8 +7,11 @@ pytest.importorskip("streamlit")
 from pages import open_page, said
 from runs import Proposed, add_run, open_empty
 
-from rephraser.reviews.audit import audit_rates, open_audit
+from evaluator.database import Database
+from rephraser.reviews.audit import audit_rates, get_audit, open_audit
 from rephraser.reviews.store import Decision, record_reviews
+
+VERDICTS = ("accepted", "rejected")
 
 
 @pytest.fixture
@@ -98,6 +101,31 @@ def test_results_of_an_audit(path):
     assert list(agreement["both decided"]) == [8]
     assert list(agreement["agreed"]) == [7]
     assert list(agreement["Cohen's kappa"]) == [0]
+
+
+def test_what_the_verdict_got_wrong_is_listed_with_what_reviewers_say(path):
+    with Database.open(path) as db, db.write() as session:
+        audit = get_audit(session, 1)
+        drawn = {status: [m.candidate_id for m in audit.members if m.status == status] for status in VERDICTS}
+        wrong, refused = drawn["accepted"][2], drawn["rejected"][0]
+        record_reviews(session, [Decision(wrong, "rejected", "another answer", "zed", 1)])
+        record_reviews(session, [Decision(refused, "accepted", "", "zed", 1)])
+        rest = [one.candidate_id for one in audit.members if one.status != "accepted"]
+        left = [one for one in rest if one != refused]
+    app = opened(path, reviewer="ben", audit="1", view="Results")
+    assert "False accepts" not in [one.value for one in app.subheader]  # who still reviews must not know
+    assert "is shown once all are reviewed" in said(app)
+    with Database.open(path) as db, db.write() as session:
+        record_reviews(session, [Decision(one, "rejected", "no", "zed", 1) for one in left])
+    app = opened(path, reviewer="ben", audit="1", view="Results")
+    headings = [one.value for one in app.subheader]
+    assert headings[:3] == ["By verdict", "False accepts", "False rejects"]
+    labels = [link.proto.label.replace("\\", "") for link in app.get("page_link")]
+    assert [label for label in labels if wrong in label] == [
+        f"{wrong}: another answer",
+        wrong,
+    ]  # and disputed
+    assert refused in labels
 
 
 def test_results_of_a_run_lead_to_its_audits(path):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("streamlit")
 
-from rephraser.reviews.store import Decision
+from rephraser.reviews.store import Decision, Withdrawal
 from ui.pages.review_queue.keys import DECIDING, LOOKING
 from ui.pages.review_queue.ledger import CLIENTS_KEPT, Event, Ledger, read_events
 
@@ -47,25 +47,28 @@ def test_a_key_on_another_item_is_refused_with_all_behind_it():
     assert [one.decision for one in stored] == ["accepted"]
 
 
-def test_undo_shows_the_item_again_and_its_decision_stands_until_another_one():
+def test_undo_shows_the_item_again_and_withdraws_its_decision():
     ledger, stored = make(), []
     ledger.hear("tab", [Event(1, "", "U")], stored.extend)
     assert ledger.refused == 1  # behind the last item there is nothing on the screen, and this is the first
     ledger.hear("tab", [Event(2, "c_1", "U"), Event(3, "c_1", "A"), Event(4, "c_2", "U")], stored.extend)
     assert ledger.current == "c_1"
-    ledger.hear("tab", [Event(5, "c_1", "S")], stored.extend)
+    assert ledger.marks == {}
+    taken = Withdrawal("c_1", "ada", None)
+    assert stored == [Decision("c_1", "accepted", "", "ada"), taken]
+    ledger.hear("tab", [Event(5, "c_1", "S"), Event(6, "c_2", "U")], stored.extend)
+    assert (ledger.marks, len(stored)) == ({}, 2)  # what was skipped has nothing to withdraw
+    ledger.hear("tab", [Event(7, "c_1", "B"), Event(8, "c_2", "U"), Event(9, "c_1", "A")], stored.extend)
     assert ledger.marks == {"c_1": "accepted"}
-    ledger.hear("tab", [Event(6, "c_2", "U"), Event(7, "c_1", "B")], stored.extend)
-    assert ledger.marks == {"c_1": "rejected"}
-    assert [one.decision for one in stored] == ["accepted", "rejected"]
+    assert [type(one) for one in stored[2:]] == [Decision, Withdrawal, Decision]
 
 
 def test_behind_the_last_item_only_undo_counts():
     ledger, stored = make(["c_1"]), []
     ledger.hear("tab", [Event(1, "c_1", "A"), Event(2, "", "U"), Event(3, "c_1", "L")], stored.extend)
-    assert (ledger.at, len(stored), ledger.refused) == (1, 2, 0)
+    assert (ledger.at, len(stored), ledger.refused) == (1, 3, 0)
     ledger.hear("tab", [Event(4, "", "A")], stored.extend)
-    assert (ledger.at, len(stored), ledger.refused) == (1, 2, 1)
+    assert (ledger.at, len(stored), ledger.refused) == (1, 3, 1)
 
 
 def test_reasons_in_words_are_one_line_and_never_empty():

@@ -14,8 +14,11 @@ from training_pages import QUESTIONS, STEPS, trainings
 
 from evaluator.database import Database
 from trainer_adapter.rollouts.browsing import RolloutHeader
+from trainer_adapter.rollouts.token_ratios import TokenRatios
+from ui.pages.kit.characters import visible
 from ui.pages.rollout_parts.overview import key_of
 from ui.pages.rollout_parts.responses import responses_html
+from ui.pages.rollout_parts.token_shading import shade, tokens_html
 
 QUESTION = f"q_{0:024x}"
 
@@ -96,6 +99,64 @@ def test_answers_are_text_in_the_table_of_responses_whatever_they_hold():
     assert cells(body)[0] == ["response", "answer", "reward", "tokens"]  # what no response has is left out
     assert cells(body)[2] == ["✓ 2", "", "0.5", "1,200"]
     assert len(body) < 1000
+
+
+def test_tokens_are_shaded_where_they_were_recorded(filled):
+    app = opened(filled, run="plain", q=QUESTION, at="2", r1="1")
+    assert "Shade tokens by log-ratio" not in [one.label for one in app.toggle]
+    app = opened(filled, run="joint", q=QUESTION, at="2", r1="1")
+    assert not shaded(app)
+    (toggle,) = [one for one in app.toggle if one.label == "Shade tokens by log-ratio"]
+    toggle.set_value(True).run()
+    assert app.query_params["shade"] == "1"
+    first, middle, last = shaded(app)
+    assert first[:2] == ("n5", "\u22122.500")
+    assert first[2].startswith("Step 2: it is \\boxed")
+    assert middle[:2] == ("", "+0.000")
+    assert last == ("p1 empty", "+0.400", "∎")
+    assert "3 tokens; log-ratio −3.000 nats in all, −2.500 to +0.400 a token" in said(app)
+
+
+def shaded(app):
+    """Return class, hint and text of each shaded token of the responses that are read."""
+    bodies = "".join(one.proto.body for one in app.get("html"))
+    return re.findall("<span class='([^']*)' title='([^']*)'>([^<]*)</span>", bodies)
+
+
+def test_tokens_are_text_whatever_they_hold():
+    hostile = "<b onload=a()>\u202e'\"</span><img src=x>"
+    body = tokens_html(hostile, TokenRatios((3, 30, len(hostile) - 33), (-9.0, None, 0.1)), 1000)
+    assert re.findall("<[^>]*>", body) == [
+        "<div class='tokens'>",
+        *("<span class='n6' title='\u22129.000'>", "</span>"),
+        *("<span>", "</span>"),
+        *("<span class='' title='+0.100'>", "</span>"),
+        "</div>",
+    ]
+    assert "\u202e" not in body
+    assert "&lt;img" in body
+
+
+def test_what_characters_look_like_does_not_depend_on_where_tokens_end():
+    marks = "a" + "\u0301" * 30
+    body = tokens_html(marks, TokenRatios((1,) * 31, (0.0,) * 31), 1000)
+    assert re.sub("<[^>]*>", "", body) == visible(marks)
+    family = "👩\u200d👧\r\n"
+    body = tokens_html(family, TokenRatios((1,) * 5, (0.0,) * 5), 1000)
+    assert re.sub("<[^>]*>", "", body) == "👩\u200d👧\n"
+
+
+def test_of_very_many_tokens_the_first_are_shown():
+    body = tokens_html("a" * 100_000, TokenRatios((1,) * 100_000, (-1.0,) * 100_000), 3000)
+    assert body.count("<span") == 3000
+    assert body.endswith("… and 97,000 more characters</div>")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "kind"), [(0.0, ""), (-0.2, ""), (0.3, "p1"), (-1.5, "n3"), (3.0, "p6"), (-80.0, "n6")]
+)
+def test_colours_end_at_three_nats(ratio, kind):
+    assert shade(ratio) == kind
 
 
 def made_header(extracted):

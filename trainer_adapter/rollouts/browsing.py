@@ -16,8 +16,10 @@ from trainer_adapter.rollouts.tables import (
     RolloutRow,
     RolloutShardRow,
     RolloutTextRow,
+    RolloutTokensRow,
     TrainStepRow,
 )
+from trainer_adapter.rollouts.token_ratios import TokenRatios
 
 _LAST_CHARACTER = "\U0010ffff"
 
@@ -206,6 +208,12 @@ def read_rollout_texts(session: Session, rollout_ids: Sequence[int]) -> dict[int
         )
         found.update((id, text) for id, text in rows)
     return found
+
+
+def read_token_ratios(session: Session, rollout_id: int) -> TokenRatios | None:
+    """Return the log-ratios of a rollout's tokens; None where training did not record them."""
+    ratios = session.scalar(select(RolloutTokensRow.ratios).where(RolloutTokensRow.rollout_id == rollout_id))
+    return None if ratios is None else TokenRatios.from_text(ratios)
 
 
 def _train_run(session: Session, run: Run) -> TrainRun:

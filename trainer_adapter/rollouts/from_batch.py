@@ -5,18 +5,24 @@ from dataclasses import dataclass
 
 from trainer_adapter.groups import Tensor
 from trainer_adapter.rollouts.record import RolloutRecord
+from trainer_adapter.rollouts.token_ratios import token_ratios_text
 from trainer_adapter.step_batch import StepBatch
 
 
 @dataclass(frozen=True)
 class StepTexts:
-    """What is not in the tensors, for each response in the order of the batch; prompts may be left out."""
+    """What is not in the tensors, for each response in the order of the batch.
+
+    Prompts and strategies may be left out. With `token_lengths` (see `token_ratios.TokenRatios`) the
+    log-ratios of single tokens are recorded too, where the rollout engine gave log-probs.
+    """
 
     responses: Sequence[str]
     reasons: Sequence[str]
     extracted: Sequence[str | None]
     prompts: Sequence[str | None] | None = None
     strategies: Sequence[str | None] | None = None
+    token_lengths: Sequence[Sequence[int] | None] | None = None
 
 
 def step_records(
@@ -34,7 +40,7 @@ def step_records(
     """
     rows = len(batch)
     given = (texts.responses, texts.reasons, texts.extracted, texts.prompts, texts.strategies)
-    for values in given:
+    for values in (*given, texts.token_lengths):
         if values is not None and len(values) != rows:
             raise ValueError(f"{len(values)} texts for {rows} responses")
     mask_BT = batch.mask_BT > 0
@@ -50,9 +56,11 @@ def step_records(
             *(batch.rewards_B, batch.correct_B, batch.unknown_B, batch.advantages_B),
         )
     ]
+    lengths = texts.token_lengths if batch.sampling_log_probs_BT is not None else None
     for row, values in enumerate(zip(*columns, strict=True)):
         variant, group, session, tokens, truncated, reward, correct, unknown, advantage = values
         entropy = entropies[row]
+        of_tokens = None if lengths is None else lengths[row]
         yield RolloutRecord(
             step=batch.step,
             question_id=batch.question_ids[row],
@@ -75,7 +83,16 @@ def step_records(
             ref_log_prob=ref[row],
             entropy=None if entropy is None else entropy / max(tokens, 1),
             weights_version=weights_version,
+            token_ratios=None if of_tokens is None else _token_ratios(batch, row, of_tokens),
         )
+
+
+def _token_ratios(batch: StepBatch, row: int, lengths: Sequence[int]) -> str:
+    """Return the log-ratio of each token of a response, anchor minus sampling, as it is recorded."""
+    assert batch.sampling_log_probs_BT is not None
+    tokens = len(lengths)
+    ratios_T = batch.old_log_probs_BT[row, :tokens] - batch.sampling_log_probs_BT[row, :tokens]
+    return token_ratios_text(lengths, ratios_T.double().numpy())
 
 
 def _sums(values_BT: Tensor | None, mask_BT: Tensor) -> list[float | None]:

@@ -15,6 +15,7 @@ from trainer_adapter.rollouts.tables import (
     RolloutPromptRow,
     RolloutRow,
     RolloutShardRow,
+    RolloutTokensRow,
 )
 
 
@@ -118,12 +119,16 @@ class GroupColumn:
 
 @dataclass(frozen=True)
 class JointGroup:
-    """A question's group at a step; `question` and `answer` are None where it is not in the database."""
+    """A question's group at a step; `question` and `answer` are None where it is not in the database.
+
+    `has_tokens`: log-ratios of single tokens were recorded; `browsing.read_token_ratios` gives them.
+    """
 
     group: RolloutGroup
     question: str | None
     answer: str | None
     columns: tuple[GroupColumn, ...]
+    has_tokens: bool = False
 
 
 def page_steps(
@@ -230,7 +235,13 @@ def read_joint_group(session: Session, run_id: str, step: int, question_id: str)
             for prompt in prompts
             if prompt.id in by_prompt
         ),
+        has_tokens=_has_tokens(session, [header.id for headers in by_prompt.values() for header in headers]),
     )
+
+
+def _has_tokens(session: Session, rollout_ids: list[int]) -> bool:
+    query = select(RolloutTokensRow.rollout_id).where(RolloutTokensRow.rollout_id.in_(rollout_ids)).limit(1)
+    return session.scalar(query) is not None
 
 
 def question_history(
@@ -255,14 +266,20 @@ def question_texts(session: Session, question_ids: list[str]) -> dict[str, str]:
     return dict[str, str]((id, text) for id, text in rows)
 
 
-def log_ratio(header: RolloutHeader) -> float | None:
-    """Return the mean log-ratio of a token, anchor over sampling prompt; None where it was not recorded.
+def log_ratio_of(header: RolloutHeader) -> float | None:
+    """Return a response's log-ratio in nats, anchor over sampling prompt; None where it was not recorded.
 
-    Rollouts hold sums over the tokens of a response, not the tokens' own values.
+    Those of single tokens are `browsing.read_token_ratios`, where they were recorded.
     """
-    if header.old_log_prob is None or header.sampling_log_prob is None or not header.tokens:
+    if header.old_log_prob is None or header.sampling_log_prob is None:
         return None
-    return (header.old_log_prob - header.sampling_log_prob) / header.tokens
+    return header.old_log_prob - header.sampling_log_prob
+
+
+def log_ratio(header: RolloutHeader) -> float | None:
+    """Return the mean log-ratio of a response's tokens; None where it was not recorded."""
+    whole = log_ratio_of(header)
+    return whole / header.tokens if whole is not None and header.tokens else None
 
 
 def _columns() -> Any:

@@ -39,6 +39,7 @@ from trainer_adapter.rollouts.tables import (
     RolloutRow,
     RolloutShardRow,
     RolloutTextRow,
+    RolloutTokensRow,
     TrainStepRow,
 )
 
@@ -51,6 +52,7 @@ Report = Callable[[int, int], None]
 _PER_STATEMENT = 500
 _INSERT_ROLLOUTS = insert(cast(Table, RolloutRow.__table__))
 _INSERT_TEXT = "INSERT INTO rollout_texts (rollout_id, text) VALUES (?, ?)"
+_INSERT_TOKENS = "INSERT INTO rollout_tokens (rollout_id, ratios) VALUES (?, ?)"
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,8 @@ def _remove(session: Session, run_id: str, step: int) -> None:
     remove_groups(session, run_id, step)
     shards = select(RolloutShardRow.id).where(RolloutShardRow.run_id == run_id, RolloutShardRow.step == step)
     rollouts = select(RolloutRow.id).where(RolloutRow.shard_id.in_(shards))
-    session.execute(delete(RolloutTextRow).where(RolloutTextRow.rollout_id.in_(rollouts)))
+    for row in (RolloutTextRow, RolloutTokensRow):
+        session.execute(delete(row).where(row.rollout_id.in_(rollouts)))
     session.execute(delete(RolloutRow).where(RolloutRow.shard_id.in_(shards)))
     session.execute(delete(RolloutShardRow).where(RolloutShardRow.id.in_(shards)))
 
@@ -263,6 +266,13 @@ def _insert(session: Session, run: Run, shard: Shard, content: str) -> None:
             (id, compress(record.response.encode("utf-8"))) for id, record in zip(ids, part, strict=True)
         ]
         connection.exec_driver_sql(_INSERT_TEXT, texts)
+        tokens = [
+            (id, compress(record.token_ratios.encode("utf-8")))
+            for id, record in zip(ids, part, strict=True)
+            if record.token_ratios is not None
+        ]
+        if tokens:
+            connection.exec_driver_sql(_INSERT_TOKENS, tokens)
         next_id += len(part)
 
 

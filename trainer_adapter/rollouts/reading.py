@@ -9,16 +9,19 @@ from typing import Any
 
 from evaluator.errors import InputError
 from trainer_adapter.rollouts.record import (
+    ADDED,
     REQUIRED,
     ROWS_PER_GROUP,
     RUN_KEY,
     SCHEMA_VERSION,
     STEP_KEY,
+    TOKENS,
     VERSION_KEY,
     RolloutRecord,
     from_rows,
     schema,
 )
+from trainer_adapter.rollouts.token_ratios import TokenRatios
 from trainer_adapter.rollouts.writing import METRICS_FILE, RUN_FILE
 
 
@@ -95,6 +98,8 @@ def check_shard(path: Path) -> Shard:
             )
         for field in schema():
             place = found.get_field_index(field.name)
+            if place < 0 and field.name in ADDED:
+                continue
             if place < 0:
                 raise InputError(
                     f"{path}: has no column {field.name!r}; give the file as it was recorded, or remove it."
@@ -115,10 +120,27 @@ def check_rows(shard: Shard) -> None:
 
     Raises:
         IncompleteShardError: the file is damaged.
-        InputError: a null where a value must be, or a row of another step.
+        InputError: a null where a value must be, a row of another step, or log-ratios of other tokens than
+            the response's.
     """
-    for _ in _parts(shard):
-        pass
+    for part in _parts(shard):
+        if TOKENS in part.schema.names:
+            columns = (part.column(name).to_pylist() for name in (TOKENS, "tokens", "response"))
+            for said, tokens, response in zip(*columns, strict=True):
+                if said is not None:
+                    _check_tokens(shard.path, said, tokens, response)
+
+
+def _check_tokens(path: Path, said: str, tokens: int, response: str) -> None:
+    try:
+        found = TokenRatios.from_text(said)
+    except ValueError as error:
+        raise InputError(f"{path}: column {TOKENS!r} holds {said[:40]!r} ({error}).") from error
+    if (len(found.lengths), sum(found.lengths)) != (tokens, len(response)):
+        raise InputError(
+            f"{path}: column {TOKENS!r} tells of {len(found.lengths)} tokens with {sum(found.lengths)} "
+            f"characters, the response has {tokens} with {len(response)}."
+        )
 
 
 def read_shard(shard: Shard) -> Iterator[RolloutRecord]:

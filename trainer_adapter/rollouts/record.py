@@ -39,6 +39,8 @@ class RolloutRecord:
         ref_log_prob: sum over its tokens under the reference policy, on the anchor.
         entropy: mean over its tokens.
         weights_version: the step whose weights drew it.
+        token_ratios: of single tokens, as `token_ratios.token_ratios_text` writes them; None where training
+            did not record them.
     """
 
     step: int
@@ -62,6 +64,7 @@ class RolloutRecord:
     ref_log_prob: float | None
     entropy: float | None
     weights_version: int | None
+    token_ratios: str | None = None
 
     @property
     def grade(self) -> str:
@@ -75,6 +78,10 @@ REQUIRED: tuple[str, ...] = (
     *("reward", "reason"),
 )
 """Columns that hold no null."""
+
+TOKENS = "token_ratios"
+ADDED: tuple[str, ...] = (TOKENS,)
+"""Columns that shards of earlier versions lack."""
 
 _NUMBERS = (
     *("reward", "advantage", "old_log_prob", "sampling_log_prob", "ref_log_prob"),
@@ -122,8 +129,10 @@ def to_table(run: str, records: Sequence[RolloutRecord], shape: Any) -> Any:
 
 
 def from_rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[RolloutRecord]:
-    """Yield the records of columns as pyarrow's `to_pydict` gives them."""
-    yield from (RolloutRecord(*values) for values in zip(*(columns[name] for name in COLUMNS), strict=True))
+    """Yield the records of columns as pyarrow's `to_pydict` gives them; those of `ADDED` may be missing."""
+    given = [name for name in COLUMNS if name in columns]
+    for values in zip(*(columns[name] for name in given), strict=True):
+        yield RolloutRecord(**dict(zip(given, values, strict=True)))
 
 
 def _encodable(text: str | None) -> str | None:

@@ -90,6 +90,14 @@ class RolloutTextRow(Base):
     text: Mapped[str] = mapped_column(CompressedText)
 
 
+class RolloutTokensRow(Base):
+    """Log-ratios of a rollout's tokens, where training recorded them (`token_ratios.token_ratios_text`)."""
+
+    __tablename__ = "rollout_tokens"
+    rollout_id: Mapped[int] = mapped_column(ForeignKey("rollouts.id"), primary_key=True)
+    ratios: Mapped[str] = mapped_column(CompressedText)
+
+
 class RolloutGroupRow(Base):
     """The responses to a question and its neighbors at a step, counted when the step is imported.
 

@@ -37,7 +37,8 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
     """
     machine = composition.machine
     plug_in = composition.settings.to_json()
-    del plug_in["record"], plug_in["poll_interval_s"]
+    for name in ("record", "record_tokens", "poll_interval_s"):
+        del plug_in[name]
     schedule = composition.value(f"{_OPTIMIZER}.lr_scheduler_type", "constant")
     any_length = schedule == "constant" and not composition.value(f"{_OPTIMIZER}.lr_warmup_steps_ratio", 0)
     free = {*_FREE, *(_LENGTH if any_length else ())}

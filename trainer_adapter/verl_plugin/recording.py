@@ -1,6 +1,8 @@
 """What a step leaves behind: its rollouts and metrics, for the rollout record."""
 
+import logging
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +10,8 @@ from trainer_adapter.recipes import Recipe
 from trainer_adapter.step_batch import StepBatch
 from trainer_adapter.verl_plugin.rows import StepRows
 from trainer_adapter.verl_plugin.settings import RunSettings
+
+_LOG = logging.getLogger("tagrpo.rollouts")
 
 # The database comes with them, and this module is loaded in every process of verl.
 if TYPE_CHECKING:
@@ -40,9 +44,10 @@ def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings
     )
 
 
-def step_texts(rows: StepRows, step: StepBatch, tokenizer: Any) -> "StepTexts":
+def step_texts(rows: StepRows, step: StepBatch, tokenizer: Any, *, with_tokens: bool = False) -> "StepTexts":
     """Return what the record holds of a step in words, in the order of the batch."""
     from trainer_adapter.rollouts.from_batch import StepTexts
+    from trainer_adapter.rollouts.token_ratios import TokenLengths
 
     ids = [
         row[:length]
@@ -53,18 +58,35 @@ def step_texts(rows: StepRows, step: StepBatch, tokenizer: Any) -> "StepTexts":
     for place, about in zip(places, rows.about, strict=True):
         if place not in asked:
             asked[place] = tokenizer.decode(about["prompt_ids"], skip_special_tokens=True)
+    responses = tokenizer.batch_decode(ids, skip_special_tokens=True)
+    lengths = None
+    if with_tokens and step.sampling_log_probs_BT is not None:
+        letter = tokenizer.encode("A", add_special_tokens=False)[-1]
+        found = TokenLengths(partial(tokenizer.decode, skip_special_tokens=True), letter)
+        lengths = [found.of(row, text) for row, text in zip(ids, responses, strict=True)]
+        if left_out := lengths.count(None):
+            _LOG.warning(
+                "step %d: tokens of %d of %d responses are not recorded, since what they decode to together "
+                "is another text than that of the response",
+                *(step.step, left_out, len(lengths)),
+            )
+    elif with_tokens:
+        _LOG.warning("step %d: no log-ratios of tokens, the rollout engine gave no log-probs", step.step)
     return StepTexts(
-        responses=tokenizer.batch_decode(ids, skip_special_tokens=True),
+        responses=responses,
         reasons=[str(graded.get("reason", "")) for graded in rows.graded],
         extracted=[graded.get("extracted") or None for graded in rows.graded],
         prompts=[asked[place] for place in places],
         strategies=[about["strategy"] for about in rows.about],
+        token_lengths=lengths,
     )
 
 
-def record_step(writer: "RolloutWriter", rows: StepRows, step: StepBatch, tokenizer: Any) -> None:
+def record_step(
+    writer: "RolloutWriter", rows: StepRows, step: StepBatch, tokenizer: Any, *, with_tokens: bool = False
+) -> None:
     """Record the rollouts of a step; writing goes on beside training."""
     from trainer_adapter.rollouts.from_batch import step_records
 
-    texts = step_texts(rows, step, tokenizer)
+    texts = step_texts(rows, step, tokenizer, with_tokens=with_tokens)
     writer.write(step.step, step_records(step, texts, weights_version=step.step - 1))

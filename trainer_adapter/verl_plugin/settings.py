@@ -31,6 +31,7 @@ class RunSettings:
         overlong_buffer: with reward overlong, the last tokens in which the penalty grows to 1 (DAPO: 4,096 of
             20,480); None takes a fifth of the longest response.
         record: folder of the rollout record; None keeps none.
+        record_tokens: record the log-ratio of every token too.
         poll_interval_s: how often the trainer looks for finished responses; verl has 2 seconds.
     """
 
@@ -41,6 +42,7 @@ class RunSettings:
     correction_threshold: float = 2.0
     overlong_buffer: int | None = None
     record: str | None = None
+    record_tokens: bool = False
     poll_interval_s: float = 0.5
 
     def __post_init__(self) -> None:
@@ -58,6 +60,8 @@ class RunSettings:
             )
         if self.overlong_buffer is not None and self.overlong_buffer < 1:
             raise InputError(f"{SETTINGS_KEY}.overlong_buffer is {self.overlong_buffer}; give 1 or more.")
+        if not isinstance(self.record_tokens, bool):
+            raise InputError(f"{SETTINGS_KEY}.record_tokens is {self.record_tokens!r}; give true or false.")
         if not self.poll_interval_s > 0:
             raise InputError(f"{SETTINGS_KEY}.poll_interval_s is {self.poll_interval_s}; give more than 0.")
 

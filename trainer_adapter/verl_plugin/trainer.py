@@ -242,7 +242,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         metrics.update(step_metrics(step))
         metrics["tagrpo/grader/timeouts"] = sum(graded.get("reason") == "timeout" for graded in rows.graded)
         if self._record is not None:
-            record_step(self._record, rows, step, self.tokenizer)
+            record_step(self._record, rows, step, self.tokenizer, with_tokens=self.settings.record_tokens)
 
 
 def _place(key: str) -> tuple[str, int, int]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rephraser.reviews.audit import Audit
     from rephraser.reviews.rates import BrokenShare, ErrorRates, Rate
 
-DISPUTED_SHOWN = 10
+SHOWN = 10
 
 
 def audit_json(audit: "Audit", rates: "ErrorRates", *, new: bool) -> dict[str, Any]:
@@ -19,8 +19,10 @@ def audit_json(audit: "Audit", rates: "ErrorRates", *, new: bool) -> dict[str, A
     Their verdicts are left out until the audit is complete: whoever prints it may still have to review.
     """
     members = [asdict(member) for member in audit.members]
+    said = asdict(rates)
     if not rates.complete:
         members = [{"candidate_id": member["candidate_id"]} for member in members]
+        del said["false_accepts"], said["false_rejects"]
     return {
         "audit": audit.id,
         "run": audit.run_name,
@@ -31,7 +33,7 @@ def audit_json(audit: "Audit", rates: "ErrorRates", *, new: bool) -> dict[str, A
         "new": new,
         "complete": rates.complete,
         "open": rates.open,
-        **asdict(rates),
+        **said,
         "members": members,
     }
 
@@ -80,9 +82,14 @@ def _print_rates(rates: "ErrorRates") -> None:
             )
     for agreement in rates.agreements:
         output.say(_agreement(agreement))
-    if rates.disputed:
-        more = ", ... (--json lists all)" if len(rates.disputed) > DISPUTED_SHOWN else ""
-        output.say(f"disputed: {', '.join(rates.disputed[:DISPUTED_SHOWN])}{more}")
+    for name, ids in (
+        ("disputed", rates.disputed),
+        ("false accepts", rates.false_accepts if rates.complete else ()),
+        ("false rejects", rates.false_rejects if rates.complete else ()),
+    ):
+        if ids:
+            more = ", ... (--json lists all)" if len(ids) > SHOWN else ""
+            output.say(f"{name}: {', '.join(ids[:SHOWN])}{more}")
 
 
 def _rate(rate: "Rate") -> str:

@@ -113,7 +113,7 @@ def print_detail(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> No
         output.say(f"answers drawn to the candidate, in all runs: {_cost(detail.answering)}")
     if detail.reviews:
         output.say()
-        output.say("reviews, oldest first; the last one counts")
+        output.say("reviews, oldest first; the last one that was not withdrawn counts")
         for review in detail.reviews:
             output.say(f"  {_review(review)}")
 
@@ -121,7 +121,8 @@ def print_detail(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> No
 def _review(review: "Review") -> str:
     audit = f", audit {review.audit_id}" if review.audit_id is not None else ""
     reason = f": {visible(review.reason)}" if review.reason else ""
-    return f"{review.created_at}  {review.decision} by {visible(review.reviewer)}{audit}{reason}"
+    taken = f" (withdrawn {review.withdrawn_at})" if review.withdrawn_at is not None else ""
+    return f"{review.created_at}  {review.decision} by {visible(review.reviewer)}{audit}{reason}{taken}"
 
 
 def _print_text(title: str, text: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from evaluator.errors import InputError
+from evaluator.errors import InputError, NotFoundError
 from ui.cli import audit_reports, output, reviewing
 from ui.cli.output import DbOption, JsonOption
 
@@ -25,6 +25,9 @@ def review(
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="It asks the same problem.")] = False,
     reject: Annotated[bool, typer.Option("--reject", help="It does not; say why with --reason.")] = False,
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="Take your newest decision on it back.")
+    ] = False,
     reason: Annotated[str, typer.Option(help="Why; needed to reject.", show_default=False)] = "",
     reviewer: Annotated[
         str | None,
@@ -61,8 +64,8 @@ def review(
 ) -> None:
     """Record a human decision on a candidate: one, a file of them, or one after the other.
 
-    Reviews are kept for ever and never changed; the newest one counts, over every verdict and in every run.
-    Published sets stay as they are: publish again to use the decision.
+    Reviews are kept for ever and never changed; the newest one counts, over every verdict and in every run,
+    until its reviewer withdraws it. Published sets stay as they are: publish again to use the decision.
 
     Interactive reviewing stores each decision at once and leaves out what the same reviewer has decided, so
     it can be stopped at any time and continued by the same command.
@@ -79,17 +82,21 @@ def review(
 
     if sum((candidate is not None, from_file is not None, interactive)) != 1:
         raise typer.BadParameter("name a candidate, or give --from FILE, or --interactive")
-    if candidate is not None and accept == reject:
-        raise typer.BadParameter("give either --accept or --reject")
-    if candidate is None and (accept or reject or reason):
-        raise typer.BadParameter("--accept, --reject and --reason belong to one named candidate")
+    if candidate is not None and accept + reject + withdraw != 1:
+        raise typer.BadParameter("give one of --accept, --reject and --withdraw")
+    if candidate is None and (accept or reject or withdraw or reason):
+        raise typer.BadParameter("--accept, --reject, --withdraw and --reason belong to one named candidate")
+    if withdraw and reason:
+        raise typer.BadParameter("--withdraw takes no --reason")
     if not interactive and (run or blind or status != "undecided"):
         raise typer.BadParameter("--run, --status and --blind belong to --interactive")
     if interactive and audit is not None and (run or status != "undecided"):
         raise typer.BadParameter("an audit names its candidates; leave out --run and --status")
     who = reviewer_name(reviewer)
     with Database.open(locate_database(db), create=False) as database:
-        if candidate is not None:
+        if candidate is not None and withdraw:
+            _withdraw_one(database, candidate, who, audit, as_json=as_json)
+        elif candidate is not None:
             decision: Literal["accepted", "rejected"] = "accepted" if accept else "rejected"
             _record_one(database, candidate, decision, reason, who, audit, as_json=as_json)
         elif from_file is not None:
@@ -135,6 +142,24 @@ def _record_one(
         made = Decision(found.id, decision, reason.strip(), reviewer, audit_id)
         recorded = record_reviews(session, [made])
     _announce([made], recorded, blank=0, as_json=as_json)
+
+
+def _withdraw_one(
+    database: "Database", reference: str, reviewer: str, audit_id: int | None, *, as_json: bool
+) -> None:
+    from rephraser.reviews.store import Withdrawal, find_candidate, withdraw_review
+
+    with database.write() as session:
+        found = find_candidate(session, reference)
+        _check_audit(session, audit_id)
+        taken = withdraw_review(session, Withdrawal(found.id, reviewer, audit_id))
+    if taken is None:
+        where = "outside of audits (name one with --audit)" if audit_id is None else f"in audit {audit_id}"
+        raise NotFoundError(f"{found.id}: {reviewer} has no decision {where} that could be withdrawn.")
+    if as_json:
+        output.print_json(asdict(taken))
+    else:
+        output.say(f"{found.id}: {taken.decision} by {reviewer} is withdrawn")
 
 
 def _record_file(

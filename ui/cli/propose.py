@@ -65,7 +65,9 @@ def propose(
     n: Annotated[int, typer.Option("--n", help="Neighbors wanted for each question.")] = 3,
     solver: Solver = None,
     solver_sampler: SolverSampler = "auto",
-    rounds: Annotated[int, typer.Option("--rounds", help="How often open slots are proposed anew.")] = 3,
+    rounds: Annotated[
+        int, typer.Option("--rounds", help="Rounds in all; after the first, open slots are proposed anew.")
+    ] = 3,
     candidates: Candidates = None,
     question_column: QuestionColumn = None,
     candidate_column: CandidateColumn = None,
@@ -82,7 +84,7 @@ def propose(
     solver_batch_size: SolverBatchSize = None,
     samples_per_request: Annotated[int, typer.Option(help="Answers a solver draws in one request.")] = 4,
     content_attempts: Annotated[
-        int, typer.Option(help="How often an unusable answer (refusal, echo, ...) is asked again.")
+        int, typer.Option(help="Requests in all where answers are unusable (refusals, echoes, ...).")
     ] = 3,
     output_format: Annotated[
         Literal["auto", "json", "tags"],

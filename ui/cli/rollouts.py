@@ -267,10 +267,11 @@ def show(
     Example: [bold]tagrpo rollouts show 1[/bold]
     """
     from evaluator.database import Database, locate_database
-    from trainer_adapter.rollouts.browsing import read_rollout
+    from trainer_adapter.rollouts.browsing import read_rollout, read_token_ratios
 
     with Database.open(locate_database(db), create=False) as database, database.read() as session:
         found = read_rollout(session, rollout)
+        ratios = read_token_ratios(session, rollout)
     if as_json:
         output.print_json(
             {
@@ -278,6 +279,7 @@ def show(
                 **asdict(found.header),
                 "prompt": found.prompt,
                 "response": found.response,
+                "token_log_ratios": None if ratios is None else ratios.pieces(found.response),
             }
         )
         return

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 PICO_PER_USD = 10**12
 
 _USD = "CAST(ROUND(COALESCE({0}cost_usd, 0) * 1e12) AS INTEGER)"
-_STANDING = """
+STANDING = """
 SELECT p.id, p.run_id, p.question_id, p.ordinal, p.candidate_id, p.proposer, p.strategy,
        p.strategy_hash, p.model, COALESCE(r.decision, v.status, 'pending'), v.id, r.id
 FROM proposals AS p
@@ -50,7 +50,7 @@ COUNTED: Mapping[str, str] = {
     "grade_counts": """
         SELECT run_problem_id, grader_id, SUM(value = 'correct'), SUM(value = 'wrong'), SUM(value = 'unknown')
         FROM grades GROUP BY 1, 2""",
-    "standings": _STANDING,
+    "standings": STANDING,
     "standing_counts": """
         SELECT run_id, proposer, strategy, strategy_hash, model, status, COUNT(*)
         FROM standings GROUP BY 1, 2, 3, 4, 5, 6""",
@@ -176,7 +176,7 @@ _STANDINGS = (
     CREATE TRIGGER proposals_standing AFTER INSERT ON proposals BEGIN
         INSERT INTO standings (proposal_id, run_id, question_id, ordinal, candidate_id, proposer, strategy,
                                strategy_hash, model, status, verdict_id, review_id)
-        {_STANDING.strip()} WHERE p.id = NEW.id;
+        {STANDING.strip()} WHERE p.id = NEW.id;
     END""",
     """
     CREATE TRIGGER proposals_standing_gone AFTER DELETE ON proposals BEGIN

@@ -1,6 +1,8 @@
 """Characters that hide, reorder or pile up text are shown as visible codes."""
 
 import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
 MAX_MARKS = 4
 """Combining marks on one character; more of them would run over the lines above and below."""
@@ -15,23 +17,33 @@ def visible(text: str) -> str:
     Control characters become their pictures (␀), bidirectional overrides, invisible characters, private and
     unassigned ones `⟨U+202E⟩`, lone surrogates too. Line ends become \\n.
     """
-    text = text.replace("\r\n", "\n")
-    if text.isascii() and text.isprintable():
-        return text
-    shown: list[str] = []
+    return text if text.isascii() and text.isprintable() else "".join(_characters(text))
+
+
+def visible_pieces(text: str, lengths: Sequence[int]) -> list[str]:
+    """Return `visible(text)` in pieces that end where the text's pieces of these lengths end.
+
+    What is shown of a character depends on those around it, so pieces cannot be made visible one by one.
+    """
+    shown = text if text.isascii() and text.isprintable() else list(_characters(text))
+    ends = [0, *accumulate(lengths)]
+    return ["".join(shown[start:end]) for start, end in pairwise(ends)]
+
+
+def _characters(text: str) -> Iterator[str]:
+    """Yield what is shown of each character."""
     marks = 0
     for place, char in enumerate(text):
+        if char == "\r" and text[place + 1 : place + 2] == "\n":
+            yield ""
+            continue
         if char.isascii() and (char.isprintable() or char in _KEPT):
             marks = 0
-            shown.append(char)
+            yield char
             continue
         category = unicodedata.category(char)
         marks = marks + 1 if category in ("Mn", "Me") else 0
-        if marks > MAX_MARKS or _hides(char, category, text, place):
-            shown.append(_code(char))
-        else:
-            shown.append(char)
-    return "".join(shown)
+        yield _code(char) if marks > MAX_MARKS or _hides(char, category, text, place) else char
 
 
 def _hides(char: str, category: str, text: str, place: int) -> bool:

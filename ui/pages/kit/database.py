@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 Condition = Literal["ready", "missing", "empty", "older", "newer", "foreign", "unreadable"]
 
-REVIEW_TABLES = frozenset({"reviews"})
+REVIEW_TABLES = frozenset({"reviews", "review_withdrawals"})
 """All that pages ever add rows to; triggers forbid to change any."""
 
 _READS = frozenset(

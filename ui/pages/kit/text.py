@@ -64,7 +64,7 @@ def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
         key: unique on the page.
         cut_at: characters that are shown at first.
     """
-    shown = text if len(text) <= cut_at or _wants_all(text, key, cut_at) else _cut(text, cut_at)
+    shown = text if len(text) <= cut_at or wants_all(text, key, cut_at) else _cut(text, cut_at)
     if len(shown) > MARKDOWN_MAX:
         _plain(shown)
     elif shown.strip():
@@ -75,7 +75,7 @@ def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
 
 def show_text(text: str, key: str, *, cut_at: int = CUT_AT, wrap: bool = True) -> None:
     """Show text letter by letter, without formulas, to be read and copied; a long one is cut at first."""
-    shown = text if len(text) <= cut_at or _wants_all(text, key, cut_at) else text[:cut_at] + "…"
+    shown = text if len(text) <= cut_at or wants_all(text, key, cut_at) else text[:cut_at] + "…"
     _plain(shown, wrap=wrap)
 
 
@@ -90,7 +90,8 @@ def _plain(text: str, *, wrap: bool = True) -> None:
         st.caption("(empty)")
 
 
-def _wants_all(text: str, key: str, cut_at: int) -> bool:
+def wants_all(text: str, key: str, cut_at: int) -> bool:
+    """Ask whether all of a long text is to be shown."""
     return st.toggle(f"Show all {len(text):,} characters", key=f"all:{key}", value=False)
 
 

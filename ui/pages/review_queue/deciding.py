@@ -15,7 +15,7 @@ from rephraser.browsing.neighbors import NeighborCard, read_cards
 from rephraser.reviews.audit import get_audit
 from rephraser.reviews.browsing import ReviewProgress, audit_progress, open_queue, read_items, run_progress
 from rephraser.reviews.queue import ReviewItem, audit_queue
-from rephraser.reviews.store import Decision, record_reviews
+from rephraser.reviews.store import Decision, Withdrawal, record_changes
 from ui.pages.kit import layout, links, settings
 from ui.pages.kit.answers import has_answers, show_answers
 from ui.pages.kit.database import reading, review_writer
@@ -143,9 +143,9 @@ def again() -> None:
     st.session_state.pop(_OPENED, None)
 
 
-def _store(decisions: Sequence[Decision]) -> None:
+def _store(changes: Sequence[Decision | Withdrawal]) -> None:
     with review_writer() as session:
-        record_reviews(session, decisions)
+        record_changes(session, changes)
 
 
 def _read(opened: Opened, window: Sequence[str]) -> None:

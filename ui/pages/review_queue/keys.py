@@ -8,7 +8,10 @@ Act = Literal["accept", "reject", "reject in words", "skip", "undo"]
 
 @dataclass(frozen=True)
 class Key:
-    """A letter, what its button says, what it does, and the reason that is stored with a rejection."""
+    """A letter, what its button says, what it does, and the reason that is stored with a rejection.
+
+    The reason is what the button explains itself with; that of another key is not stored.
+    """
 
     letter: str
     label: str
@@ -25,7 +28,7 @@ DECIDING = (
     Key("B", "Broken", "reject", "broken text, formula or figure"),
     Key("W", "Other reason", "reject in words"),
     Key("S", "Skip", "skip"),
-    Key("U", "Undo", "undo"),
+    Key("U", "Undo", "undo", "back to the one before, and what was decided about it is taken back"),
 )
 """While decisions are written."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rephraser.reviews.store import Decision
+from rephraser.reviews.store import Decision, Withdrawal
 from ui.pages.review_queue.keys import MAX_REASON, Key
 
 Mark = Literal["accepted", "rejected", "skipped"]
@@ -60,17 +60,21 @@ class Ledger:
         return sum(one == mark for one in self.marks.values())
 
     def hear(
-        self, client: str, events: Sequence[Event], store: Callable[[Sequence[Decision]], object]
+        self,
+        client: str,
+        events: Sequence[Event],
+        store: Callable[[Sequence[Decision | Withdrawal]], object],
     ) -> None:
         """Handle the keys that were not handled yet, in order; decisions are stored at once, all or none.
 
-        After a key that is refused, those behind it are refused too: they were pressed on a screen that the
-        ledger does not know. An error of `store` leaves everything as it was, to be heard again.
+        Undo goes back to the item before and withdraws what was decided about it on this page. After a key
+        that is refused, those behind it are refused too: they were pressed on a screen that the ledger does
+        not know. An error of `store` leaves everything as it was, to be heard again.
         """
         known = {key.letter: key for key in self.keys}
         at, refused, last = self.at, 0, self.heard.get(client, 0)
-        marks: dict[str, Mark] = {}
-        decisions: list[Decision] = []
+        marks = dict(self.marks)
+        changes: list[Decision | Withdrawal] = []
         for event in sorted(events, key=lambda one: one.seq):
             if event.seq <= last:
                 continue
@@ -80,21 +84,22 @@ class Ledger:
             if refused or key is None or event.item != current:
                 refused += 1
             elif key.act == "undo":
-                at = max(0, at - 1)
+                if at > 0:
+                    at -= 1
+                    if marks.pop(self.order[at], "skipped") != "skipped":
+                        changes.append(Withdrawal(self.order[at], self.reviewer, self.audit_id))
             elif not current:
                 refused += 1
             else:
                 made = self._decide(key, event)
                 if made is not None:
-                    decisions.append(made)
-                    marks[current] = made.decision
-                elif current not in self.marks:
-                    marks.setdefault(current, "skipped")
+                    changes.append(made)
+                marks[current] = "skipped" if made is None else made.decision
                 at += 1
-        if decisions:
-            store(decisions)
+        if changes:
+            store(changes)
         self.at, self.refused = at, self.refused + refused
-        self.marks.update(marks)
+        self.marks = marks
         self.heard.pop(client, None)
         self.heard[client] = last
         while len(self.heard) > CLIENTS_KEPT:

@@ -149,8 +149,18 @@ function push(state, item, letter, words) {
   if (act === "accept") state.marks[item] = "accepted";
   else if (act.startsWith("reject")) state.marks[item] = "rejected";
   state.at = moved(state, state.at, letter);
+  if (act === "undo" && state.data.writes) takeBack(state);
   draw(state);
   send(state);
+}
+
+// The server withdraws what was decided about the item that is shown again.
+function takeBack(state) {
+  const item = state.data.items[state.at - state.data.first];
+  const mark = state.marks[item] ?? state.data.marks[item];
+  if (mark === "accepted" || mark === "rejected") state.note = `Taken back: you had ${mark} this one.`;
+  delete state.marks[item];
+  delete state.data.marks[item];
 }
 
 function openWords(state, item) {
@@ -216,6 +226,6 @@ function said(state, item) {
   if (!state.data.writes) return "";
   const waiting = state.pending.length;
   const mark = state.marks[item] ?? state.data.marks[item];
-  if (mark && mark !== "skipped") return `You ${mark} this one. Another decision overrides that.`;
+  if (mark && mark !== "skipped") return `You ${mark} this one.`;
   return waiting > 2 ? `${waiting} keys on their way` : "";
 }

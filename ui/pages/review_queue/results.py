@@ -1,6 +1,6 @@
 """What the reviews say so far: error rates of an audit, and how far reviewers and verdict agree."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -22,10 +22,10 @@ from ui.charts.review_rates import false_accept_chart, rate_rows
 from ui.pages.kit import layout, links
 from ui.pages.kit.charts import kept_chart, show_chart
 from ui.pages.kit.database import cached
-from ui.pages.kit.tables import Column, page_table
+from ui.pages.kit.tables import Column, download, page_table
 from ui.pages.review_queue.choosing import Choice, audits_of
 
-DISPUTED_SHOWN = 25
+LISTED = 25
 
 _PAIRS = [
     Column("first", "reviewer"),
@@ -40,13 +40,16 @@ _PAIRS = [
 @cached
 def _audit_results(
     session: Session, audit_id: int, reviewer: str
-) -> tuple[ErrorRates, list[GrowingRate], ReviewProgress]:
+) -> tuple[ErrorRates, list[GrowingRate], ReviewProgress, dict[str, str]]:
+    """Return rates, how they grew, the reviewer's progress, and the newest decision's reason by candidate."""
     audit = get_audit(session, audit_id)
     made = audit_reviews(session, audit_id)
+    newest = sorted(made, key=lambda review: review.id)
     return (
         error_rates(audit.members, made),
         growing_false_accepts(audit.members, made),
         audit_progress(session, audit_id, len(audit.members), reviewer),
+        {review.candidate_id: review.reason for review in newest},
     )
 
 
@@ -67,7 +70,7 @@ def show_results(choice: Choice) -> None:
 
 
 def _audit(choice: Choice, audit_id: int) -> None:
-    rates, growing, progress = _audit_results(audit_id, choice.reviewer)
+    rates, growing, progress, reasons = _audit_results(audit_id, choice.reviewer)
     numbers = [
         layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by anybody"),
         layout.Number("false accepts", *_rate(rates.false_accept, "accepted by the verdict")),
@@ -123,8 +126,15 @@ def _audit(choice: Choice, audit_id: int) -> None:
         "strata",
         name=f"audit-{audit_id}-strata",
     )
+    if rates.complete:
+        accepts, rejects = rates.false_accepts, rates.false_rejects
+        words = "What the verdict gets wrong in this sample: the newest decision on each candidate."
+        _candidates("False accepts", words, accepts, f"audit-{audit_id}-false-accepts-list", reasons)
+        _candidates("False rejects", words, rejects, f"audit-{audit_id}-false-rejects-list", reasons)
+    elif rates.false_accepts or rates.false_rejects:
+        st.caption("Which candidates are false accepts or false rejects is shown once all are reviewed.")
     _agreements("Reviewers with each other", rates.agreements, f"audit-{audit_id}-reviewers")
-    _disputed(rates.disputed)
+    _disputed(rates.disputed, f"audit-{audit_id}")
 
 
 def _run(choice: Choice) -> None:
@@ -157,7 +167,7 @@ def _run(choice: Choice) -> None:
         )
     _agreements("Reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
     _agreements("Reviewers with each other", agreement.reviewers, f"{choice.run}-reviewers")
-    _disputed(agreement.disputed)
+    _disputed(agreement.disputed, choice.run)
 
 
 def _rate(rate: Rate, of: str) -> tuple[str, str, str]:
@@ -179,11 +189,19 @@ def _agreements(heading: str, found: Sequence[Agreement], name: str) -> None:
     page_table(rows, _PAIRS, name, name=name)
 
 
-def _disputed(ids: Sequence[str]) -> None:
+def _disputed(ids: Sequence[str], name: str) -> None:
+    words = f"{len(ids):,} candidates; the newest decision counts."
+    _candidates("Reviewers differ", words, ids, f"{name}-disputed", {})
+
+
+def _candidates(heading: str, words: str, ids: Sequence[str], name: str, reasons: Mapping[str, str]) -> None:
+    """List candidates, where there are any, as links to their questions, with what the reviewer said."""
     if not ids:
         return
-    layout.section("Reviewers differ", f"{len(ids):,} candidates; the newest decision counts.")
-    for id in ids[:DISPUTED_SHOWN]:
-        links.link(id, "questions", candidate=id)
-    if len(ids) > DISPUTED_SHOWN:
-        st.caption(f"The first {DISPUTED_SHOWN:d} are shown.")
+    layout.section(heading, words)
+    for id in ids[:LISTED]:
+        links.link(f"{id}: {reasons[id]}" if reasons.get(id) else id, "questions", candidate=id)
+    if len(ids) > LISTED:
+        st.caption(f"The first {LISTED:d} are shown; the file holds all.")
+    rows = [{"candidate": id, "reason": reasons.get(id, "")} for id in ids]
+    download(name, rows, key=f"{name}-csv")

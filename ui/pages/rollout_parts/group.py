@@ -10,14 +10,16 @@ from sqlalchemy.orm import Session
 
 from evaluator.errors import TagrpoError
 from trainer_adapter.rollouts import group_browsing as groups
-from trainer_adapter.rollouts.browsing import read_rollout_texts
+from trainer_adapter.rollouts.browsing import read_rollout_texts, read_token_ratios
 from trainer_adapter.rollouts.group_browsing import GroupColumn, GroupFilters, JointGroup, RolloutGroup
+from trainer_adapter.rollouts.token_ratios import TokenRatios
 from ui.charts.building import build_spec
 from ui.charts.training_steps import step_chart
 from ui.pages.kit import charts, layout, links
 from ui.pages.kit.database import cached
 from ui.pages.kit.tables import download
 from ui.pages.kit.text import escaped, show_math_text, show_text
+from ui.pages.rollout_parts import token_shading
 from ui.pages.rollout_parts.overview import listed
 from ui.pages.rollout_parts.responses import MARKS, show_responses
 
@@ -49,6 +51,12 @@ def history(session: Session, run_id: str, question_id: str) -> list[RolloutGrou
 def response(session: Session, rollout_id: int) -> str:
     """Return the text of a response."""
     return read_rollout_texts(session, [rollout_id]).get(rollout_id, "")
+
+
+@cached
+def token_ratios(session: Session, rollout_id: int) -> TokenRatios | None:
+    """Return the log-ratios of a response's tokens."""
+    return read_token_ratios(session, rollout_id)
 
 
 @cached
@@ -104,8 +112,10 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
         return
     _question(group, question_id)
     _head(group.group, second.group if second else None)
-    _columns(group, second)
     every = [one for one in (group, second) if one is not None]
+    if any(one.has_tokens for one in every):
+        _shading()
+    _columns(group, second)
     download(
         f"tagrpo-{name}-{question_id}",
         [
@@ -213,6 +223,18 @@ def _head(group: RolloutGroup, second: RolloutGroup | None) -> None:
             st.caption(escaped(words))
 
 
+def _shading() -> None:
+    """Ask whether tokens are shaded in the responses that are read."""
+    with layout.row():
+        shaded = st.toggle(
+            "Shade tokens by log-ratio",
+            help="In the responses that you read: how much likelier each token is under the anchor.",
+            **links.bound("shade", lambda: links.flag("shade")),
+        )
+        if shaded:
+            token_shading.show_key()
+
+
 def _columns(group: JointGroup, second: JointGroup | None) -> None:
     shown = [Shown(group.group.step, column, f"r{column.variant}") for column in group.columns]
     pairs: list[Shown | None] = []
@@ -281,7 +303,14 @@ def _reader(shown: Shown) -> None:
     rollout = rollouts[place - 1]
     cut = [layout.chip("truncated", "orange")] if rollout.truncated else []
     layout.line(layout.grade_chip(rollout.grade), layout.chip(rollout.reason), *cut)
-    show_math_text(response(rollout.id), f"{shown.key}-{rollout.id}")
+    text, key = response(rollout.id), f"{shown.key}-{rollout.id}"
+    ratios = token_ratios(rollout.id) if links.flag("shade") else None
+    if ratios is not None:
+        token_shading.show_tokens(text, ratios, key, groups.log_ratio_of(rollout))
+        return
+    show_math_text(text, key)
+    if links.flag("shade"):
+        st.caption("Not shaded: log-ratios of this response's tokens were not recorded.")
 
 
 def _signal(run_id: str, name: str, question_id: str, visits: list[RolloutGroup]) -> None:

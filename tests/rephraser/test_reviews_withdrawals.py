@@ -1,0 +1,160 @@
+"""Decisions that were taken back: what was decided before counts again, everywhere."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from counted import assert_counts_hold
+from runs import Proposed, add_run, open_empty
+from sqlalchemy import text
+
+from evaluator.database import Database
+from evaluator.questions import make_question
+from evaluator.runs.store import Run
+from rephraser.candidates import candidate_id
+from rephraser.reviews import browsing
+from rephraser.reviews.audit import audit_rates, open_audit
+from rephraser.reviews.queue import audit_queue, run_queue
+from rephraser.reviews.store import (
+    Decision,
+    Withdrawal,
+    record_changes,
+    record_reviews,
+    reviews_of,
+    withdraw_review,
+)
+from rephraser.status import current_statuses
+
+TEXTS = ("Add 2 and 3.", "Add 2 and 4.", "2 and 3 make?")
+QUESTION = make_question("What is 2+3?", "5")
+GOOD, BAD, UNCLEAR = (candidate_id(QUESTION.id, text) for text in TEXTS)
+ACCEPT, REFUSE = ("accepted", ""), ("rejected", "asks twice")
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as database:
+        yield database
+
+
+@pytest.fixture
+def run(db: Database) -> Run:
+    verdicts = ("accepted", "rejected", "undecided")
+    proposed = [Proposed(text, (verdict,)) for text, verdict in zip(TEXTS, verdicts, strict=True)]
+    return add_run(db, "run", [(QUESTION.text, "5", proposed)])
+
+
+def decide(db: Database, reviewer: str, id: str, said: tuple[str, str], audit_id: int | None = None) -> None:
+    word = "accepted" if said == ACCEPT else "rejected"
+    with db.write() as session:
+        record_reviews(session, [Decision(id, word, said[1], reviewer, audit_id)])
+
+
+def withdraw(db: Database, reviewer: str, id: str, audit_id: int | None = None) -> bool:
+    with db.write() as session:
+        return withdraw_review(session, Withdrawal(id, reviewer, audit_id)) is not None
+
+
+def status(db: Database, run: Run, id: str) -> tuple[str | None, bool]:
+    """Return where a candidate stands, as the query says it; the table that triggers keep says the same."""
+    with db.read() as session:
+        (found,) = [one for one in current_statuses(session, run.id) if one.candidate_id == id]
+        kept = session.execute(
+            text("SELECT status FROM standings WHERE candidate_id = :id"), {"id": id}
+        ).scalar_one()
+    assert kept == (found.status or "pending")
+    assert_counts_hold(db, "standings")
+    return found.status, found.reviewed
+
+
+def test_the_verdict_counts_again_where_no_decision_is_left(db: Database, run: Run) -> None:
+    decide(db, "ada", UNCLEAR, REFUSE)
+    assert status(db, run, UNCLEAR) == ("rejected", True)
+    assert withdraw(db, "ada", UNCLEAR)
+    assert status(db, run, UNCLEAR) == ("undecided", False)
+    assert not withdraw(db, "ada", UNCLEAR)
+    with db.read() as session:
+        (kept,) = reviews_of(session, UNCLEAR)
+    assert (kept.decision, kept.reason) == REFUSE
+    assert kept.withdrawn_at is not None
+
+
+def test_what_was_decided_before_counts_again(db: Database, run: Run) -> None:
+    decide(db, "ada", UNCLEAR, ACCEPT)
+    decide(db, "bob", UNCLEAR, REFUSE)
+    decide(db, "ada", UNCLEAR, ACCEPT)
+    assert withdraw(db, "ada", UNCLEAR)
+    assert status(db, run, UNCLEAR) == ("rejected", True)
+    assert withdraw(db, "bob", UNCLEAR)
+    assert status(db, run, UNCLEAR) == ("accepted", True)
+    assert not withdraw(db, "eve", UNCLEAR)
+    assert withdraw(db, "ada", UNCLEAR)
+    assert status(db, run, UNCLEAR) == ("undecided", False)
+
+
+def test_the_same_decision_can_be_made_again(db: Database, run: Run) -> None:
+    decide(db, "ada", GOOD, REFUSE)
+    assert withdraw(db, "ada", GOOD)
+    decide(db, "ada", GOOD, REFUSE)
+    assert status(db, run, GOOD) == ("rejected", True)
+    with db.read() as session:
+        assert [one.withdrawn_at is None for one in reviews_of(session, GOOD)] == [False, True]
+
+
+def test_a_candidate_comes_back_into_queues_and_out_of_counts(db: Database, run: Run) -> None:
+    decide(db, "ada", UNCLEAR, ACCEPT)
+    decide(db, "bob", UNCLEAR, REFUSE)
+
+    def seen() -> tuple[int, int, int, int]:
+        with db.read() as session:
+            waiting = browsing.open_queue(
+                session, run.id, "ada", statuses=("accepted", "undecided", "rejected")
+            )
+            progress = browsing.run_progress(session, run.id, "ada")
+            agreement = browsing.run_agreement(session, run.id)
+            later = run_queue(session, run, "ada", "undecided")
+        return len(waiting), progress.decided, len(agreement.disputed), len(later)
+
+    assert seen() == (2, 1, 1, 0)
+    assert withdraw(db, "ada", UNCLEAR)
+    assert withdraw(db, "bob", UNCLEAR)
+    assert seen() == (3, 0, 0, 1)
+
+
+def test_an_audit_counts_what_is_left(db: Database, run: Run) -> None:
+    audit, _ = open_audit(db, run, size=3, seed=1)
+    decide(db, "ada", GOOD, REFUSE, audit.id)
+    decide(db, "ada", GOOD, ACCEPT)  # not for the audit
+
+    def seen() -> tuple[int, int, int]:
+        with db.read() as session:
+            rates = audit_rates(session, audit)
+            progress = browsing.audit_progress(session, audit.id, 3, "ada")
+            return rates.false_accept.count, progress.decided, len(audit_queue(session, audit, "ada"))
+
+    assert seen() == (1, 1, 2)
+    assert withdraw(db, "ada", GOOD, audit.id)
+    assert seen() == (0, 0, 3)
+    assert not withdraw(db, "ada", GOOD, audit.id)
+    assert status(db, run, GOOD) == ("accepted", True)
+
+
+def test_changes_are_made_in_their_order_and_nothing_to_withdraw_is_no_error(db: Database, run: Run) -> None:
+    made = Decision(UNCLEAR, "accepted", "", "ada")
+    taken = Withdrawal(UNCLEAR, "ada")
+    with db.write() as session:
+        record_changes(session, [taken, made, taken, taken, made])
+    assert status(db, run, UNCLEAR) == ("accepted", True)
+    with db.read() as session:
+        assert [one.withdrawn_at is None for one in reviews_of(session, UNCLEAR)] == [False, True]
+
+
+def test_a_candidate_that_another_run_proposes_stands_by_what_counts(db: Database, run: Run) -> None:
+    decide(db, "ada", UNCLEAR, REFUSE)
+    assert withdraw(db, "ada", UNCLEAR)
+    proposed = [Proposed(TEXTS[2], ("accepted",))]
+    again = add_run(db, "again", [(QUESTION.text, "5", proposed)])
+    with db.read() as session:
+        (found,) = current_statuses(session, again.id)
+    assert (found.status, found.reviewed) == ("accepted", False)
+    assert_counts_hold(db, "standings")
