@@ -3,8 +3,9 @@
 A cell is one training (world, recipe, seed, steps) and its evaluation. Each cell is done by ordinary `tagrpo`
 commands, which are kept beside its result; a finished cell is not done again, one that was interrupted goes
 on from its last checkpoint. `--jobs 2` works on two at a time. `--summary FILE.csv` writes all finished cells
-as CSV, and beside it as FILE.sh the commands that they ran, without running anything. The neighbors are true
-ones (other phrasings of the same problem), so nothing is verified here.
+as CSV, and beside it as FILE.sh the commands that they ran, without running anything; cells that stand there
+already, from another folder, stay. `--done FILE.csv` takes those for finished. The neighbors are true ones
+(other phrasings of the same problem), so nothing is verified here.
 
 The last line is one JSON object.
 """
@@ -258,22 +259,45 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
 NOT_NUMBERS = ("pass", "low", "high", "correct", "problems")
 
 
+def read_summary(path: Path) -> dict[Cell, dict[str, str]]:
+    """Return the rows of a summary that was written before; none where there is no such file."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {
+            Cell(row["world"], row["recipe"], int(row["seed"]), int(row["steps"])): row
+            for row in csv.DictReader(file)
+        }
+
+
 def write_summary(results: list[dict[str, Any]], target: Path) -> None:
-    """Write one row a cell; `correct` holds the right answers of `SAMPLES` to each question, in one order."""
-    problems = results[0]["problems"]
-    numbers = list(dict.fromkeys(key for each in results for key in each if key not in NOT_NUMBERS))
-    scores = [f"pass@{k}" for k in KS]
-    with target.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [*numbers, *scores, "correct"], lineterminator="\n")
-        writer.writeheader()
-        for each in sorted(
-            results, key=lambda each: (each["world"], each["recipe"], each["steps"], each["seed"])
-        ):
-            row = {key: _short(each[key]) for key in numbers if each.get(key) is not None}
-            row |= {f"pass@{k}": _short(each["pass"][str(k)]) for k in KS}
-            counts = dict(zip(each["problems"], each["correct"], strict=True))
-            ordered = problems if set(problems) == set(counts) else each["problems"]
-            writer.writerow(row | {"correct": " ".join(str(counts[problem]) for problem in ordered)})
+    """Write one row a cell; `correct` holds the right answers of `SAMPLES` to each question, by its id.
+
+    Rows of cells that are not among `results` stay as they are.
+    """
+    rows: dict[Cell, dict[str, Any]] = {**read_summary(target)}
+    for each in results:
+        counts = dict(zip(each["problems"], each["correct"], strict=True))
+        rows[Cell(each["world"], each["recipe"], each["seed"], each["steps"])] = {
+            **{
+                key: _short(value)
+                for key, value in each.items()
+                if key not in NOT_NUMBERS and value is not None
+            },
+            **{f"pass@{k}": _short(each["pass"][str(k)]) for k in KS},
+            "correct": " ".join(str(counts[problem]) for problem in sorted(counts)),
+        }
+    last = [*(f"pass@{k}" for k in KS), "correct"]
+    numbers = dict.fromkeys(key for row in rows.values() for key in row if key not in last)
+
+    def write(path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, [*numbers, *last], lineterminator="\n")
+            writer.writeheader()
+            ordered = sorted(rows, key=lambda cell: (cell.world, cell.recipe, cell.steps, cell.seed))
+            writer.writerows(rows[cell] for cell in ordered)
+
+    write_file(target, write, overwrite=True)
 
 
 _PLACE = re.compile(r"\S*/(?=(?:world-[A-Z]|cells)/)")
@@ -281,14 +305,18 @@ _PLACE = re.compile(r"\S*/(?=(?:world-[A-Z]|cells)/)")
 
 
 def write_commands(folder: Path, target: Path) -> None:
-    """Write what the worlds and the finished cells ran, with the study's folder as `$STUDY`."""
-    worlds = sorted(folder.glob("world-*/commands.sh"))
-    cells = sorted(path.with_name("commands.sh") for path in folder.glob("cells/*/result.json"))
-    parts = ["STUDY=study", "export OMP_NUM_THREADS=1"]
+    """Write what the worlds and the finished cells ran, with the study's folder as `$STUDY`; others stay."""
+    first = "STUDY=study\nexport OMP_NUM_THREADS=1"
+    before = target.read_text(encoding="utf-8").rstrip("\n").split("\n\n# ")[1:] if target.exists() else []
+    parts = {part.partition("\n")[0]: part for part in before}
+    worlds = folder.glob("world-*/commands.sh")
+    cells = (path.with_name("commands.sh") for path in folder.glob("cells/*/result.json"))
     for path in (*worlds, *cells):
         commands = dict.fromkeys(path.read_text(encoding="utf-8").splitlines())  # resumed: the same again
-        parts += ["", f"# {path.parent.name}", *(_PLACE.sub("$STUDY/", line) for line in commands)]
-    target.write_text("\n".join(parts) + "\n", encoding="utf-8")
+        name = path.parent.name
+        parts[name] = "\n".join([name, *(_PLACE.sub("$STUDY/", line) for line in commands)])
+    ordered = sorted(parts, key=lambda name: (not name.startswith("world-"), name))
+    target.write_text("\n\n# ".join([first, *(parts[name] for name in ordered)]) + "\n", encoding="utf-8")
 
 
 def _short(value: Any) -> Any:
@@ -302,6 +330,7 @@ def main() -> int:
     parser.add_argument("--recipes", help="in place of the study's")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
+    parser.add_argument("--done", type=Path, help="a summary whose cells are not done again")
     parser.add_argument("--data", help="taken for uniformity with the other benchmarks; nothing is read")
     parser.add_argument("--summary", type=Path, help="write the finished cells as CSV, and run nothing")
     arguments = parser.parse_args()
@@ -310,7 +339,8 @@ def main() -> int:
         for name in worlds:
             World(arguments.folder, name).prepare()
         recipes = arguments.recipes.split(",") if arguments.recipes else None
-        wanted = list(cells(worlds, recipes, arguments.seeds))
+        done = read_summary(arguments.done) if arguments.done else {}
+        wanted = [cell for cell in cells(worlds, recipes, arguments.seeds) if cell not in done]
         with ThreadPoolExecutor(arguments.jobs) as pool:
             failed = [
                 text for text in pool.map(lambda cell: _attempt(arguments.folder, cell), wanted) if text
