@@ -138,7 +138,8 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             )
             # A benchmark of the Hub needs the network, vLLM in this process a GPU, a checkpoint torch.
             measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
-            measured |= words[:2] == ("questions", "contamination") and not BENCHMARKS.keys().isdisjoint(words)
+            compared = words[:2] == ("questions", "contamination")
+            measured |= compared and not BENCHMARKS.keys().isdisjoint(words)
             # test_local_solver.py asks a checkpoint that it trains.
             measured |= words[0] == "neighbors" and not {"--solver-preset", "--solver-batch-size"}.isdisjoint(
                 words
