@@ -71,11 +71,12 @@ def views(database: Path) -> list[tuple[str, str, int]]:
         training = next(run for run in reversed(runs) if run.kind == "train")
         mixed = page_groups(session, training.id, GroupFilters(kind="mixed"), limit=1000)
         group = max(mixed, key=lambda one: (one.prompts, one.step, one.question_id))
+        shown = f"q={group.question_id}&at={group.step}&r0=1&r1=1&shade=1"  # two responses, their tokens shaded
         proposed = next(run for run in runs if run.kind == "propose")
     return [
         ("question", f"/questions?id={question.question.id}&show=accepted", 890),
         ("curves", "/curves", 980),
-        ("rollouts", f"/rollouts?run={training.name}&q={group.question_id}&at={group.step}", 1000),
+        ("rollouts", f"/rollouts?run={training.name}&{shown}", 1120),
         ("signal", "/signal", 900),
         ("review", f"/review?run={proposed.name}&reviewer=ada", 640),
     ]
