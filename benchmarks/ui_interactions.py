@@ -94,8 +94,8 @@ def _rollouts(tab: Tab) -> None:
     _press(tab, "rollouts: next groups", "button", "Next")
     _click_row(tab, "rollouts: open a group", 0, tab.chance.randrange(8), URL)
     tab.settle("document.querySelector('.st-key-group-back')")
-    pills = tab.page.locator('[data-testid="stButtonGroup"] button')
-    tab.time("rollouts: read a response", pills.nth(tab.chance.randrange(8)).click)
+    responses = tab.page.locator(".responses tbody tr")
+    tab.time("rollouts: read a response", responses.nth(tab.chance.randrange(8)).click)
     _press(tab, "rollouts: next group", "button", "Next group")
     _press(tab, "rollouts: all groups", "button", "All groups")
 

@@ -71,7 +71,7 @@ def views(database: Path) -> list[tuple[str, str, int]]:
         training = next(run for run in reversed(runs) if run.kind == "train")
         mixed = page_groups(session, training.id, GroupFilters(kind="mixed"), limit=1000)
         group = max(mixed, key=lambda one: (one.prompts, one.step, one.question_id))
-        shown = f"q={group.question_id}&at={group.step}&r0=1&r1=1&shade=1"  # two responses, their tokens shaded
+        shown = f"q={group.question_id}&at={group.step}&r0=1&r1=1&shade=1"  # two are read, tokens shaded
         proposed = next(run for run in runs if run.kind == "propose")
     return [
         ("question", f"/questions?id={question.question.id}&show=accepted", 890),

@@ -1,5 +1,6 @@
 """The page "Rollouts": steps and their groups, one group with its responses, two steps, over training."""
 
+import json
 import re
 import sqlite3
 from contextlib import closing
@@ -17,7 +18,7 @@ from trainer_adapter.rollouts.browsing import RolloutHeader
 from trainer_adapter.rollouts.token_ratios import TokenRatios
 from ui.pages.kit.characters import visible
 from ui.pages.rollout_parts.overview import key_of
-from ui.pages.rollout_parts.responses import responses_html
+from ui.pages.rollout_parts.responses import responses_table
 from ui.pages.rollout_parts.token_shading import shade, tokens_html
 
 QUESTION = f"q_{0:024x}"
@@ -33,13 +34,8 @@ opened = partial(open_page, "rollouts")
 
 def tables(app):
     """Return the tables of responses, as texts by row."""
-    bodies = [one.proto.body for one in app.get("html")]
-    return [cells(body) for body in bodies if "<table>" in body]
-
-
-def cells(body):
-    rows = re.findall("<tr>(.*?)</tr>", body)
-    return [[re.sub("<[^>]*>", "", cell) for cell in re.split("</t[hd]>", row)[:-1]] for row in rows]
+    held = [json.loads(one.proto.json) for one in app.get("bidi_component")]
+    return [[[name for name, _ in one["head"]], *one["rows"]] for one in held]
 
 
 def test_without_rollouts_it_says_how_to_import_some(tmp_path):
@@ -90,15 +86,14 @@ def test_a_group_shows_its_prompts_as_columns_and_a_response(filled):
     assert "3 of 8 correct" in said(app)
 
 
-def test_answers_are_text_in_the_table_of_responses_whatever_they_hold():
-    hostile = """<img src=x onerror=a()>'"</td><b>""" + "x" * 1000
-    body = responses_html([made_header(hostile), made_header(None)])
-    assert "<img" not in body
-    assert "<b>" not in body
-    assert "onerror=a()&gt;&#x27;&quot;" in body
-    assert cells(body)[0] == ["response", "answer", "reward", "tokens"]  # what no response has is left out
-    assert cells(body)[2] == ["✓ 2", "", "0.5", "1,200"]
-    assert len(body) < 1000
+def test_answers_are_cut_and_show_what_is_hidden_in_the_table_of_responses():
+    hostile = "<img src=x onerror=a()>\u202e" + "x" * 1000
+    head, rows = responses_table([made_header(hostile), made_header(None)])
+    assert [one.name for one in head] == ["response", "answer", "reward", "tokens"]  # no empty column
+    assert rows[0][1].startswith("<img src=x onerror=a()>⟨U+202E⟩xxx")
+    assert rows[0][1].endswith("x…")
+    assert len(rows[0][1]) == 61
+    assert rows[1] == ["✓ 2", "", "0.5", "1,200"]
 
 
 def test_tokens_are_shaded_where_they_were_recorded(filled):

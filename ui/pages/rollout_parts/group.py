@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.errors import TagrpoError
 from trainer_adapter.rollouts import group_browsing as groups
-from trainer_adapter.rollouts.browsing import read_rollout_texts, read_token_ratios
+from trainer_adapter.rollouts.browsing import RolloutHeader, read_rollout_texts, read_token_ratios
 from trainer_adapter.rollouts.group_browsing import GroupColumn, GroupFilters, JointGroup, RolloutGroup
 from trainer_adapter.rollouts.token_ratios import TokenRatios
 from ui.charts.building import build_spec
@@ -21,7 +21,7 @@ from ui.pages.kit.tables import download
 from ui.pages.kit.text import escaped, show_math_text, show_text
 from ui.pages.rollout_parts import token_shading
 from ui.pages.rollout_parts.overview import listed
-from ui.pages.rollout_parts.responses import MARKS, show_responses
+from ui.pages.rollout_parts.responses import choose_response
 
 NONE = -1
 
@@ -275,35 +275,19 @@ def _card(shown: Shown, *, compared: bool) -> None:
                     st.caption("Prompts were not kept in this run.")
                 else:
                     show_text(column.prompt, f"{shown.key}-prompt")
-        show_responses(rollouts)
-        _reader(shown)
+        place = choose_response(rollouts, shown.key)
+        if place:
+            _read(rollouts[place - 1], shown.key)
 
 
 def _colour(right: int, drawn: int) -> layout.Colour:
     return "green" if 0 < right < drawn else "gray"
 
 
-def _reader(shown: Shown) -> None:
-    rollouts = shown.column.rollouts
-
-    def said(place: int) -> str:
-        return f"{MARKS.get(rollouts[place - 1].grade, '')} {place}"
-
-    def read() -> int | None:
-        return links.number(shown.key, 0, low=1, high=len(rollouts)) or None
-
-    place = st.pills(
-        "Read response",
-        list(range(1, len(rollouts) + 1)),
-        format_func=said,
-        **links.bound(shown.key, read),
-    )
-    if place is None or place > len(rollouts):
-        return
-    rollout = rollouts[place - 1]
+def _read(rollout: RolloutHeader, key: str) -> None:
     cut = [layout.chip("truncated", "orange")] if rollout.truncated else []
     layout.line(layout.grade_chip(rollout.grade), layout.chip(rollout.reason), *cut)
-    text, key = response(rollout.id), f"{shown.key}-{rollout.id}"
+    text, key = response(rollout.id), f"{key}-{rollout.id}"
     ratios = token_ratios(rollout.id) if links.flag("shade") else None
     if ratios is not None:
         token_shading.show_tokens(text, ratios, key, groups.log_ratio_of(rollout))

@@ -1,28 +1,20 @@
-"""A prompt's responses as a small table: one block of HTML, drawn at once where grids take a second."""
+"""A prompt's responses as a small table in which one is chosen: drawn at once where grids take a second."""
 
-import html
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import streamlit as st
 
 from trainer_adapter.rollouts.browsing import RolloutHeader
 from trainer_adapter.rollouts.group_browsing import log_ratio
+from ui.pages.kit import links
 from ui.pages.kit.characters import visible
 
 MARKS = {"correct": "✓", "wrong": "✗", "unknown": "?"}
 _ANSWER_MAX = 60
-
-_STYLE = """<style>
-.responses{overflow-x:auto}
-.responses table{border-collapse:collapse;width:100%;font-size:.85rem;font-variant-numeric:tabular-nums}
-.responses :is(th,td){padding:.22rem .55rem;text-align:right;white-space:nowrap;
- border-bottom:1px solid rgba(128,136,150,.2)}
-.responses th{font-weight:400;opacity:.7;font-size:.8rem}
-.responses th[title]{text-decoration:underline dotted;cursor:help}
-.responses :is(th,td):nth-child(-n+2){text-align:left}
-.responses td:nth-child(2){max-width:11rem;overflow:hidden;text-overflow:ellipsis;font-family:monospace}
-</style>"""
+_HERE = Path(__file__).resolve().parent
 
 
 class Heading(NamedTuple):
@@ -45,23 +37,28 @@ HEADINGS = (
 )
 
 
-def show_responses(rollouts: Sequence[RolloutHeader]) -> None:
-    """Show the numbers of each response, in order; what no response has is left out."""
-    st.html(_STYLE + responses_html(rollouts))  # safe: it escapes
+def choose_response(rollouts: Sequence[RolloutHeader], name: str) -> int:
+    """Show the numbers of each response, in order; return the place of the chosen one, from 1, or 0.
+
+    The choice lives in the address under `name`.
+    """
+    head, rows = responses_table(rollouts)
+    chosen, key = links.number(name, 0, low=1, high=len(rollouts)), f"responses-{name}"
+
+    def choose() -> None:
+        place = st.session_state[key].get("chosen")
+        if place in range(1, len(rollouts) + 1):
+            links.put(**{name: None if place == chosen else place})
+
+    _component()(key=key, data={"head": head, "rows": rows, "chosen": chosen}, on_chosen_change=choose)
+    return chosen
 
 
-def responses_html(rollouts: Sequence[RolloutHeader]) -> str:
-    """Return the table as HTML; answers are text in it, whatever they hold."""
+def responses_table(rollouts: Sequence[RolloutHeader]) -> tuple[list[Heading], list[list[str]]]:
+    """Return headings and cells, as plain text; what no response has is left out."""
     rows = [_cells(place, rollout) for place, rollout in enumerate(rollouts, 1)]
     kept = [at for at in range(len(HEADINGS)) if at < 2 or any(row[at] for row in rows)]
-    head = "".join(_head(HEADINGS[at]) for at in kept)
-    body = "".join(f"<tr>{''.join(f'<td>{row[at]}</td>' for at in kept)}</tr>" for row in rows)
-    return f"<div class='responses'><table><tr>{head}</tr>{body}</table></div>"
-
-
-def _head(heading: Heading) -> str:
-    hint = f" title='{html.escape(heading.hint)}'" if heading.hint else ""
-    return f"<th{hint}>{html.escape(heading.name)}</th>"
+    return [HEADINGS[at] for at in kept], [[row[at] for at in kept] for row in rows]
 
 
 def _cells(place: int, rollout: RolloutHeader) -> tuple[str, ...]:
@@ -79,9 +76,16 @@ def _cells(place: int, rollout: RolloutHeader) -> tuple[str, ...]:
 
 def _answer(extracted: str | None) -> str:
     line = " ".join(visible((extracted or "")[: _ANSWER_MAX * 4]).split())
-    cut = line if len(line) <= _ANSWER_MAX else line[:_ANSWER_MAX] + "…"
-    return f"<span title='{html.escape(line)}'>{html.escape(cut)}</span>" if cut else ""
+    return line if len(line) <= _ANSWER_MAX else line[:_ANSWER_MAX] + "…"
 
 
 def _fixed(value: float | None) -> str:
     return "" if value is None else f"{round(value, 3) + 0.0:.3f}".replace("-", "\u2212")
+
+
+@cache
+def _component() -> Any:
+    html, css, js = (
+        (_HERE / f"responses.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
+    )
+    return st.components.v2.component("tagrpo_responses", html=html, css=css, js=js)
