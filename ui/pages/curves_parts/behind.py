@@ -22,6 +22,7 @@ WHICH: tuple[Which, ...] = get_args(Which)
 FORGET = ["problem", "after", "which"]
 
 
+@links.part
 def show_behind(choice: Choice, usual_k: int) -> None:
     """Show the problems of two methods at a point: the one clicked, or the one chosen here."""
     layout.section("Behind a point", "Problems that one method solves and the other does not.")

@@ -5,7 +5,8 @@ Values that equal their default are left out of it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, ParamSpec
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -24,6 +25,7 @@ PAGES: tuple[tuple[Page, str, str], ...] = (
 )
 """Name (in the address, and of the file in `views`), what it is called, its icon."""
 
+P = ParamSpec("P")
 Value = str | int | float | bool | Sequence[str] | None
 
 _SHOWN, _PLACE, _PINNED = "page-shown", "here-place", "here-pinned"
@@ -123,6 +125,20 @@ def complete_here() -> None:
     """Write into the shown address what widgets show by a default that depends on the data."""
     if st.session_state.get(_PINNED):
         _show_here()
+
+
+def part(show: Callable[P, None]) -> Callable[P, None]:
+    """Run a part of a page by itself where something in it was used: the rest is not drawn again.
+
+    Nothing outside of it may depend on what is chosen in it, but the link to the view, which is kept right.
+    """
+
+    @wraps(show)
+    def shown(*arguments: P.args, **named: P.kwargs) -> None:
+        show(*arguments, **named)
+        _show_here()
+
+    return st.fragment(shown)
 
 
 def _show_here() -> None:
