@@ -271,13 +271,12 @@ def read_summary(path: Path) -> dict[Cell, dict[str, str]]:
 
 
 def write_summary(results: list[dict[str, Any]], target: Path) -> None:
-    """Write one row a cell; `correct` holds the right answers of `SAMPLES` to each question, by its id.
+    """Write one row a cell; `correct` holds the right answers of `SAMPLES` to each question, as in the file.
 
     Rows of cells that are not among `results` stay as they are.
     """
     rows: dict[Cell, dict[str, Any]] = {**read_summary(target)}
     for each in results:
-        counts = dict(zip(each["problems"], each["correct"], strict=True))
         rows[Cell(each["world"], each["recipe"], each["seed"], each["steps"])] = {
             **{
                 key: _short(value)
@@ -285,7 +284,7 @@ def write_summary(results: list[dict[str, Any]], target: Path) -> None:
                 if key not in NOT_NUMBERS and value is not None
             },
             **{f"pass@{k}": _short(each["pass"][str(k)]) for k in KS},
-            "correct": " ".join(str(counts[problem]) for problem in sorted(counts)),
+            "correct": " ".join(map(str, each["correct"])),
         }
     last = [*(f"pass@{k}" for k in KS), "correct"]
     numbers = dict.fromkeys(key for row in rows.values() for key in row if key not in last)
