@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -47,3 +48,36 @@ def test_differences_are_paired_by_seed(study: ModuleType) -> None:
     ]
     said = float(study.difference(ours, cells, 1).split(" ")[0])
     assert said == pytest.approx(100 * sum(expected) / len(expected), abs=0.051)
+
+
+def test_a_summary_keeps_what_another_folder_gave(tmp_path: Path, study: ModuleType) -> None:
+    from sandbox_study import Cell, read_summary, write_commands, write_summary
+
+    def result(recipe: str, share: float) -> dict[str, Any]:
+        scores = {str(k): share for k in study.KS}
+        return {"world": "A", "recipe": recipe, "seed": 1, "steps": 60, "pass": scores, "correct": [9, 0, 64]}
+
+    target, commands = tmp_path / "study.csv", tmp_path / "study.sh"
+    for recipe, share in (("ta_grpo", 0.5), ("grpo", 0.25), ("grpo", 0.75)):
+        folder = tmp_path / recipe / f"{share}"
+        cell = folder / "cells" / f"A-{recipe}-s1-60"
+        cell.mkdir(parents=True)
+        (cell / "result.json").touch()
+        (cell / "commands.sh").write_text(f"tagrpo train run {recipe} --folder {cell}/run\n")
+        write_summary([result(recipe, share)], target)
+        write_commands(folder, commands)
+    assert [(cell.recipe, row["pass@8"]) for cell, row in read_summary(target).items()] == [
+        ("grpo", "0.75"),
+        ("ta_grpo", "0.5"),
+    ]
+    assert read_summary(target)[Cell("A", "ta_grpo", 1, 60)]["correct"] == "9 0 64"
+    assert commands.read_text().splitlines() == [
+        "STUDY=study",
+        "export OMP_NUM_THREADS=1",
+        "",
+        "# A-grpo-s1-60",
+        "tagrpo train run grpo --folder $STUDY/cells/A-grpo-s1-60/run",
+        "",
+        "# A-ta_grpo-s1-60",
+        "tagrpo train run ta_grpo --folder $STUDY/cells/A-ta_grpo-s1-60/run",
+    ]
