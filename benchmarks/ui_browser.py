@@ -41,6 +41,10 @@ st.dataframe(rows)
 VIEWPORT = {"width": 1280, "height": 900}
 
 URL = "location.pathname + location.search"
+ROOTS = """[...document.querySelectorAll('[data-testid="stBidiComponentIsolated"]')].map(
+  (one) => one.offsetParent === null ? null : one.shadowRoot ?? document.createElement("p"))"""
+"""What tables and the bar of keys have drawn: trees of their own, which no observer of the page sees into."""
+
 DRAWN = """(() => {
   const app = document.querySelector('[data-testid="stApp"]');
   const has = (box, inside) => [...document.querySelectorAll(box)].every(
@@ -48,8 +52,9 @@ DRAWN = """(() => {
   return app?.dataset.testScriptState === "notRunning"
     && !document.querySelector('[data-testid="stSkeleton"], [data-testid="stSpinner"]')
     && has('[data-testid="stVegaLiteChart"]', 'svg, canvas')
-    && has('[data-testid="stDataFrame"]', 'canvas');
-})()"""
+    && has('[data-testid="stDataFrame"]', 'canvas')
+    && ROOTS.every((one) => one === null || one.querySelector("th, .bar"));
+})()""".replace("ROOTS", ROOTS)
 """Whether the page is drawn to its end (JavaScript)."""
 
 _WATCH = """(() => {
@@ -61,17 +66,26 @@ _WATCH = """(() => {
   for (const type of ["pointerdown", "keydown"]) {
     window.addEventListener(type, begin, { capture: true, once: true });
   }
-  const table = '[data-testid="stDataFrame"]';
-  const inTable = (node) => (node.closest ? node : node.parentElement)?.closest(table);
+  const grid = '[data-testid="stDataFrame"]'; // goes on changing itself when it is drawn
+  const inGrid = (node) => (node.closest ? node : node.parentElement)?.closest(grid);
   const observer = new MutationObserver((changes) => {
-    if (changes.some((change) => !inTable(change.target))) timer.last = performance.now();
+    if (changes.some((change) => !inGrid(change.target))) timer.last = performance.now();
   });
-  observer.observe(document, {
-    subtree: true, childList: true, characterData: true, attributeFilter: ["d", "data-stale"],
-  });
+  const observed = new Set();
+  const observe = (tree) => {
+    if (tree === null || observed.has(tree)) return;
+    observed.add(tree);
+    timer.last = performance.now();
+    observer.observe(tree, {
+      subtree: true, childList: true, characterData: true, attributeFilter: ["d", "data-stale"],
+    });
+  };
+  observe(document);
+  %(roots)s.forEach(observe);
   let whole = null;
   const look = () => {
     if (window.tagrpoTimer !== timer) return observer.disconnect();
+    %(roots)s.forEach(observe);
     const now = performance.now();
     if (timer.start === null || !drawn() || [timer.before, "", "false"].includes(read())) whole = null;
     else whole ??= now;
@@ -169,7 +183,8 @@ class Tab:
         return self._ended(path, before)
 
     def _watch(self, content: str, *, fresh: bool) -> None:
-        said = {"content": content, "drawn": DRAWN, "quiet": QUIET_MS, "fresh": "true" if fresh else "false"}
+        said = {"content": content, "drawn": DRAWN, "roots": ROOTS, "quiet": QUIET_MS}
+        said["fresh"] = "true" if fresh else "false"
         self.page.evaluate(_WATCH % said)
 
     def _ended(self, name: str, before: tuple[float, float]) -> Taken:

@@ -94,7 +94,7 @@ def _rollouts(tab: Tab) -> None:
     _press(tab, "rollouts: next groups", "button", "Next")
     _click_row(tab, "rollouts: open a group", 0, tab.chance.randrange(8), URL)
     tab.settle("document.querySelector('.st-key-group-back')")
-    responses = tab.page.locator(".responses tbody tr")
+    responses = tab.page.locator(".table tbody tr")
     tab.time("rollouts: read a response", responses.nth(tab.chance.randrange(8)).click)
     _press(tab, "rollouts: next group", "button", "Next group")
     _press(tab, "rollouts: all groups", "button", "All groups")
@@ -171,11 +171,9 @@ def _choose(tab: Tab, name: str, label: str, value: str, *, exact: bool = True, 
 
 
 def _click_row(tab: Tab, name: str, table: int, row: int, content: str) -> None:
-    """Click the box of a table's row; a table takes clicks only some frames after it is there."""
-    drawn = tab.page.locator('[data-testid="stDataFrame"]').nth(table)
-    drawn.scroll_into_view_if_needed()
-    tab.page.wait_for_timeout(300)  # until it does; not counted
-    tab.time(name, lambda: drawn.click(position={"x": 18, "y": 52 + 35 * row}, force=True), content)
+    """Click a table's row, behind its first cell."""
+    rows = tab.page.locator(".table table").nth(table).locator("tbody tr")
+    tab.time(name, rows.nth(row).locator("td").nth(1).click, content)
 
 
 def _back(tab: Tab) -> None:

@@ -22,7 +22,7 @@ FLAGS = (
 )
 SUPPORT = Path(__file__).parent
 WAIT_MS = 30_000
-FIRST_BOX = {"x": 18, "y": 52}  # of the first row, in a table
+TABLE = ".table table"
 IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 BUSY = '[data-testid="stSkeleton"], [data-testid="stSpinner"]'
 ERRORS = '[data-testid="stException"], [data-testid="stAlertContentError"]'
@@ -148,23 +148,9 @@ class View:
         self.tab.wait_for_function(condition, arg=list(arguments))
 
     def choose_first_row(self, table: int, named: str) -> None:
-        """Click the box of a table's first row until the address has the parameter `named`.
-
-        A table takes clicks only some frames after it is there, and no selector tells from when on.
-        """
-        from playwright.sync_api import TimeoutError as NotYet
-
-        drawn = self.tab.locator('[data-testid="stDataFrame"]').nth(table)
-        for _ in range(10):
-            drawn.click(position=FIRST_BOX, force=True)
-            try:
-                self.tab.wait_for_function(
-                    "name => new URLSearchParams(location.search).has(name)", arg=named, timeout=5_000
-                )
-            except NotYet:
-                continue
-            return
-        raise AssertionError(f"clicking the first row never set {named}: {self.tab.url}")
+        """Click a table's first row, behind its first cell; the address then has the parameter `named`."""
+        self.tab.locator(TABLE).nth(table).locator("tbody tr").first.locator("td").nth(1).click()
+        self.tab.wait_for_function("name => new URLSearchParams(location.search).has(name)", arg=named)
 
     def picture(self, path: Path) -> None:
         """Write what is shown as PNG."""

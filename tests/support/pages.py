@@ -1,8 +1,10 @@
 """Pages in Streamlit's test runner: opened at an address, read as their reader does."""
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from ui.pages.kit import settings
@@ -41,3 +43,12 @@ def charts(app: AppTest) -> list[Any]:
 def numbers(app: AppTest) -> dict[str, str]:
     """Return the numbers of a page by their names."""
     return {one.label: one.value for one in app.metric}
+
+
+def tables(app: AppTest) -> list[pd.DataFrame]:
+    """Return the tables of a page, as the texts of their cells by heading."""
+    held = [
+        one.proto for one in app.get("bidi_component") if one.proto.component_name.endswith("tagrpo_table")
+    ]
+    said = [json.loads(one.json) for one in held]
+    return [pd.DataFrame(one["rows"], columns=[name for name, *_ in one["head"]], dtype=str) for one in said]

@@ -51,6 +51,7 @@ page_table(
     ],
     "table",
     name="texts",
+    on_choose=lambda place: None,
 )
 alt = altair()
 values = [{"k": 2**i, "value": 0.2 + i * 0.1, "run": run} for i in range(6) for run in ("a", "b")]

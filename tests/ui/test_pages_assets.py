@@ -15,7 +15,7 @@ def folder(tmp_path):
     """A folder such as Streamlit's, with two of the parts."""
     for name, content in {
         "index.html": PAGE,
-        "static/js/DataFrame.-f9-1zS0.js": b"export default 1",
+        "static/js/Metric.-f9-1zS0.js": b"export default 1",
         "static/js/Button.CORx.js": b"export default 2",
         "static/js/ButtonOther.CORx.js": b"",
         "static/media/font.woff2": b"\x00\x01",
@@ -51,7 +51,7 @@ def ask(folder, path, method="GET", parts=(PAGE[:20], PAGE[20:]), **headers):
 
 
 def test_a_script_is_answered_from_memory_and_kept_by_the_browser(folder):
-    path = "/static/js/DataFrame.-f9-1zS0.js"
+    path = "/static/js/Metric.-f9-1zS0.js"
     status, headers, body, went_on = ask(folder, path)
     assert (status, body, went_on) == (200, b"export default 1", [])
     assert headers[b"content-type"] == b"text/javascript; charset=utf-8"
@@ -96,7 +96,7 @@ def test_the_script_names_the_parts_that_are_there(folder):
     assert headers[b"content-type"].startswith(b"text/javascript")
     assert not went_on
     first = body.decode().splitlines()[0]
-    assert first == 'const parts = ["/static/js/DataFrame.-f9-1zS0.js", "/static/js/Button.CORx.js"];'
+    assert first == 'const parts = ["/static/js/Metric.-f9-1zS0.js", "/static/js/Button.CORx.js"];'
 
 
 def test_every_part_is_one_of_the_installed_streamlit():

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("streamlit")
 
 from eval_runs import add_eval_run, add_methods
-from pages import open_page
+from pages import open_page, tables
 from pages import said as words
 from training_pages import trainings
 
@@ -69,12 +69,12 @@ def test_the_address_chooses_methods_and_metric(db):
 def test_the_problems_behind_a_point_are_those_that_one_run_solves_and_the_other_does_not(db):
     pair(db)
     app = shown(point="aime24", of="tuned", against="base", k="4", which="first only")
-    table = app.dataframe[-1].value
-    assert list(table["problem"]) == [2]
-    assert list(table["tuned: pass@4, %"]) == [100.0]
+    table = tables(app)[-1]
+    assert list(table["problem"]) == ["2"]
+    assert list(table["tuned: pass@4, %"]) == ["100.0%"]
     assert list(table["base: right"]) == ["0 of 8"]
     both = shown(point="aime24", of="tuned", against="base", k="4", which="both")
-    assert list(both.dataframe[-1].value["problem"]) == [3]  # 4 of 8: some of 4 draws is right nearly always
+    assert list(tables(both)[-1]["problem"]) == ["3"]  # 4 of 8: some of 4 draws is right nearly always
 
 
 def test_a_k_that_a_run_has_no_samples_for_is_said(db):
@@ -94,7 +94,7 @@ def test_differences_say_that_they_are_of_pass_at_k(db):
 def test_a_problem_stands_with_a_response_of_each_run(db):
     pair(db)
     app = shown(point="aime24", of="tuned", against="base", k="4", which="first only")
-    app.query_params["problem"] = app.dataframe[-1].value["id"][0]
+    app.query_params["problem"] = tables(app)[-1]["id"][0]
     app.run()
     assert not app.exception
     assert "aime24 1: what is 1 + 1?" in words(app)
@@ -107,7 +107,7 @@ def test_a_problem_stands_with_a_response_of_each_run(db):
 def test_gpqa_shows_no_text_in_tables_and_none_away_from_the_machine(db):
     pair(db, "gpqa-diamond")
     app = shown(point="gpqa-diamond", of="tuned", against="base", k="4", which="all")
-    table = app.dataframe[-1].value
+    table = tables(app)[-1]
     assert "text" not in table
     app.query_params["problem"] = table["id"][0]
     app.run()
@@ -142,11 +142,11 @@ def test_two_methods_on_different_problems_say_why_they_are_not_compared(db):
 
 def test_paired_differences_stand_in_a_table(db):
     pair(db)
-    table = shown(view="differences", of="tuned", against="base").dataframe[-1].value
-    assert list(table["k"]) == [1, 2, 4, 8]
-    assert list(table["difference, points"]) == [0.0] * 4
-    assert list(table["better"]) == [1] * 4
-    assert list(table["worse"]) == [1] * 4
+    table = tables(shown(view="differences", of="tuned", against="base"))[-1]
+    assert list(table["k"]) == ["1", "2", "4", "8"]
+    assert list(table["difference, points"]) == ["0.0"] * 4
+    assert list(table["better"]) == ["1"] * 4
+    assert list(table["worse"]) == ["1"] * 4
 
 
 def test_the_paper_stands_beside_runs_of_its_models(db):
@@ -155,7 +155,7 @@ def test_the_paper_stands_beside_runs_of_its_models(db):
             db, f"{name}.aime24", [(32, 8, 0)] * 3, benchmark="aime24", seed=seed, model="Qwen/Qwen3-4B"
         )
     app = shown(view="table")
-    table = app.dataframe[0].value
+    table = tables(app)[0]
     assert "TA-GRPO (paper)" in list(table["method"])
     assert "57.37" in list(table["AIME24"])
     assert "arXiv:2601.22478" in words(app)
@@ -228,7 +228,7 @@ def test_majorities_are_counted_on_a_button(db):
     app.button[0].click().run()
     assert not app.exception
     assert app.query_params["made"] == "1"
-    table = app.dataframe[0].value
+    table = tables(app)[0]
     # base is right in 8, 0 and 4 of 8 samples: at k = 8 the first problem, and a tie in the third.
     assert [cell.split()[0] for cell in table.iloc[:, -1]][:2] == ["50.00", "50.00"]
 

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("streamlit")
 
 from eval_runs import add_eval_run
-from pages import open_page, said
+from pages import open_page, said, tables
 from sqlalchemy import insert
 
 from evaluator.database import Database
@@ -79,10 +79,10 @@ def test_numbers_and_runs_are_shown(db):
     assert numbers["runs"] == "1"
     assert numbers["spent"] == "2.50 USD"
     assert "Nothing runs now" in said(app)
-    table = app.dataframe[-1].value
+    table = tables(app)[-1]
     assert list(table["run"]) == ["base.aime24"]
     assert list(table["state"]) == ["finished"]
-    assert list(table["requests done"]) == [2]
+    assert list(table["requests done"]) == ["2"]
 
 
 def test_candidates_that_wait_for_a_verdict_have_a_colour_of_their_own():

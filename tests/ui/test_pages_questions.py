@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("streamlit")
 
 from hand_filled import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
-from pages import open_page, said
+from pages import open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
 from evaluator.grading import Grader
@@ -135,7 +135,7 @@ def test_a_question_shows_its_neighbors_with_what_speaks_for_and_against_them(fi
 
 def test_a_part_of_the_evidence_is_read_when_it_is_asked_for(filled):
     app = opened(id=OTHER.id)
-    assert "log Bayes factor" not in str([one.value for one in app.dataframe])
+    assert "log Bayes factor" not in str(tables(app))
     (button,) = [button for button in app.button if button.label == "Prompt and model answer"]
     button.click().run()
     assert not app.exception
@@ -147,7 +147,7 @@ def test_a_part_of_the_evidence_is_read_when_it_is_asked_for(filled):
     assert [one.label for one in app.expander][::6] == ["1\\. 17", "1\\. 7"]
     (button,) = [button for button in app.button if button.label == "Numbers"]
     button.click().run()
-    rows = dict(zip(*(app.dataframe[0].value[name] for name in ("what", "value")), strict=True))
+    rows = dict(zip(*(tables(app)[0][name] for name in ("what", "value")), strict=True))
     assert rows["answers in common"] == "0"
     assert rows["cost of the request"] == "0.0100 USD"
 

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("streamlit")
 
-from pages import open_page, said
+from pages import open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
 from evaluator.database import Database
@@ -97,10 +97,10 @@ def test_results_of_an_audit(path):
     assert numbers["false rejects"] == "none yet"
     headings = [one.value for one in app.subheader]
     assert headings == ["By verdict", "Reviewers with each other", "Reviewers differ"]
-    agreement = app.dataframe[1].value
-    assert list(agreement["both decided"]) == [8]
-    assert list(agreement["agreed"]) == [7]
-    assert list(agreement["Cohen's kappa"]) == [0]
+    agreement = tables(app)[1]
+    assert list(agreement["both decided"]) == ["8"]
+    assert list(agreement["agreed"]) == ["7"]
+    assert list(agreement["Cohen's kappa"]) == ["0"]
 
 
 def test_what_the_verdict_got_wrong_is_listed_with_what_reviewers_say(path):
@@ -136,4 +136,4 @@ def test_results_of_a_run_lead_to_its_audits(path):
         "rejected": "1",
     }
     assert [one.value for one in app.subheader][:2] == ["Error rates", "Reviewers with the verdict"]
-    assert list(app.dataframe[0].value["agreed"]) == [7, 8]
+    assert list(tables(app)[0]["agreed"]) == ["7", "8"]

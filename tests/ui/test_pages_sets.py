@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("streamlit")
 
 from apple_sets import publish_apples
-from pages import numbers, open_page
+from pages import numbers, open_page, tables
 from runs import add_review, open_empty
 
 from evaluator.questions import make_question
@@ -47,8 +47,8 @@ def test_the_newest_version_is_shown_first_with_all_versions_of_its_name(db):
     assert app.selectbox[0].value == "ta@3"
     assert numbers(app)["questions"] == "6"
     assert numbers(app)["reviewed"] == "1"
-    assert list(app.dataframe[0].value["version"]) == ["ta@3", "ta@2", "ta@1"]
-    assert list(app.dataframe[0].value["neighbors"])[1:] == [12, 6]
+    assert list(tables(app)[0]["version"]) == ["ta@3", "ta@2", "ta@1"]
+    assert list(tables(app)[0]["neighbors"])[1:] == ["12", "6"]
 
 
 def test_the_address_chooses_version_and_view(db):
@@ -62,15 +62,15 @@ def test_what_changed_is_counted_and_listed(db):
     app = shown(set="ta@2", view="changes")
     assert numbers(app)["neighbors added"] == "6"
     assert numbers(app)["removed"] == "0"
-    table = app.dataframe[1].value
+    table = tables(app)[1]
     assert set(table["strategy"]) == {"format"}
     assert len(table) == 6
 
 
 def test_a_chosen_change_stands_beside_its_question_with_marks(db):
     app = shown(set="ta@2", view="changes")
-    chosen = app.dataframe[1].value["neighbor"][0]
-    text = app.dataframe[1].value["text"][0]
+    chosen = tables(app)[1]["neighbor"][0]
+    text = tables(app)[1]["text"][0]
     app.query_params["neighbor"] = chosen
     app.run()
     said = " ".join(one.value for one in app.markdown)

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("streamlit")
 
-from pages import charts, numbers, open_page, said
+from pages import charts, numbers, open_page, said, tables
 from training_pages import STEPS, trainings
 
 from evaluator.database import Database
@@ -31,11 +31,11 @@ def test_without_trainings_it_says_how_to_import_one(tmp_path):
 def test_all_runs_stand_beside_each_other_with_their_last_shares(filled):
     app = opened(filled)
     assert app.multiselect[0].value == ["plain", "joint"]
-    table = app.dataframe[0].value
+    table = tables(app)[0]
     assert list(table["run"]) == ["plain", "joint"]
     assert list(table["recipe"]) == ["grpo", "ta_grpo"]
-    assert list(table["joint"]) == pytest.approx([30.0, 35.0])  # percent
-    assert list(table["last step"]) == [STEPS, STEPS]
+    assert list(table["joint"]) == ["30.0%", "35.0%"]
+    assert list(table["last step"]) == [str(STEPS)] * 2
     drawn = charts(app)
     assert len(drawn) == 5  # three groups, and the split in two
     assert all(PALETTE[0] in chart.spec and PALETTE[1] in chart.spec for chart in drawn)
@@ -44,7 +44,7 @@ def test_all_runs_stand_beside_each_other_with_their_last_shares(filled):
 def test_the_address_chooses_runs_and_their_colour_stays(filled):
     app = opened(filled, run="joint", group="original")
     assert app.multiselect[0].value == ["joint"]
-    assert list(app.dataframe[0].value["run"]) == ["joint"]
+    assert list(tables(app)[0]["run"]) == ["joint"]
     assert all(PALETTE[1] in chart.spec for chart in charts(app))
 
 
@@ -89,7 +89,7 @@ def test_the_audit_is_computed_on_its_button_and_stays(filled):
 def test_diversity_of_a_stretch_named_by_the_address(filled):
     app = opened(filled, view="diversity", of="plain", made="1", **{"from": "2", "to": "3"})
     assert app.number_input[0].value == 2
-    assert next(iter(app.dataframe[0].value["responses"])).startswith("original")
+    assert next(iter(tables(app)[0]["responses"])).startswith("original")
     assert "8 questions" in said(app)
 
 

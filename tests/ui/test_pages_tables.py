@@ -11,7 +11,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.pages.kit.tables import _shown, csv_bytes, guarded
+from ui.pages.kit.tables import cell, csv_bytes, guarded
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,26 @@ def test_mappings_and_frames_become_the_same_file():
     assert csv_bytes([{"a": 1, "b": 2}], ["b"]) == b"b\r\n2\r\n"
 
 
-def test_cells_stand_on_one_line_and_are_cut():
-    assert _shown("a\n b\u202e", "text") == "a b⟨U+202E⟩"
-    assert _shown("x" * 1000, "text") == "x" * 400 + "…"
-    assert _shown(0.125, "share") == 12.5
-    assert _shown(None, "share") is None
-    assert _shown(3, "whole") == 3
+@pytest.mark.parametrize(
+    ("value", "kind", "shown"),
+    [
+        ("a\n b\u202e", "text", "a b⟨U+202E⟩"),
+        ("x" * 1000, "text", "x" * 400 + "…"),
+        (1234567.4, "whole", "1,234,567"),
+        (0.000012345, "number", "1.234e-05"),
+        (-0.0004, "fixed", "0.000"),
+        (-1.5, "fixed", "\u22121.500"),
+        (0.125, "share", "12.5%"),
+        (-0.125, "points", "\u221212.5"),
+        (0.0001, "points", "0.0"),
+        (0.03, "points", "+3.0"),
+        (2.5, "usd", "2.5000"),
+        (61.25, "seconds", "61.2 s"),
+        (True, "yes", "✓"),
+        (False, "yes", ""),
+        (None, "share", ""),
+        (float("nan"), "number", ""),
+    ],
+)
+def test_cells_are_one_line_of_text(value, kind, shown):
+    assert cell(value, kind) == shown

@@ -106,13 +106,18 @@ def test_hostile_texts_fetch_nothing_and_become_nothing(view_of, tmp_path):
             view = view_of(url).open("/?q=%3Cimg%20src%3Dx%3E")
             dialogs: list[str] = []
             view.tab.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-            view.tab.wait_for_selector("canvas")
+            cells = view.tab.locator(".table tbody tr td:first-child")
+            cells.first.wait_for()
             main = view.tab.locator('[data-testid="stMain"]')
             assert main.locator("img, iframe, script, object, embed, video, audio, base").count() == 0
             links = main.locator("a").evaluate_all("all => all.map(a => a.href)")
             assert not [link for link in links if not link.startswith(url)]
             assert main.locator(".katex").count() > 5  # formulas among them are drawn all the same
             assert f"![x]({counter.url}/md-image.png)" in main.inner_text().replace("\u2060", "")
+            assert cells.first.inner_text() == f"![x]({counter.url}/md-image.png)"
+            assert cells.locator("*").evaluate_all("all => [...new Set(all.map(e => e.tagName))]") == [
+                "BUTTON"
+            ]
             widest = main.evaluate(
                 "all => Math.max(...[...all.querySelectorAll('*')].map(e => e.scrollWidth))"
             )

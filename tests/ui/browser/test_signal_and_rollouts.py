@@ -48,7 +48,7 @@ def test_every_view_opens_light_dark_and_narrow(url, view_of, pictures):
 
 def test_a_response_is_read_and_the_next_group_follows(url, view_of):
     view = view_of(url).open("/rollouts?run=plain&q=q_000000000000000000000000&at=2&step=2")
-    first = view.tab.locator(".responses tbody tr").first
+    first = view.tab.locator(".table tbody tr").first
     first.locator("td").last.click()
     view.tab.get_by_text("Step 2: it is").first.wait_for()
     view.until("() => location.search.includes('r0=1')")
@@ -60,6 +60,29 @@ def test_a_response_is_read_and_the_next_group_follows(url, view_of):
     view.tab.get_by_role("button", name="Next group").click()
     view.until("() => location.search.includes('q=q_000000000000000000000001')")
     view.settle()
+    view.check()
+
+
+def test_a_click_on_a_heading_sorts_by_its_numbers(url, view_of):
+    view = view_of(url).open("/rollouts?run=plain&q=q_000000000000000000000000&at=2")
+    table = view.tab.locator(".table table").first
+    heading = table.locator("th", has_text="advantage")
+    cells = table.locator("tbody tr td:nth-child(4)")
+    drawn = ["1.500", "−0.500", "−0.500", "1.500"]
+    cells.first.wait_for()
+    assert cells.all_inner_texts() == drawn
+    for clicks, direction, order in (
+        (1, "descending", ["1.500", "1.500", "−0.500", "−0.500"]),
+        (2, "ascending", ["−0.500", "−0.500", "1.500", "1.500"]),
+        (3, None, drawn),
+    ):
+        heading.get_by_role("button").click()
+        found = heading.get_attribute("aria-sort"), cells.all_inner_texts()
+        assert found == (direction, order), clicks
+    heading.get_by_role("button").click()
+    table.locator("tbody tr").last.locator("td").nth(2).click()  # the row, not its place after sorting
+    view.until("() => location.search.includes('r0=3')")
+    assert cells.all_inner_texts() == ["1.500", "1.500", "−0.500", "−0.500"]
     view.check()
 
 

@@ -190,11 +190,11 @@ def row(one: Contrast, problem: RunProblem, *, secret: bool) -> dict[str, Any]:
 
 def _columns(k: int, first: str, second: str, *, secret: bool) -> list[Column]:
     columns = [
-        Column("number", "problem", "whole", width="small"),
+        Column("number", "problem", "whole"),
         Column("first", f"{first}: pass@{k}, %", "share"),
         Column("second", f"{second}: pass@{k}, %", "share"),
         Column("correct_first", f"{first}: right"),
         Column("correct_second", f"{second}: right"),
         Column("problem", "id"),
     ]
-    return columns if secret else [*columns[:-1], Column("text", "text", width="large"), columns[-1]]
+    return columns if secret else [*columns[:-1], Column("text", "text", wide=True), columns[-1]]

@@ -89,7 +89,7 @@ def ordered(row: dict[str, Any]) -> dict[str, Any]:
 def _columns(first: str, second: str) -> list[Column]:
     return [
         Column("benchmark", "benchmark"),
-        Column("k", "k", "whole", width="small"),
+        Column("k", "k", "whole"),
         Column("value_a", f"{first}: pass@k, %", "share"),
         Column("value_b", f"{second}: pass@k, %", "share"),
         Column("difference", "difference, points", "points", hint="Percentage points."),

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import streamlit as st
-
 from ui.pages.kit import links
 from ui.pages.kit.tables import Column, page_table
 
@@ -17,27 +15,23 @@ def pick_row(
     parameter: str,
     value: str,
     name: str | None = None,
-    resets: Sequence[str] = (),
 ) -> str:
     """Show one page of rows and return what is chosen, as the address says it ("" for nothing).
 
-    Only a click changes the address, so that Back leads to what was chosen before.
+    A click on the chosen row takes the choice back.
 
     Args:
         key: unique on the page.
         parameter: of the address, for what is chosen.
         value: key of the rows whose value is put there.
         name: of the CSV file, None for no download.
-        resets: parameters that lose their meaning with another choice.
     """
-    # Another page of rows is another table: a row that was clicked at the same place is not meant.
-    table = f"{key}:{rows[0][value]}" if rows else key
-    seen = f"picked:{table}"
-    if table not in st.session_state:  # it is drawn anew, with no row chosen: nobody has taken a choice back
-        st.session_state.pop(seen, None)
-    place = page_table(rows, columns, table, name=name, select=True)
-    now = None if place is None or place >= len(rows) else str(rows[place][value])
-    if now != st.session_state.get(seen):
-        st.session_state[seen] = now
-        links.put(**{parameter: now}, **dict.fromkeys(resets))
-    return links.text(parameter)
+    now = links.text(parameter)
+    values = [str(row[value]) for row in rows]
+    chosen = values.index(now) if now in values else None
+
+    def choose(place: int) -> None:
+        links.put(**{parameter: None if place == chosen else values[place]})
+
+    page_table(rows, columns, key, name=name, chosen=chosen, on_choose=choose)
+    return now

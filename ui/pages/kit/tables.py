@@ -10,6 +10,7 @@ import streamlit as st
 
 from ui.pages.kit import links
 from ui.pages.kit.characters import visible
+from ui.pages.kit.table_view import Heading, show_table
 from ui.pages.kit.text import escaped
 
 PAGE_ROWS = 50
@@ -17,17 +18,17 @@ PAGE_ROWS = 50
 Kind = Literal["text", "whole", "number", "fixed", "share", "points", "usd", "seconds", "time", "yes"]
 
 _FORMATS = {
-    "whole": "%,d",
-    "number": "%.4g",
-    "fixed": "%.3f",
-    "share": "%.1f%%",
-    "points": "%+.1f",
-    "usd": "%,.4f",
-    "seconds": "%,.1f s",
+    "whole": ",.0f",
+    "number": ".4g",
+    "fixed": ".3f",
+    "share": ".1f",
+    "points": "+.1f",
+    "usd": ",.4f",
+    "seconds": ",.1f",
 }
+_UNITS = {"share": "%", "seconds": " s"}
 _FORMULA_STARTS = frozenset("=+-@\t\r\n|＝＋－＠")
 _CELL_MAX = 400
-_SEEN_WHOLE = 26
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,14 @@ class Column:
     """A column: the key of its values in the rows, its heading (with its unit), what kind of values it has.
 
     A share is given from 0 to 1 and shown in percent; a difference of shares, `points`, in percentage points.
-    `points` and `usd` need a heading that names the unit.
+    `points` and `usd` need a heading that names the unit. A `wide` one takes the room that others leave.
     """
 
     key: str
     heading: str
     kind: Kind = "text"
-    hint: str | None = None
-    width: Literal["small", "medium", "large"] | None = None
+    hint: str = ""
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,78 +99,44 @@ def page_table(
     key: str,
     *,
     name: str | None = None,
-    select: bool = False,
-    on_select: Callable[[int | None], None] | None = None,
-) -> int | None:
-    """Show one page of rows; return the place of the row that was clicked, where `select` allows it.
+    chosen: int | None = None,
+    on_choose: Callable[[int], None] | None = None,
+) -> None:
+    """Show one page of rows.
 
     Args:
         rows: at most some hundred; texts are shown as they are (one line, cut at 400 characters).
         columns: those shown, in order.
         key: unique on the page.
         name: of the CSV file to download, without its ending; None for no download.
-        select: let one row be chosen.
-        on_select: called with the place of the row that was clicked before the page is drawn again: a click
-            that leads to another view need not draw this one once more.
+        chosen: place of the row that is marked.
+        on_choose: called with the place of the row that was clicked before the page is drawn again.
     """
-
-    def clicked() -> None:
-        if on_select is not None:
-            on_select(_first(st.session_state[key]["selection"]["rows"]))
-
-    if len({column.heading for column in columns}) < len(columns):
-        raise ValueError(f"two columns of {key} have one heading: {[column.heading for column in columns]}")
-    data = {column.heading: [_shown(row.get(column.key), column.kind) for row in rows] for column in columns}
-    config = {column.heading: _configured(column) for column in columns}
-    # A page of rows is seen whole: a table that scrolls within a page that scrolls is a trap for the wheel.
-    height: int | Literal["content"] = "content" if len(rows) <= _SEEN_WHOLE else 35 * (_SEEN_WHOLE + 1) + 2
-    chosen = None
-    if select:
-        event = st.dataframe(
-            data,
-            key=key,
-            hide_index=True,
-            column_config=config,
-            height=height,
-            placeholder="",
-            on_select=clicked if on_select is not None else "rerun",
-            selection_mode="single-row",
-        )
-        chosen = _first(event["selection"]["rows"])
-    else:
-        st.dataframe(data, key=key, hide_index=True, column_config=config, height=height, placeholder="")
+    head = [
+        Heading(column.heading, "number" if column.kind in _FORMATS else "text", column.hint, column.wide)
+        for column in columns
+    ]
+    cells = [[cell(row.get(column.key), column.kind) for column in columns] for row in rows]
+    show_table(head, cells, key, chosen=chosen, on_choose=on_choose)
     if name:
         download(name, rows, [column.key for column in columns], key=f"{key}-csv")
-    return chosen
 
 
-def _first(picked: Sequence[int]) -> int | None:
-    return int(picked[0]) if picked else None
-
-
-def _shown(value: Any, kind: Kind) -> Any:
-    if value is None:
-        return None
-    if kind in ("share", "points"):
-        return float(value) * 100
+def cell(value: Any, kind: Kind = "text") -> str:
+    """Return a value as a cell shows it: one line of text, empty for what is not there."""
+    if value is None or value != value:
+        return ""
     if kind == "yes":
-        return bool(value)
-    if kind == "fixed":
-        return round(float(value), 3) + 0.0  # no minus before a 0
-    if kind in _FORMATS:
-        return value
-    line = " ".join(visible(str(value)[: _CELL_MAX * 4]).split())
-    return line if len(line) <= _CELL_MAX else line[:_CELL_MAX] + "…"
-
-
-def _configured(column: Column) -> Any:
-    if column.kind == "yes":
-        return st.column_config.CheckboxColumn(column.heading, help=column.hint, width=column.width)
-    if column.kind in _FORMATS:
-        return st.column_config.NumberColumn(
-            column.heading, help=column.hint, width=column.width, format=_FORMATS[column.kind]
-        )
-    return st.column_config.TextColumn(column.heading, help=column.hint, width=column.width)
+        return "✓" if value else ""
+    if kind not in _FORMATS:
+        line = " ".join(visible(str(value)[: _CELL_MAX * 4]).split())
+        return line if len(line) <= _CELL_MAX else line[:_CELL_MAX] + "…"
+    amount = float(value) * 100 if kind in ("share", "points") else value
+    text = format(amount, _FORMATS[kind])
+    if not text.strip("+-0.,"):  # no sign before a 0
+        text = text.lstrip("+-")
+    sign = "\u2212" if text.startswith("-") else ""
+    return sign + text.removeprefix("-") + _UNITS.get(kind, "")
 
 
 def download(

@@ -201,19 +201,16 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         }
         for group in found
     ]
-    # The page stands in the key: a row chosen on one page is none on the next.
-    key = f"groups-{key_text(found[0])}-{len(found)}"
 
-    def opened(place: int | None) -> None:
-        if place is not None and place < len(found):
-            links.put(q=found[place].question_id, at=found[place].step)
+    def opened(place: int) -> None:
+        links.put(q=found[place].question_id, at=found[place].step)
 
     page_table(
         rows,
         [
-            Column("step", "step", "whole", width="small"),
-            Column("question", "question", width="large"),
-            Column("kind", "group", width="small"),
+            Column("step", "step", "whole"),
+            Column("question", "question", wide=True),
+            Column("kind", "group"),
             Column("correct", "correct", "share", "of all responses of the joint group"),
             Column("original", "original alone", "share", "of the responses to the question itself"),
             Column("responses", "responses", "whole"),
@@ -221,10 +218,9 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
             Column("truncated", "truncated", "whole"),
             Column("timeouts", "time-outs", "whole"),
         ],
-        key,
+        "groups",
         name=f"tagrpo-groups-{name}",
-        select=True,
-        on_select=opened,
+        on_choose=opened,
     )
     tables.pager(
         key_text(found[0]),

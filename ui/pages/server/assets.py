@@ -23,7 +23,6 @@ CACHED = b"public, immutable, max-age=31536000"
 
 AHEAD = (
     "ArrowVegaLiteChart",
-    "DataFrame",
     "Selectbox",
     "rehype-katex",
     "Metric",

@@ -9,7 +9,6 @@ ALWAYS = (
     "pandas",
     "pyarrow",
     "altair",
-    "streamlit.elements.arrow",
     "streamlit.elements.vega_charts",
     "scipy.special",
 )

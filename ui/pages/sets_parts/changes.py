@@ -32,10 +32,10 @@ _kept = Results(max_bytes=8 * 2**20)
 _COLUMNS = [
     Column("neighbor", "neighbor"),
     Column("verdicts", "verdict"),
-    Column("reviewed", "reviewed", "yes", width="small"),
+    Column("reviewed", "reviewed", "yes"),
     Column("strategy", "strategy"),
     Column("model", "model"),
-    Column("text", "text", width="large"),
+    Column("text", "text", wide=True),
 ]
 
 

@@ -18,7 +18,7 @@ _COLUMNS = [
     Column("tags", "tags"),
     Column("run", "from run"),
     Column("published", "published (UTC)"),
-    Column("hash", "content hash", width="small"),
+    Column("hash", "content hash"),
 ]
 
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from evaluator.errors import TagrpoError
 from ui.pages.kit import charts, layout, links
+from ui.pages.kit.picking import pick_row
 from ui.pages.kit.tables import Column, page_table
 from ui.pages.kit.text import escaped
 from ui.pages.signal_parts import sources
@@ -87,8 +88,9 @@ def _flagged(found: Audit) -> None:
     if not found.flagged:
         st.caption("None: no neighbor's rate is implausible at this false-discovery rate.")
         return
-    picked = page_table(
-        found.flagged[:FLAGGED_SHOWN],
+    shown = found.flagged[:FLAGGED_SHOWN]
+    picked = pick_row(
+        shown,
         [
             Column("flag", "flag"),
             Column("group_id", "question"),
@@ -101,15 +103,17 @@ def _flagged(found: Audit) -> None:
             Column("p_value", "p", "number"),
         ],
         "difficulty-table",
+        parameter="flagged",
+        value="source_id",
         name="tagrpo-flagged-neighbors",
-        select=True,
     )
-    if picked is not None:
+    question = next((one["group_id"] for one in shown if str(one["source_id"]) == picked), None)
+    if question is not None:
         links.link(
             "This question with its neighbors",
             "questions",
             icon=":material/arrow_forward:",
-            id=str(found.flagged[picked]["group_id"]),
+            id=str(question),
         )
 
 

@@ -1,0 +1,70 @@
+"""A table of texts in which rows can be chosen and columns sorted: an HTML table of text nodes.
+
+Streamlit's own grid is drawn on a canvas: it takes half a megabyte of script, waits 150 ms after a click, and
+what stands in it can be neither searched nor read aloud.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import streamlit as st
+
+_HERE = Path(__file__).resolve().parent
+
+Look = Literal["text", "code", "number"]
+
+
+class Heading(NamedTuple):
+    """A column's heading; `hint` says what is counted and how; `wide` columns take the room that is left."""
+
+    name: str
+    look: Look = "number"
+    hint: str = ""
+    wide: bool = False
+
+
+def show_table(
+    head: Sequence[Heading],
+    rows: Sequence[Sequence[str]],
+    key: str,
+    *,
+    framed: bool = True,
+    words: str = "",
+    chosen: int | None = None,
+    on_choose: Callable[[int], None] | None = None,
+) -> None:
+    """Show rows of cells, all of them plain text.
+
+    Args:
+        head: a heading for each column.
+        rows: at most some hundred, each with a cell for every heading.
+        key: unique on the page.
+        framed: draw a frame around the table; without it where it stands in one.
+        words: below the table, such as what a click does.
+        chosen: place of the row that is marked, from 0.
+        on_choose: called with the place of a row that was clicked, before the page is drawn again; None where
+            rows cannot be chosen.
+    """
+
+    def choose() -> None:
+        place = st.session_state[key].get("chosen")
+        if on_choose is not None and isinstance(place, int) and 0 <= place < len(rows):
+            on_choose(place)
+
+    data = {
+        "head": head,
+        "rows": rows,
+        "framed": framed,
+        "words": words,
+        "chosen": chosen,
+        "choosing": on_choose is not None,
+    }
+    _component()(key=key, data=data, on_chosen_change=choose)
+
+
+@cache
+def _component() -> Any:
+    html, css, js = ((_HERE / f"table.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+    return st.components.v2.component("tagrpo_table", html=html, css=css, js=js)

@@ -1,0 +1,104 @@
+// Rows of text: a click on one asks for it, a click on a heading sorts by its column, up, down and as it was.
+// All that stands in the table is set as text, so whatever models wrote, it is shown and not run.
+
+export default function ({ data, parentElement: root, setTriggerValue }) {
+  const said = JSON.stringify([data.head, data.rows, data.choosing]);
+  if (root.tableShown !== said) {
+    const heads = JSON.stringify(data.head);
+    if (root.tableHeads !== heads) root.tableSorted = null;
+    Object.assign(root, { tableShown: said, tableHeads: heads });
+    build(root, data);
+  }
+  root.tableChoose = (place) => setTriggerValue("chosen", place);
+  root.querySelector(".table").classList.toggle("framed", data.framed);
+  for (const row of root.querySelectorAll("tbody tr")) {
+    const chosen = Number(row.dataset.place) === data.chosen;
+    row.classList.toggle("chosen", chosen);
+    row.querySelector("button")?.setAttribute("aria-pressed", chosen);
+  }
+  root.querySelector("p").textContent = data.words;
+}
+
+function build(root, { head, rows, choosing }) {
+  const line = document.createElement("tr");
+  line.append(...head.map((column, at) => heading(root, column, at)));
+  root.querySelector("thead").replaceChildren(line);
+  const body = root.querySelector("tbody");
+  body.replaceChildren(...rows.map((cells, place) => row(root, head, cells, place, choosing)));
+  body.classList.toggle("choosing", choosing);
+  if (root.tableSorted) sort(root);
+}
+
+function heading(root, [name, look, hint, wide], at) {
+  const made = cell("th", look, wide);
+  made.scope = "col";
+  if (hint) made.title = hint;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = name;
+  button.addEventListener("click", () => {
+    const now = root.tableSorted;
+    if (now?.at !== at) root.tableSorted = { at, down: look === "number" };
+    else root.tableSorted = now.down === (look === "number") ? { at, down: !now.down } : null;
+    sort(root);
+  });
+  made.append(button);
+  return made;
+}
+
+function row(root, head, cells, place, choosing) {
+  const line = document.createElement("tr");
+  line.dataset.place = place;
+  line.append(...cells.map((text, at) => {
+    const made = cell("td", head[at][1], head[at][3]);
+    if (choosing && at === 0) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = text;
+      made.append(button);
+    } else made.textContent = text;
+    if (head[at][1] !== "number" && text.length > 12) made.title = text;
+    return made;
+  }));
+  if (choosing) {
+    line.addEventListener("click", () => {
+      if (!getSelection().toString()) root.tableChoose(place); // what is marked is to be copied
+    });
+  }
+  return line;
+}
+
+function cell(kind, look, wide) {
+  const made = document.createElement(kind);
+  made.className = wide ? `${look} wide` : look;
+  return made;
+}
+
+function sort(root) {
+  const { at, down } = root.tableSorted ?? {};
+  const body = root.querySelector("tbody");
+  const lines = [...body.children].sort((a, b) => a.dataset.place - b.dataset.place);
+  if (at !== undefined) {
+    const number = root.querySelectorAll("th")[at].classList.contains("number");
+    const valued = lines.map((line) => [value(line.children[at].textContent, number), line]);
+    valued.sort(([a], [b]) => compare(a, b, down));
+    lines.splice(0, lines.length, ...valued.map(([, line]) => line));
+  }
+  body.append(...lines);
+  root.querySelectorAll("th").forEach((one, place) => {
+    if (place === at) one.ariaSort = down ? "descending" : "ascending";
+    else one.removeAttribute("aria-sort");
+  });
+}
+
+function value(text, number) {
+  if (!number) return text || null;
+  const read = Number.parseFloat(text.replaceAll("\u2212", "-").replace(/[^0-9.eE+-]/g, ""));
+  return Number.isNaN(read) ? null : read;
+}
+
+function compare(a, b, down) {
+  if (a === null || b === null) return (a === null) - (b === null); // what is missing stands last
+  const order = typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
+  return down ? -order : order;
+}
