@@ -6,6 +6,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.errors import NotFoundError
+from evaluator.reports.methods import run_label
 from evaluator.runs.progress import RunProgress, page_runs, progress_of
 from evaluator.runs.store import find_run
 from trainer_adapter.rollouts.browsing import TrainRun, list_train_runs
@@ -129,6 +130,4 @@ def _details(name: str) -> None:
 
 
 def _label(one: RunProgress) -> str:
-    from evaluator.reports.methods import run_label
-
     return run_label(one.run)

@@ -67,6 +67,7 @@ def show(runs: Sequence[Run]) -> None:
     _split(chosen, by_name)
 
 
+@links.part
 def _split(chosen: Chosen, by_name: dict[str, str]) -> None:
     layout.section("Too easy or too hard", "The same share, split by what the responses have in common.")
     groups = [group for group, _, _ in GROUPS]

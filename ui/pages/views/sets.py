@@ -5,6 +5,9 @@ import streamlit as st
 from ui.pages.kit import layout, links, settings
 from ui.pages.kit.database import reading
 from ui.pages.sets_parts import choosing
+from ui.pages.sets_parts.changes import show_changes
+from ui.pages.sets_parts.statistics import show_statistics
+from ui.pages.sets_parts.using import show_using
 
 VIEWS = {"statistics": "Statistics", "changes": "What changed", "use": "Verify and export"}
 
@@ -36,14 +39,8 @@ else:
         ),
     )
     if view == "changes":
-        from ui.pages.sets_parts.changes import show_changes
-
         show_changes(found, header)
     elif view == "use":
-        from ui.pages.sets_parts.using import show_using
-
         show_using(header)
     else:
-        from ui.pages.sets_parts.statistics import show_statistics
-
         show_statistics(header)
