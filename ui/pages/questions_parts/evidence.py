@@ -18,17 +18,22 @@ from rephraser.exchanges import Exchange, proposing_exchange
 from ui.pages.kit import layout, links, settings, tables
 from ui.pages.kit.answers import answer_rows, has_answers
 from ui.pages.kit.database import cached
+from ui.pages.kit.table_view import Heading, show_table
 from ui.pages.kit.text import escaped, show_math_text, show_text
 
-RESPONSES = 6
+MOST_RESPONSES = 200
+_HEIGHT = 26  # rem, for 12 rows: what is read stands below
+_RESPONSES = (Heading("response", "text"), Heading("answer", "code", wide=True), Heading("ended by", "text"))
 
 
 @cached
-def _responses(
-    session: Session, subject_id: str, solver_id: str, limit: int
-) -> tuple[list[AnswerHeader], dict[int, str]]:
-    headers = page_answers(session, subject_id, solver_id, limit=limit)
-    return headers, read_answer_texts(session, [one.id for one in headers])
+def _headers(session: Session, subject_id: str, solver_id: str) -> list[AnswerHeader]:
+    return page_answers(session, subject_id, solver_id, limit=MOST_RESPONSES)
+
+
+@cached
+def _text(session: Session, answer_id: int) -> str:
+    return read_answer_texts(session, [answer_id]).get(answer_id, "")
 
 
 @cached
@@ -80,7 +85,7 @@ def parts(question: Question, card: NeighborCard) -> None:
                 type="tertiary",
                 icon=":material/expand_less:" if part == opened else ":material/expand_more:",
                 on_click=lambda part=part: links.put(
-                    open=None if part == opened else f"{card.proposal_id}.{part}"
+                    open=None if part == opened else f"{card.proposal_id}.{part}", read0=None, read1=None
                 ),
             )
     if opened == "numbers":
@@ -131,18 +136,33 @@ def _tokens(card: NeighborCard) -> str:
 
 def _show_responses(question: Question, card: NeighborCard) -> None:
     solver = card.evidence.solvers[0]
-    sides = (("Question", question.id), ("Neighbor", card.candidate_id))
-    for column, (label, subject) in zip(st.columns(2, gap="medium"), sides, strict=True):
+    sides = (("Question", question.id, "read0"), ("Neighbor", card.candidate_id, "read1"))
+    for column, (label, subject, parameter) in zip(st.columns(2, gap="medium"), sides, strict=True):
         with column:
-            headers, texts = _responses(subject, solver, RESPONSES)
-            said = f"the first {len(headers)} responses" if headers else "no responses"
-            st.caption(f"{escaped(label)}: {escaped(said)}")
-            for header in headers:
-                found = header.extracted if header.extracted is not None else "no answer found"
-                with st.expander(escaped(f"{header.ordinal + 1}. {found}"[:120])):
-                    if header.finish_reason != "stop":
-                        layout.line(layout.chip(header.finish_reason, "orange"))
-                    show_math_text(texts.get(header.id, ""), f"response-{card.proposal_id}-{header.id}")
+            _choose_response(label, _headers(subject, solver), parameter, f"{card.proposal_id}-{parameter}")
+
+
+def _choose_response(label: str, headers: list[AnswerHeader], parameter: str, key: str) -> None:
+    said = f"{len(headers):,} responses" if headers else "no responses"
+    st.caption(f"{escaped(label)}: {escaped(said)}")
+    if not headers:
+        return
+    now = links.number(parameter, 0, low=1, high=len(headers))
+    rows = [
+        (f"{header.ordinal + 1}", tables.cell(header.extracted) or "no answer found", header.finish_reason)
+        for header in headers
+    ]
+    show_table(
+        _RESPONSES,
+        rows,
+        f"responses-{key}",
+        height=_HEIGHT,
+        words="" if now else "Choose a response to read it.",
+        chosen=now - 1 if now else None,
+        on_choose=lambda place: links.put(**{parameter: None if place + 1 == now else place + 1}),
+    )
+    if now:
+        show_math_text(_text(headers[now - 1].id), f"response-{key}-{headers[now - 1].id}")
 
 
 def _show_exchange(card: NeighborCard, cell_id: int) -> None:

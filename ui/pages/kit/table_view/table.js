@@ -10,7 +10,9 @@ export default function ({ data, parentElement: root, setTriggerValue }) {
     build(root, data);
   }
   root.tableChoose = (place) => setTriggerValue("chosen", place);
-  root.querySelector(".table").classList.toggle("framed", data.framed);
+  const table = root.querySelector(".table");
+  table.classList.toggle("framed", data.framed);
+  table.style.maxHeight = `${data.height}rem`;
   for (const row of root.querySelectorAll("tbody tr")) {
     const chosen = Number(row.dataset.place) === data.chosen;
     row.classList.toggle("chosen", chosen);
