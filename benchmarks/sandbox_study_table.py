@@ -1,8 +1,9 @@
 """The study's table and picture, from its CSV: recipes beside each other, with their spread over seeds.
 
-Differences are to `grpo_matched` (GRPO with as many responses) of the same world, steps and seeds. The
-interval is for new questions of the same kind: seeds are averaged question by question first. It holds
-nothing of what other seeds would give; the spread over seeds stands beside it.
+Differences are to `grpo_matched` (GRPO with as many responses as TA-GRPO) of the same world and seeds, at
+equal steps; of what was trained longer, at equal responses. The interval is for new questions of the same
+kind: seeds are averaged question by question first. It holds nothing of what other seeds would give; the
+spread over seeds stands beside it.
 
 The last line is one JSON object.
 """
@@ -104,12 +105,14 @@ def spread(values: list[float]) -> str:
 
 
 def difference(group: list[Cell], cells: list[Cell], k: int) -> str:
-    """Return the mean difference to `COMPARED` at equal steps and seeds, with its interval, in points."""
-    others = {
-        cell.seed: cell
-        for cell in cells
-        if (cell.world, cell.recipe, cell.steps) == (group[0].world, COMPARED, group[0].steps)
-    }
+    """Return the mean difference to `COMPARED` of the same seeds, with its interval, in points.
+
+    At equal steps; where it was not trained for as many, at equal responses.
+    """
+    there = [cell for cell in cells if (cell.world, cell.recipe) == (group[0].world, COMPARED)]
+    equal_steps = [cell for cell in there if cell.steps == group[0].steps]
+    equal_responses = [cell for cell in there if cell.numbers["drawn"] == group[0].numbers.get("drawn")]
+    others = {cell.seed: cell for cell in equal_steps or equal_responses}
     pairs = [(cell, others[cell.seed]) for cell in group if cell.seed in others]
     if group[0].recipe in (BASE, COMPARED) or not pairs:
         return ""

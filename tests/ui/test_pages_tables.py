@@ -71,7 +71,6 @@ def test_mappings_and_frames_become_the_same_file():
         (0.0001, "points", "0.0"),
         (0.03, "points", "+3.0"),
         (2.5, "usd", "2.5000"),
-        (61.25, "seconds", "61.2 s"),
         (True, "yes", "✓"),
         (False, "yes", ""),
         (None, "share", ""),

@@ -21,12 +21,8 @@ def show_table(found: Reported) -> None:
 
 
 def columns_of(sheet: Sheet) -> list[Column]:
-    """Return the columns of a sheet; two may have one heading, as the paper's averages."""
-    headings: list[str] = []
-    for name in sheet.columns:
-        again = sum(one.rstrip() == name for one in headings)
-        headings.append(name if not again else f"{name} ({again + 1})")
-    return [Column(str(place), heading) for place, heading in enumerate(headings)]
+    """Return the columns of a sheet."""
+    return [Column(str(place), heading) for place, heading in enumerate(sheet.columns)]
 
 
 def rows_of(sheet: Sheet) -> list[dict[str, str]]:

@@ -10,12 +10,10 @@ import streamlit as st
 
 from ui.pages.kit import links
 from ui.pages.kit.characters import visible
-from ui.pages.kit.table_view import Heading, show_table
+from ui.pages.kit.table_view import Heading, Look, show_table
 from ui.pages.kit.text import escaped
 
-PAGE_ROWS = 50
-
-Kind = Literal["text", "whole", "number", "fixed", "share", "points", "usd", "seconds", "time", "yes"]
+Kind = Literal["text", "whole", "number", "fixed", "share", "points", "usd", "yes"]
 
 _FORMATS = {
     "whole": ",.0f",
@@ -24,9 +22,7 @@ _FORMATS = {
     "share": ".1f",
     "points": "+.1f",
     "usd": ",.4f",
-    "seconds": ",.1f",
 }
-_UNITS = {"share": "%", "seconds": " s"}
 _FORMULA_STARTS = frozenset("=+-@\t\r\n|＝＋－＠")
 _CELL_MAX = 400
 
@@ -101,6 +97,7 @@ def page_table(
     name: str | None = None,
     chosen: int | None = None,
     on_choose: Callable[[int], None] | None = None,
+    leads_away: bool = False,
 ) -> None:
     """Show one page of rows.
 
@@ -111,15 +108,19 @@ def page_table(
         name: of the CSV file to download, without its ending; None for no download.
         chosen: place of the row that is marked.
         on_choose: called with the place of the row that was clicked before the page is drawn again.
+        leads_away: whether a click opens another view.
     """
-    head = [
-        Heading(column.heading, "number" if column.kind in _FORMATS else "text", column.hint, column.wide)
-        for column in columns
-    ]
+    head = [Heading(column.heading, _look(column.kind), column.hint, column.wide) for column in columns]
     cells = [[cell(row.get(column.key), column.kind) for column in columns] for row in rows]
-    show_table(head, cells, key, chosen=chosen, on_choose=on_choose)
+    show_table(head, cells, key, chosen=chosen, on_choose=on_choose, leads_away=leads_away)
     if name:
         download(name, rows, [column.key for column in columns], key=f"{key}-csv")
+
+
+def _look(kind: Kind) -> Look:
+    if kind in _FORMATS:
+        return "number"
+    return "yes" if kind == "yes" else "text"
 
 
 def cell(value: Any, kind: Kind = "text") -> str:
@@ -136,7 +137,7 @@ def cell(value: Any, kind: Kind = "text") -> str:
     if not text.strip("+-0.,"):  # no sign before a 0
         text = text.lstrip("+-")
     sign = "\u2212" if text.startswith("-") else ""
-    return sign + text.removeprefix("-") + _UNITS.get(kind, "")
+    return sign + text.removeprefix("-") + "%" * (kind == "share")
 
 
 def download(

@@ -1,5 +1,7 @@
 """The evidence behind a neighbor's verdict: findings, numbers, responses, prompt and raw model answer."""
 
+import dataclasses
+
 import streamlit as st
 from sqlalchemy.orm import Session
 
@@ -21,6 +23,9 @@ from ui.pages.kit.database import cached
 from ui.pages.kit.table_view import Heading, show_table
 from ui.pages.kit.text import escaped, show_math_text, show_text
 
+READ = ("read0", "read1")
+"""Parameters of the address: the responses that are read of the question and of the neighbor."""
+OPENED = ("open", *READ)
 MOST_RESPONSES = 200
 _HEIGHT = 26  # rem, for 12 rows: what is read stands below
 _RESPONSES = (Heading("response", "text"), Heading("answer", "code", wide=True), Heading("ended by", "text"))
@@ -28,7 +33,7 @@ _RESPONSES = (Heading("response", "text"), Heading("answer", "code", wide=True),
 
 @cached
 def _headers(session: Session, subject_id: str, solver_id: str) -> list[AnswerHeader]:
-    return page_answers(session, subject_id, solver_id, limit=MOST_RESPONSES)
+    return page_answers(session, subject_id, solver_id, limit=MOST_RESPONSES + 1)
 
 
 @cached
@@ -85,7 +90,7 @@ def parts(question: Question, card: NeighborCard) -> None:
                 type="tertiary",
                 icon=":material/expand_less:" if part == opened else ":material/expand_more:",
                 on_click=lambda part=part: links.put(
-                    open=None if part == opened else f"{card.proposal_id}.{part}", read0=None, read1=None
+                    **dict.fromkeys(READ), open=None if part == opened else f"{card.proposal_id}.{part}"
                 ),
             )
     if opened == "numbers":
@@ -136,20 +141,29 @@ def _tokens(card: NeighborCard) -> str:
 
 def _show_responses(question: Question, card: NeighborCard) -> None:
     solver = card.evidence.solvers[0]
-    sides = (("Question", question.id, "read0"), ("Neighbor", card.candidate_id, "read1"))
-    for column, (label, subject, parameter) in zip(st.columns(2, gap="medium"), sides, strict=True):
+    if len(card.evidence.solvers) > 1:
+        st.caption(escaped(f"Of the solver {solver}; {len(card.evidence.solvers) - 1:,} more answered."))
+    sides = (("Question", question.id), ("Neighbor", card.candidate_id))
+    for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
         with column:
-            _choose_response(label, _headers(subject, solver), parameter, f"{card.proposal_id}-{parameter}")
+            _choose_response(label, _headers(subject, solver), read, f"{subject}-{card.proposal_id}")
 
 
-def _choose_response(label: str, headers: list[AnswerHeader], parameter: str, key: str) -> None:
+def _choose_response(label: str, found: list[AnswerHeader], parameter: str, key: str) -> None:
+    headers = found[:MOST_RESPONSES]
     said = f"{len(headers):,} responses" if headers else "no responses"
+    if len(found) > len(headers):
+        said = f"the first {said}"
     st.caption(f"{escaped(label)}: {escaped(said)}")
     if not headers:
         return
     now = links.number(parameter, 0, low=1, high=len(headers))
     rows = [
-        (f"{header.ordinal + 1}", tables.cell(header.extracted) or "no answer found", header.finish_reason)
+        (
+            f"{header.ordinal + 1}",
+            tables.cell(header.extracted) or "no answer found",
+            tables.cell(header.finish_reason),
+        )
         for header in headers
     ]
     show_table(
@@ -160,6 +174,12 @@ def _choose_response(label: str, headers: list[AnswerHeader], parameter: str, ke
         words="" if now else "Choose a response to read it.",
         chosen=now - 1 if now else None,
         on_choose=lambda place: links.put(**{parameter: None if place + 1 == now else place + 1}),
+    )
+    tables.download(
+        f"{key}-responses",
+        [dataclasses.asdict(header) for header in headers],
+        ["ordinal", "extracted", "finish_reason"],
+        key=f"responses-{key}-csv",
     )
     if now:
         show_math_text(_text(headers[now - 1].id), f"response-{key}-{headers[now - 1].id}")

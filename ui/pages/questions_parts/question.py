@@ -21,7 +21,7 @@ from ui.pages.questions_parts.filters import run_ids
 from ui.pages.signal_parts.runs import runs_with
 
 NEIGHBORS = 5
-OWN = ("id", "candidate", "show", "nafter", "open")
+OWN = ("id", "candidate", "show", "nafter", "open", *evidence.READ)
 """Parameters of this view, removed on the way back to the list."""
 
 
@@ -91,7 +91,9 @@ def _all_neighbors(question: Question, candidate: str) -> None:
             statuses,
             required=True,
             label_visibility="collapsed",
-            **links.bound("show", lambda: links.choice("show", statuses, usual), resets=["nafter", "open"]),
+            **links.bound(
+                "show", lambda: links.choice("show", statuses, usual), resets=["nafter", *evidence.OPENED]
+            ),
         )
         st.markdown(LEGEND)  # safe: a constant
     after = links.number("nafter", 0, low=1)
@@ -112,10 +114,14 @@ def _all_neighbors(question: Question, candidate: str) -> None:
         _none(status or "all")
     with layout.row():
         if after:
-            st.button("First neighbors", on_click=lambda: links.put(nafter=None, open=None))
+            st.button(
+                "First neighbors", on_click=lambda: links.put(nafter=None, **dict.fromkeys(evidence.OPENED))
+            )
         if len(cards) > NEIGHBORS:
             last = cards[NEIGHBORS - 1].proposal_id
-            st.button("More neighbors", on_click=lambda: links.put(nafter=last, open=None))
+            st.button(
+                "More neighbors", on_click=lambda: links.put(nafter=last, **dict.fromkeys(evidence.OPENED))
+            )
 
 
 def _neighbor(question: Question, card: NeighborCard) -> None:

@@ -221,13 +221,14 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         "groups",
         name=f"tagrpo-groups-{name}",
         on_choose=opened,
+        leads_away=True,
     )
     tables.pager(
         key_text(found[0]),
         key_text(found[-1]),
         earlier=earlier,
         later=later,
-        words=f"{len(found)} of at most {most:,} groups; select a row to read its responses",
+        words=f"{len(found)} of at most {most:,} groups; a click on a row shows its responses",
     )
 
 

@@ -120,7 +120,12 @@ def _rates(found: Sequence[AcceptRate], by: str) -> None:
         rows=[dataclasses.asdict(one) for one in found],
     )
     with layout.folded("Numbers"):
-        page_table([dataclasses.asdict(one) for one in found], _RATES, f"rates-{by}-table")
+        page_table(
+            [dataclasses.asdict(one) for one in found],
+            _RATES,
+            f"rates-{by}-table",
+            name=f"accept-rates-by-{by}",
+        )
 
 
 def rate_row(one: AcceptRate) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def _flagged(found: Audit) -> None:
     if not found.flagged:
         st.caption("None: no neighbor's rate is implausible at this false-discovery rate.")
         return
-    shown = found.flagged[:FLAGGED_SHOWN]
+    shown = [{**row, "place": f"{row['group_id']}:{row['variant']}"} for row in found.flagged[:FLAGGED_SHOWN]]
     picked = pick_row(
         shown,
         [
@@ -104,10 +104,10 @@ def _flagged(found: Audit) -> None:
         ],
         "difficulty-table",
         parameter="flagged",
-        value="source_id",
+        value="place",
         name="tagrpo-flagged-neighbors",
     )
-    question = next((one["group_id"] for one in shown if str(one["source_id"]) == picked), None)
+    question = next((row["group_id"] for row in shown if row["place"] == picked), None)
     if question is not None:
         links.link(
             "This question with its neighbors",
@@ -160,7 +160,7 @@ def _choose(runs: Sequence[Run], part: str) -> Source | None:
         )
         return None
     usual = next((run.name for run in reversed(list(trained.values())) if run.n), options[0])
-    resets = ["from", "to", "made"]
+    resets = ["from", "to", "made", "flagged"]
     name_place, first_place, last_place = st.columns([3, 1, 1], vertical_alignment="bottom")
     with name_place:
         name = st.selectbox(
@@ -189,7 +189,9 @@ def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
             min_value=low,
             max_value=high,
             step=1,
-            **links.bound(name, lambda: links.number(name, usual, low=low, high=high), resets=["made"]),
+            **links.bound(
+                name, lambda: links.number(name, usual, low=low, high=high), resets=["made", "flagged"]
+            ),
         )
     )
 

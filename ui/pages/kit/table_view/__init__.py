@@ -4,6 +4,7 @@ Streamlit's own grid is drawn on a canvas: it takes half a megabyte of script, w
 what stands in it can be neither searched nor read aloud.
 """
 
+import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ import streamlit as st
 
 _HERE = Path(__file__).resolve().parent
 
-Look = Literal["text", "code", "number"]
+Look = Literal["text", "code", "number", "yes"]
 
 
 class Heading(NamedTuple):
@@ -35,6 +36,7 @@ def show_table(
     words: str = "",
     chosen: int | None = None,
     on_choose: Callable[[int], None] | None = None,
+    leads_away: bool = False,
 ) -> None:
     """Show rows of cells, all of them plain text.
 
@@ -48,11 +50,14 @@ def show_table(
         chosen: place of the row that is marked, from 0.
         on_choose: called with the place of a row that was clicked, before the page is drawn again; None where
             rows cannot be chosen.
+        leads_away: whether a click opens another view, where otherwise it chooses a row or takes that back.
     """
+    shown = zlib.crc32(repr(rows).encode("utf-8", "replace"))
 
     def choose() -> None:
-        place = st.session_state[key].get("chosen")
-        if on_choose is not None and isinstance(place, int) and 0 <= place < len(rows):
+        place, clicked = st.session_state[key]["chosen"] or (None, None)
+        # A row that was clicked while another page of rows was on its way is not the one at its place there.
+        if on_choose is not None and clicked == shown and place in range(len(rows)):
             on_choose(place)
 
     data = {
@@ -63,6 +68,8 @@ def show_table(
         "words": words,
         "chosen": chosen,
         "choosing": on_choose is not None,
+        "toggles": not leads_away,
+        "shown": shown,
     }
     _component()(key=key, data=data, on_chosen_change=choose)
 

@@ -1,4 +1,5 @@
-// Rows of text: a click on one asks for it, a click on a heading sorts by its column, up, down and as it was.
+// Rows of text: a click on one asks for it; one on a heading sorts by its column, a second one the other way, a
+// third one as it was.
 // All that stands in the table is set as text, so whatever models wrote, it is shown and not run.
 
 export default function ({ data, parentElement: root, setTriggerValue }) {
@@ -9,14 +10,14 @@ export default function ({ data, parentElement: root, setTriggerValue }) {
     Object.assign(root, { tableShown: said, tableHeads: heads });
     build(root, data);
   }
-  root.tableChoose = (place) => setTriggerValue("chosen", place);
+  root.tableChoose = (place) => setTriggerValue("chosen", [place, data.shown]);
   const table = root.querySelector(".table");
   table.classList.toggle("framed", data.framed);
   table.style.maxHeight = `${data.height}rem`;
   for (const row of root.querySelectorAll("tbody tr")) {
     const chosen = Number(row.dataset.place) === data.chosen;
     row.classList.toggle("chosen", chosen);
-    row.querySelector("button")?.setAttribute("aria-pressed", chosen);
+    if (data.choosing && data.toggles) row.querySelector("button").setAttribute("aria-pressed", chosen);
   }
   root.querySelector("p").textContent = data.words;
 }
@@ -34,10 +35,10 @@ function build(root, { head, rows, choosing }) {
 function heading(root, [name, look, hint, wide], at) {
   const made = cell("th", look, wide);
   made.scope = "col";
-  if (hint) made.title = hint;
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = name;
+  if (hint) button.title = hint;
   button.addEventListener("click", () => {
     const now = root.tableSorted;
     if (now?.at !== at) root.tableSorted = { at, down: look === "number" };
@@ -63,8 +64,10 @@ function row(root, head, cells, place, choosing) {
     return made;
   }));
   if (choosing) {
-    line.addEventListener("click", () => {
-      if (!getSelection().toString()) root.tableChoose(place); // what is marked is to be copied
+    line.addEventListener("click", (event) => {
+      if (event.detail > 1) return; // the second of two quick ones
+      const marking = !event.target.closest("button") && getSelection().toString();
+      if (!marking) root.tableChoose(place); // what is marked is to be copied
     });
   }
   return line;
@@ -81,26 +84,28 @@ function sort(root) {
   const body = root.querySelector("tbody");
   const lines = [...body.children].sort((a, b) => a.dataset.place - b.dataset.place);
   if (at !== undefined) {
-    const number = root.querySelectorAll("th")[at].classList.contains("number");
-    const valued = lines.map((line) => [value(line.children[at].textContent, number), line]);
+    const look = root.querySelectorAll("th")[at].classList[0];
+    const valued = lines.map((line) => [value(line.children[at].textContent, look), line]);
     valued.sort(([a], [b]) => compare(a, b, down));
     lines.splice(0, lines.length, ...valued.map(([, line]) => line));
   }
   body.append(...lines);
   root.querySelectorAll("th").forEach((one, place) => {
-    if (place === at) one.ariaSort = down ? "descending" : "ascending";
+    if (place === at) one.setAttribute("aria-sort", down ? "descending" : "ascending");
     else one.removeAttribute("aria-sort");
   });
 }
 
-function value(text, number) {
-  if (!number) return text || null;
-  const read = Number.parseFloat(text.replaceAll("\u2212", "-").replace(/[^0-9.eE+-]/g, ""));
-  return Number.isNaN(read) ? null : read;
+function value(text, look) {
+  if (look === "yes") return text ? 1 : 0;
+  const read = Number.parseFloat(text.replaceAll("\u2212", "-").replaceAll(",", ""));
+  if (!Number.isNaN(read)) return read;
+  return look === "number" || ["", "-"].includes(text) ? null : text;
 }
 
 function compare(a, b, down) {
   if (a === null || b === null) return (a === null) - (b === null); // what is missing stands last
-  const order = typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
+  const texts = (typeof a === "string") - (typeof b === "string");
+  const order = texts || (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
   return down ? -order : order;
 }
