@@ -55,7 +55,7 @@ def show_table(
     shown = zlib.crc32(repr(rows).encode("utf-8", "replace"))
 
     def choose() -> None:
-        place, clicked = st.session_state[key]["chosen"] or (None, None)
+        place, clicked = st.session_state[key]["chosen"] or (-1, None)
         # A row that was clicked while another page of rows was on its way is not the one at its place there.
         if on_choose is not None and clicked == shown and place in range(len(rows)):
             on_choose(place)
