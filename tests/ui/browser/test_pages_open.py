@@ -124,6 +124,6 @@ def test_what_later_pages_need_is_loaded_when_the_browser_has_nothing_to_do(url,
     view = view_of(url).open("/review")
     loaded = "performance.getEntriesByType('resource').map((one) => one.name).join()"
     view.until(
-        f"() => ['embed.', 'DataFrame.', 'katex', 'Selectbox.'].every((part) => {loaded}.includes(part))"
+        f"() => ['embed.', 'Metric.', 'katex', 'Selectbox.'].every((part) => {loaded}.includes(part))"
     )
     view.check()
