@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ui_browser import URL, Tab
+from ui_browser import URL, WAIT_MS, Tab
 from ui_made_texts import WORDS
 
 LINES = """[...document.querySelectorAll('[data-testid="stVegaLiteChart"] .mark-line path')].map(
@@ -163,10 +163,19 @@ def _another(tab: Tab, label: str, values: list[str]) -> str:
 
 def _choose(tab: Tab, name: str, label: str, value: str, *, exact: bool = True, content: str = URL) -> None:
     """Choose a value; opening the list happens in the browser alone and is not counted."""
+    from playwright.sync_api import TimeoutError as NotOpened
+
     box: Any = tab.page.get_by_role("combobox", name=label, exact=True)
-    box.click()
     option = tab.page.get_by_role("option", name=value, exact=exact).first
-    option.wait_for()
+    for last in (False, False, True):  # a part of the page that is drawn late closes an open list
+        box.click()
+        try:
+            option.wait_for(timeout=WAIT_MS if last else 2000)
+        except NotOpened:
+            if last:
+                raise
+            continue
+        break
     tab.time(name, option.click, content)
 
 
