@@ -37,15 +37,16 @@ def test_all_runs_stand_beside_each_other_with_their_last_shares(filled):
     assert list(table["joint"]) == ["30.0%", "35.0%"]
     assert list(table["last step"]) == [str(STEPS)] * 2
     drawn = charts(app)
-    assert len(drawn) == 5  # three groups, and the split in two
+    assert len(drawn) == 3
     assert all(PALETTE[0] in chart.spec and PALETTE[1] in chart.spec for chart in drawn)
 
 
 def test_the_address_chooses_runs_and_their_colour_stays(filled):
-    app = opened(filled, run="joint", group="original")
+    app = opened(filled, run="joint", kind="all_wrong")
     assert app.multiselect[0].value == ["joint"]
     assert list(tables(app)[0]["run"]) == ["joint"]
     assert all(PALETTE[1] in chart.spec for chart in charts(app))
+    assert app.button_group[-1].value == "all_wrong"
 
 
 def test_a_pilot_forecasts_what_its_groups_allow(filled):

@@ -11,7 +11,7 @@ from ui.pages.kit.database import cached
 from ui.pages.kit.tables import Column, page_table
 from ui.pages.kit.text import escaped
 from ui.pages.signal_parts import lines
-from ui.pages.signal_parts.forecasting import choose_pilot, predict
+from ui.pages.signal_parts.forecasting import Predicted, choose_pilot, predict
 from ui.pages.signal_parts.lines import Line, Panel
 from ui.pages.signal_parts.runs import Chosen, Run, choose
 from ui.pages.signal_parts.sources import Source
@@ -21,11 +21,13 @@ GROUPS = (
     ("neighbors", "Neighbors alone", "N x G responses to its neighbors"),
     ("joint", "Joint group", "(N + 1) x G responses, all together"),
 )
+SHARE = "share"
+KINDS = {SHARE: "either", "all_right": "all right: too easy", "all_wrong": "all wrong: too hard"}
 LAST_STEPS = 10
 
 
 def show(runs: Sequence[Run]) -> None:
-    """Show the table of where training stands, the three shares, and their split."""
+    """Show the table of where training stands, and the shares over training."""
     pilots: list[Source | None] = []
     chosen = choose(runs, lambda: pilots.append(choose_pilot(runs)))
     pilot = pilots[0]
@@ -41,61 +43,46 @@ def show(runs: Sequence[Run]) -> None:
             commands=("tagrpo rollouts import FOLDER",),
         )
         return
-    predicted = predict(pilot, chosen.runs) if pilot else None
     _table(chosen)
-    panels = tuple(
-        Panel(
-            f"zero-{group}",
-            title,
-            "share of questions",
-            "share",
-            tuple(Line(run.id, f"tagrpo/zero/{group}/share", run.name) for run in chosen.runs),
-        )
-        for group, title, _ in GROUPS
-    )
-    palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
-    forecasts = tuple((f"zero-{name}", band) for name, band in predicted.shares.items()) if predicted else ()
-    by_name = {run.name: run.name for run in chosen.runs}
+    _shares(chosen, predict(pilot, chosen.runs) if pilot else None)
+
+
+@links.part
+def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
     layout.section(
         "Questions without a gradient",
         "All responses of the group are right, or all are wrong: no advantage, nothing learned. "
         "Click a step to see its rollouts.",
     )
-    lines.show(panels, lines.draw(panels, chosen.window, palette, methods, forecasts, True), 3, by_name)
-    if predicted:
-        st.caption(escaped(predicted.words))
-    _split(chosen, by_name)
-
-
-@links.part
-def _split(chosen: Chosen, by_name: dict[str, str]) -> None:
-    layout.section("Too easy or too hard", "The same share, split by what the responses have in common.")
-    groups = [group for group, _, _ in GROUPS]
-    group = st.segmented_control(
-        "Group",
-        groups,
+    kind = st.segmented_control(
+        "Which",
+        list(KINDS),
+        format_func=KINDS.__getitem__,
         label_visibility="collapsed",
         required=True,
-        **links.bound("group", lambda: links.choice("group", groups, "joint")),
+        **links.bound(
+            "kind",
+            lambda: links.choice("kind", list(KINDS), SHARE),
+            lambda kind: None if kind == SHARE else kind,
+        ),
     )
     panels = tuple(
         Panel(
-            f"zero-{group}-{kind}",
+            f"zero-{group}" if kind == SHARE else f"zero-{group}-{kind}",
             title,
             "share of questions",
             "share",
             tuple(Line(run.id, f"tagrpo/zero/{group}/{kind}", run.name) for run in chosen.runs),
         )
-        for kind, title in (("all_right", "All right: too easy"), ("all_wrong", "All wrong: too hard"))
+        for group, title, _ in GROUPS
     )
-    drawn = lines.draw(
-        panels,
-        chosen.window,
-        tuple(chosen.palette.items()),
-        tuple(chosen.methods.items()),
-        level=True,
-    )
-    lines.show(panels, drawn, 2, by_name)
+    palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
+    shown = predicted if kind == SHARE else None
+    forecasts = tuple((f"zero-{name}", band) for name, band in shown.shares.items()) if shown else ()
+    drawn = lines.draw(panels, chosen.window, palette, methods, forecasts, True)
+    lines.show(panels, drawn, 3, {run.name: run.name for run in chosen.runs})
+    if shown:
+        st.caption(escaped(shown.words))
 
 
 def _table(chosen: Chosen) -> None:
