@@ -24,6 +24,7 @@ CACHED = b"public, immutable, max-age=31536000"
 AHEAD = (
     "ArrowVegaLiteChart",
     "Selectbox",
+    "Multiselect",
     "rehype-katex",
     "Metric",
     "Html",
@@ -35,14 +36,18 @@ AHEAD = (
     "Json",
     "StreamlitSyntaxHighlighter",
 )
-"""Parts of Streamlit that are loaded ahead."""
+"""Parts of Streamlit that are loaded ahead, those that are soonest needed first."""
+
+FONTS_AHEAD = ("KaTeX_Main-Regular", "KaTeX_Math-Italic", "SourceCodeVF-Upright.ttf")
+"""Of formulas and code."""
 
 AHEAD_PATH = "/tagrpo/ahead.js"
 AHEAD_SCRIPT = """const parts = %s;
 const idle = window.requestIdleCallback ?? ((then) => setTimeout(then, 200));
 const next = () => {
   const part = parts.shift();
-  if (part) import(part).catch(() => {}).finally(() => idle(next));
+  const load = (one) => (one.endsWith(".js") ? import(one) : fetch(one));
+  if (part) load(part).catch(() => {}).finally(() => idle(next));
 };
 const wait = () => {
   const drawn = document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]');
@@ -88,9 +93,10 @@ class Assets:
 
 
 def parts_ahead(addresses: Iterable[str]) -> list[str]:
-    """Return the addresses of the scripts of `AHEAD`; what this Streamlit does not have is passed over."""
+    """Return the addresses of what is loaded ahead; what this Streamlit does not have is passed over."""
     found = [PurePosixPath(address) for address in sorted(addresses)]
-    return [str(path) for part in AHEAD for path in found if path.match(f"js/{part}.*.js")]
+    wanted = [f"js/{part}.*.js" for part in AHEAD] + [f"media/{font}.*.woff2" for font in FONTS_AHEAD]
+    return [str(path) for pattern in wanted for path in found if path.match(pattern)]
 
 
 @lru_cache(maxsize=512)
