@@ -91,9 +91,10 @@ class Engine:
             grader = stack.enter_context(Grader(workers=self.grader_workers))
             clients: dict[str, Client] = {}
             stack.enter_context(finish_on_interrupt(lambda: _interrupt(clients.values())))
-            waited = False
             while True:
                 began = time.monotonic()
+                # What another process fills while this one reads and judges is to be read once more.
+                unfilled = self._open_cells()
                 planned = await asyncio.to_thread(self._work_locally, grader)
                 local_s = time.monotonic() - began
                 fillers = self._fillers()
@@ -110,17 +111,19 @@ class Engine:
                 # Planned cells that nobody was asked for were answered for another run: they are read next.
                 if planned or outcome.answered + outcome.failed > asked:
                     continue
-                with self.db.read() as session:
-                    elsewhere = open_cells(session, self.run.id)
+                elsewhere = self._open_cells()
                 if elsewhere:
                     self.report("waiting for another process", 0, None, f"{elsewhere} requests")
                     await asyncio.sleep(max(OTHERS_POLL_S, 4 * local_s))
-                elif not waited:
+                elif not unfilled:
                     break
-                waited = bool(elsewhere)  # what the other process brought last is still to be read
         with self.db.write() as session:
             finish_run(session, self.run.id, finished=is_complete(session, self.run.id))
         return outcome
+
+    def _open_cells(self) -> int:
+        with self.db.read() as session:
+            return open_cells(session, self.run.id)
 
     def _work_locally(self, grader: Grader) -> int:
         """Do all that needs no request and plan every cell that can be; return how many cells are new."""
