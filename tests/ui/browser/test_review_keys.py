@@ -107,6 +107,15 @@ def test_twenty_keys_a_second_are_all_stored_for_what_was_on_the_screen(url, vie
     view.check()
 
 
+def test_items_behind_the_first_ones_are_drawn_without_being_asked_for(url, view_of):
+    view = queue(view_of, url, "hal")
+    slots = "document.querySelectorAll('[class*=\"st-key-review-slot-c\"]').length"
+    assert view.tab.evaluate(slots) < 24
+    view.until(f"() => {slots} === 24")
+    assert "1 of 80" in view.tab.locator(".place").inner_text()
+    view.check()
+
+
 def test_undo_skip_and_reasons_in_words(url, view_of, database):
     view = queue(view_of, url, "bea")
     press(view, "asd")

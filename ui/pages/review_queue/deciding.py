@@ -26,8 +26,9 @@ from ui.pages.review_queue.choosing import Choice
 from ui.pages.review_queue.keys import DECIDING, LOOKING
 from ui.pages.review_queue.ledger import Ledger, read_events
 
-BEHIND, DRAWN = 2, 24
-"""Items kept for undo, and items drawn in all: twenty keys a second are ahead of the server by about six."""
+BEHIND, AT_FIRST, DRAWN = 2, 12, 24
+"""Items kept for undo, items drawn when the page comes up, and items drawn once the browser has said anything
+(it asks for the others itself): twenty keys a second are ahead of the server by about six."""
 
 _OPENED = "review-opened"
 _HERE = Path(__file__).parent
@@ -77,7 +78,8 @@ def decide(choice: Choice) -> None:
         return
     st.caption(_progress(opened))  # safe: it escapes
     first = max(0, ledger.at - BEHIND)
-    window = list(ledger.order[first : first + DRAWN])
+    ahead = ledger.order[first : first + DRAWN]
+    window = list(ahead if client else ahead[:AT_FIRST])
     _read(opened, window)
     st.html(_STYLE)  # safe: a constant
     with st.container(key="review-items", gap=None):
@@ -92,6 +94,7 @@ def decide(choice: Choice) -> None:
             data={
                 "first": first,
                 "items": window,
+                "more": len(window) < len(ahead),
                 "total": len(ledger.order),
                 "at": ledger.at,
                 "heard": ledger.heard,

@@ -2,6 +2,7 @@
 // key, which one that was; keys are numbered and sent again until the server has acknowledged them.
 
 const AGAIN_MS = 3000;
+const MORE_MS = 700;
 const SLOT = "st-key-review-slot-";
 
 // Streamlit calls this at every change of the data, and cleans up after earlier calls when it likes.
@@ -79,8 +80,9 @@ function take(state, data) {
   buildButtons(state);
   draw(state);
   clearTimeout(state.timer);
-  if (!state.sent) send(state);
-  else wait(state);
+  if (state.sent) wait(state);
+  else if (state.pending.length) send(state);
+  else if (data.more) state.timer = setTimeout(() => send(state, true), MORE_MS);
 }
 
 function moved(state, at, letter) {
@@ -88,13 +90,14 @@ function moved(state, at, letter) {
   return undoes ? Math.max(0, at - 1) : at + 1;
 }
 
-// One message at a time: a second one would end the script run that answers the first.
-function send(state) {
-  if (state.sent || !state.pending.length) return;
-  state.sent = state.pending.at(-1).seq;
+// One message at a time: a second one would end the script run that answers the first. The first items come
+// alone, so that they come soon; a message without keys asks for those behind them.
+function send(state, more = false) {
+  if (state.sent || !(more || state.pending.length)) return;
+  state.sent = state.pending.at(-1)?.seq ?? 0;
   state.tries += 1;
   state.send({ client: state.client, tries: state.tries, events: [...state.pending] });
-  wait(state);
+  if (state.sent) wait(state);
 }
 
 function wait(state) {
