@@ -93,8 +93,9 @@ def contrast_runs(
 ) -> Contrasts:
     """Compare two eval runs problem by problem at k, with the grades that each of them shows.
 
-    A problem that stands several times in a run is matched copy by copy, in order. Equal differences stand in
-    the order of the first run. `originals` leaves neighbors out, of the numbers as well.
+    A problem that stands several times in a run is matched copy by copy, in order. The largest differences
+    come first; equal ones by the difference of the shares of right samples, then in the order of the first
+    run. `originals` leaves neighbors out, of the numbers as well.
 
     Raises:
         InputError: k below 1.
@@ -119,7 +120,7 @@ def contrast_runs(
         )
         for key, one, other in zip(enough, *values, strict=True)
     ]
-    problems.sort(key=lambda one: -abs(one.difference))
+    problems.sort(key=lambda one: (-abs(one.difference), -abs(_shares_apart(one))))
     return Contrasts(
         k=k,
         problems=tuple(problems),
@@ -127,6 +128,11 @@ def contrast_runs(
         only_second=len(second) - len(shared),
         too_few=len(shared) - len(enough),
     )
+
+
+def _shares_apart(one: Contrast) -> float:
+    first, second = one.counts
+    return first.correct / first.graded - second.correct / second.graded
 
 
 def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int, RunProblem]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["cost_points"]
 
 
+SET_APART = "points of about the same cost are set apart; the tooltip and the file have it exactly"
+
 _NEAR, _STEP = 0.02, 0.022
 """Shares of the scale: costs that are nearer than that are one, and how far their points stand apart."""
 
@@ -37,9 +39,8 @@ def cost_points(
     names = in_order([row["label"] for row in rows])
     chosen = {name: palette[name] for name in names} if palette else colours(names)
     most = max(row["cost"] for row in rows) or 1
-    rows = [
-        {**row, "place": row["cost"] + shift} for row, shift in zip(rows, _shifts(rows, most), strict=True)
-    ]
+    shifts = _shifts(rows, most)
+    rows = [{**row, "place": row["cost"] + shift} for row, shift in zip(rows, shifts, strict=True)]
     ticks = share_ticks([row[key] for row in rows for key in ("low", "high")])
     alt = altair()
     x = alt.X(
@@ -72,7 +73,7 @@ def cost_points(
         ],
     )
     chart = alt.layer(bars, lines, dots).properties(
-        title=alt.TitleParams(title, **PANEL_TITLE),
+        title=alt.TitleParams(title, subtitle=SET_APART if any(shifts) else "", **PANEL_TITLE),
         width="container",
         height=320,
         autosize=alt.AutoSizeParams(type="fit", contains="padding"),

@@ -42,6 +42,7 @@ def step_chart(
     window: int = 1,
     steps: tuple[float, float] | None = None,
     shares: tuple[float, float] | None = None,
+    dots: bool = False,
 ) -> "LayerChart":
     """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
 
@@ -56,6 +57,7 @@ def step_chart(
         zero_line: draw the line of 0, for values of either sign.
         window: how many steps a point averages, for the subtitle.
         steps, shares: ends of the axes, for charts that are compared.
+        dots: mark each value, where most steps have none.
 
     Raises:
         InputError: columns or values that cannot be drawn, or more lines than colours.
@@ -112,10 +114,10 @@ def step_chart(
             strokeDash=alt.StrokeDash("label:N", scale=alt.Scale(domain=domain, range=ranges), legend=legend)
         )
     layers.append(line)
-    alone = [name for name in names if sum(row["label"] == name for row in rows) == 1]
+    alone = [name for name in names if dots or sum(row["label"] == name for row in rows) == 1]
     if alone:  # a line of one point is none
-        dots = base.transform_filter(alt.FieldOneOfPredicate("label", alone)).mark_circle(size=55)
-        layers.append(dots.encode(opacity=alt.value(1)))
+        marks = base.transform_filter(alt.FieldOneOfPredicate("label", alone)).mark_circle(size=55)
+        layers.append(marks.encode(opacity=alt.value(1)))
     layers.append(_steps(rows, names, _apart(ends), x, scale))
     said = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
     if predicted:

@@ -5,7 +5,7 @@ import streamlit as st
 from evaluator.reports.document import Sheet
 from ui.pages.curves_parts.data import Reported
 from ui.pages.kit.tables import Column, download, page_table
-from ui.pages.kit.text import escaped
+from ui.pages.kit.text import escaped, with_commands
 
 
 def show_table(found: Reported) -> None:
@@ -17,12 +17,15 @@ def show_table(found: Reported) -> None:
         page_table(rows_of(sheet), columns_of(sheet), f"sheet-{place}")
     download("report", list(found.records), key="report-csv", label="CSV, full precision")
     if found.document.notes:
-        st.markdown("\n".join(f"- {escaped(note)}" for note in found.document.notes))  # safe
+        st.markdown("\n".join(f"- {with_commands(note)}" for note in found.document.notes))  # safe
 
 
 def columns_of(sheet: Sheet) -> list[Column]:
     """Return the columns of a sheet."""
-    return [Column(str(place), heading) for place, heading in enumerate(sheet.columns)]
+    return [
+        Column(str(place), heading, "text" if place < sheet.words else "figure")
+        for place, heading in enumerate(sheet.columns)
+    ]
 
 
 def rows_of(sheet: Sheet) -> list[dict[str, str]]:

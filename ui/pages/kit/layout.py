@@ -51,11 +51,12 @@ _STYLE = """<style>
 }
 [data-testid="stVegaLiteChart"] { max-width: 100%; overflow-x: auto; }
 [class*="st-key-shape-"] svg.marks { max-width: 100%; height: auto; }
+[data-testid="stElementToolbar"], .st-key-bound-reviewer [data-testid="InputInstructions"] { display: none; }
 </style>"""
 """Downloads stand at every table and chart: small, so that they are found and not looked at. Panels of charts
 keep their size: where the window is narrower, they are scrolled and the page is not. A chart whose shape says
-something becomes smaller as a whole. All of it in one place: every style that is added makes the browser
-style the whole page again."""
+something becomes smaller as a whole. Streamlit's own bar over charts would cover what stands above them. All
+of it in one place: every style that is added makes the browser style the whole page again."""
 
 
 def title(heading: str, words: str = "") -> None:
@@ -142,6 +143,11 @@ def empty_state(heading: str, words: str = "", *, commands: Sequence[str] = ()) 
             st.markdown(escaped(words))  # safe
         for command in commands:
             st.code(command, language=None, wrap_lines=True)
+
+
+def note(words: str) -> None:
+    """Say in a line that something is not as it was asked for."""
+    st.warning(escaped(words), icon=":material/info:")
 
 
 def error_box(heading: str, words: str = "") -> None:

@@ -28,6 +28,9 @@ PAGES: tuple[tuple[Page, str, str], ...] = (
 P = ParamSpec("P")
 Value = str | int | float | bool | Sequence[str] | None
 
+PERSONAL = frozenset({"reviewer"})
+"""Parameters that say who is there: the link to a view leaves them out, as it is made for others."""
+
 _SHOWN, _PLACE, _PINNED = "page-shown", "here-place", "here-pinned"
 
 MAX_LENGTH = 500
@@ -58,6 +61,12 @@ def choice(name: str, options: Sequence[str], default: str) -> str:
     """Return one of the options; the default where the address names none of them."""
     found = st.query_params.get(name, default)
     return found if found in options else default
+
+
+def unknown(name: str, options: Sequence[str]) -> str:
+    """Return what the address asks for where it is none of the options, else ""."""
+    found = text(name)
+    return "" if found in options else found
 
 
 def many(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -142,7 +151,7 @@ def part(show: Callable[P, None]) -> Callable[P, None]:
 
 
 def _show_here() -> None:
-    state = {name: st.query_params.get_all(name) for name in st.query_params}
+    state = {name: st.query_params.get_all(name) for name in st.query_params if name not in PERSONAL}
     state |= {name: said for name, said in st.session_state[_PINNED].items() if name not in state}
     said = f"?{urlencode(state, doseq=True)}" if state else ""
     st.session_state[_PLACE].code(str(st.context.url or "") + said, language=None, wrap_lines=True)

@@ -13,18 +13,21 @@ from ui.pages.kit.characters import visible
 from ui.pages.kit.table_view import Heading, Look, show_table
 from ui.pages.kit.text import escaped
 
-Kind = Literal["text", "whole", "number", "fixed", "share", "points", "usd", "yes"]
+Kind = Literal["text", "figure", "whole", "number", "fixed", "p", "share", "points", "usd", "yes"]
 
 _FORMATS = {
     "whole": ",.0f",
     "number": ".4g",
     "fixed": ".3f",
+    "p": ".4f",
     "share": ".1f",
     "points": "+.1f",
     "usd": ",.4f",
 }
 _FORMULA_STARTS = frozenset("=+-@\t\r\n|＝＋－＠")
 _CELL_MAX = 400
+_LEAST, _LEAST_P = 1e-3, 1e-4
+"""Of a number that four decimals show well, and of a p-value that they show at all."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class Column:
     """A column: the key of its values in the rows, its heading (with its unit), what kind of values it has.
 
     A share is given from 0 to 1 and shown in percent; a difference of shares, `points`, in percentage points.
-    `points` and `usd` need a heading that names the unit. A `wide` one takes the room that others leave.
+    `points` and `usd` need a heading that names the unit. A `number` has as many decimals as its column
+    needs, a `p` is a probability; a `figure` is a number that is text already. A `wide` column takes the room
+    that others leave.
     """
 
     key: str
@@ -110,21 +115,47 @@ def page_table(
         on_choose: called with the place of the row that was clicked before the page is drawn again.
         leads_away: whether a click opens another view.
     """
-    head = [Heading(column.heading, _look(column.kind), column.hint, column.wide) for column in columns]
-    cells = [[cell(row.get(column.key), column.kind) for column in columns] for row in rows]
+    head = [Heading(cell(column.heading), _look(column.kind), column.hint, column.wide) for column in columns]
+    decimals = [
+        _decimals([row.get(column.key) for row in rows]) if column.kind == "number" else None
+        for column in columns
+    ]
+    cells = [
+        [
+            cell(row.get(column.key), column.kind, places)
+            for column, places in zip(columns, decimals, strict=True)
+        ]
+        for row in rows
+    ]
     show_table(head, cells, key, chosen=chosen, on_choose=on_choose, leads_away=leads_away)
     if name:
         download(name, rows, [column.key for column in columns], key=f"{key}-csv")
 
 
 def _look(kind: Kind) -> Look:
-    if kind in _FORMATS:
+    if kind in _FORMATS or kind == "figure":
         return "number"
     return "yes" if kind == "yes" else "text"
 
 
-def cell(value: Any, kind: Kind = "text") -> str:
-    """Return a value as a cell shows it: one line of text, empty for what is not there."""
+def _decimals(values: Sequence[Any]) -> int | None:
+    """Return how many decimals show each number of a column with four digits, at most four; None if too few.
+
+    In one column numbers end at one place, so that they can be compared at a glance.
+    """
+    numbers = [abs(float(value)) for value in values if value is not None and value == value]
+    if any(0 < number < _LEAST or number == float("inf") for number in numbers):
+        return None
+    shown = [format(number, ".4g") for number in numbers]
+    return min(max((len(one.partition(".")[2]) for one in shown if "e" not in one), default=0), 4)
+
+
+def cell(value: Any, kind: Kind = "text", decimals: int | None = None) -> str:
+    """Return a value as a cell shows it: one line of text, empty for what is not there.
+
+    Args:
+        decimals: of a `number`; four digits in all without it.
+    """
     if value is None or value != value:
         return ""
     if kind == "yes":
@@ -132,8 +163,10 @@ def cell(value: Any, kind: Kind = "text") -> str:
     if kind not in _FORMATS:
         line = " ".join(visible(str(value)[: _CELL_MAX * 4]).split())
         return line if len(line) <= _CELL_MAX else line[:_CELL_MAX] + "…"
+    if kind == "p" and 0 <= value < _LEAST_P:
+        return f"<{_LEAST_P:.4f}"
     amount = float(value) * 100 if kind in ("share", "points") else value
-    text = format(amount, _FORMATS[kind])
+    text = format(amount, _FORMATS[kind] if decimals is None else f",.{decimals}f")
     if not text.strip("+-0.,"):  # no sign before a 0
         text = text.lstrip("+-")
     sign = "\u2212" if text.startswith("-") else ""

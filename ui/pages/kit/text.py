@@ -38,6 +38,17 @@ def escaped(text: str) -> str:
     return _escape(" ".join(visible(text).split()))
 
 
+def with_commands(text: str) -> str:
+    """Return text of our own on one line as Markdown, in which what stands between backticks is code."""
+    parts = " ".join(visible(text).split()).split("`")
+    if len(parts) % 2 == 0:
+        return _escape("`".join(parts))
+    return "".join(
+        _code(part, block=False) if place % 2 and part.strip() else _escape(part)
+        for place, part in enumerate(parts)
+    )
+
+
 @lru_cache(maxsize=1024)
 def safe_md(text: str) -> str:
     """Return text as Markdown in which formulas are drawn and all else shows as it was written.

@@ -3,6 +3,7 @@
 
 const AGAIN_MS = 3000;
 const MORE_MS = 700;
+const NAME_FIELD = ".st-key-bound-reviewer";
 const SLOT = "st-key-review-slot-";
 
 // Streamlit calls this at every change of the data, and cleans up after earlier calls when it likes.
@@ -25,6 +26,12 @@ function listen(state) {
   window.addEventListener("beforeunload", state.onUnload);
   document.head.append(state.style);
   document.documentElement.dataset.reviewReady = "1";
+  const focused = document.activeElement;
+  if (isName(focused)) focused.blur(); // the name was entered, and keys are to be decisions now
+}
+
+function isName(element) {
+  return element?.tagName === "INPUT" && element.closest(NAME_FIELD) !== null;
 }
 
 function leave(state) {
@@ -111,6 +118,7 @@ function wait(state) {
 function heard(state, event) {
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const target = event.composedPath()[0];
+  if (event.key === "Enter" && isName(target)) setTimeout(() => target.blur());
   if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
   if (!state.root.querySelector("form").hidden) return;
   const latin = /^[a-z]$/i.test(event.key);

@@ -78,6 +78,7 @@ def history_chart(session: Session, run_id: str, question_id: str) -> tuple[dict
         y_title="share of correct responses",
         scale="share",
         shares=(0.0, 1.0),
+        dots=True,
     )
     return spec, rows
 
@@ -104,6 +105,8 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
         return
     steps = [visit.step for visit in visits]
     step, other = _steps(visits, steps)
+    if asked := links.unknown("at", [str(one) for one in steps]):
+        layout.note(f"The question was not drawn at step {asked}; this is step {step}.")
     try:
         group = joint_group(run_id, step, question_id)
         second = None if other is None else joint_group(run_id, other, question_id)

@@ -45,6 +45,8 @@ def choose(found: list[SetHeader]) -> SetHeader:
             pinned=True,
         ),
     )
+    if asked := links.unknown("set", refs):
+        layout.note(f"There is no set {asked} in this database; this is {chosen}.")
     return by_ref[chosen]
 
 

@@ -100,7 +100,7 @@ def _flagged(found: Audit) -> None:
             Column("known", "graded", "whole"),
             Column("original_rate", "rate of the original", "share"),
             Column("original_known", "of the original, graded", "whole"),
-            Column("p_value", "p", "number"),
+            Column("p_value", "p", "p"),
         ],
         "difficulty-table",
         parameter="flagged",

@@ -33,6 +33,8 @@ else:
             pinned=True,
         ),
     )
+    if asked := links.unknown("run", list(runs)):
+        layout.note(f"There is no training run {asked} with rollouts in this database; this is {name}.")
     steps = overview.run_steps(runs[name].id)
     if question:
         filters = overview.address_filters([step.step for step in steps])

@@ -98,7 +98,7 @@ function sort(root) {
 
 function value(text, look) {
   if (look === "yes") return text ? 1 : 0;
-  const read = Number.parseFloat(text.replaceAll("\u2212", "-").replaceAll(",", ""));
+  const read = Number.parseFloat(text.replace(/^</, "").replaceAll("\u2212", "-").replaceAll(",", ""));
   if (!Number.isNaN(read)) return read;
   return look === "number" || ["", "-"].includes(text) ? null : text;
 }
