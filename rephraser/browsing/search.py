@@ -4,10 +4,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from evaluator.questions.searching import may_hold
+from evaluator.questions.searching import may_hold, search_terms
 from evaluator.questions.store import as_question, get_set
 from evaluator.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow
 from evaluator.questions.types import Question
@@ -34,7 +34,8 @@ class QuestionFilters:
     "rejected" and "format" finds questions with a rejected candidate of that strategy.
 
     Attributes:
-        text: looked for in the question, its answer and its candidates, whatever the case of ASCII letters.
+        text: words that must all stand in the question, or its answer, or one of its candidates, whatever the
+            case of ASCII letters; what stands between quotation marks is looked for as it is.
         subject, level: exactly as stored.
         status: accepted, rejected, undecided, unverified or pending; reviews count.
         finding: name of a finding of the structural checks, in any verdict.
@@ -233,24 +234,22 @@ def _question_conditions(session: Session, filters: QuestionFilters) -> list[Col
                 NeighborSetQuestionRow.set_id == header.id,
             )
         )
-    if filters.text:
-        likely = may_hold(filters.text)
+    if terms := search_terms(filters.text or ""):
+        likely = may_hold(terms)
         if likely is not None:
             found.append(QuestionRow.id.in_(likely))
-        found.append(_holds(filters.text))
+        found.append(_holds(terms))
     return found
 
 
-def _holds(words: str) -> ColumnElement[bool]:
-    """Say whether a question or one of its candidates holds words; SQLite's LIKE folds ASCII letters."""
-    in_candidate = exists().where(
-        CandidateRow.question_id == QuestionRow.id, CandidateRow.text.contains(words, autoescape=True)
-    )
-    return or_(
-        QuestionRow.text.contains(words, autoescape=True),
-        QuestionRow.answer.contains(words, autoescape=True),
-        in_candidate,
-    )
+def _holds(terms: list[str]) -> ColumnElement[bool]:
+    """Say whether one text of a question or its candidates holds all terms; LIKE folds ASCII letters."""
+
+    def all_in(column: InstrumentedAttribute[str]) -> list[ColumnElement[bool]]:
+        return [column.contains(term, autoescape=True) for term in terms]
+
+    in_candidate = exists().where(CandidateRow.question_id == QuestionRow.id, *all_in(CandidateRow.text))
+    return or_(and_(*all_in(QuestionRow.text)), and_(*all_in(QuestionRow.answer)), in_candidate)
 
 
 def _count_candidates(session: Session, question_ids: list[str]) -> dict[str, dict[str, int]]:

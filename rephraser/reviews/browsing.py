@@ -43,11 +43,14 @@ class RunAgreement:
         reviewers: pairs of reviewers on the candidates both have decided.
         with_verdict: each reviewer against the verdict, on candidates that it accepted or rejected.
         disputed: ids of candidates on which reviewers differ.
+        against_verdict: ids of those on which a reviewer decided otherwise than the verdict, outside of
+            audits: what an audit found is not to be known before it is complete.
     """
 
     reviewers: tuple[Agreement, ...]
     with_verdict: tuple[Agreement, ...]
     disputed: tuple[str, ...]
+    against_verdict: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,25 @@ def audit_progress(session: Session, audit_id: int, members: int, reviewer: str)
     return _progress(session, members, newest)
 
 
+def read_decisions(
+    session: Session, candidate_ids: Sequence[str], audit_id: int | None = None
+) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return each reviewer's newest decision with its reason, by candidate; those of an audit if given."""
+    of_audit = [] if audit_id is None else [ReviewRow.audit_id == audit_id]
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
+        rows = session.execute(
+            select(ReviewRow.candidate_id, ReviewRow.reviewer, ReviewRow.decision, ReviewRow.reason)
+            .where(
+                ReviewRow.candidate_id.in_(candidate_ids[start : start + _IDS_PER_QUERY]), counts(), *of_audit
+            )
+            .order_by(ReviewRow.id)
+        )
+        for candidate_id, reviewer, decision, reason in rows:
+            found.setdefault(candidate_id, {})[reviewer] = (decision, reason)
+    return found
+
+
 def list_audits(session: Session, run_id: str) -> list[AuditHeader]:
     """Return the audits of a run, oldest first."""
     rows = session.execute(
@@ -165,7 +187,7 @@ def run_agreement(session: Session, run_id: str) -> RunAgreement:
     """Return how far reviewers agree on a run's candidates, inside and outside audits."""
     # Reviews are few, since people make them: from them to the run's candidates, not the other way round.
     made = session.execute(
-        select(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision)
+        select(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision, ReviewRow.audit_id)
         .where(counts())
         .order_by(ReviewRow.id)
     ).all()
@@ -182,9 +204,12 @@ def run_agreement(session: Session, run_id: str) -> RunAgreement:
         )
         verdicts.update((candidate_id, status) for candidate_id, status in rows)
     by_reviewer: dict[str, dict[str, str]] = {}
-    for reviewer, candidate_id, decision in made:
+    outside: dict[tuple[str, str], str] = {}
+    for reviewer, candidate_id, decision, audit_id in made:
         if candidate_id in verdicts:
             by_reviewer.setdefault(reviewer, {})[candidate_id] = decision
+            if audit_id is None:
+                outside[candidate_id, reviewer] = decision
     judged = {
         id: status
         for id, status in verdicts.items()
@@ -199,6 +224,9 @@ def run_agreement(session: Session, run_id: str) -> RunAgreement:
         reviewers=_agreements((a, b) for a, b in pairs),
         with_verdict=_agreements(((name, mine), (VERDICT, judged)) for name, mine in by_reviewer.items()),
         disputed=tuple(id for id, found in sorted(decisions.items()) if len(found) > 1),
+        against_verdict=tuple(
+            sorted({id for (id, _), decision in outside.items() if judged.get(id, decision) != decision})
+        ),
     )
 
 

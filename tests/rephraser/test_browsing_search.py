@@ -148,7 +148,7 @@ def test_statuses_are_those_of_the_one_answer_to_where_a_candidate_stands(db: Da
             assert sum(one.status == status for one in statuses) == sum(
                 one.candidates for one in search.standing_counts(session, run_id) if one.status == status
             )
-        (first, *_) = search.page_questions(session, QuestionFilters(text="What is 1 +")).questions
+        (first, *_) = search.page_questions(session, QuestionFilters(text='"What is 1 +"')).questions
         assert first.candidates == {"rejected": 1, "undecided": 1}
 
 

@@ -9,6 +9,7 @@ from runs import Proposed, add_run, open_empty
 
 from evaluator.database import Database
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit
+from rephraser.reviews.browsing import run_agreement
 from rephraser.reviews.store import Decision, record_reviews
 
 VERDICTS = ("accepted", "rejected")
@@ -120,12 +121,28 @@ def test_what_the_verdict_got_wrong_is_listed_with_what_reviewers_say(path):
     app = opened(path, reviewer="ben", audit="1", view="Results")
     headings = [one.value for one in app.subheader]
     assert headings[:3] == ["By verdict", "False accepts", "False rejects"]
+    accepts, rejects, disputed = tables(app)[1], tables(app)[2], tables(app)[-1]
+    assert "zed: rejected (another answer)" in accepts["decided"][0]
+    assert rejects["decided"][0].endswith("zed: accepted")
+    assert accepts["decided"][0] in list(disputed["decided"])
+    app = opened(path, reviewer="ben", audit="1", view="Results", candidate=wrong)
     labels = [link.proto.label.replace("\\", "") for link in app.get("page_link")]
-    assert [label for label in labels if wrong in label] == [
-        f"{wrong}: another answer",
-        wrong,
-    ]  # and disputed
-    assert refused in labels
+    assert labels.count(f"Candidate {wrong} beside its question") == 2  # a false accept, and disputed
+
+
+def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_audit_found(path):
+    with Database.open(path) as db, db.write() as session:
+        members = [one for one in get_audit(session, 1).members if one.status == "accepted"]
+        record_reviews(session, [Decision(members[1].candidate_id, "rejected", "in an audit", "zed", 1)])
+        record_reviews(session, [Decision(members[2].candidate_id, "rejected", "seen alone", "zed")])
+    app = opened(path, reviewer="ben", view="Results")
+    headings = [one.value for one in app.subheader]
+    assert "Decided otherwise than the verdict" in headings
+    decided = [row for table in tables(app) if "decided" in table for row in table["decided"]]
+    assert any("seen alone" in row for row in decided)
+    with Database.open(path) as db, db.read() as session:
+        run = get_audit(session, 1).run_id
+        assert run_agreement(session, run).against_verdict == (members[2].candidate_id,)
 
 
 def test_results_of_a_run_lead_to_its_audits(path):

@@ -60,7 +60,7 @@ def test_every_row_and_all_of_the_schema_come_back(database, tmp_path):
     with Database.open(tmp_path / "t.db", read_only=True) as db:
         assert db.integrity_report() == []
         with db.read() as session:  # the index of letters is made anew
-            assert session.scalars(may_hold("searched")).all() == ["q_1"]
+            assert session.scalars(may_hold(["searched"])).all() == ["q_1"]
 
 
 def test_the_same_database_makes_the_same_pack(database, tmp_path):

@@ -132,9 +132,17 @@ class JointGroup:
 
 
 def page_steps(
-    session: Session, run_id: str, *, after: int | None = None, limit: int | None = None
+    session: Session,
+    run_id: str,
+    filters: GroupFilters | None = None,
+    *,
+    after: int | None = None,
+    limit: int | None = None,
 ) -> list[StepGroups]:
-    """Return the steps of a run with rollouts behind the step `after`, in order; None returns all."""
+    """Return the steps of a run with rollouts behind the step `after`, in order; None returns all.
+
+    With filters they are counted over the groups that these leave, and steps without any are left out.
+    """
     row = RolloutGroupRow
     kinds = (func.sum(case((row.kind == kind, 1), else_=0)) for kind in KINDS)
     sums = (row.responses, row.correct, row.wrong, row.unknown, row.truncated, row.timeouts, row.tokens)
@@ -146,7 +154,11 @@ def page_steps(
             *(func.sum(column) for column in sums),
             func.sum(row.reward_sum) / func.sum(row.responses),
         )
-        .where(row.run_id == run_id, row.step > (-1 if after is None else after))
+        .where(
+            row.run_id == run_id,
+            row.step > (-1 if after is None else after),
+            *_conditions(filters or GroupFilters()),
+        )
         .group_by(row.step)
         .order_by(row.step)
         .limit(limit)

@@ -129,7 +129,10 @@ def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
             commands=("tagrpo questions import FILE --name NAME", "tagrpo demo"),
         )
         return
-    layout.empty_state("No question matches.", "Take another word, or fewer filters.")
+    layout.empty_state(
+        "No question matches.",
+        "Take fewer words or filters. One text must hold all words; those in quotation marks as they are.",
+    )
     st.button(
         "Show all questions",
         on_click=lambda: links.put(**dict.fromkeys((*filters.NAMES, *filters.PLACES))),

@@ -1,6 +1,6 @@
 """What the reviews say so far: error rates of an audit, and how far reviewers and verdict agree."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -14,6 +14,8 @@ from rephraser.reviews.browsing import (
     RunAgreement,
     audit_progress,
     growing_false_accepts,
+    read_decisions,
+    read_items,
     run_agreement,
     run_progress,
 )
@@ -22,6 +24,7 @@ from ui.charts.review_rates import false_accept_chart, rate_rows
 from ui.pages.kit import layout, links
 from ui.pages.kit.charts import kept_chart, show_chart
 from ui.pages.kit.database import cached
+from ui.pages.kit.picking import pick_row
 from ui.pages.kit.tables import Column, download, page_table
 from ui.pages.review_queue.choosing import Choice, audits_of
 
@@ -40,16 +43,14 @@ _PAIRS = [
 @cached
 def _audit_results(
     session: Session, audit_id: int, reviewer: str
-) -> tuple[ErrorRates, list[GrowingRate], ReviewProgress, dict[str, str]]:
-    """Return rates, how they grew, the reviewer's progress, and the newest decision's reason by candidate."""
+) -> tuple[ErrorRates, list[GrowingRate], ReviewProgress]:
+    """Return rates, how they grew, and the reviewer's progress."""
     audit = get_audit(session, audit_id)
     made = audit_reviews(session, audit_id)
-    newest = sorted(made, key=lambda review: review.id)
     return (
         error_rates(audit.members, made),
         growing_false_accepts(audit.members, made),
         audit_progress(session, audit_id, len(audit.members), reviewer),
-        {review.candidate_id: review.reason for review in newest},
     )
 
 
@@ -70,7 +71,7 @@ def show_results(choice: Choice) -> None:
 
 
 def _audit(choice: Choice, audit_id: int) -> None:
-    rates, growing, progress, reasons = _audit_results(audit_id, choice.reviewer)
+    rates, growing, progress = _audit_results(audit_id, choice.reviewer)
     numbers = [
         layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by anybody"),
         layout.Number("false accepts", *_rate(rates.false_accept, "accepted by the verdict")),
@@ -129,12 +130,18 @@ def _audit(choice: Choice, audit_id: int) -> None:
     if rates.complete:
         accepts, rejects = rates.false_accepts, rates.false_rejects
         words = "What the verdict gets wrong in this sample: the newest decision on each candidate."
-        _candidates("False accepts", words, accepts, f"audit-{audit_id}-false-accepts-list", reasons)
-        _candidates("False rejects", words, rejects, f"audit-{audit_id}-false-rejects-list", reasons)
+        _candidates("False accepts", words, accepts, f"audit-{audit_id}-false-accepts-list", audit_id)
+        _candidates("False rejects", words, rejects, f"audit-{audit_id}-false-rejects-list", audit_id)
     elif rates.false_accepts or rates.false_rejects:
         st.caption("Which candidates are false accepts or false rejects is shown once all are reviewed.")
     _agreements("Reviewers with each other", rates.agreements, f"audit-{audit_id}-reviewers")
-    _disputed(rates.disputed, f"audit-{audit_id}")
+    _candidates(
+        "Reviewers differ",
+        "The newest decision counts.",
+        rates.disputed,
+        f"audit-{audit_id}-disputed",
+        audit_id,
+    )
 
 
 def _run(choice: Choice) -> None:
@@ -166,8 +173,16 @@ def _run(choice: Choice) -> None:
             commands=(f"tagrpo neighbors audit {choice.run} --sample 50 --seed 1",),
         )
     _agreements("Reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
+    _candidates(
+        "Decided otherwise than the verdict",
+        "By any reviewer.",
+        agreement.against_verdict,
+        f"{choice.run}-against-verdict",
+    )
     _agreements("Reviewers with each other", agreement.reviewers, f"{choice.run}-reviewers")
-    _disputed(agreement.disputed, choice.run)
+    _candidates(
+        "Reviewers differ", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed"
+    )
 
 
 def _rate(rate: Rate, of: str) -> tuple[str, str, str]:
@@ -189,19 +204,57 @@ def _agreements(heading: str, found: Sequence[Agreement], name: str) -> None:
     page_table(rows, _PAIRS, name, name=name)
 
 
-def _disputed(ids: Sequence[str], name: str) -> None:
-    words = f"{len(ids):,} candidates; the newest decision counts."
-    _candidates("Reviewers differ", words, ids, f"{name}-disputed", {})
-
-
-def _candidates(heading: str, words: str, ids: Sequence[str], name: str, reasons: Mapping[str, str]) -> None:
-    """List candidates, where there are any, as links to their questions, with what the reviewer said."""
+def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_id: int | None = None) -> None:
+    """List candidates, where there are any, with who decided what; a click leads to the question."""
     if not ids:
         return
-    layout.section(heading, words)
-    for id in ids[:LISTED]:
-        links.link(f"{id}: {reasons[id]}" if reasons.get(id) else id, "questions", candidate=id)
+    layout.section(heading, f"{words} A click on a row leads to its question.")
+    said = _said(tuple(ids), audit_id)
+    chosen = pick_row(
+        _texts(tuple(ids[:LISTED]), audit_id),
+        [
+            Column("question", "question", wide=True),
+            Column("text", "neighbor", wide=True),
+            Column("said", "decided"),
+        ],
+        name,
+        parameter="candidate",
+        value="candidate",
+    )
+    if chosen in ids:
+        links.link(
+            f"Candidate {chosen} beside its question",
+            "questions",
+            icon=":material/arrow_forward:",
+            candidate=chosen,
+        )
     if len(ids) > LISTED:
-        st.caption(f"The first {LISTED:d} are shown; the file holds all.")
-    rows = [{"candidate": id, "reason": reasons.get(id, "")} for id in ids]
-    download(name, rows, key=f"{name}-csv")
+        st.caption(f"The first {LISTED:d} of {len(ids):,} are shown; the file holds all.")
+    download(name, [{"candidate": id, "decided": said[id]} for id in ids], key=f"{name}-csv")
+
+
+@cached
+def _said(session: Session, ids: tuple[str, ...], audit_id: int | None) -> dict[str, str]:
+    """Return who decided what about each candidate, in words."""
+    made = read_decisions(session, ids, audit_id)
+    return {
+        id: "; ".join(
+            f"{who}: {decision}" + (f" ({reason})" if reason else "")
+            for who, (decision, reason) in sorted(made.get(id, {}).items())
+        )
+        for id in ids
+    }
+
+
+@cached
+def _texts(session: Session, ids: tuple[str, ...], audit_id: int | None) -> list[dict[str, str]]:
+    said = _said(ids, audit_id)
+    return [
+        {
+            "candidate": item.candidate_id,
+            "question": item.question,
+            "text": item.candidate,
+            "said": said[item.candidate_id],
+        }
+        for item in read_items(session, ids)
+    ]

@@ -24,9 +24,9 @@ _TEXT = 160
 
 
 @cached
-def run_steps(session: Session, run_id: str) -> list[StepGroups]:
-    """Return the steps of a run in numbers."""
-    return groups.page_steps(session, run_id)
+def run_steps(session: Session, run_id: str, filters: GroupFilters | None = None) -> list[StepGroups]:
+    """Return the steps of a run in numbers, of all its groups or of those that filters leave."""
+    return groups.page_steps(session, run_id, filters)
 
 
 @cached
@@ -145,7 +145,10 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
 
     charts.show_chart(spec, f"tagrpo-groups-{name}", key, rows=rows, on_select=clicked)
     filters = filters_of_address(steps)
-    chosen = [step for step in steps if filters.step in (None, step.step)]
+    chosen = run_steps(run_id, filters)
+    if not chosen:
+        layout.empty_state("No group is like that.", "Choose other filters, or another step.")
+        return
     _numbers(chosen)
     _groups(run_id, name, filters, sum(step.questions for step in chosen))
 
@@ -184,7 +187,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     after, before = key_of(place.after), key_of(place.before)
     found, texts, earlier, later = listed(run_id, filters, after, before)
     if not found:
-        layout.empty_state("No group is like that.", "Choose other filters, or another step.")
+        layout.empty_state("Nothing is left here.", "Go back to the beginning of the list, or another step.")
         return
     rows = [
         {
@@ -228,7 +231,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         key_text(found[-1]),
         earlier=earlier,
         later=later,
-        words=f"{len(found)} of at most {most:,} groups; a click on a row shows its responses",
+        words=f"{len(found)} of {most:,} groups; a click on a row shows its responses",
     )
 
 
