@@ -25,5 +25,9 @@ class PrerequisiteError(TagrpoError):
     """Something that is not installed, reachable or configured; the message says how to get it."""
 
 
+class Interrupted(TagrpoError):
+    """Ctrl-C ended work that cannot be gone on with; the command line exits with 130, as shells say it."""
+
+
 class BudgetError(TagrpoError):
     """A cap on money or requests forbids going on, or cannot be kept because a price is not known."""

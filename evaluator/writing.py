@@ -9,8 +9,11 @@ from pathlib import Path
 from evaluator.errors import InputError
 
 
-def write_file(target: Path, write: Callable[[Path], None], *, overwrite: bool) -> None:
+def write_file(target: Path, write: Callable[[Path], None], *, overwrite: bool | None) -> None:
     """Let `write` make a file and put it at `target`; until then the target stays as it was.
+
+    Args:
+        overwrite: whether it may be there already; None where the user has no option that says so.
 
     Raises:
         InputError: the target exists and `overwrite` is off, or is a folder, or the disk does not take it.
@@ -23,7 +26,7 @@ def write_file(target: Path, write: Callable[[Path], None], *, overwrite: bool) 
         os.replace(made, target)
 
 
-def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool, mark: str) -> None:
+def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool | None, mark: str) -> None:
     """Let `write` fill a folder and put it at `target`; until then the target stays as it was.
 
     An old export is moved aside first and removed last, so a kill in between leaves either the old one, or
@@ -49,24 +52,28 @@ def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool
         os.replace(made, target)
 
 
-def check_file_target(target: Path, *, overwrite: bool) -> None:
+def check_file_target(target: Path, *, overwrite: bool | None) -> None:
     """Refuse a file that cannot be written; see `write_file`."""
     if target.is_dir():
         raise InputError(f"{target}: is a folder; name a file.")
     if target.exists() and not overwrite:
-        raise InputError(f"{target}: exists; name another file or pass --overwrite.")
+        raise InputError(f"{target}: exists; name another file{_or_pass(overwrite)}.")
 
 
-def check_folder_target(target: Path, *, overwrite: bool, mark: str) -> None:
+def check_folder_target(target: Path, *, overwrite: bool | None, mark: str) -> None:
     """Refuse a folder that cannot be written; see `write_folder`."""
     if target.exists() and not target.is_dir():
         raise InputError(f"{target}: is a file; name a folder.")
     if not target.exists() or not any(target.iterdir()):
         return
     if not overwrite:
-        raise InputError(f"{target}: is not empty; name another folder or pass --overwrite.")
+        raise InputError(f"{target}: is not empty; name another folder{_or_pass(overwrite)}.")
     if not (target / mark).is_file():
         raise InputError(f"{target}: holds no {mark}, so it is no export of tagrpo and is not overwritten.")
+
+
+def _or_pass(overwrite: bool | None) -> str:
+    return "" if overwrite is None else " or pass --overwrite"
 
 
 @contextmanager

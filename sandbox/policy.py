@@ -41,7 +41,7 @@ def pretrain_policy(
         InputError: the folder is not empty, or cannot be written.
         PrerequisiteError: torch or transformers is missing.
     """
-    check_folder_target(folder, overwrite=False, mark=RECORD)
+    check_folder_target(folder, overwrite=None, mark=RECORD)
     try:
         from dataclasses import replace
 
@@ -77,7 +77,7 @@ def pretrain_policy(
         (made / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         (made / "README.md").write_text(_card(record), encoding="utf-8")
 
-    write_folder(folder, write, overwrite=False, mark=RECORD)
+    write_folder(folder, write, overwrite=None, mark=RECORD)
     return record
 
 
@@ -111,7 +111,7 @@ def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
             for path in sorted(shipped.iterdir()):
                 shutil.copyfile(path, made / path.name)
 
-    write_folder(folder, write, overwrite=False, mark=RECORD)
+    write_folder(folder, write, overwrite=None, mark=RECORD)
 
 
 def _options(record: dict[str, Any]) -> str:

@@ -81,7 +81,7 @@ def write_questions(folder: Path, world: World, seed: int, train: int, heldout: 
             (made / name).write_text(_json_lines(asked.row() for asked in questions), encoding="utf-8")
         (made / RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
 
-    write_folder(folder, write, overwrite=False, mark=RECORD)
+    write_folder(folder, write, overwrite=None, mark=RECORD)
 
 
 def read_questions(path: Path) -> list[Asked]:
@@ -96,6 +96,8 @@ def read_questions(path: Path) -> list[Asked]:
         raise InputError(
             f"{path}: cannot be read ({error}); `tagrpo sandbox questions FOLDER` writes it."
         ) from error
+    if not lines:
+        raise InputError(f"{path}: holds no questions; `tagrpo sandbox questions FOLDER` writes it.")
     return [_read_row(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
 
 
@@ -109,7 +111,7 @@ def write_rows(target: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     def write(made: Path) -> None:
         made.write_text(_json_lines(rows), encoding="utf-8")
 
-    write_file(target, write, overwrite=False)
+    write_file(target, write, overwrite=None)
 
 
 def _json_lines(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -1,6 +1,7 @@
 """Recipes: a training method as one choice on each of eight axes, by name or composed by the user."""
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -168,7 +169,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "the clip range is 0 to 1 below and 0 or more above",
     ),
     (lambda r: r.loss.dual_clip is not None and r.loss.dual_clip <= 1, "dual clip is more than 1"),
-    (lambda r: r.loss.kl_coef < 0, "the KL coefficient is 0 or more"),
+    (lambda r: not 0 <= r.loss.kl_coef < math.inf, "the KL coefficient is a number, 0 or more"),
 )
 
 

@@ -35,12 +35,16 @@ class Database:
     def open(cls, path: str | Path, *, create: bool = True, read_only: bool = False) -> "Database":
         """Open the database at `path`, making or upgrading its schema where needed.
 
+        With `create=False` one that cannot be written, as in a shared folder of results, is opened for
+        reading; `write` then says so.
+
         Raises:
             DatabaseError: missing with `create=False`, not a tagrpo database, damaged, of a newer version,
                 or not writable.
         """
         path = Path(path)
         sqlite.check_file(path, create=create and not read_only)
+        read_only = read_only or (not create and not sqlite.can_be_written(path))
         database = cls(path, read_only=read_only)
         try:
             database._bring_up_to_date()
@@ -98,8 +102,15 @@ class Database:
         if revision == HEAD_REVISION:
             return
         if self.read_only:
+            if revision is None:
+                raise DatabaseError(
+                    f"{self.path}: the database is empty; `tagrpo questions import` fills one, or name "
+                    "another with --db."
+                )
+            copied = "" if sqlite.can_be_written(self.path) else "copy it to where you can write; "
             raise DatabaseError(
-                f"{self.path}: the database is of an older tagrpo; open it once for writing to upgrade."
+                f"{self.path}: the database is of an older tagrpo; {copied}`tagrpo runs list --db FILE` "
+                "brings it up to date."
             )
         with self._connection(write=True) as connection:
             # Another process may have been quicker; the write lock is ours now, so look again.

@@ -25,6 +25,8 @@ def create_sqlite_engine(path: Path, *, read_only: bool) -> Engine:
 
     def connect() -> sqlite3.Connection:
         mode = "ro" if read_only else "rwc"
+        if read_only and not can_be_written(path) and not _is_open_elsewhere(path):
+            mode += "&immutable=1"  # else SQLite would want to make the files of the WAL beside it
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode={mode}",
             uri=True,
@@ -86,6 +88,17 @@ def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError
             f"{path}: another process has kept the database locked for {BUSY_TIMEOUT_S} s; try again."
         )
     return None
+
+
+def can_be_written(path: Path) -> bool:
+    """Say whether this process may write a database and the files that SQLite keeps beside it."""
+    return os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
+
+
+def _is_open_elsewhere(path: Path) -> bool:
+    """Say whether somebody has it open for writing, or died at it: then there is a WAL to be read."""
+    whole = path.resolve()
+    return whole.with_name(f"{whole.name}-wal").exists()
 
 
 def check_file(path: Path, *, create: bool) -> None:

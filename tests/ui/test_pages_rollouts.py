@@ -65,6 +65,26 @@ def test_the_address_filters_by_step_and_kind(filled):
     assert len(tables(app)[0]) == 25
 
 
+def test_numbers_are_those_of_the_groups_that_the_filters_leave(filled):
+    whole, kinds = opened(filled, run="plain"), ("mixed", "all right", "all wrong", "unclear")
+    found = {kind: opened(filled, run="plain", kind=kind) for kind in kinds}
+    counts = {kind: int(numbers(app).get("groups", 0)) for kind, app in found.items()}
+    assert sum(counts.values()) == int(numbers(whole)["groups"])
+    assert sum(count > 0 for count in counts.values()) > 1
+    for kind, count in counts.items():
+        if count:
+            assert numbers(found[kind])["mixed"] == ("100.0%" if kind == "mixed" else "0.0%")
+            assert f"of {count} groups" in said(found[kind])
+
+
+def test_a_link_to_what_is_not_there_says_what_is_shown_instead(filled):
+    app = opened(filled, run="gone")
+    assert "no training run gone" in app.warning[0].value
+    app = opened(filled, run="plain", q=QUESTION, at="77")
+    assert "not drawn at step 77" in app.warning[0].value
+    assert not opened(filled, run="plain").warning
+
+
 def test_a_group_shows_its_prompts_as_columns_and_a_response(filled):
     app = opened(filled, run="plain", q=QUESTION, at="2", r0="1")
     original, neighbor = tables(app)

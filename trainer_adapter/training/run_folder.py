@@ -22,6 +22,8 @@ FORMAT_VERSION = 1
 CONFIG = "config.json"
 COMMAND = "command.sh"
 _LOCK, _ATTEMPTS, _PROCESS = ".lock", "attempts.jsonl", ".process.json"
+_OWN = {COMMAND, _LOCK, _ATTEMPTS, _PROCESS, "data", "checkpoints", "rollouts", "logs", "metrics", "hydra"}
+"""What a start leaves that was killed before the run was written down."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,24 @@ class RunFolder:
     def metrics(self, attempt: int) -> Path:
         """The metrics of verl's file logger, which begins its file anew at every start."""
         return self.path / "metrics" / f"{attempt}.jsonl"
+
+    def check(self) -> None:
+        """Refuse a folder that cannot be the run's: a file, or one with things that are not a run's.
+
+        Raises:
+            InputError: with what stands in the way.
+        """
+        for place in (self.path, *self.path.parents):
+            if place.exists() and not place.is_dir():
+                raise InputError(f"{place}: is a file; name a folder with --folder.")
+        if self.exists() or not self.path.exists():
+            return
+        foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _OWN)
+        if foreign:
+            raise InputError(
+                f"{self.path}: holds {foreign[0]} and no training run; name a new or empty folder with "
+                "--folder."
+            )
 
     def exists(self) -> bool:
         """Whether a run was started here."""

@@ -116,6 +116,7 @@ def dry_run(wanted: Wanted, open_database: Callable[[], Database]) -> Prepared:
         InputError, NotFoundError, PrerequisiteError: as `train`, but for what the machine lacks.
     """
     name, folder = _named(wanted)
+    folder.check()
     with tempfile.TemporaryDirectory() as hidden:
         resume = folder.exists()
         made = folder.data if resume and folder.data.exists() else Path(hidden) / "data"
@@ -152,6 +153,7 @@ def train(
         PrerequisiteError: packages, GPUs or a tokenizer are missing.
     """
     name, folder = _named(wanted)
+    folder.check()
     checking.check_packages()
     checking.check_plugin(wanted.machine)
     if folder.exists() != resume:
@@ -258,6 +260,7 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         overrides=wanted.overrides,
     )
     checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
+    checking.check_numbers(composition)
     notes = checking.check_fit(composition, data)
     if checking.has_verl():
         checking.compose_with_hydra(composition, folder.path)

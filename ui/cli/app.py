@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from evaluator.errors import InputError, TagrpoError
+from evaluator.errors import InputError, Interrupted, TagrpoError
 from ui.cli import (
     benchmarks,
     contamination,
@@ -102,8 +102,14 @@ def main() -> None:
         if leaving.code == INTERRUPTED:  # typer has swallowed the KeyboardInterrupt
             output.print_error(STOPPED)
         raise
+    except Interrupted as error:
+        output.print_error(str(error))
+        sys.exit(INTERRUPTED)
     except TagrpoError as error:
         output.print_error(str(error))
+        sys.exit(2)
+    except OverflowError as error:  # of SQLite, numpy and torch, whose numbers end somewhere
+        output.print_error(f"a number is larger than can be used ({error}).")
         sys.exit(2)
     except BrokenPipeError:
         output.forget_stdout()

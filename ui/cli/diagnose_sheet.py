@@ -56,5 +56,5 @@ def write_review_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Path | 
     def write(made: Path) -> None:
         made.write_text(text, encoding="utf-8", newline="\n")
 
-    write_file(path, write, overwrite=False)
+    write_file(path, write, overwrite=None)
     return len(rows)

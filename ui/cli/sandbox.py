@@ -76,10 +76,14 @@ def candidates(
     if out == truth:
         raise InputError(f"{out}: candidates and truth need two files.")
     for target in (out, truth):
-        check_file_target(target, overwrite=False)
+        check_file_target(target, overwrite=None)
     drawn = draw_candidates(read_questions(folder / TRAIN_FILE), per_question, broken, seed)
     write_rows(truth, [one.truth() for one in drawn])
-    write_rows(out, [one.row() for one in drawn])
+    try:
+        write_rows(out, [one.row() for one in drawn])
+    except BaseException:
+        truth.unlink()  # one without the other is of no use, and would be in the way of the next try
+        raise
     number = sum(one.broken is not None for one in drawn)
     if as_json:
         files = {"candidates_file": str(out), "truth_file": str(truth)}
@@ -119,7 +123,8 @@ def pretrain(
     world: World = "A",
     seed: Seed = 0,
     threads: Annotated[
-        int, typer.Option("--threads", min=1, help="Threads; with 1 the same seed gives the same bits.")
+        int,
+        typer.Option("--threads", min=1, max=256, help="Threads; with 1 the same seed gives the same bits."),
     ] = 2,
     steps: Annotated[
         int | None, typer.Option("--steps", min=1, help="Steps of training; fewer make a worse policy.")
@@ -130,6 +135,7 @@ def pretrain(
 
     Example: tagrpo sandbox pretrain policy-c --world C --seed 0 --threads 2
     """
+    from evaluator.errors import Interrupted
     from sandbox.policy import pretrain_policy
     from sandbox.worlds import find_world
 
@@ -140,9 +146,14 @@ def pretrain(
                 f"{progress.seconds:.0f} s"
             )
 
-    record = pretrain_policy(
-        folder, find_world(world), seed=seed, threads=threads, steps=steps, report=report
-    )
+    try:
+        record = pretrain_policy(
+            folder, find_world(world), seed=seed, threads=threads, steps=steps, report=report
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted; {folder} was not written, and the same command begins anew"
+        ) from None
     if as_json:
         output.print_json(record)
     else:

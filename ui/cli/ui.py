@@ -75,6 +75,7 @@ def ui(
     serving.check_password(secret, address, opted_out=no_password)
     serving.check_installed()
     shown, words = demo_database() if demo else (locate_database(db), "")
+    _note_what_is_wrong(shown)
     listening = serving.bind(address)
     address = serving.Address(host, listening.getsockname()[1], address.more_names)
     from ui.pages.kit import settings
@@ -88,6 +89,17 @@ def ui(
     browser = not no_browser and sys.stdout.isatty() and has_display()
     serving.serve(listening, address, secret, open_browser=browser, ready=say)
     output.note("ended")
+
+
+def _note_what_is_wrong(path: Path) -> None:
+    """Say on the terminal why pages will be empty: the database may come later, so that it is no error."""
+    from evaluator.database import Database
+    from evaluator.errors import TagrpoError
+
+    try:
+        Database.open(path, read_only=True).close()
+    except TagrpoError as error:
+        output.note(f"the pages have nothing to show yet: {error}")
 
 
 def has_display() -> bool:
