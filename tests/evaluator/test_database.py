@@ -18,7 +18,7 @@ import evaluator.contamination.tables
 import evaluator.evals.tables  # noqa: F401
 import rephraser.tables  # noqa: F401
 import trainer_adapter.rollouts.tables  # noqa: F401
-from evaluator.database import Base, Database, locate_database
+from evaluator.database import Base, Database, locate_database, sqlite
 from evaluator.database.engine import HEAD_REVISION, KNOWN_REVISIONS
 from evaluator.database.migrations.letters import TABLE
 from evaluator.database.migrations.upgrade import alembic_config
@@ -172,6 +172,38 @@ def test_a_read_only_database_can_be_read_and_says_so_on_writing(path: Path) -> 
         assert count_runs(db) == 1
         with pytest.raises(DatabaseError, match="cannot be written"):
             insert_run(db, "b")
+
+
+def test_a_database_in_a_folder_that_cannot_be_written_is_read_and_nothing_is_left_beside_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database.open(path) as db:
+        insert_run(db, "a")
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    # Permissions do not bind a test that runs as root.
+    monkeypatch.setattr(sqlite, "can_be_written", lambda place: False)
+    with Database.open(path, create=False) as db:
+        assert count_runs(db) == 1
+        assert [each.name for each in path.parent.iterdir()] == [path.name]
+        with pytest.raises(DatabaseError, match="cannot be written"):
+            insert_run(db, "b")
+
+
+def test_what_a_writer_has_not_yet_moved_into_the_file_is_read_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database.open(path) as writer:
+        insert_run(writer, "a")
+        insert_run(writer, "b")
+        monkeypatch.setattr(sqlite, "can_be_written", lambda place: False)
+        with Database.open(path, create=False) as db:
+            assert count_runs(db) == 2
+
+
+def test_an_empty_file_is_no_older_database(path: Path) -> None:
+    path.touch()
+    with pytest.raises(DatabaseError, match="the database is empty"):
+        Database.open(path, read_only=True)
 
 
 FULL_DISK = """

@@ -109,6 +109,23 @@ def test_steps_add_their_groups_up(db: Database, tmp_path: Path) -> None:
         assert page_steps(session, "run_none") == []
 
 
+def test_steps_add_up_the_groups_that_filters_leave(db: Database, tmp_path: Path) -> None:
+    run_id = import_kinds(db, tmp_path / "run")
+    with db.read() as session:
+        for filters in (
+            *(GroupFilters(kind=kind) for kind in GRADES),
+            GroupFilters(step=2),
+            GroupFilters(unknown=True, step=1),
+            GroupFilters(timeouts=True),
+            GroupFilters(truncated=True),
+        ):
+            found, groups = page_steps(session, run_id, filters), page_groups(session, run_id, filters)
+            assert sum(step.questions for step in found) == len(groups)
+            assert sum(step.responses for step in found) == sum(group.responses for group in groups)
+            assert sum(step.correct for step in found) == sum(group.correct for group in groups)
+            assert {step.step for step in found} == {group.step for group in groups}
+
+
 def test_a_step_that_is_imported_again_is_counted_anew(db: Database, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", (1, 2, 3))
     import_rollouts(db, folder)

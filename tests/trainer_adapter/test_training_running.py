@@ -107,6 +107,40 @@ def test_a_run_keeps_what_it_was_told_and_what_came_of_it(place: Path, model: Pa
     assert (about.name, about.spec) == ("x", run.spec)
 
 
+def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, model: Path) -> None:
+    held = place / "held"
+    held.mkdir()
+    (held / "thesis.tex").write_text("years of work")
+    for folder, said in (
+        (held, "holds thesis.tex and no training run"),
+        (held / "thesis.tex", "is a file; name a folder"),
+        (held / "thesis.tex" / "below", "is a file; name a folder"),
+    ):
+        for start in (trained, lambda asked: dry_run(asked, opened)):
+            with pytest.raises(InputError, match=said):
+                start(wanted(model, folder=folder))
+    assert [each.name for each in held.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("trainer.total_training_steps=0", "total_training_steps is 0; give a whole number above 0"),
+        ("trainer.total_training_steps=-3", "is -3; give a whole number"),
+        ("trainer.total_training_steps=nan", "is nan; give a whole number"),
+        ("trainer.total_epochs=1.5", "is 1.5; give a whole number"),
+        ("actor_rollout_ref.actor.optim.lr=nan", "optim.lr is nan; give a number above 0"),
+        ("actor_rollout_ref.actor.optim.lr=fast", "optim.lr is fast; give a number above 0"),
+        ("loss.kl_coef=nan", "the KL coefficient is a number, 0 or more"),
+    ],
+)
+def test_numbers_without_sense_are_refused_before_anything_starts(
+    place: Path, model: Path, text: str, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        dry_run(wanted(model, text), opened)
+
+
 def test_the_command_that_is_kept_does_what_was_done(place: Path, model: Path) -> None:
     trained(wanted(model))
     (place / "runs" / "x" / "metrics" / "1.jsonl").unlink()

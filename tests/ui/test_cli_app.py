@@ -46,6 +46,43 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_first_look(tmp_path_factory.mktemp("demo"))
 
 
+def test_numbers_that_no_machine_holds_are_an_error_in_one_line(cli: CommandLine, demo: Path) -> None:
+    done = cli("neighbors", "list", "--run", "rules", "--limit", "9" * 30, "--db", demo / "tagrpo.db")
+    assert (done.code, "Traceback" in done.err) == (2, False), done.err
+    assert "a number is larger than can be used" in done.err
+
+
+def test_what_cannot_be_gone_on_with_does_not_say_so(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    policy = pytest.importorskip("sandbox.policy", reason="needs torch")
+    monkeypatch.setattr(policy, "pretrain_policy", stopped)
+    done = cli("sandbox", "pretrain", "p")
+    assert done.code == 130
+    assert "the same command begins anew" in done.err
+    assert "go on where it stopped" not in done.err
+
+
+def test_candidates_and_their_truth_are_written_both_or_none(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("sandbox", "questions", "world", "--train", "4", "--heldout", "4").code == 0
+    again = cli("sandbox", "questions", "world", "--train", "4", "--heldout", "4")
+    assert (again.code, "--overwrite" in again.err) == (2, False)  # there is no such option
+    Path("file").touch()
+    asked = ("sandbox", "candidates", "world")
+    assert cli(*asked, "file/c.jsonl", "--truth", "truth.jsonl").code == 2
+    assert not Path("truth.jsonl").exists()
+    assert cli(*asked, "c.jsonl", "--truth", "truth.jsonl").code == 0
+    Path("world/train.jsonl").write_text("")
+    done = cli(*asked, "d.jsonl", "--truth", "e.jsonl")
+    assert (done.code, Path("e.jsonl").exists()) == (2, False)
+    assert "holds no questions" in done.err
+
+
 def one_question(folder: Path) -> Path:
     path = folder / "odd.jsonl"
     path.write_text(json.dumps({"question": "What is $2+2$?", "answer": "4"}))

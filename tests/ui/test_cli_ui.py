@@ -48,6 +48,15 @@ def test_it_prints_its_address_answers_and_ends_on_sigterm_and_ctrl_c(database):
         assert (out, error.strip()) == ("", "ended")
 
 
+def test_a_mistyped_database_is_named_on_the_terminal(tmp_path):
+    process = subprocess.Popen(tagrpo_ui(tmp_path / "nope.db"), stderr=subprocess.PIPE, text=True)
+    line = process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert "the pages have nothing to show yet" in line
+    assert "nope.db: there is no database here" in line
+
+
 def test_a_taken_port_is_refused_with_the_way_out(database):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -82,6 +82,7 @@ def test_a_version_of_the_address_that_is_not_there_and_a_broken_key_show_the_us
     app = shown(set="none@9", view="changes", after="::x", against="<b>")
     assert app.selectbox[0].value == "ta@3"
     assert numbers(app)["removed"] == "1"
+    assert "no set none" in app.warning[0].value
 
 
 def test_verifying_says_that_everything_is_as_published(db):

@@ -107,6 +107,28 @@ def test_twenty_keys_a_second_are_all_stored_for_what_was_on_the_screen(url, vie
     view.check()
 
 
+def test_keys_decide_once_a_name_was_entered(url, view_of, database):
+    view = view_of(url).open("/review?run=fast")
+    view.tab.get_by_placeholder("your name").fill("ida")
+    view.tab.keyboard.press("Enter")
+    view.until("() => document.documentElement.dataset.reviewReady === '1'")
+    view.until("() => document.activeElement.tagName !== 'INPUT'")
+    press(view, "ad")
+    until_quiet(view)
+    assert [decision for _, _, decision, _ in decisions(database, "ida")] == ["accepted", "rejected"]
+    name = view.tab.get_by_placeholder("your name")
+    name.fill("jo")  # another one takes over, in the same tab
+    name.press("Enter")
+    view.until("() => document.activeElement.tagName !== 'INPUT'")
+    view.tab.get_by_text("0 of 80 decided by jo").wait_for()
+    view.settle()
+    press(view, "a")
+    until_quiet(view)
+    assert len(decisions(database, "jo")) == 1
+    assert len(decisions(database, "ida")) == 2
+    view.check()
+
+
 def test_items_behind_the_first_ones_are_drawn_without_being_asked_for(url, view_of):
     view = queue(view_of, url, "hal")
     slots = "document.querySelectorAll('[class*=\"st-key-review-slot-c\"]').length"
