@@ -16,7 +16,13 @@ from evaluator.diagnostics.rollouts import read_rollouts as diagnose
 from evaluator.diagnostics.rollouts import rollout_texts
 from evaluator.errors import InputError
 from trainer_adapter.rollouts import RolloutWriter, read_rollouts, record, writing
-from trainer_adapter.rollouts.reading import IncompleteShardError, check_shard, read_metrics, read_run
+from trainer_adapter.rollouts.reading import (
+    IncompleteShardError,
+    check_shard,
+    read_metric_lines,
+    read_metrics,
+    read_run,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -166,6 +172,11 @@ def test_metrics_survive_a_line_cut_short(tmp_path: Path) -> None:
         writer.write_metrics(1, {"a": 5})
     assert read_metrics(tmp_path) == {1: {"a": 5.0}, 3: {"a": 3.0}}
     assert read_metrics(tmp_path / "nowhere") == {}
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b'garbage\n[1]\n\xff\xfe\n{"step": "x"}\n\n')
+    found, unread = read_metric_lines(tmp_path)
+    assert found == {1: {"a": 5.0}, 3: {"a": 3.0}}
+    assert unread == 5
 
 
 def _rewritten(path: Path, table: pa.Table) -> Path:

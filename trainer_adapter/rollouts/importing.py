@@ -28,6 +28,7 @@ from trainer_adapter.rollouts.reading import (
     check_rows,
     check_shard,
     file_hash,
+    read_metric_lines,
     read_metrics,
     read_run,
     read_shard,
@@ -57,7 +58,10 @@ _INSERT_TOKENS = "INSERT INTO rollout_tokens (rollout_id, ratios) VALUES (?, ?)"
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import did; a step whose file had changed counts among `replaced`, not among `new`."""
+    """What an import did; a step whose file had changed counts among `replaced`, not among `new`.
+
+    `unread` are lines of metrics.jsonl that hold no metrics.
+    """
 
     run: str
     new: int
@@ -65,6 +69,7 @@ class Imported:
     unchanged: int
     rollouts: int
     metrics: int
+    unread: int = 0
 
 
 @dataclass
@@ -102,10 +107,10 @@ def import_rollouts(
         outcome, rows = _import_shard(db, run, path)
         counts[outcome] += 1
         rollouts += rows
-    metrics = _import_metrics(db, run, folder)
+    metrics, unread = _import_metrics(db, run, folder)
     if report is not None:
         report(len(paths), len(paths))
-    return Imported(run.name, **counts, rollouts=rollouts, metrics=metrics)
+    return Imported(run.name, **counts, rollouts=rollouts, metrics=metrics, unread=unread)
 
 
 def watch_rollouts(
@@ -172,10 +177,10 @@ def _look(db: Database, folder: Path, name: str | None, seen: Seen) -> Iterator[
         seen.states[path.name] = states[path.name]
         counts[outcome] += 1
         rollouts += rows
-    metrics = _import_metrics(db, run, folder) if metrics_changed else 0
+    metrics, unread = _import_metrics(db, run, folder) if metrics_changed else (0, 0)
     seen.states["metrics.jsonl"] = metrics_state
     if counts["new"] or counts["replaced"] or metrics:
-        yield Imported(run.name, **counts, rollouts=rollouts, metrics=metrics)
+        yield Imported(run.name, **counts, rollouts=rollouts, metrics=metrics, unread=unread)
 
 
 def _state(path: Path) -> tuple[int, int]:
@@ -331,14 +336,14 @@ def _add_prompts(
         known.update((key, id) for key, id in found)
 
 
-def _import_metrics(db: Database, run: Run, folder: Path) -> int:
-    """Store the metrics of steps that are new or differ; return how many."""
-    metrics = read_metrics(folder)
+def _import_metrics(db: Database, run: Run, folder: Path) -> tuple[int, int]:
+    """Store the metrics of steps that are new or differ; return how many, and how many lines hold none."""
+    metrics, unread = read_metric_lines(folder)
     with db.read() as session:
         known = _metrics(session, run.id)
     changed = {step: values for step, values in metrics.items() if known.get(step) != values}
     if not changed:
-        return 0
+        return 0, unread
     statement = upsert(cast(Table, TrainStepRow.__table__))
     statement = statement.on_conflict_do_update(
         index_elements=["run_id", "step"], set_={"metrics": statement.excluded.metrics}
@@ -346,7 +351,7 @@ def _import_metrics(db: Database, run: Run, folder: Path) -> int:
     with db.write() as session:
         rows = [{"run_id": run.id, "step": step, "metrics": values} for step, values in changed.items()]
         session.execute(statement, rows)
-    return len(changed)
+    return len(changed), unread
 
 
 def _metrics(session: Session, run_id: str) -> dict[int, dict[str, Any]]:

@@ -193,17 +193,29 @@ def read_run(folder: Path) -> FolderRun:
 def read_metrics(folder: Path) -> dict[int, dict[str, float]]:
     """Return the metrics of each step, those recorded last; {} where there are none.
 
-    A line that was cut short when training was killed is passed over.
+    Lines that hold none are passed over; `read_metric_lines` counts them.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    return read_metric_lines(folder)[0]
+
+
+def read_metric_lines(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
+    """Return the metrics of each step, and the number of lines that hold none.
+
+    A kill of the training leaves one such line, cut short; more of them mean that the file is damaged.
 
     Raises:
         InputError: the file cannot be read.
     """
     path = folder / METRICS_FILE
     found: dict[int, dict[str, float]] = {}
+    unread = 0
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
-        return found
+        return found, unread
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     for line in lines:
@@ -211,8 +223,8 @@ def read_metrics(folder: Path) -> dict[int, dict[str, float]]:
             row = json.loads(line)
             found[int(row["step"])] = {str(name): float(value) for name, value in row["metrics"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
-            continue
-    return dict(sorted(found.items()))
+            unread += bool(line.strip())
+    return dict(sorted(found.items())), unread
 
 
 def file_hash(path: Path) -> str:

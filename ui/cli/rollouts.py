@@ -312,6 +312,8 @@ def _sentence(done: "Imported") -> str:
         parts.append(f"{done.unchanged:,} steps were there")
     if done.metrics:
         parts.append(f"metrics of {done.metrics:,} steps")
+    if done.unread:
+        parts.append(f"{done.unread:,} lines of metrics.jsonl hold no metrics (a kill leaves one)")
     return f"{done.run}: {'; '.join(parts)}"
 
 

@@ -18,7 +18,7 @@ app = typer.Typer(
     epilog="Example: tagrpo sandbox questions world-a --world A",
 )
 
-World = Annotated[str, typer.Option("--world", help="A, B, C or D; docs/sandbox-world.md describes them.")]
+World = Annotated[str, typer.Option("--world", help="A to E; docs/sandbox-world.md describes them.")]
 Seed = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
 
 

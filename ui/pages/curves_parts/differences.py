@@ -24,6 +24,7 @@ def show_differences(choice: Choice) -> None:
         return
     first = links.choice("of", labels, labels[-1])
     others = choice.shares(first)
+    usual = max(others, key=lambda label: _shared(choice, first, label))
     with layout.row():
         st.selectbox(
             "Method",
@@ -36,7 +37,7 @@ def show_differences(choice: Choice) -> None:
                 "against",
                 others,
                 width=220,
-                **links.bound("against", lambda: links.choice("against", others, others[0])),
+                **links.bound("against", lambda: links.choice("against", others, usual)),
             )
         )
     found, why = compared(choice.references_of(first), choice.references_of(second))
@@ -79,6 +80,14 @@ def show_differences(choice: Choice) -> None:
         st.caption(escaped(str(name)))
     if found.chosen:
         st.caption(escaped(found.chosen))
+
+
+def _shared(choice: Choice, first: str, second: str) -> int:
+    """Return the number of benchmarks that both methods have."""
+    return sum(
+        choice.run(first, name) is not None and choice.run(second, name) is not None
+        for name in choice.benchmarks
+    )
 
 
 def ordered(row: dict[str, Any]) -> dict[str, Any]:

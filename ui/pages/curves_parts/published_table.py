@@ -13,7 +13,7 @@ def show_table(found: Reported) -> None:
     if found.document is None:
         return
     for place, sheet in enumerate(found.document.sheets):
-        st.markdown(f"**{escaped(sheet.title)}**")
+        st.markdown(f"**{escaped(sheet.title[:1].upper() + sheet.title[1:] if place else sheet.title)}**")
         page_table(rows_of(sheet), columns_of(sheet), f"sheet-{place}")
     download("report", list(found.records), key="report-csv", label="CSV, full precision")
     if found.document.notes:
