@@ -115,8 +115,10 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
     """Raise where recipe, settings and data do not go together; return what a user should know.
 
     Raises:
-        InputError: a batch larger than the data, neighbors wanted and none there, prompts over the limit.
+        InputError: a batch larger than the data, neighbors wanted and none there, prompts over the limit,
+            numbers that are none.
     """
+    check_numbers(composition)
     recipe = composition.recipe
     if recipe.neighbors and data.layout != "grouped":
         raise InputError(

@@ -77,8 +77,8 @@ class RunFolder:
         """The metrics of verl's file logger, which begins its file anew at every start."""
         return self.path / "metrics" / f"{attempt}.jsonl"
 
-    def check(self) -> None:
-        """Refuse a folder that cannot be the run's: a file, or one with things that are not a run's.
+    def checked(self) -> "RunFolder":
+        """Return this folder, unless it cannot be the run's: a file, or one with things that are not a run's.
 
         Raises:
             InputError: with what stands in the way.
@@ -87,13 +87,14 @@ class RunFolder:
             if place.exists() and not place.is_dir():
                 raise InputError(f"{place}: is a file; name a folder with --folder.")
         if self.exists() or not self.path.exists():
-            return
+            return self
         foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _OWN)
         if foreign:
             raise InputError(
                 f"{self.path}: holds {foreign[0]} and no training run; name a new or empty folder with "
                 "--folder."
             )
+        return self
 
     def exists(self) -> bool:
         """Whether a run was started here."""

@@ -116,7 +116,6 @@ def dry_run(wanted: Wanted, open_database: Callable[[], Database]) -> Prepared:
         InputError, NotFoundError, PrerequisiteError: as `train`, but for what the machine lacks.
     """
     name, folder = _named(wanted)
-    folder.check()
     with tempfile.TemporaryDirectory() as hidden:
         resume = folder.exists()
         made = folder.data if resume and folder.data.exists() else Path(hidden) / "data"
@@ -153,7 +152,6 @@ def train(
         PrerequisiteError: packages, GPUs or a tokenizer are missing.
     """
     name, folder = _named(wanted)
-    folder.check()
     checking.check_packages()
     checking.check_plugin(wanted.machine)
     if folder.exists() != resume:
@@ -183,7 +181,7 @@ def _named(wanted: Wanted) -> tuple[str, RunFolder]:
     model = Path(wanted.model).name or "model"
     recipe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in wanted.recipe.name)
     name = check_name(wanted.name or f"{recipe.strip('-')}-{model}")
-    return name, RunFolder((wanted.folder or Path("runs") / name).resolve())
+    return name, RunFolder((wanted.folder or Path("runs") / name).resolve()).checked()
 
 
 def _existence(name: str, folder: RunFolder, resume: bool) -> str:
@@ -260,7 +258,6 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         overrides=wanted.overrides,
     )
     checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
-    checking.check_numbers(composition)
     notes = checking.check_fit(composition, data)
     if checking.has_verl():
         checking.compose_with_hydra(composition, folder.path)
