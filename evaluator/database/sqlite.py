@@ -76,6 +76,11 @@ def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError
             f"{path}: the database is damaged ({text}). Keep a copy of the file, then try "
             "`sqlite3 FILE .recover`, or go back to a backup."
         )
+    if "unable to open" in text and _is_open_elsewhere(path) and not can_be_written(path):
+        return DatabaseError(
+            f"{path}: its last changes stand in {path.name}-wal, which cannot be read without writing beside "
+            "it; copy the file and its -wal to a folder that you can write."
+        )
     if "unable to open" in text:
         return DatabaseError(f"{path}: the database cannot be opened ({text}). Does its folder exist?")
     if "no such module: fts5" in text:

@@ -45,6 +45,16 @@ def test_problems_stand_by_the_size_of_their_difference(db: Database) -> None:
             contrast_runs(session, first.id, second.id, 0)
 
 
+def test_equal_differences_stand_by_the_right_samples_behind_them(db: Database) -> None:
+    problems = make_problems(3)
+    first = add_eval_run(db, "a", [(8, 1, 0), (8, 8, 0), (8, 4, 0)], problems=problems)
+    second = add_eval_run(db, "b", [(8, 0, 0)] * 3, problems=problems)
+    with db.read() as session:
+        found = contrast_runs(session, first.id, second.id, 8)
+    assert [one.difference for one in found.problems] == [-1.0, -1.0, -1.0]
+    assert [one.counts[0].correct for one in found.problems] == [8, 4, 1]
+
+
 def test_neighbors_can_be_left_out_of_problems_and_numbers(db: Database) -> None:
     problems = make_problems(3)
     placed = [PlacedProblem(problems[0]), PlacedProblem(problems[1], "g", 1), PlacedProblem(problems[2])]

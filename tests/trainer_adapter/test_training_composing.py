@@ -218,6 +218,39 @@ def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message:
         compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("trainer.total_training_steps=0", "a whole number above 0"),
+        ("trainer.total_training_steps=-3", "a whole number above 0"),
+        ("trainer.total_training_steps=nan", "a whole number above 0"),
+        ("trainer.total_epochs=1.5", "a whole number above 0"),
+        ("data.train_batch_size=true", "a whole number above 0"),
+        (f"{ACTOR}.optim.lr=nan", "a number above 0"),
+        (f"{ACTOR}.optim.lr=inf", "a number above 0"),
+        (f"{ACTOR}.optim.lr=fast", "a number above 0"),
+    ],
+)
+def test_numbers_without_sense_are_refused_by_their_names(text: str, said: str) -> None:
+    overrides = assign(RECIPES["ta_grpo"], [text]).overrides
+    with pytest.raises(InputError, match=f"{text}: give {said}"):
+        compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
+
+
+def test_numbers_with_sense_and_those_that_hydra_knows_are_kept() -> None:
+    texts = [f"{ACTOR}.optim.lr=3e-4", "trainer.total_training_steps=null", "data.train_batch_size=${x.y}"]
+    overrides = assign(RECIPES["ta_grpo"], texts).overrides
+    composition = compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
+    assert composition.value(f"{ACTOR}.optim.lr") == 3e-4
+    assert composition.value("trainer.total_training_steps") is None
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-0.1"])
+def test_a_kl_coefficient_that_is_none_is_refused(value: str) -> None:
+    with pytest.raises(InputError, match="the KL coefficient is a number, 0 or more"):
+        assign(RECIPES["ta_grpo"], [f"loss.kl_coef={value}"])
+
+
 def test_a_key_that_verl_does_not_have_is_refused_before_the_start() -> None:
     pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     overrides = assign(RECIPES["grpo"], ["trainer.saev_freq=5"]).overrides

@@ -7,7 +7,7 @@ pytest.importorskip("altair")
 import pandas as pd
 
 from evaluator.errors import InputError
-from ui.charts.cost_points import cost_points
+from ui.charts.cost_points import SET_APART, cost_points
 from ui.charts.eval_curves import POINT, panel_charts
 from ui.charts.paired_differences import difference_chart
 
@@ -26,6 +26,9 @@ def test_methods_of_one_cost_stand_beside_each_other_and_tell_the_true_cost():
     assert places["a"] + places["b"] == pytest.approx(2000)
     assert places["c"] == 200
     assert [row["cost"] for row in rows] == [1000, 1000, 200]
+    assert chart["title"]["subtitle"] == SET_APART
+    alone = cost_points(pd.DataFrame(POINTS[1:]), title="T", x_title="responses", y_title="pass@32").to_dict()
+    assert SET_APART not in str(alone)  # nothing was moved
 
 
 def test_differences_are_drawn_in_points_around_zero():

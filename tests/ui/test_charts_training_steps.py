@@ -97,6 +97,10 @@ def test_a_stripe_for_each_step_tells_the_values_of_all_lines():
     assert (picked["name"], picked["select"]["fields"]) == (POINT, ["step"])
     (dots,) = layers(spec, "circle")  # "c" has one point, which no line shows
     assert dots["transform"] == [{"filter": {"field": "label", "oneOf": ["c"]}}]
+    (every,) = layers(
+        step_chart(rows, title="t", y_title="share", scale="share", dots=True).to_dict(), "circle"
+    )
+    assert every["transform"] == [{"filter": {"field": "label", "oneOf": ["a.b", "c"]}}]
 
 
 def test_a_log_scale_leaves_out_what_has_no_logarithm():

@@ -49,7 +49,19 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_numbers_that_no_machine_holds_are_an_error_in_one_line(cli: CommandLine, demo: Path) -> None:
     done = cli("neighbors", "list", "--run", "rules", "--limit", "9" * 30, "--db", demo / "tagrpo.db")
     assert (done.code, "Traceback" in done.err) == (2, False), done.err
-    assert "a number is larger than can be used" in done.err
+    assert f"{'9' * 30}: the number is larger than can be used" in done.err
+    assert cli("sandbox", "pretrain", "p", "--seed", "9" * 30).code == 2
+
+
+def test_an_overflow_of_our_own_is_a_bug_and_keeps_its_traceback(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overflow(*arguments: object) -> None:
+        raise OverflowError("math range error")
+
+    monkeypatch.setattr("ui.cli.app.app", overflow)
+    with pytest.raises(OverflowError, match="math range"):
+        cli("runs", "list", "--limit", "5")
 
 
 def test_what_cannot_be_gone_on_with_does_not_say_so(

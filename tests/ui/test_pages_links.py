@@ -143,6 +143,9 @@ def test_the_link_to_a_view_names_what_is_shown_by_a_default_that_data_change():
     app.run()
     assert app.code[0].value.endswith("?q=x&set=v3")
     assert dict(app.query_params) == {"q": "x"}
+    app.query_params["reviewer"] = "ada"
+    app.run()
+    assert app.code[0].value.endswith("?q=x&set=v3")  # who opens it is somebody else
     app.selectbox[0].select("v2").run()
     assert app.code[0].value.endswith("?q=x&set=v2")
     assert not app.exception

@@ -10,6 +10,8 @@ pytest.importorskip("streamlit")
 import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import tables
+from streamlit.testing.v1 import AppTest
 
 from ui.pages.kit.tables import cell, csv_bytes, guarded
 
@@ -71,6 +73,11 @@ def test_mappings_and_frames_become_the_same_file():
         (0.0001, "points", "0.0"),
         (0.03, "points", "+3.0"),
         (2.5, "usd", "2.5000"),
+        (0.00004, "p", "<0.0001"),
+        (0.0, "p", "<0.0001"),
+        (0.0001, "p", "0.0001"),
+        (0.13849, "p", "0.1385"),
+        ("62.70 [58, 67]", "figure", "62.70 [58, 67]"),
         (True, "yes", "✓"),
         (False, "yes", ""),
         (None, "share", ""),
@@ -79,3 +86,30 @@ def test_mappings_and_frames_become_the_same_file():
 )
 def test_cells_are_one_line_of_text(value, kind, shown):
     assert cell(value, kind) == shown
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([1.985, 2, 2.027, None], ["1.985", "2.000", "2.027", ""]),
+        ([0.8, 0.7937, 1], ["0.8000", "0.7937", "1.0000"]),
+        ([0.02318, 0.2963], ["0.0232", "0.2963"]),
+        ([123456, 7], ["123,456", "7"]),
+        ([-0.5, 0.25], ["\u22120.50", "0.25"]),
+        ([0.000012345, 3], ["1.234e-05", "3"]),  # four decimals would hide the small one
+        ([float("nan")], [""]),
+    ],
+)
+def test_numbers_of_a_column_end_at_one_place(values, shown):
+    def page():
+        import streamlit as st
+
+        from ui.pages.kit.tables import Column, page_table
+
+        page_table([{"x": one} for one in st.session_state["values"]], [Column("x", "x", "number")], "t")
+
+    app = AppTest.from_function(page)
+    app.session_state["values"] = values
+    app.run()
+    assert not app.exception
+    assert list(tables(app)[0]["x"]) == shown

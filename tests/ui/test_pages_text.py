@@ -13,7 +13,7 @@ pytest.importorskip("streamlit")
 import ui.pages
 from ui.pages.kit.characters import visible
 from ui.pages.kit.formulas import drawable, pieces
-from ui.pages.kit.text import escaped, safe_md
+from ui.pages.kit.text import escaped, safe_md, with_commands
 
 JOINER = "\u2060"
 SIGNS = r"$ $$ \ ` ``` \( \) \[ \] { } [ ] ( ) < > ! # - | ~~ ** _ \text{ \boxed{ \begin{align} \end{align}"
@@ -255,3 +255,15 @@ def test_no_page_hands_data_to_markdown_by_itself():
 )
 def test_the_search_for_unescaped_data_finds_it(call, count):
     assert len(unsafe_calls(call)) == count
+
+
+def test_commands_in_notes_are_code_and_the_rest_is_text():
+    shown = with_commands("k = 8, not 32: `tagrpo eval run ... --n` with *more*.")
+    assert "` tagrpo eval run ... --n `" in shown
+    assert r"\*more\*" in shown
+    assert with_commands("one ` alone") == escaped("one ` alone")
+
+
+@given(TEXTS)
+def test_notes_without_backticks_are_escaped_as_ever(text):
+    assert with_commands(text.replace("`", "")) == escaped(text.replace("`", ""))

@@ -115,10 +115,8 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
     """Raise where recipe, settings and data do not go together; return what a user should know.
 
     Raises:
-        InputError: a batch larger than the data, neighbors wanted and none there, prompts over the limit,
-            numbers that are none.
+        InputError: a batch larger than the data, neighbors wanted and none there, prompts over the limit.
     """
-    check_numbers(composition)
     recipe = composition.recipe
     if recipe.neighbors and data.layout != "grouped":
         raise InputError(
@@ -160,33 +158,6 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
             f"{left:,} of {data.questions:,} questions fill no batch; which ones changes from epoch to epoch"
         )
     return notes
-
-
-_POSITIVE = {
-    "trainer.total_training_steps": int,
-    "trainer.total_epochs": int,
-    "data.train_batch_size": int,
-    "actor_rollout_ref.actor.ppo_mini_batch_size": int,
-    "actor_rollout_ref.actor.optim.lr": float,
-    "data.max_prompt_length": int,
-    "data.max_response_length": int,
-}
-
-
-def check_numbers(composition: Composition) -> None:
-    """Raise where a setting that decides how long and how fast is trained is no number above 0.
-
-    Raises:
-        InputError: with the setting and its value.
-    """
-    for key, kind in _POSITIVE.items():
-        value = composition.value(key)
-        if value is None or (isinstance(value, str) and "${" in value):  # Hydra will know it
-            continue
-        whole = kind is int
-        fits = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-        if not fits or not 0 < value < float("inf"):
-            raise InputError(f"{key} is {value}; give a {'whole ' if whole else ''}number above 0.")
 
 
 def check_files(overrides: Sequence[Override], prompt_key: str) -> None:

@@ -1,5 +1,6 @@
 """Everything a run tells verl, each value with its source, as the one command that is run."""
 
+import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -159,7 +160,8 @@ def compose_run(
         overrides: the user's.
 
     Raises:
-        InputError: an override of a key that the recipe or an option of the command decides.
+        InputError: an override of a key that the recipe or an option of the command decides, or of a number
+            that has to be above 0 and is not.
     """
     settings = settings or RunSettings()
     if folder is not None:
@@ -188,6 +190,18 @@ def compose_run(
     return Composition(recipe, settings, machine, tuple(values.values()), tuple(overrides))
 
 
+_ABOVE_0 = {
+    "trainer.total_training_steps": int,
+    "trainer.total_epochs": int,
+    "data.train_batch_size": int,
+    "data.max_prompt_length": int,
+    "data.max_response_length": int,
+    "actor_rollout_ref.actor.ppo_mini_batch_size": int,
+    "actor_rollout_ref.actor.optim.lr": float,
+}
+"""What plans count with, and what decides how fast is trained."""
+
+
 def _check_overrides(
     overrides: Sequence[Override], recipe: Recipe, of_recipe: set[str], machine: Machine
 ) -> None:
@@ -206,6 +220,11 @@ def _check_overrides(
                 f"{override.text}: prompts were measured with the export's arguments; export with "
                 "--chat-template-kwargs and pass --data."
             )
+        if name in _ABOVE_0 and not (isinstance(override.value, str) and "${" in override.value):
+            whole = _ABOVE_0[name] is int
+            fits = type(override.value) in ((int,) if whole else (int, float))
+            if override.value is not None and not (fits and 0 < override.value < math.inf):
+                raise InputError(f"{override.text}: give a {'whole ' if whole else ''}number above 0.")
 
 
 def _of_machine(machine: Machine) -> list[Setting]:

@@ -88,7 +88,8 @@ def _root(
 def main() -> None:
     """Run the command line; a `TagrpoError` becomes one message on stderr and exit code 2.
 
-    A full disk is no bug either and reads the same. A reader that has gone away (`| head`) ends the command
+    A full disk is no bug either and reads the same, nor is a number on the command line that is too large for
+    what computes with it. A reader that has gone away (`| head`) ends the command
     with exit code 1, Ctrl-C with 130, both without a traceback.
     """
     output.prepare_streams()
@@ -108,8 +109,11 @@ def main() -> None:
     except TagrpoError as error:
         output.print_error(str(error))
         sys.exit(2)
-    except OverflowError as error:  # of SQLite, numpy and torch, whose numbers end somewhere
-        output.print_error(f"a number is larger than can be used ({error}).")
+    except OverflowError:  # of SQLite, numpy and torch, whose numbers end somewhere
+        huge = [argument for argument in sys.argv[1:] if _is_huge(argument)]
+        if not huge:
+            raise
+        output.print_error(f"{huge[0]}: the number is larger than can be used; give a smaller one.")
         sys.exit(2)
     except BrokenPipeError:
         output.forget_stdout()
@@ -123,6 +127,12 @@ def main() -> None:
     except KeyboardInterrupt:  # before or after typer's turn
         output.print_error(STOPPED)
         sys.exit(INTERRUPTED)
+
+
+def _is_huge(argument: str) -> bool:
+    """Say whether an argument is a whole number of more than 64 bits, or sets an option to one."""
+    number = argument.rpartition("=")[2].removeprefix("-")
+    return number.isascii() and number.isdigit() and (len(number) > 19 or int(number) >= 2**63)
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ app = typer.Typer(
 )
 
 World = Annotated[str, typer.Option("--world", help="A to E; docs/sandbox-world.md describes them.")]
-Seed = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Same seed, same result.")]
 
 
 @app.command()

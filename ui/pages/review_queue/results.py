@@ -19,6 +19,7 @@ from rephraser.reviews.browsing import (
     run_agreement,
     run_progress,
 )
+from rephraser.reviews.queue import ReviewItem
 from rephraser.reviews.rates import ErrorRates, Rate, error_rates
 from ui.charts.review_rates import false_accept_chart, rate_rows
 from ui.pages.kit import layout, links
@@ -205,13 +206,21 @@ def _agreements(heading: str, found: Sequence[Agreement], name: str) -> None:
 
 
 def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_id: int | None = None) -> None:
-    """List candidates, where there are any, with who decided what; a click leads to the question."""
+    """List candidates, where there are any, with who decided what and the way to the question."""
     if not ids:
         return
-    layout.section(heading, f"{words} A click on a row leads to its question.")
+    layout.section(heading, f"{len(ids):,} candidates. {words} Choose one to go to its question.")
     said = _said(tuple(ids), audit_id)
     chosen = pick_row(
-        _texts(tuple(ids[:LISTED]), audit_id),
+        [
+            {
+                "candidate": item.candidate_id,
+                "question": item.question,
+                "text": item.candidate,
+                "said": said[item.candidate_id],
+            }
+            for item in _items(tuple(ids[:LISTED]))
+        ],
         [
             Column("question", "question", wide=True),
             Column("text", "neighbor", wide=True),
@@ -229,7 +238,7 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
             candidate=chosen,
         )
     if len(ids) > LISTED:
-        st.caption(f"The first {LISTED:d} of {len(ids):,} are shown; the file holds all.")
+        st.caption(f"The first {LISTED:d} are shown; the file holds all.")
     download(name, [{"candidate": id, "decided": said[id]} for id in ids], key=f"{name}-csv")
 
 
@@ -247,14 +256,5 @@ def _said(session: Session, ids: tuple[str, ...], audit_id: int | None) -> dict[
 
 
 @cached
-def _texts(session: Session, ids: tuple[str, ...], audit_id: int | None) -> list[dict[str, str]]:
-    said = _said(ids, audit_id)
-    return [
-        {
-            "candidate": item.candidate_id,
-            "question": item.question,
-            "text": item.candidate,
-            "said": said[item.candidate_id],
-        }
-        for item in read_items(session, ids)
-    ]
+def _items(session: Session, ids: tuple[str, ...]) -> list[ReviewItem]:
+    return read_items(session, ids)

@@ -187,7 +187,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     after, before = key_of(place.after), key_of(place.before)
     found, texts, earlier, later = listed(run_id, filters, after, before)
     if not found:
-        layout.empty_state("Nothing is left here.", "Go back to the beginning of the list, or another step.")
+        layout.empty_state("Nothing is left here.", "Choose a filter or a step: the list begins anew.")
         return
     rows = [
         {
