@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ui_browser import URL, WAIT_MS, Tab
 from ui_made_texts import WORDS
+from ui_tab import URL, WAIT_MS, Tab
 
 LINES = """[...document.querySelectorAll('[data-testid="stVegaLiteChart"] .mark-line path')].map(
   (one) => one.getAttribute("d")).join()"""

@@ -7,7 +7,7 @@ import streamlit as st
 from ui.charts.eval_curves import MEANINGS, POINT
 from ui.pages.curves_parts.choosing import Choice
 from ui.pages.curves_parts.data import Reported
-from ui.pages.kit import links
+from ui.pages.kit import layout, links
 from ui.pages.kit.charts import show_chart
 from ui.pages.kit.text import escaped
 
@@ -17,6 +17,7 @@ FORGET = ("problem", "after", "which")
 def show_panels(choice: Choice, found: Reported) -> None:
     """Show the charts; a click on a point writes it into the address."""
     st.caption(escaped(f"{choice.metric}: {_meaning(choice.metric)}. A click on a point shows its problems."))
+    layout.hand_over()
     columns = st.columns(2 if len(found.specs) > 1 else 1, gap="medium")
     for place, (benchmark, spec) in enumerate(found.specs):
         key = f"curve-{benchmark}"

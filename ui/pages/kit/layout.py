@@ -3,6 +3,7 @@
 All texts given here are plain ones: they are escaped, whatever they hold.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ import streamlit as st
 from ui.pages.kit.text import escaped
 
 Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
+HAND_OVER_S = 0.01
+"""Seconds in which what stands is sent; so long does a page take longer on the server."""
+
 Part = NewType("Part", str)
 """Markdown for a part of a line, in which all that is data was escaped."""
 
@@ -70,6 +74,16 @@ def title(heading: str, words: str = "") -> None:
             if words:
                 st.caption(escaped(words))
         links.here()
+
+
+def hand_over() -> None:
+    """Let the browser draw what was shown so far while the rest is made; called before a page's charts.
+
+    Another thread sends what a script shows, and hardly has its turn before the script has ended: then all of
+    the page is drawn at once, and nothing is to be seen before its charts. `benchmarks/ui_latency.py` measures
+    it (*paint*).
+    """
+    time.sleep(HAND_OVER_S)
 
 
 def section(heading: str, words: str = "") -> None:

@@ -91,6 +91,7 @@ def show_numbers(found: Holdings) -> None:
 
 def show_holdings(found: Holdings) -> None:
     """Show neighbors by verdict, and the sets."""
+    layout.hand_over()
     left, right = st.columns([3, 2], gap="large")
     with left:
         if found.verdicts:

@@ -70,6 +70,7 @@ def _wordings(session: Session, set_id: str) -> Wordings:
 def show_statistics(header: SetHeader) -> None:
     """Show everything."""
     found = {by: set_rates(header, by) for by in ("strategy", "model")}
+    layout.hand_over()
     if any(len(rates) > 1 for rates in found.values()):
         for column, (by, rates) in zip(st.columns(2, gap="large"), found.items(), strict=True):
             with column:

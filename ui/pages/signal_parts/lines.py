@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from trainer_adapter.rollouts.series import metric_names, metric_series
 from ui.charts.building import build_spec
 from ui.charts.training_steps import POINT, Scale, averaged, most_steps, step_chart, window_for
-from ui.pages.kit import charts, links
+from ui.pages.kit import charts, layout, links
 from ui.pages.kit.database import cached
 
 Record = dict[str, Any]
@@ -131,6 +131,7 @@ def show(
     Args:
         runs: of a label the run that a click on it leads to; by the panel's name where it has no such label.
     """
+    layout.hand_over()
     shown = [(panel, one) for panel, one in zip(panels, drawn, strict=True) if one.spec is not None]
     for start in range(0, len(shown), columns):
         places = st.columns(columns, gap="medium")
