@@ -21,7 +21,7 @@ from rephraser.browsing import neighbors, search
 from rephraser.reviews import audit as audits
 from rephraser.reviews import browsing as reviews
 from rephraser.sets import browsing as sets
-from rephraser.sets.store import list_sets, load_entries
+from rephraser.sets.store import list_sets, load_entries, member_ids
 from rephraser.status import current_statuses
 from rephraser.tables import CandidateRow, ReviewRow, StandingRow
 from trainer_adapter.rollouts import browsing as rollouts
@@ -112,6 +112,9 @@ def _questions(world: World) -> dict[str, Ask]:
         "questions: count, search": count(text="tangent"),
         "questions: findings of a run": lambda s, c: search.finding_counts(s, run_id=world.neighbor_run.id),
         "question: its neighbors": lambda s, c: neighbors.page_neighbors(s, c.choice(world.question_ids)),
+        "question: members of a set": lambda s, c: member_ids(
+            s, world.set_ids[0], c.choice(world.question_ids)
+        ),
         "question: a candidate": lambda s, c: neighbors.read_cards(s, c.choice(world.candidate_ids)),
         "question: answers with texts": answers,
     }

@@ -132,6 +132,13 @@ def load_entries(
     return [SetEntry(question, tuple(members.get(question.id, ()))) for question in questions]
 
 
+def member_ids(session: Session, header_id: str, question_id: str) -> frozenset[str]:
+    """Return the ids of the candidates that a version holds for a question."""
+    row = NeighborSetMemberRow
+    query = select(row.candidate_id).where(row.set_id == header_id, row.question_id == question_id)
+    return frozenset(session.scalars(query))
+
+
 def _members(session: Session, header_id: str, question_ids: list[str] | None) -> dict[str, list[Neighbor]]:
     query = (
         select(

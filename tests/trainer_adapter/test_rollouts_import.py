@@ -161,6 +161,17 @@ def test_a_bad_file_stops_the_import_behind_the_good_ones(db: Database, folder: 
     assert (count(db, "rollouts"), count(db, "rollout_shards")) == (16, 1)
 
 
+def test_an_import_that_stores_nothing_leaves_no_run(db: Database, folder: Path) -> None:
+    path = folder / "step-00000001.parquet"
+    whole = path.read_bytes()
+    pq.write_table(pq.read_table(path).drop_columns("reward"), path)
+    with pytest.raises(InputError, match=r"step-00000001\.parquet: has no column 'reward'"):
+        import_rollouts(db, folder)
+    assert count(db, "runs") == 0
+    path.write_bytes(whole)
+    assert import_rollouts(db, folder).new == 2
+
+
 def test_metrics_alone_are_a_run_too(db: Database, tmp_path: Path) -> None:
     with RolloutWriter(tmp_path / "m", "only-metrics") as writer:
         writer.write_metrics(1, {"a": 1})

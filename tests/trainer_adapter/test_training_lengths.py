@@ -148,6 +148,13 @@ def test_a_tokenizer_that_is_not_there_is_said_and_keeps_a_training_from_startin
     check_machine(compose_run(RECIPES["ta_grpo"], Machine(cpu=True), model=str(model), data=data))
 
 
+def test_a_folder_without_a_tokenizer_is_refused_by_a_dry_run_too(tmp_path: Path, model: Path) -> None:
+    data = exported(tmp_path / "out", "Sum 2 and 3.")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PrerequisiteError, match="empty: could not be loaded"):
+        checked(data, tmp_path / "empty")
+
+
 def test_a_base_model_takes_a_template_from_its_folder(tmp_path: Path, model: Path) -> None:
     file = model / "chat_template.jinja"
     template = file.read_text("utf-8")

@@ -71,7 +71,7 @@ def test_lines_of_one_method_share_a_colour_and_differ_in_dashes():
 def test_shares_are_drawn_on_one_axis_with_the_forecast():
     forecast = pd.DataFrame([{"label": "forecast", "share": 0.3, "low": 0.2, "high": 0.4}])
     spec = step_chart(
-        frame("a"), title="t", y_title="share", scale="share", forecast=forecast, window=5, shares=(0, 1)
+        frame("a"), title="t", y_title="share", scale="share", forecast=forecast, window=5, span=(0, 1)
     ).to_dict()
     (band,) = layers(spec, "area")
     assert [row["low"] for row in band["data"]["values"]] == [0.2, 0.2]

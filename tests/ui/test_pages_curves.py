@@ -61,6 +61,9 @@ def test_every_view_opens_on_methods_over_three_benchmarks(db):
 
 def test_the_address_chooses_methods_and_metric(db):
     add_methods(db, "base", "tuned", "third")
+    gone = shown(run=["base", "gone"])
+    assert gone.multiselect[0].value == ["base"]
+    assert "or not graded yet\\: gone" in gone.warning[0].value
     app = shown(run=["base", "third"], metric="pass^k", on="aime25")
     assert app.multiselect[0].value == ["base", "third"]
     assert "share of problems that all of k samples solve" in words(app)

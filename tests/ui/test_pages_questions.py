@@ -10,7 +10,9 @@ from hand_filled import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_
 from pages import open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
+from evaluator.database import Database
 from evaluator.grading import Grader
+from rephraser import sets
 from rephraser.browsing.neighbors import AnswerClass, read_evidence
 from rephraser.pipeline.judging import judge_answers
 from ui.pages.kit import answers, settings
@@ -113,6 +115,13 @@ def test_folded_filters_that_are_set_are_named_and_can_be_removed(listed):
     assert "after" not in app.query_params
 
 
+def test_a_filter_that_names_nothing_here_is_said_and_left_out(listed):
+    app = opened(strategy="nonsense", verdict="undecided", subject="Geometry")
+    (note,) = app.warning
+    assert "left out of the filters\\: verdict undecided\\, strategy nonsense" in note.value
+    assert [button.key for button in app.button if str(button.key).startswith("clear-")] == ["clear-subject"]
+
+
 def test_nothing_found_offers_all(listed):
     app = opened(q="no such words")
     assert "No question matches." in said(app)
@@ -132,6 +141,20 @@ def test_a_question_shows_its_neighbors_with_what_speaks_for_and_against_them(fi
     assert [button.label for button in app.button].count("Responses") == 2
     only = opened(id=QUESTION.id, show="rejected")
     assert "accepted]" not in said(only)
+
+
+def test_filters_that_narrow_a_questions_neighbors_are_named_and_members_of_a_set_marked(filled):
+    with Database.open(filled.db.path) as db:
+        sets.publish(db, "kept", run=filled.run.name, n=1)
+    app = opened(id=QUESTION.id, neighbors="kept@1")
+    assert said(app).count("in kept@1") == 1
+    assert said(app).count("accepted]") == 2
+    assert "clear-neighbors" in [button.key for button in app.button]
+    assert "in kept@1" not in said(opened(id=QUESTION.id))
+    app = opened(id=QUESTION.id, run=filled.run.name, nafter="1")
+    (clear,) = [button for button in app.button if button.key == "clear-run"]
+    clear.click().run()
+    assert not {"run", "nafter"} & set(app.query_params)
 
 
 def test_a_part_of_the_evidence_is_read_when_it_is_asked_for(filled):

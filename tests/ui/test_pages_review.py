@@ -56,6 +56,13 @@ def test_a_reviewer_gives_a_name_first(path):
     assert "Add one to" not in said(app)
 
 
+def test_a_link_to_a_run_or_an_audit_that_is_not_there_says_what_is_reviewed(path):
+    notes = [note.value for note in opened(path, reviewer="ada", run="gone", audit="7").warning]
+    assert "no run gone with neighbors" in notes[0]
+    assert "no audit 7" in notes[1]
+    assert not opened(path, reviewer="ada", run="r", audit="1").warning
+
+
 def test_blind_review_shows_neither_verdict_nor_strategy(path):
     app = opened(path, reviewer="ada")
     assert "0 of 12 decided by ada" in said(app)

@@ -1,5 +1,6 @@
 """The page "Training signal": runs beside each other, the forecast, what was not logged, slow parts."""
 
+import json
 from functools import partial
 
 import pytest
@@ -12,6 +13,7 @@ from training_pages import STEPS, trainings
 from evaluator.database import Database
 from ui.charts.theme import PALETTE
 from ui.pages.kit.methods import method_of
+from ui.pages.signal_parts.diagnosis import rows_at
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,13 @@ def test_a_pilot_forecasts_what_its_groups_allow(filled):
     assert len([chart for chart in charts(app) if "forecast" in chart.spec]) == 3
 
 
+@pytest.mark.parametrize("view", ["zero", "policy", "difficulty"])
+def test_a_link_to_what_is_not_there_says_so(filled, view):
+    app = opened(filled, view=view, run=["joint", "gone"], of="gone")
+    assert ["gone" in note.value for note in app.warning] == [True]
+    assert not opened(filled, view=view, run="joint", of="joint").warning
+
+
 @pytest.mark.parametrize(
     ("view", "number", "word"),
     [
@@ -85,6 +94,37 @@ def test_the_audit_is_computed_on_its_button_and_stays(filled):
     assert len(charts(app)) == 1
     assert numbers(app)["neighbors"] == "8"
     assert app.query_params["made"] in ("1", ["1"])
+
+
+def test_a_circle_lists_its_neighbors(filled):
+    app = opened(filled, view="difficulty", made="1")
+    flagged = tables(app)
+    spec = json.loads(charts(app)[0].spec)
+    circles = [row for layer in spec["layer"] for row in layer["data"]["values"] if "area" in row]
+    circle = max(circles, key=lambda one: one["neighbors"])
+    app = opened(filled, view="difficulty", made="1", dot=f"{circle['original']},{circle['neighbor']}")
+    assert len(tables(app)[-1]["neighbor"]) == circle["neighbors"]
+    assert f"{circle['neighbors']} neighbor" in said(app)
+    (back,) = [button for button in app.button if button.label == "Those to look at again"]
+    back.click().run()
+    assert "dot" not in app.query_params
+    assert len(tables(app)) == len(flagged)
+
+
+@pytest.mark.parametrize("dot", ["", "x", "1", "1,2,3", "nan,nan", "0.123,0.9", "inf,0"])
+def test_an_address_that_names_no_circle_lists_nothing(dot):
+    assert rows_at([{"original_rate": 0.5, "rate": 0.25}], dot) == []
+
+
+def test_charts_of_covariance_and_drift_have_one_axis(filled):
+    for view, kind in (("covariance", "log"), ("anchor", "linear")):
+        drawn = [json.loads(chart.spec) for chart in charts(opened(filled, view=view))]
+        domains = {str(scale["domain"]) for spec in drawn for scale in y_scales(spec) if "domain" in scale}
+        assert len(domains) == 1, kind
+
+
+def y_scales(spec):
+    return [layer["encoding"]["y"]["scale"] for layer in spec["layer"] if "y" in layer.get("encoding", {})]
 
 
 def test_diversity_of_a_stretch_named_by_the_address(filled):

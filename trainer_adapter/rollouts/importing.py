@@ -19,10 +19,11 @@ from evaluator.database.base import ZSTD_LEVEL
 from evaluator.errors import InputError
 from evaluator.evals.grading import shorten_answer
 from evaluator.hashing import canonical_json
-from evaluator.runs.store import Run, check_name, find_run, open_run
+from evaluator.runs.store import Run, check_name, find_run, find_same_run, open_run
 from evaluator.runs.tables import RunRow
 from trainer_adapter.rollouts.grouping import remove_groups, store_groups
 from trainer_adapter.rollouts.reading import (
+    FolderRun,
     IncompleteShardError,
     Shard,
     check_rows,
@@ -72,6 +73,14 @@ class Imported:
     unread: int = 0
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """The run of a folder, in the database from the first thing on that is stored of it."""
+
+    name: str
+    about: FolderRun
+
+
 @dataclass
 class Seen:
     """Files that were imported as they are, so that the next look need not read them again."""
@@ -98,19 +107,19 @@ def import_rollouts(
     paths = shard_paths(folder)
     if not paths and not read_metrics(folder):
         raise InputError(f"{folder}: holds no rollouts (step-*.parquet) and no metrics.jsonl.")
-    run = _open_run(db, folder, paths, name)
+    wanted = _wanted(db, folder, paths, name)
     counts = {"new": 0, "replaced": 0, "unchanged": 0}
     rollouts = 0
     for done, path in enumerate(paths):
         if report is not None:
             report(done, len(paths))
-        outcome, rows = _import_shard(db, run, path)
+        outcome, rows = _import_shard(db, wanted, path)
         counts[outcome] += 1
         rollouts += rows
-    metrics, unread = _import_metrics(db, run, folder)
+    metrics, unread = _import_metrics(db, wanted, folder)
     if report is not None:
         report(len(paths), len(paths))
-    return Imported(run.name, **counts, rollouts=rollouts, metrics=metrics, unread=unread)
+    return Imported(wanted.name, **counts, rollouts=rollouts, metrics=metrics, unread=unread)
 
 
 def watch_rollouts(
@@ -160,7 +169,7 @@ def _look(db: Database, folder: Path, name: str | None, seen: Seen) -> Iterator[
         metrics_changed = seen.states.get("metrics.jsonl") != metrics_state and metrics_state != (0, 0)
         if not changed and not metrics_changed:
             return
-        run = _open_run(db, folder, paths, name)
+        wanted = _wanted(db, folder, paths, name)
     except InputError as error:
         yield error
         return
@@ -168,7 +177,7 @@ def _look(db: Database, folder: Path, name: str | None, seen: Seen) -> Iterator[
     rollouts = 0
     for path in changed:
         try:
-            outcome, rows = _import_shard(db, run, path)
+            outcome, rows = _import_shard(db, wanted, path)
         except InputError as error:
             if not isinstance(error, IncompleteShardError):  # the state of a file that grows is not settled
                 seen.states[path.name] = states[path.name]
@@ -177,10 +186,10 @@ def _look(db: Database, folder: Path, name: str | None, seen: Seen) -> Iterator[
         seen.states[path.name] = states[path.name]
         counts[outcome] += 1
         rollouts += rows
-    metrics, unread = _import_metrics(db, run, folder) if metrics_changed else (0, 0)
+    metrics, unread = _import_metrics(db, wanted, folder) if metrics_changed else (0, 0)
     seen.states["metrics.jsonl"] = metrics_state
     if counts["new"] or counts["replaced"] or metrics:
-        yield Imported(run.name, **counts, rollouts=rollouts, metrics=metrics, unread=unread)
+        yield Imported(wanted.name, **counts, rollouts=rollouts, metrics=metrics, unread=unread)
 
 
 def _state(path: Path) -> tuple[int, int]:
@@ -191,35 +200,53 @@ def _state(path: Path) -> tuple[int, int]:
     return (about.st_mtime_ns, about.st_size)
 
 
-def _open_run(db: Database, folder: Path, paths: Sequence[Path], name: str | None) -> Run:
-    """Return the run of a folder, made where it is not there yet."""
+def _wanted(db: Database, folder: Path, paths: Sequence[Path], name: str | None) -> _Wanted:
+    """Return which run a folder is of; raise where the database has another one of this name."""
     about = read_run(folder)
     known = name or about.name or (check_shard(paths[0]).run if paths else None)
     if known is None:
         raise InputError(f"{folder}: does not say which run it is of; name it with --run.")
-    check_name(known)
-    with db.write() as session:
-        row = session.scalar(select(RunRow).where(RunRow.name == known))
-        if row is not None and row.kind != TRAIN:
-            raise InputError(f"run {known!r} is no training run; name this one with --run.")
-        if row is not None and about.name is None:
-            return find_run(session, known)
-        run, _ = open_run(
-            session, name=known, kind=TRAIN, spec=about.spec, question_ids=(), versions=about.versions
-        )
-        return run
+    wanted = _Wanted(check_name(known), about)
+    with db.read() as session:
+        _known(session, wanted)
+    return wanted
 
 
-def _import_shard(db: Database, run: Run, path: Path) -> tuple[str, int]:
+def _known(session: Session, wanted: _Wanted) -> Run | None:
+    """Return the run where the database has it."""
+    name, about = wanted.name, wanted.about
+    row = session.scalar(select(RunRow).where(RunRow.name == name))
+    if row is not None and row.kind != TRAIN:
+        raise InputError(f"run {name!r} is no training run; name this one with --run.")
+    if row is not None and about.name is None:
+        return find_run(session, name)
+    return find_same_run(session, name=name, kind=TRAIN, spec=about.spec, question_ids=())
+
+
+def _opened(session: Session, wanted: _Wanted) -> Run:
+    """Return the run, made where it is not there yet: with what is stored next, or not at all."""
+    known = _known(session, wanted)
+    if known is not None:
+        return known
+    about = wanted.about
+    run, _ = open_run(
+        session, name=wanted.name, kind=TRAIN, spec=about.spec, question_ids=(), versions=about.versions
+    )
+    return run
+
+
+def _import_shard(db: Database, wanted: _Wanted, path: Path) -> tuple[str, int]:
     """Return new, replaced or unchanged, and the rollouts written."""
     shard = check_shard(path)
     content = file_hash(path)
     with db.read() as session:
-        if _content(session, run.id, shard.step) == content:
+        known = _known(session, wanted)
+        if known is not None and _content(session, known.id, shard.step) == content:
             return "unchanged", 0
     # Whatever is wrong with a row is found before the write lock is taken.
     check_rows(shard)
     with db.write() as session:
+        run = _opened(session, wanted)
         before = _content(session, run.id, shard.step)
         if before == content:  # another process was quicker
             return "unchanged", 0
@@ -336,11 +363,12 @@ def _add_prompts(
         known.update((key, id) for key, id in found)
 
 
-def _import_metrics(db: Database, run: Run, folder: Path) -> tuple[int, int]:
+def _import_metrics(db: Database, wanted: _Wanted, folder: Path) -> tuple[int, int]:
     """Store the metrics of steps that are new or differ; return how many, and how many lines hold none."""
     metrics, unread = read_metric_lines(folder)
     with db.read() as session:
-        known = _metrics(session, run.id)
+        run = _known(session, wanted)
+        known = {} if run is None else _metrics(session, run.id)
     changed = {step: values for step, values in metrics.items() if known.get(step) != values}
     if not changed:
         return 0, unread
@@ -349,6 +377,7 @@ def _import_metrics(db: Database, run: Run, folder: Path) -> tuple[int, int]:
         index_elements=["run_id", "step"], set_={"metrics": statement.excluded.metrics}
     )
     with db.write() as session:
+        run = _opened(session, wanted)
         rows = [{"run_id": run.id, "step": step, "metrics": values} for step, values in changed.items()]
         session.execute(statement, rows)
     return len(changed), unread

@@ -1,6 +1,7 @@
 """The prompts of the training files, counted with the tokenizer of the model before verl is started."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,11 +36,12 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
 
     An export that counted with the model's own tokenizer has left such prompts out and says how long its
     longest is. Any other export is read here and counted again: the questions of the training and the
-    validation file, and those of their neighbors that the recipe asks. Where the tokenizer cannot be loaded
-    this is said; `check_tokenizer` keeps a training from starting there.
+    validation file, and those of their neighbors that the recipe asks. Where this machine does not reach the
+    tokenizer this is said; `check_tokenizer` keeps a training from starting there.
 
     Raises:
         InputError: prompts over the limit, with the first of them, or a tokenizer without a chat template.
+        PrerequisiteError: the model is a folder of this machine without a tokenizer that can be loaded.
     """
     limit = int(composition.value("data.max_prompt_length"))
     tokenizer = _tokenizer(composition)
@@ -62,6 +64,8 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
     try:
         count = _counter(composition, data.chat_template_kwargs)
     except PrerequisiteError as error:
+        if Path(tokenizer).is_dir() and find_spec("transformers") is not None:
+            raise  # what is in a folder of this machine is no better when the training starts
         return [f"prompts were not counted with the model's tokenizer, and some may be too long: {error}"]
     longest, over = 0, []
     for file in filter(None, (data.train_file, data.validation_file)):

@@ -9,12 +9,15 @@ from evaluator.errors import InputError
 from ui.charts.building import data_of
 from ui.charts.panels import dot_panels, has_interval, line_panels, panel_size
 from ui.charts.tables import Frame, Row, in_order, read_rows
-from ui.charts.theme import LINE_HEIGHT, MUTED, PALETTE, altair, colour_by, colours, themed
+from ui.charts.theme import INK, LINE_HEIGHT, MUTED, PALETTE, altair, colour_by, colours, themed
 
 if TYPE_CHECKING:
     from altair import ConcatChart, LayerChart
 
-__all__ = ["difficulty_chart", "zero_gradient_chart"]
+__all__ = ["DOT", "difficulty_chart", "zero_gradient_chart"]
+
+DOT = "dot"
+"""The parameter that holds a clicked circle of `difficulty_chart`: the rates `original` and `neighbor`."""
 
 _TRAILING_NUMBER = re.compile(r"(.*?)(\d+)")
 _SIDE = 340  # pixels of the difficulty chart
@@ -129,6 +132,8 @@ def _quoted(text: str) -> str:
 def difficulty_chart(frame: Frame, *, title: str | None = None, page: bool = False) -> "LayerChart":
     """Return each neighbor's success rate against its original's; equal places are one larger circle.
 
+    A circle can be clicked (see `DOT`).
+
     Args:
         page: say above the square what stands right of it otherwise, so that a phone has room for it.
         frame: one row a neighbor, as `evaluator.diagnostics.difficulty.NeighborRow`: group_id (of the
@@ -164,7 +169,8 @@ def difficulty_chart(frame: Frame, *, title: str | None = None, page: bool = Fal
     fill = {"": PALETTE[0], **_FLAGS}
     ends = [{"original": 0, "neighbor": 0}, {"original": 1, "neighbor": 1}]
     diagonal = alt.Chart(data_of(ends)).mark_line(color=MUTED, strokeWidth=1, strokeDash=[4, 3])
-    circles = alt.Chart(data_of(points)).mark_circle(opacity=0.7, stroke="white", strokeWidth=0.5)
+    picked = alt.selection_point(name=DOT, fields=["original", "neighbor"], on="click", empty=False)
+    circles = alt.Chart(data_of(points)).mark_circle(opacity=0.7, cursor="pointer")
     layers = [
         diagonal.encode(x=x, y=y),
         circles.encode(
@@ -172,13 +178,15 @@ def difficulty_chart(frame: Frame, *, title: str | None = None, page: bool = Fal
             y=y,
             size=alt.Size("area:Q", scale=None, legend=None),
             color=colour_by("flag", fill),
+            stroke=alt.condition(picked, alt.value(INK), alt.value("white")),
+            strokeWidth=alt.condition(picked, alt.value(1.5), alt.value(0.5)),
             tooltip=[
                 alt.Tooltip("original:Q", format=".1%"),
                 alt.Tooltip("neighbor:Q", format=".1%"),
                 alt.Tooltip("neighbors:Q"),
                 alt.Tooltip("flag:N"),
             ],
-        ),
+        ).add_params(picked),
         *([] if page else _sides(rows, y)),
     ]
     heading = title or "Difficulty of neighbors beside their originals"

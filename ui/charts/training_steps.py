@@ -41,7 +41,7 @@ def step_chart(
     zero_line: bool = False,
     window: int = 1,
     steps: tuple[float, float] | None = None,
-    shares: tuple[float, float] | None = None,
+    span: tuple[float, float] | None = None,
     dots: bool = False,
 ) -> "LayerChart":
     """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
@@ -56,7 +56,7 @@ def step_chart(
         forecast: label, share, low, high: what was predicted before training, drawn over all steps.
         zero_line: draw the line of 0, for values of either sign.
         window: how many steps a point averages, for the subtitle.
-        steps, shares: ends of the axes, for charts that are compared.
+        steps, span: ends of the axes, for charts that are compared.
         dots: mark each value, where most steps have none.
 
     Raises:
@@ -89,7 +89,7 @@ def step_chart(
         )
 
     values = [row["value"] for row in rows] + [row[name] for row in predicted for name in ("low", "high")]
-    y_scale, y_axis = _vertical(scale, [*values, *(shares or ())], shares)
+    y_scale, y_axis = _vertical(scale, [*values, *(span or ())], span)
 
     def y(field: str) -> Any:
         return alt.Y(f"{field}:Q", title=None, scale=y_scale, axis=y_axis)
@@ -227,17 +227,18 @@ def _told(value: float, scale: Scale) -> str:
     return f"{value:.1%}" if scale == "share" else f"{value:.4g}"
 
 
-def _vertical(scale: Scale, values: Sequence[float], shares: tuple[float, float] | None) -> tuple[Any, Any]:
+def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] | None) -> tuple[Any, Any]:
     alt = altair()
     if scale == "share":
-        ticks = share_ticks(shares or values, 5)
+        ticks = share_ticks(span or values, 5)
         ends = [min(ticks[0], *values), max(ticks[-1], *values)]
         return alt.Scale(domain=ends, nice=False, zero=False), alt.Axis(
             values=ticks, format=percent_format(ticks)
         )
+    given = {} if span is None else {"domain": [min(values), max(values)]}
     if scale == "log":
-        return alt.Scale(type="log", nice=True), alt.Axis(tickCount=5, format="~g")
-    return alt.Scale(zero=False, nice=True), alt.Axis(tickCount=5, format="~r")
+        return alt.Scale(type="log", nice=True, **given), alt.Axis(tickCount=5, format="~g")
+    return alt.Scale(zero=False, nice=True, **given), alt.Axis(tickCount=5, format="~r")
 
 
 def _apart(ends: tuple[float, float]) -> list[float]:

@@ -95,6 +95,8 @@ def choose(found: list[MethodChoice]) -> Choice | None:
             pinned=True,
         ),
     )
+    if asked := links.unknown("run", list(ready)):
+        layout.note(f"Not evaluated in this database, or not graded yet: {asked}.")
     methods = tuple(one for label, one in ready.items() if label in picked)
     benchmarks = in_order(dict.fromkeys(name for one in methods for name in one.benchmarks))
     if not methods:

@@ -64,9 +64,8 @@ def choice(name: str, options: Sequence[str], default: str) -> str:
 
 
 def unknown(name: str, options: Sequence[str]) -> str:
-    """Return what the address asks for where it is none of the options, else ""."""
-    found = text(name)
-    return "" if found in options else found
+    """Return what the address asks for and is none of the options, "" where there is no such thing."""
+    return ", ".join(found for found in many(name) if found and found not in options)
 
 
 def many(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from rephraser.checks import FINDINGS
 from rephraser.pipeline.start import KIND
 from rephraser.sets.store import list_sets
 from rephraser.status import STATUSES
-from ui.pages.kit import links
+from ui.pages.kit import layout, links
 from ui.pages.kit.database import cached
 from ui.pages.kit.text import escaped
 
@@ -96,7 +96,8 @@ def show() -> None:
             _select("Run", "run", known["run"], "any run")
             _select("Set of questions", "set", known["set"], "any set")
             _select("Neighbor set", "neighbors", known["neighbors"], "any neighbor set")
-    _active()
+    show_active([name for name in NAMES if name not in ("q", "verdict")], PLACES)
+    _say_absent()
 
 
 def _select(
@@ -134,20 +135,36 @@ def _finding() -> None:
     _select("Finding", "finding", names, "any finding", said=said)
 
 
-def _active() -> None:
-    """Name the folded filters that are set, so that none works unseen."""
-    folded = [name for name in NAMES if name not in ("q", "verdict") and links.text(name)]
-    if not folded:
+def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
+    """Name those of the filters that are set, each with a way to remove it, so that none works unseen.
+
+    Args:
+        resets: parameters that lose their meaning when one is removed.
+    """
+    known = _known()
+    there = [name for name in names if links.text(name) in known[name]]
+    if not there:
         return
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        for name in folded:
+        for name in there:
             st.button(
                 escaped(f"{name}: {links.text(name)}"),
                 icon=":material/close:",
                 key=f"clear-{name}",
                 help="Remove this filter",
-                on_click=lambda name=name: links.put(**{name: None}, **dict.fromkeys(PLACES)),
+                on_click=lambda name=name: links.put(**{name: None}, **dict.fromkeys(resets)),
             )
+
+
+def _say_absent() -> None:
+    asked = {name: links.unknown(name, values) for name, values in _known().items()}
+    absent = [f"{name} {value}" for name, value in asked.items() if value]
+    if absent:
+        layout.note(f"Not in this database, so left out of the filters: {', '.join(absent)}.")
+
+
+def _known() -> dict[str, list[str]]:
+    return {**choices(), "finding": list(FINDINGS)}
 
 
 def _or_none(value: str) -> str | None:

@@ -9,6 +9,7 @@ from evaluator.questions.types import Question
 from rephraser.browsing.neighbors import NeighborCard, page_neighbors, read_cards
 from rephraser.browsing.search import PENDING
 from rephraser.reviews.store import find_candidate
+from rephraser.sets.store import find_set, member_ids
 from rephraser.status import STATUSES
 from ui.pages.kit import layout, links
 from ui.pages.kit.answers import has_answers, show_answers
@@ -17,7 +18,7 @@ from ui.pages.kit.differences import LEGEND, compare, show_difference
 from ui.pages.kit.neighbors import provenance
 from ui.pages.kit.text import escaped, show_math_text
 from ui.pages.questions_parts import evidence
-from ui.pages.questions_parts.filters import run_ids
+from ui.pages.questions_parts.filters import choices, run_ids, show_active
 from ui.pages.signal_parts.runs import runs_with
 
 NEIGHBORS = 5
@@ -45,6 +46,11 @@ def _neighbors(
 @cached
 def _cards_of(session: Session, candidate: str) -> list[NeighborCard]:
     return read_cards(session, find_candidate(session, candidate).id)
+
+
+@cached
+def _members(session: Session, neighbor_set: str, question_id: str) -> frozenset[str]:
+    return member_ids(session, find_set(session, neighbor_set).id, question_id)
 
 
 def show(reference: str, candidate: str) -> None:
@@ -82,7 +88,10 @@ def _question(question: Question, stands: list[Place]) -> None:
 
 
 def _all_neighbors(question: Question, candidate: str) -> None:
-    run = links.text("run")
+    run, neighbor_set = links.text("run"), links.text("neighbors")
+    known = choices()["neighbors"]
+    members = _members(neighbor_set, question.id) if neighbor_set in known else frozenset()
+    show_active(("run", "neighbors"), ("nafter", *evidence.OPENED))
     statuses = ["all", *STATUSES, PENDING]
     usual = links.choice("verdict", statuses, "all") if not candidate else "all"
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -109,7 +118,7 @@ def _all_neighbors(question: Question, candidate: str) -> None:
         held = {card.proposal_id for card in asked}
         cards = [*asked, *(card for card in cards if card.proposal_id not in held)]
     for card in cards[:NEIGHBORS]:
-        _neighbor(question, card)
+        _neighbor(question, card, neighbor_set if card.candidate_id in members else "")
     if not cards:
         _none(status or "all")
     with layout.row():
@@ -124,10 +133,12 @@ def _all_neighbors(question: Question, candidate: str) -> None:
             )
 
 
-def _neighbor(question: Question, card: NeighborCard) -> None:
+def _neighbor(question: Question, card: NeighborCard, member_of: str) -> None:
     key = f"n-{card.proposal_id}"
     with layout.card(key):
         chips = [*provenance(card), layout.chip(f"run {card.run}")]
+        if member_of:
+            chips.append(layout.chip(f"in {member_of}", "blue", ":material/inventory_2:"))
         if card.reviewer:
             chips.append(layout.chip(f"reviewed by {card.reviewer}", "blue", ":material/person:"))
         layout.line(*chips)

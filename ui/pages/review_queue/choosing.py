@@ -83,6 +83,10 @@ def choose() -> Choice | None:
             label_visibility="collapsed",
             **links.bound("reviewer", lambda: links.text("reviewer", _usual_reviewer())),
         )
+    if asked := links.unknown("run", list(runs)):
+        layout.note(f"There is no run {asked} with neighbors in this database; this is {chosen.run}.")
+    if asked := links.unknown("audit", [str(audit.id) for audit in audits_of(chosen.run_id)]):
+        layout.note(f"Run {chosen.run} has no audit {asked}; this is the {WHOLE}.")
     return replace(chosen, reviewer=reviewer.strip())
 
 

@@ -77,7 +77,7 @@ def history_chart(session: Session, run_id: str, question_id: str) -> tuple[dict
         title="This question over training",
         y_title="share of correct responses",
         scale="share",
-        shares=(0.0, 1.0),
+        span=(0.0, 1.0),
         dots=True,
     )
     return spec, rows

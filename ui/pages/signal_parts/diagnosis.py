@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from math import isclose
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -16,9 +17,16 @@ from ui.pages.signal_parts import sources
 from ui.pages.signal_parts.runs import Run
 from ui.pages.signal_parts.sources import Source
 
+if TYPE_CHECKING:
+    from evaluator.diagnostics.difficulty import NeighborRow
+
 LAST_STEPS = 20
 QUESTIONS = 100
-FLAGGED_SHOWN = 50
+ROWS_SHOWN = 50
+
+CHART = "difficulty-chart"
+FOUND = ("made", "flagged", "dot")
+"""Parameters that lose their meaning when other responses are chosen."""
 
 Record = dict[str, Any]
 R = TypeVar("R")
@@ -77,10 +85,56 @@ def difficulty(runs: Sequence[Run]) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         charts.show_chart(
-            found.spec, "tagrpo-difficulty", "difficulty-chart", rows=found.neighbors, stretch=False
+            found.spec,
+            "tagrpo-difficulty",
+            CHART,
+            rows=found.neighbors,
+            stretch=False,
+            on_select=_dot_clicked,
         )
+        st.caption("A click on a circle lists its neighbors.")
     with right:
-        _flagged(found)
+        at = rows_at(found.neighbors, links.text("dot"))
+        if at:
+            _at_a_dot(at)
+        else:
+            _flagged(found)
+
+
+def _dot_clicked() -> None:
+    from ui.charts.training_signal import DOT
+
+    dots = st.session_state[CHART]["selection"].get(DOT) or []
+    dot = ",".join(repr(float(dots[0][name])) for name in ("original", "neighbor")) if dots else None
+    links.put(dot=dot, flagged=None)
+
+
+def rows_at(neighbors: Sequence[Record], dot: str) -> list[Record]:
+    """Return the neighbors with these rates: of the original, then their own ("0.5,0.25")."""
+    try:
+        original, own = (float(rate) for rate in dot.split(","))
+    except ValueError:
+        return []
+    return [
+        row
+        for row in neighbors
+        if isclose(row["original_rate"], original, abs_tol=1e-9) and isclose(row["rate"], own, abs_tol=1e-9)
+    ]
+
+
+def _at_a_dot(rows: Sequence[Record]) -> None:
+    first = rows[0]
+    layout.section(
+        f"{len(rows):,} {'neighbor' if len(rows) == 1 else 'neighbors'} solved in {first['rate']:.1%} of "
+        f"responses, the original in {first['original_rate']:.1%}"
+    )
+    _neighbors(rows, "tagrpo-neighbors-at-a-point")
+    st.button(
+        "Those to look at again",
+        icon=":material/arrow_back:",
+        type="tertiary",
+        on_click=lambda: links.put(dot=None, flagged=None),
+    )
 
 
 def _flagged(found: Audit) -> None:
@@ -88,7 +142,14 @@ def _flagged(found: Audit) -> None:
     if not found.flagged:
         st.caption("None: no neighbor's rate is implausible at this false-discovery rate.")
         return
-    shown = [{**row, "place": f"{row['group_id']}:{row['variant']}"} for row in found.flagged[:FLAGGED_SHOWN]]
+    _neighbors(found.flagged, "tagrpo-flagged-neighbors")
+
+
+def _neighbors(rows: Sequence[Record], name: str) -> None:
+    """Show the first neighbors as a table; a chosen one has a link to its question."""
+    shown = [{**row, "place": f"{row['group_id']}:{row['variant']}"} for row in rows[:ROWS_SHOWN]]
+    if len(rows) > len(shown):
+        st.caption(f"The first {ROWS_SHOWN} of them; the CSV of the chart has all.")  # safe: a number
     picked = pick_row(
         shown,
         [
@@ -105,7 +166,7 @@ def _flagged(found: Audit) -> None:
         "difficulty-table",
         parameter="flagged",
         value="place",
-        name="tagrpo-flagged-neighbors",
+        name=name,
     )
     question = next((row["group_id"] for row in shown if row["place"] == picked), None)
     if question is not None:
@@ -160,7 +221,7 @@ def _choose(runs: Sequence[Run], part: str) -> Source | None:
         )
         return None
     usual = next((run.name for run in reversed(list(trained.values())) if run.n), options[0])
-    resets = ["from", "to", "made", "flagged"]
+    resets = ["from", "to", *FOUND]
     name_place, first_place, last_place = st.columns([3, 1, 1], vertical_alignment="bottom")
     with name_place:
         name = st.selectbox(
@@ -169,6 +230,8 @@ def _choose(runs: Sequence[Run], part: str) -> Source | None:
             format_func=lambda name: f"training {name}" if name in trained else f"evaluation {name}",
             **links.bound("of", lambda: links.choice("of", options, usual), resets=resets),
         )
+    if asked := links.unknown("of", options):
+        layout.note(f"There are no responses of {asked} in this database; these are those of {name}.")
     if name not in trained:
         return Source(name)
     low, high = trained[name].first_step or 0, trained[name].last_step or 0
@@ -189,9 +252,7 @@ def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
             min_value=low,
             max_value=high,
             step=1,
-            **links.bound(
-                name, lambda: links.number(name, usual, low=low, high=high), resets=["made", "flagged"]
-            ),
+            **links.bound(name, lambda: links.number(name, usual, low=low, high=high), resets=FOUND),
         )
     )
 
@@ -222,11 +283,7 @@ def _audit(source: Source) -> Audit:
     from ui.charts.training_signal import difficulty_chart
 
     audit = audit_difficulty(sources.load(source))
-    rows = [{**asdict(row), "rate": row.rate} for row in audit.neighbors]
-    flagged = [
-        {**asdict(row), "rate": row.rate, "original_rate": row.original_correct / row.original_known}
-        for row in audit.flagged
-    ]
+    rows, flagged = ([_row(one) for one in part] for part in (audit.neighbors, audit.flagged))
     spread = audit.spread
     chart = difficulty_chart(pd.DataFrame(rows), title=source.words, page=True)
     return Audit(
@@ -239,6 +296,11 @@ def _audit(source: Source) -> Audit:
         (spread.shift.sd, spread.sd_low, spread.sd_high),
         spread.shift.at_bound,
     )
+
+
+def _row(neighbor: "NeighborRow") -> Record:
+    original = neighbor.original_correct / neighbor.original_known
+    return {**asdict(neighbor), "rate": neighbor.rate, "original_rate": original}
 
 
 def _distances(source: Source) -> Distances:

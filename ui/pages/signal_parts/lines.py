@@ -1,6 +1,6 @@
 """Charts of metrics over steps, made once for each state of the database and shown side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +69,7 @@ def draw(
         window: steps a point averages; 0 for as few as needed.
         palette, methods: by label; each panel in the palette's order without them.
         forecasts: share, low, high by the name of a panel.
-        level: put all panels on one axis of shares from 0, so that they can be compared.
+        level: put the panels of one unit on one axis, so that they can be compared.
     """
     found = metric_series(
         session,
@@ -83,10 +83,8 @@ def draw(
         for panel in panels
     ]
     steps = most_steps([series.steps for series in found])
-    every = [row["value"] for rows in rows_of for row in rows]
-    every += [end for _, (_, low, high) in forecasts for end in (low, high)]
-    shares = (0.0, max(every)) if level and every else None
     predicted = dict(forecasts)
+    spans = _spans(panels, rows_of, predicted) if level else {}
     drawn = []
     for panel, rows in zip(panels, rows_of, strict=True):
         if not rows:
@@ -107,10 +105,26 @@ def draw(
             zero_line=panel.zero_line,
             window=width,
             steps=steps,
-            shares=shares,
+            span=spans.get(panel.y_title),
         )
         drawn.append(Drawn(spec, rows))
     return drawn
+
+
+def _spans(
+    panels: Sequence[Panel],
+    rows_of: Sequence[Sequence[Record]],
+    forecasts: Mapping[str, tuple[float, float, float]],
+) -> dict[str, tuple[float, float]]:
+    """Return the lowest and the highest value of each unit; shares, and values with a line of 0, reach it."""
+    found: dict[str, list[float]] = {}
+    for panel, rows in zip(panels, rows_of, strict=True):
+        values = [row["value"] for row in rows]
+        values += forecasts.get(panel.name, ())
+        if values and (panel.scale == "share" or panel.zero_line):
+            values.append(0.0)
+        found.setdefault(panel.y_title, []).extend(values)
+    return {unit: (min(values), max(values)) for unit, values in found.items() if values}
 
 
 def _rows(line: Line, series: Any, width: int, scale: str) -> list[Record]:

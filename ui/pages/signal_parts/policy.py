@@ -96,7 +96,7 @@ def show_anchor(runs: Sequence[Run]) -> None:
     runs_of = {
         panel.name: run.name for run in chosen.runs for panel in panels if panel.name == f"drift-{run.name}"
     }
-    lines.show(panels, lines.draw(panels, chosen.window, PROMPTS), _columns(len(panels)), runs_of)
+    lines.show(panels, lines.draw(panels, chosen.window, PROMPTS, level=True), _columns(len(panels)), runs_of)
     _say_without(chosen, runs_of)
 
 
@@ -150,7 +150,7 @@ def show_covariance(runs: Sequence[Run]) -> None:
     if not panels:
         st.caption("These runs have not logged it.")
         return
-    lines.show(panels, lines.draw(tuple(panels), chosen.window, TOPS), 2, runs_of)
+    lines.show(panels, lines.draw(tuple(panels), chosen.window, TOPS, level=True), 2, runs_of)
     _say_without(chosen, runs_of)
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from trainer_adapter.rollouts import browsing
 from trainer_adapter.rollouts.group_browsing import page_groups, question_history
 from ui.charts.training_steps import method_colours
-from ui.pages.kit import links
+from ui.pages.kit import layout, links
 from ui.pages.kit.database import cached
 from ui.pages.kit.methods import method_of
 
@@ -108,6 +108,8 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
             help="The mean of so many steps. Beyond 200 points a line is averaged in any case.",
             **links.bound("mean", lambda: _window(), lambda value: value or None),
         )
+    if asked := links.unknown("run", names):
+        layout.note(f"There is no training run {asked} in this database; the runs above are shown.")
     shown = tuple(run for run in runs if run.name in picked)
     methods = {run.name: run.method for run in shown}
     return Chosen(shown, method_colours(methods, [run.method for run in runs]), methods, window)
