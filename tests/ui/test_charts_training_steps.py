@@ -104,6 +104,10 @@ def test_a_stripe_for_each_step_tells_the_values_of_all_lines():
 
 
 def test_a_log_scale_leaves_out_what_has_no_logarithm():
+    wide = step_chart(frame("a", values=(0.2, 0.04, 70.0)), title="t", y_title="v", scale="log").to_dict()
+    axis = wide["layer"][0]["encoding"]["y"]
+    assert axis["axis"]["values"] == [0.1, 1.0, 10.0]
+    assert axis["scale"]["domain"] == pytest.approx([0.04 / 1.15, 70 * 1.15])
     spec = step_chart(frame("a", values=(0.0, 0.1, 10.0)), title="t", y_title="v", scale="log").to_dict()
     (line,) = layers(spec, "line")
     assert [row["value"] for row in line["data"]["values"]] == [0.1, 10.0]

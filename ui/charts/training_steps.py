@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal
 
 from evaluator.errors import InputError
@@ -23,6 +24,9 @@ MOST_POINTS = 200
 
 WIDTH, HEIGHT = 420, 170
 """In pixels: the width that a chart has outside of a page, the height of the plot alone."""
+
+_LOG_ROOM = 1.15
+"""How many times farther than its values a log axis goes."""
 
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 
@@ -235,9 +239,14 @@ def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] |
         return alt.Scale(domain=ends, nice=False, zero=False), alt.Axis(
             values=ticks, format=percent_format(ticks)
         )
-    given = {} if span is None else {"domain": [min(values), max(values)]}
+    low, high = min(values), max(values)
     if scale == "log":
-        return alt.Scale(type="log", nice=True, **given), alt.Axis(tickCount=5, format="~g")
+        decades = [10.0**power for power in range(ceil(log10(low)), floor(log10(high)) + 1)]
+        if len(decades) < 2:
+            return alt.Scale(type="log", domain=[low, high], nice=True), alt.Axis(tickCount=5, format="~g")
+        ends = [low / _LOG_ROOM, high * _LOG_ROOM]
+        return alt.Scale(type="log", domain=ends, nice=False), alt.Axis(values=decades, format="~g")
+    given = {} if span is None else {"domain": [low, high]}
     return alt.Scale(zero=False, nice=True, **given), alt.Axis(tickCount=5, format="~r")
 
 

@@ -28,6 +28,21 @@ def test_a_point_of_a_chart_leads_to_the_rollouts_of_its_step(url, view_of, pict
     view.check()
 
 
+def test_a_circle_of_the_difficulty_chart_lists_its_neighbors(url, view_of):
+    view = view_of(url).open("/signal?view=difficulty&made=1")
+    view.until(CHARTS, 1)
+    view.tab.locator("[data-testid=stVegaLiteChart] svg .mark-symbol path").last.click()
+    view.until("() => /[?&]dot=[01]/.test(location.search)")
+    view.tab.get_by_role("heading", name="solved in").wait_for()
+    row = view.tab.locator(".table tbody tr").first
+    row.locator("td").first.click()
+    view.tab.get_by_role("link", name="This question with its neighbors").wait_for()
+    view.tab.get_by_role("button", name="Those to look at again").click()
+    view.until("() => !location.search.includes('dot=')")
+    view.settle()
+    view.check()
+
+
 def test_every_view_opens_light_dark_and_narrow(url, view_of, pictures):
     for dark, width in ((False, 1280), (True, 1280), (False, 400)):
         view = view_of(url, dark=dark, width=width)

@@ -28,6 +28,20 @@ CHART = "difficulty-chart"
 FOUND = ("made", "flagged", "dot")
 """Parameters that lose their meaning when other responses are chosen."""
 
+FLAGGED = (
+    Column("flag", "flag"),
+    Column("group_id", "question"),
+    Column("source_id", "neighbor"),
+    Column("strategy", "strategy"),
+    Column("rate", "rate", "share"),
+    Column("known", "graded", "whole"),
+    Column("original_rate", "rate of the original", "share"),
+    Column("original_known", "of the original, graded", "whole"),
+    Column("p_value", "p", "p"),
+)
+GRADED = tuple(one for one in FLAGGED if one.key not in ("flag", "rate", "original_rate"))
+"""Of neighbors at one place, which have their rates in common."""
+
 Record = dict[str, Any]
 R = TypeVar("R")
 
@@ -128,7 +142,7 @@ def _at_a_dot(rows: Sequence[Record]) -> None:
         f"{len(rows):,} {'neighbor' if len(rows) == 1 else 'neighbors'} solved in {first['rate']:.1%} of "
         f"responses, the original in {first['original_rate']:.1%}"
     )
-    _neighbors(rows, "tagrpo-neighbors-at-a-point")
+    _neighbors(rows, "tagrpo-neighbors-at-a-point", GRADED)
     st.button(
         "Those to look at again",
         icon=":material/arrow_back:",
@@ -142,27 +156,17 @@ def _flagged(found: Audit) -> None:
     if not found.flagged:
         st.caption("None: no neighbor's rate is implausible at this false-discovery rate.")
         return
-    _neighbors(found.flagged, "tagrpo-flagged-neighbors")
+    _neighbors(found.flagged, "tagrpo-flagged-neighbors", FLAGGED)
 
 
-def _neighbors(rows: Sequence[Record], name: str) -> None:
+def _neighbors(rows: Sequence[Record], name: str, columns: Sequence[Column]) -> None:
     """Show the first neighbors as a table; a chosen one has a link to its question."""
     shown = [{**row, "place": f"{row['group_id']}:{row['variant']}"} for row in rows[:ROWS_SHOWN]]
     if len(rows) > len(shown):
         st.caption(f"The first {ROWS_SHOWN} of them; the CSV of the chart has all.")  # safe: a number
     picked = pick_row(
         shown,
-        [
-            Column("flag", "flag"),
-            Column("group_id", "question"),
-            Column("source_id", "neighbor"),
-            Column("strategy", "strategy"),
-            Column("rate", "rate", "share"),
-            Column("known", "graded", "whole"),
-            Column("original_rate", "rate of the original", "share"),
-            Column("original_known", "of the original, graded", "whole"),
-            Column("p_value", "p", "p"),
-        ],
+        columns,
         "difficulty-table",
         parameter="flagged",
         value="place",
