@@ -241,7 +241,7 @@ def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] |
         )
     low, high = min(values), max(values)
     if scale == "log":
-        decades = [10.0**power for power in range(ceil(log10(low)), floor(log10(high)) + 1)]
+        decades = [10.0**power for power in range(ceil(log10(low) - 1e-9), floor(log10(high) + 1e-9) + 1)]
         if len(decades) < 2:
             return alt.Scale(type="log", domain=[low, high], nice=True), alt.Axis(tickCount=5, format="~g")
         ends = [low / _LOG_ROOM, high * _LOG_ROOM]
