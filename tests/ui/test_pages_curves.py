@@ -61,6 +61,8 @@ def test_every_view_opens_on_methods_over_three_benchmarks(db):
 
 def test_the_address_chooses_methods_and_metric(db):
     add_methods(db, "base", "tuned", "third")
+    assert "methods above\\: lost" in shown(of="base", against="lost").warning[0].value
+    assert not shown(of="base", against="base", view="differences").warning
     gone = shown(run=["base", "gone"])
     assert gone.multiselect[0].value == ["base"]
     assert "or not graded yet\\: gone" in gone.warning[0].value

@@ -151,6 +151,7 @@ def test_filters_that_narrow_a_questions_neighbors_are_named_and_members_of_a_se
     assert said(app).count("accepted]") == 2
     assert "clear-neighbors" in [button.key for button in app.button]
     assert "in kept@1" not in said(opened(id=QUESTION.id))
+    assert "run gone" in opened(id=QUESTION.id, run="gone").warning[0].value
     app = opened(id=QUESTION.id, run=filled.run.name, nafter="1")
     (clear,) = [button for button in app.button if button.key == "clear-run"]
     clear.click().run()

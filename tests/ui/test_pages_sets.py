@@ -83,6 +83,8 @@ def test_a_version_of_the_address_that_is_not_there_and_a_broken_key_show_the_us
     assert app.selectbox[0].value == "ta@3"
     assert numbers(app)["removed"] == "1"
     assert "no set none" in app.warning[0].value
+    assert "no other set" in app.warning[1].value
+    assert not shown(view="changes", against="ta@1").warning
 
 
 def test_verifying_says_that_everything_is_as_published(db):

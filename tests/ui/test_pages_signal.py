@@ -65,6 +65,11 @@ def test_a_link_to_what_is_not_there_says_so(filled, view):
     assert not opened(filled, view=view, run="joint", of="joint").warning
 
 
+def test_a_pilot_that_is_not_there_is_said(filled):
+    assert "no pilot gone" in opened(filled, pilot="gone").warning[0].value
+    assert not opened(filled, pilot="plain").warning
+
+
 @pytest.mark.parametrize(
     ("view", "number", "word"),
     [

@@ -98,6 +98,9 @@ def choose(found: list[MethodChoice]) -> Choice | None:
     if asked := links.unknown("run", list(ready)):
         layout.note(f"Not evaluated in this database, or not graded yet: {asked}.")
     methods = tuple(one for label, one in ready.items() if label in picked)
+    absent = [asked for name in ("of", "against") if (asked := links.unknown(name, picked))]
+    if absent and methods:
+        layout.note(f"Not among the methods above: {', '.join(absent)}; others are compared.")
     benchmarks = in_order(dict.fromkeys(name for one in methods for name in one.benchmarks))
     if not methods:
         return None

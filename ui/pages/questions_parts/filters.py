@@ -97,7 +97,7 @@ def show() -> None:
             _select("Set of questions", "set", known["set"], "any set")
             _select("Neighbor set", "neighbors", known["neighbors"], "any neighbor set")
     show_active([name for name in NAMES if name not in ("q", "verdict")], PLACES)
-    _say_absent()
+    say_absent(NAMES)
 
 
 def _select(
@@ -156,8 +156,9 @@ def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
             )
 
 
-def _say_absent() -> None:
-    asked = {name: links.unknown(name, values) for name, values in _known().items()}
+def say_absent(names: Sequence[str]) -> None:
+    """Say which of the filters ask for what is not in the database."""
+    asked = {name: links.unknown(name, values) for name, values in _known().items() if name in names}
     absent = [f"{name} {value}" for name, value in asked.items() if value]
     if absent:
         layout.note(f"Not in this database, so left out of the filters: {', '.join(absent)}.")

@@ -18,10 +18,13 @@ from ui.pages.kit.differences import LEGEND, compare, show_difference
 from ui.pages.kit.neighbors import provenance
 from ui.pages.kit.text import escaped, show_math_text
 from ui.pages.questions_parts import evidence
-from ui.pages.questions_parts.filters import choices, run_ids, show_active
+from ui.pages.questions_parts.filters import choices, run_ids, say_absent, show_active
 from ui.pages.signal_parts.runs import runs_with
 
 NEIGHBORS = 5
+NARROWING = ("run", "neighbors")
+"""Filters of the list that hold for a question's neighbors too."""
+
 OWN = ("id", "candidate", "show", "nafter", "open", *evidence.READ)
 """Parameters of this view, removed on the way back to the list."""
 
@@ -91,7 +94,8 @@ def _all_neighbors(question: Question, candidate: str) -> None:
     run, neighbor_set = links.text("run"), links.text("neighbors")
     known = choices()["neighbors"]
     members = _members(neighbor_set, question.id) if neighbor_set in known else frozenset()
-    show_active(("run", "neighbors"), ("nafter", *evidence.OPENED))
+    show_active(NARROWING, ("nafter", *evidence.OPENED))
+    say_absent(NARROWING)
     statuses = ["all", *STATUSES, PENDING]
     usual = links.choice("verdict", statuses, "all") if not candidate else "all"
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):

@@ -83,6 +83,8 @@ def show_changes(found: list[SetHeader], header: SetHeader) -> None:
                 pinned=True,
             ),
         )
+    if asked := links.unknown("against", list(others)):
+        layout.note(f"There is no other set {asked} in this database; this is since {against}.")
     old = others[against]
     counts = kept_counts(old.id, header.id)
     layout.numbers(

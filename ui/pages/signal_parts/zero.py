@@ -11,7 +11,7 @@ from ui.pages.kit.database import cached
 from ui.pages.kit.tables import Column, page_table
 from ui.pages.kit.text import escaped
 from ui.pages.signal_parts import lines
-from ui.pages.signal_parts.forecasting import Predicted, choose_pilot, predict
+from ui.pages.signal_parts.forecasting import NONE, Predicted, choose_pilot, predict
 from ui.pages.signal_parts.lines import Line, Panel
 from ui.pages.signal_parts.runs import Chosen, Run, choose
 from ui.pages.signal_parts.sources import Source
@@ -31,6 +31,8 @@ def show(runs: Sequence[Run]) -> None:
     pilots: list[Source | None] = []
     chosen = choose(runs, lambda: pilots.append(choose_pilot(runs)))
     pilot = pilots[0]
+    if pilot is None and (asked := links.unknown("pilot", [NONE])):
+        layout.note(f"There is no pilot {asked} in this database, so no forecast is shown.")
     if not chosen.runs:
         layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
         return
