@@ -1,7 +1,7 @@
 """Answer extraction and grading. Importing this starts no process and loads neither math-verify nor sympy."""
 
 from evaluator.grading.cache import VerdictCache
-from evaluator.grading.extraction import extract_answer, find_answer, last_boxed
+from evaluator.grading.extraction import find_answer, last_boxed
 from evaluator.grading.grader import Grader
 from evaluator.grading.once import grade
 from evaluator.grading.types import (
@@ -28,7 +28,6 @@ __all__ = [
     "GradeValue",
     "Grader",
     "VerdictCache",
-    "extract_answer",
     "find_answer",
     "grade",
     "last_boxed",

@@ -141,6 +141,8 @@ def _judge(gold: str, answer: str, means: Means, depth: int) -> Judged:
     gold, answer = structure.exact_part(gold), structure.exact_part(answer)
     if (choice := _judge_choice(gold, answer)) is not None:
         return choice
+    if (said := _judge_sentence(gold, answer)) is not None:
+        return said
     gold_list, answer_list = structure.solutions(gold), structure.solutions(answer)
     if len(gold_list) > 1 or len(answer_list) > 1:
         return _judge_lists(gold, answer, gold_list, answer_list, means, depth)
@@ -166,6 +168,14 @@ def _judge_choice(gold: str, answer: str) -> Judged:
     return None
 
 
+def _judge_sentence(gold: str, answer: str) -> Judged:
+    """Settles a word or a name against a sentence about it; None when neither is a sentence."""
+    if not structure.is_sentence(gold) and not structure.is_sentence(answer):
+        return None
+    words = [structure.words_of(text, wanted=True) or text for text in (gold, answer)]
+    return EXACT if structure.same_words(*words) else None
+
+
 def _judge_words(gold: str, answer: str) -> Judged:
     gold_words, answer_words = structure.words_of(gold), structure.words_of(answer)
     if gold_words is None and answer_words is None:
@@ -173,7 +183,7 @@ def _judge_words(gold: str, answer: str) -> Judged:
     gold_words = gold_words or structure.words_of(gold, wanted=True)
     answer_words = answer_words or structure.words_of(answer, wanted=True)
     if gold_words is not None and answer_words is not None:
-        return EXACT if gold_words.casefold() == answer_words.casefold() else DIFFERENT
+        return EXACT if structure.same_words(gold_words, answer_words) else DIFFERENT
     words, other = (gold_words, answer) if gold_words is not None else (answer_words, gold)
     number = normal.exact_number(normal.split_unit(other)[0])
     if words in normal.NUMBER_WORDS and number is not None:

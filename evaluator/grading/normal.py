@@ -5,6 +5,7 @@ Everything here may only join spellings of the same answer: `\dfrac12` and `\fra
 """
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -17,11 +18,21 @@ _CHARACTERS = str.maketrans(
         "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ",
         "÷": "/", "°": r"^\circ ", "π": r"\pi ", "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ",
         "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "±": r"\pm ", "√": r"\sqrt ", "θ": r"\theta ",
-        "²": "^2", "³": "^3", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}",
-        "⟨": r"\langle ", "⟩": r"\rangle ", "∅": r"\emptyset ",
-        "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200b": "", "\ufeff": "", "，": ",", "％": "%",
+        "α": r"\alpha ", "β": r"\beta ", "⟨": r"\langle ", "⟩": r"\rangle ", "∅": r"\emptyset ",
+        "≈": r"\approx ", "⁄": "/", "∕": "/", "∗": "*", "’": "'", "′": "'", "∶": ":",
+        "\u200b": "", "\ufeff": "", "\u2060": "", "，": ",", "％": "%", "（": "(", "）": ")",
+    }
+    | {
+        character: rf"\frac{{{top}}}{{{bottom}}}"
+        for character in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
+        for top, bottom in [unicodedata.normalize("NFKC", character).split("⁄")]
     }
 )  # fmt: skip
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_ROOT = re.compile(r"√ ?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|[A-Za-zπ](?![A-Za-z])))")
+_RAISED = re.compile(r"[⁰¹²³⁴-⁹⁺⁻ⁿ]+")
+_LOWERED = re.compile(r"[₀-₉₊₋ₙ]+")
+_TAGGED = re.compile(r"<(su[bp])>([^<>]{1,40})</\1>")
 _COMMANDS = {
     "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "leq": "le", "leqslant": "le", "geq": "ge",
     "geqslant": "ge", "neq": "ne", "lbrace": "{", "rbrace": "}", "lbrack": "[", "rbrack": "]",
@@ -60,7 +71,7 @@ def tidy(text: str, *, join_thousands: bool = True) -> str:
     `join_thousands=False` leaves `1,200` as two numbers, for comparison with a list.
     Texts longer than four times `LONGEST_ANSWER` are cut to that before any work (they are not read).
     """
-    text = " ".join(text[: 4 * LONGEST_ANSWER].translate(_CHARACTERS).split())
+    text = " ".join(_typed(text[: 4 * LONGEST_ANSWER]).split())
     for _ in range(3):
         if found := _MARKDOWN.fullmatch(text):
             text = found.group(2).strip()
@@ -83,6 +94,22 @@ def tidy(text: str, *, join_thousands: bool = True) -> str:
     text = _EDGE_LEFT.sub("", " ".join(text.split()))
     text = _strip_punctuation(text)
     return _LOOSE_SPACE.sub("", text).strip()
+
+
+def _typed(text: str) -> str:
+    r"""Unicode mathematics as LaTeX: `4√38 x³` as `4\sqrt{38} x^{3}`, `b₂` as `b_{2}`."""
+    if "<su" in text:
+        text = _TAGGED.sub(lambda found: f"{'^' if found[1] == 'sup' else '_'}{{{found[2]}}}", text)
+    if not _NOT_ASCII.search(text):
+        return text
+    text = _ROOT.sub(lambda found: rf"\sqrt{{{found[1] or found[2]}}}", text)
+    text = _RAISED.sub(lambda found: f"^{{{_plain_digits(found[0])}}}", text)
+    text = _LOWERED.sub(lambda found: f"_{{{_plain_digits(found[0])}}}", text)
+    return text.translate(_CHARACTERS)
+
+
+def _plain_digits(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).replace("−", "-")
 
 
 def _unwrap_delimiters(text: str) -> str:
@@ -266,6 +293,7 @@ _BARE_SUFFIX = re.compile(
     r"(?P<core>[-+]?[\d.,/ ]*\d|[-+]?\d* ?\\frac\{\d+\}\{\d+\}) ?"
     r"(?P<text>[A-Za-z][A-Za-z.]+(?: [A-Za-z.]+){0,4}|[A-Za-z]{1,2}(?=\^[23]$))(?:\^(?P<power>[23]))?"
 )
+_CLOCK = re.compile(r"(?P<core>\d{1,2}):00 ?(?:\\text\{)? ?(?P<half>[aApP]\.?[mM]\.?)\}?")
 _NOT_A_UNIT = frozenset((
     "or", "and", "to", "not", "if", "is", "than", "plus", "minus", "times", "over", "pi", "sqrt",
     "through", "where", "with", "for",
@@ -278,6 +306,8 @@ def split_unit(text: str) -> tuple[str, str | None]:
     >>> split_unit(r"9\text{ square inches}")
     ('9', 'square inch')
     """
+    if found := _CLOCK.fullmatch(text):
+        return found["core"], "p.m." if found["half"][0] in "pP" else "a.m."
     if text.startswith((r"\$", "\\pounds", "£", "€")):
         rest = re.sub(r"^(?:\\\$|\\pounds ?|£|€)", "", text)
         return split_unit(rest)[0], "euro" if text[0] == "€" else "pound" if text[0] != "\\" else "dollar"
@@ -330,3 +360,9 @@ def units_conflict(first: str | None, second: str | None) -> bool:
     if first is None or second is None or first == second:
         return False
     return all(any(word in _MEASURES for word in unit.split()) for unit in (first, second))
+
+
+def is_measure(word: str) -> bool:
+    """True for a unit of measurement in any spelling: `cm`, `hours`, `square feet`."""
+    spelled = word.lower().rstrip(".").rstrip("23²³^").strip()
+    return any(part in _MEASURES for part in _one_unit(spelled, None).split())

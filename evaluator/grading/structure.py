@@ -45,7 +45,7 @@ def split_list(text: str) -> list[str]:
     parts = [part for part in split_top(text) if part]
     elements: list[str] = []
     for part in parts:
-        if part.count(r"\pm") == 1 and "_" not in part:
+        if part.count(r"\pm") == 1 and "_" not in part and bracketed(part) is None:
             before, after = map(str.strip, part.split(r"\pm"))
             name, equals, value = before.rpartition("=")
             elements += [f"{name}{equals}{value}+{after}" if value else f"{name}{equals}{after}"]
@@ -125,7 +125,8 @@ def bracketed(text: str) -> Bracketed | None:
             return None
     if depth != 0:
         return None
-    return Bracketed(text[0] + text[-1], tuple(split_top(text[1:-1])))
+    pair = text[0] + text[-1]
+    return Bracketed(pair, tuple(split_list(text[1:-1]) if pair == "{}" else split_top(text[1:-1])))
 
 
 def matrix_rows(text: str) -> list[list[str]] | None:
@@ -221,6 +222,45 @@ def number_in_base(text: str) -> tuple[str, int] | None:
 def plain_words(text: str) -> str:
     r"""A text without its `\text{}` commands and braces."""
     return " ".join(text.replace("\\text{", " ").replace("{", " ").replace("}", " ").split())
+
+
+_COMPASS = {"n": "north", "s": "south", "e": "east", "w": "west"}
+_DENIAL = re.compile(r"\b(?:not|never|neither|nor|cannot)\b|n't\b")
+
+
+def same_words(first: str, second: str) -> bool:
+    """Whether two answers in words are the same: `SW` and `south-west`; a name and the sentence about it.
+
+    A sentence is about the word that it starts or ends with, unless it denies something.
+    """
+    one, other = sorted((_spelled(first), _spelled(second)), key=len)
+    if one == other:
+        return True
+    sentence, words = other.split(), one.split()
+    if len(words) > 3 or len(sentence) < len(words) + 2 or _DENIAL.search(other):
+        return False
+    after = sentence[len(words)]
+    starts = sentence[: len(words)] == words and after not in _JOINS
+    return starts or (sentence[-len(words) :] == words and sentence[-len(words) - 1] not in _JOINS)
+
+
+def is_sentence(text: str) -> bool:
+    """True for four words or more beside which no mathematics stands."""
+    return not re.search(r"[\\=^_<>$\d]", text) and len(re.findall(r"[A-Za-z]{2,}", text)) >= 4
+
+
+_JOINS = frozenset(("and", "or", "than", "not", "nor", "of", "but", "versus", "'s"))
+
+
+def _spelled(text: str) -> str:
+    """Words without case, signs and articles; points of the compass in full."""
+    words = " ".join(re.sub(r"[^\w'%$+ -]", " ", text).split())
+    letters = words.replace("-", "").replace(" ", "").casefold()
+    if re.fullmatch(r"[ns]?[ew]?", letters) and letters:
+        return "".join(_COMPASS[letter] for letter in letters)
+    if re.fullmatch(r"(?:north|south)?(?:east|west)?", letters) and letters:
+        return letters
+    return re.sub(r"^(?:the|a|an) ", "", words.casefold())
 
 
 def words_of(text: str, *, wanted: bool = False) -> str | None:

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.database import utc_now
-from evaluator.grading import extract_answer
+from evaluator.grading import find_answer
 from evaluator.hashing import canonical_text
 from evaluator.questions.tables import QuestionRow
 from evaluator.runs.cells import (
@@ -149,7 +149,7 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
                     "subject_id": cell.subject_id,
                     "ordinal": start + index,
                     "choice": index,
-                    "extracted": extract_answer(text),
+                    "extracted": found.text if (found := find_answer(text)) is not None else None,
                     "finish_reason": finish_reason,
                 }
             )

@@ -1,0 +1,258 @@
+r"""Finds the quantity or the word that a sentence states: `6` in "So the club needs 6 vans for its 40 members".
+
+Pure. What is in bold, or was just worked out, or stands behind an equals sign comes first; of what is left,
+a number that only limits the statement ("in 3 days", "the 5 friends", "more than 2") is not what it is about.
+"""
+
+import re
+from dataclasses import dataclass
+
+from evaluator.grading.normal import is_measure
+
+_CHUNK = re.compile(
+    r"(?<!\\)\$\$?(?=\S)([^$]{0,2000}?[^\s$\\])\$\$?(?!\d)|(?<!\\)\$ ([^$]{0,2000}?[\\=^_<>][^$]{0,2000}?) \$(?!\d)"
+    r"|\\\((.{1,2000}?)\\\)|\\\[(.{1,2000}?)\\\]",
+    re.DOTALL,
+)
+_LIST_GLUE = re.compile(r"\s*(?:,|;|,?\s*\b(?:and|or)\b)\s*", re.IGNORECASE)
+_STRONG = re.compile(r"\*\*(?!\s)([^*]{1,200}?)\*\*(?!\*)|__(?!\s)([^_]{1,200}?)__")
+_SIGN = r"[-−–+±]?"
+_DIGITS = (
+    r"(?:\d{1,3}(?:,\d{3}(?!\d))+(?:\.\d+)?|[1-9]\d{0,2}(?:[ \u00a0\u2009\u202f]\d{3}(?!\d))+(?:\.\d+)?"
+    r"|\d{1,2}:\d\d(?!\d)|\d+(?:\.\d+)?|\.\d+)"
+)
+_MONEY = r"(?:\\?[$€£]\s?)"
+_POWER = r"(?:[⁰¹²³⁴-⁹⁻]+|\^(?:\{[^{}]{1,20}\}|\(?[-−]?\w{1,6}\)?)|!|[₀-₉]+|<su[bp]>[^<]{1,12}</su[bp]>)"
+_SYMBOLS = r"(?:[-−+±*/^√π∞\d.\s²³]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]+)"
+_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+_LATEX = (
+    rf"(?:[-−\d.(\[]|\\[({{])*\\(?:[dtc]?frac|sqrt|pi|binom|left|log|ln|sin|cos|tan|infty|begin)(?![A-Za-z])"
+    rf"(?:{_BRACES}|\\[A-Za-z]+ ?|[^\s{{}},;$*]|,(?=\S)|\s(?=[-+=<>^_\\])|(?<=[-+=<>])\s)*"
+)
+_ATOM = (
+    rf"(?:{_LATEX}|{_DIGITS}(?:[eE][-+]?\d{{1,3}}(?!\w))?|[¼-¾⅐-⅞]|√\s?(?:{_DIGITS}|\([^()]{{1,40}}\)|[A-Za-zπ](?![a-z]))|√|[π∞]"
+    rf"|[\[(]{_SYMBOLS}{{1,40}}(?:,{_SYMBOLS}{{1,40}}){{1,5}}[\])](?!\w)|\({_SYMBOLS}{{1,40}}\)(?!\w)|\\?\{{{_SYMBOLS}{{1,40}}(?:,{_SYMBOLS}{{1,40}}){{0,9}}\\?\}}"
+    r"|[A-Za-z](?![A-Za-z'’]))"
+)
+_FACTOR = rf"{_ATOM}{_POWER}{{0,3}}"
+_OPERATOR = r"(?:\s?[-−–+*/×·÷⋅^:±≤≥<>]\s?|\s[x]\s(?=\d)|(?=[√π(A-Za-z¼-¾⅐-⅞]))"
+_EXPRESSION = re.compile(
+    rf"(?<![\w.,\\/)^])(?<!\d[-−]){_SIGN}{_MONEY}?{_SIGN}{_FACTOR}(?:{_OPERATOR}{_SIGN}{_MONEY}?{_FACTOR}){{0,20}}"
+    r"(?P<tail>\s?(?:\\?%|°|percent\b|per cent\b))?"
+)
+_NUMERIC = re.compile(r"[\d¼-¾⅐-⅞⁰²³⁴-⁹√π∞\\]|[A-Za-z]\s?[-−+*/×^]\s?[A-Za-z]")
+_NAME = r"\\?[A-Za-z]{1,6}'*(?:_\w|_\{\w+\}|[₀-₉])?"
+_NAME_ONLY = re.compile(rf"{_NAME}(?:\({_NAME}\))?|\({_NAME}(?:, ?{_NAME})*\)")
+_OPTION = re.compile(r"\W{0,3}\(?[A-J]\)[\s:.]*\S|[A-J][.:]\s+\S")
+_ORDINAL = re.compile(r"(?<![\w.])(\d+)(?:st|nd|rd|th)\b")
+_NUMBER_WORD = re.compile(
+    r"\b(zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|"
+    r"seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+    r"|(?<!each )(?<!every )(?<!any )(?<!the )one(?= (?!who|that|of|which|is|and|or)[a-z]))\b(?!-)",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_COMMAND = re.compile(r"\\[A-Za-z]{2,}")
+_UNIT = re.compile(r"\s?\*{0,2}((?:square |sq\.? |cubic )?[A-Za-z]+\.?(?:\^?[23²³])?)")
+_REASON = re.compile(
+    r"\s*(?:,\s*(?:which|where|since|because|as|not|rather than|while|assuming|instead)\b"
+    r"(?!\s+(?:is|equals|are|equal to)\s+[-\d$*√\\])|\b(?:because|since|due to the fact)\b).*",
+    re.IGNORECASE | re.DOTALL,
+)
+_LIMITS = re.compile(
+    r"(?:\b(?:in|after|for|within|during|over|by|from|with|at|per|every|each|to|than|on|between|before|until|among|"
+    r"under|above|below|when|if|given|through|across|into|out of|as|first|last|next|another|additional|than the|"
+    r"compared to|instead of)"
+    r"|\b(?:\d+|each|out|all|one|some|most|half|rest|none|both|any|third|quarter|%|percent|members?|people) of(?: the)?"
+    r"|\b(?:the|these|those|its|his|her|their|all|both|your|my|our))\s[*$\\(]{0,4}$",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(r"\bnot\s[*$\\(]{0,4}$", re.IGNORECASE)
+_LEAD = re.compile(
+    r"\W*(?:(?:so|thus|hence|therefore|consequently|then|and|but|in total|in conclusion|finally|overall|altogether)"
+    r"(?:,\s*|\s+))*(?:[*_$\\(]{0,4})",
+    re.IGNORECASE,
+)
+_COPULA = re.compile(
+    r"\b(?:is|are|was|were|equals?|be|becomes?|=)\s+(?:(?:about|approximately|roughly|exactly|only|just|now|still|"
+    r"currently|simply|equal to|a total of|at least|at most)\s+){0,2}[*$\\(]{0,4}$",
+    re.IGNORECASE,
+)
+_WORKED_OUT = re.compile(rf"=\s*[*\\$({{]{{0,6}}({_SIGN}{_MONEY}?{_DIGITS})(?![\d.]*\s?[-+*/×·÷]\s?[\d$(])")
+_GLUE = re.compile(
+    rf"[*)\\]*(?:\s[a-z]{{2,20}}){{0,2}}(?:,? (?:and|or) |, )[*\\(]*(?:{_NAME}\s?=\s?)?", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A formula or number in a sentence."""
+
+    start: int
+    end: int
+    text: str
+
+
+def has_quantity(sentence: str) -> bool:
+    """True when a number or a formula stands in the sentence."""
+    return any(character.isdigit() for character in sentence) or bool(_parts(sentence))
+
+
+def strong_parts(sentence: str) -> list[str]:
+    """What is set in bold inside a sentence."""
+    return [next(filter(None, found.groups())) for found in _STRONG.finditer(sentence)]
+
+
+def stated(sentence: str, before: str = "") -> str:
+    """The quantity or the word that a sentence states; `before` is the text that it concludes.
+
+    >>> stated("So the club needs 6 vans for its 40 members.")
+    '6'
+    >>> stated("12, which is even")
+    '12'
+    """
+    sentence = _unwrapped(sentence)
+    short = _unwrapped(_REASON.sub("", sentence)) or sentence
+    for option in (short, *strong_parts(short)[-1:]):
+        if _OPTION.match(option):
+            return option
+    if (whole := _whole(short)) is not None:
+        return whole
+    parts = [part for part in _parts(short) or _ordinals(short) if not _NEGATED.search(short[: part.start])]
+    if not parts:
+        return _word(short)
+    chosen = _chosen(short, parts, before)
+    return _listed(short, parts, chosen)
+
+
+def _unwrapped(text: str) -> str:
+    """Without the emphasis around all of it, white space and closing signs."""
+    text = text.strip().rstrip(".,;").strip()
+    if (len(text) - len(text.strip("*_`"))) and not any(mark in text.strip("*_`") for mark in ("**", "__", "`")):
+        text = text.strip("*_`")
+    elif text.count("**") % 2:  # one end of the emphasis stands elsewhere
+        text = text.removeprefix("**") if text.startswith("**") else text.removesuffix("**")
+    return text.strip().rstrip(".,;").strip()
+
+
+def _whole(text: str) -> str | None:
+    """A statement that is nothing but an answer: formulas listed, a number with its unit, a word or two."""
+    chunks = list(_CHUNK.finditer(text))
+    if chunks:
+        pieces = _CHUNK.split(text)[:: _CHUNK.groups + 1]
+        if pieces[0].strip(" *"):
+            return text if re.fullmatch(r"[A-Za-z]+", pieces[0].strip()) and not "".join(pieces[1:]).strip() else None
+        contents = [_content(chunk) for chunk in chunks]
+        if all(_LIST_GLUE.fullmatch(piece.replace("*", "")) for piece in pieces[1:-1]):
+            rest = pieces[-1].strip(" *")
+            if not rest:
+                return ", ".join(contents)
+            return f"{contents[0]} {rest}" if len(chunks) == 1 and re.fullmatch(r"[\w%]{1,20}", rest) else None
+        return None
+    words = [word for word in _WORDS.findall(text) if word.lower() not in ("and", "or") and not is_measure(word)]
+    latex = _COMMAND.search(text) is not None
+    parts = _parts(text)
+    if len(parts) == 1 and is_measure(text[parts[0].end :].strip(" *")):
+        return None
+    return text.replace("**", "") if len(words) <= (3 if latex else 0) else None
+
+
+def _content(chunk: re.Match[str]) -> str:
+    return next(group for group in chunk.groups() if group is not None).strip()
+
+
+def _parts(sentence: str) -> list[_Part]:
+    chunks = [_Part(found.start(), found.end(), _content(found)) for found in _CHUNK.finditer(sentence)]
+    parts = list(chunks)
+    for found in _EXPRESSION.finditer(sentence):
+        inside = any(found.start() < chunk.end and chunk.start < found.end() for chunk in chunks)
+        text = found.group()[: found.start("tail") - found.start()] if found["tail"] else found.group()
+        if inside or not _NUMERIC.search(text) or _glued(sentence, found):
+            continue
+        if found["tail"] and "°" not in found["tail"]:
+            text += r"\%"
+        parts.append(_Part(found.start(), found.end(), text.strip()))
+    parts.sort(key=lambda part: part.start)
+    named = [part for part in parts if not _NAME_ONLY.fullmatch(part.text)]
+    return named or parts
+
+
+def _ordinals(sentence: str) -> list[_Part]:
+    return [_Part(found.start(), found.end(), found.group(1)) for found in _ORDINAL.finditer(sentence)]
+
+
+def _glued(sentence: str, found: re.Match[str]) -> bool:
+    """A number that is part of a name: `P1`, `3D`, `12th`, but not `5cm`."""
+    tail = re.match(r"[A-Za-z]+", sentence[found.end() :])
+    return tail is not None and found.group()[-1].isalnum() and not is_measure(tail.group())
+
+
+def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
+    strong = [found.span() for found in _STRONG.finditer(sentence)]
+    inside = [part for part in parts if any(a <= part.start and part.end <= b for a, b in strong)]
+    parts = inside or parts
+    equals = sentence.rfind("=", 0, parts[-1].start)
+    if equals >= 0:
+        parts = [part for part in parts if part.start > equals][:1]
+    if len(parts) == 1:
+        return parts[0]
+    if (worked_out := _last_result(before)) is not None:
+        same = [part for part in parts if _digits(part.text) == worked_out]
+        if len(same) == 1:
+            return same[0]
+    copula = [part for part in parts if _COPULA.search(sentence, 0, part.start)]
+    if copula:
+        return copula[-1]
+    free = [part for part in parts if not _LIMITS.search(sentence[: part.start])]
+    lead = _LEAD.match(sentence)
+    later = [part for part in free if lead is None or part.start > lead.end()]
+    return (later or free or parts)[0]
+
+
+def _last_result(text: str) -> str | None:
+    found = None
+    for found in _WORKED_OUT.finditer(text[-1_500:]):
+        pass
+    return _digits(found.group(1)) if found is not None else None
+
+
+def _digits(text: str) -> str:
+    """A number without what is only its dress; a formula as it is."""
+    digits = re.sub(r"[\\$€£,%\s{}]", "", text.rpartition("=")[2]).removeprefix("+")
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def _listed(sentence: str, parts: list[_Part], chosen: _Part) -> str:
+    """The chosen part with those that it is listed with, and the unit of a single one."""
+    place = parts.index(chosen)
+    first = last = place
+    while first > 0 and _together(sentence, parts[first - 1], parts[first]):
+        first -= 1
+    while last + 1 < len(parts) and _together(sentence, parts[last], parts[last + 1]):
+        last += 1
+    if first < last:
+        return ", ".join(part.text for part in parts[first : last + 1])
+    unit = _UNIT.match(sentence, chosen.end)
+    known = unit is not None and is_measure(unit.group(1)) and not sentence[unit.end() : unit.end() + 1].strip(" .,;:!?*)$")
+    if unit is not None and known and chosen.text[-1:].isalnum():
+        name = unit.group(1)
+        plain = re.fullmatch(rf"{_SIGN}{_DIGITS}", chosen.text) is not None
+        return f"{chosen.text} {name}" if plain else f"{chosen.text} \\text{{{name}}}"
+    return chosen.text
+
+
+def _together(sentence: str, one: _Part, other: _Part) -> bool:
+    """Two parts of one list; `5x = 30 and x = 6` is a way to an answer, no list of two."""
+    names = [part.text.partition("=")[0].strip() for part in (one, other) if "=" in part.text]
+    listed = _GLUE.fullmatch(sentence, one.end, other.start) is not None
+    return listed and all(_NAME_ONLY.fullmatch(name) for name in names)
+
+
+def _word(sentence: str) -> str:
+    """What a sentence without any number states: a number word, what is in bold, else all of it."""
+    if strong := strong_parts(sentence):
+        return strong[-1].strip(" .,:;")
+    words = list(_NUMBER_WORD.finditer(sentence))
+    if len(words) == 1:
+        return words[0].group().lower()
+    return re.sub(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", "", sentence, flags=re.IGNORECASE)
