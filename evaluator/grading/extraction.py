@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 from evaluator.grading.boxes import boxed_answer, last_boxed
-from evaluator.grading.quantity import stated
+from evaluator.grading.quantity import is_option, stated
 from evaluator.grading.statement import final_statement
 from evaluator.grading.types import AnswerKind
 
@@ -52,12 +52,13 @@ def find_answer(
     if boxed_only:
         return None
     statement = final_statement(text)
-    if kind is AnswerKind.CHOICE and (statement is None or not statement.marked):
-        letters = [next(filter(None, match.groups())) for match in _LETTER.finditer(text[-_LONGEST_END:])]
-        return Found(letters[-1], "last sentence") if letters else None
     if statement is None:
         return None
-    return Found(stated(statement.text, statement.before), "marker" if statement.marked else "last sentence")
+    answer = stated(statement.text, statement.before)
+    if kind is AnswerKind.CHOICE and not statement.marked and not is_option(answer):
+        letters = [next(filter(None, match.groups())) for match in _LETTER.finditer(text[-_LONGEST_END:])]
+        return Found(letters[-1], "last sentence") if letters else None
+    return Found(answer, "marker" if statement.marked else "last sentence")
 
 
 def _after_thinking(response: str) -> str | None:

@@ -90,7 +90,7 @@ class Grader:
             key = _key(case)
             grade = self._grades.get(key)
             if grade is None:
-                found = find_answer(case.response, case.kind, boxed_only=case.boxed_only)
+                found = answer_of(case)
                 if found is None:
                     grade = NOT_FOUND if case.gold.strip() else NO_GOLD
                 else:
@@ -182,6 +182,13 @@ class Grader:
         if self._cache is not None:
             self._cache.save(settled)
         return outcomes | settled
+
+
+def answer_of(case: GradeCase) -> Found | None:
+    """The answer in the response of a case; all of a response that is nothing but the gold."""
+    if not case.boxed_only and case.gold and case.response.strip() == case.gold.strip():
+        return Found(gold_answer(case.gold), "last sentence")
+    return find_answer(case.response, case.kind, boxed_only=case.boxed_only)
 
 
 def gold_answer(gold: str) -> str:

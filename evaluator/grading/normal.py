@@ -341,7 +341,8 @@ def _bare_unit(words: str, power: str | None) -> bool:
         for word in words.lower().split()
     ]
     single = re.fullmatch(r"[A-Za-z]", words) is not None
-    return all(known) and not single and (power is None or _one_unit(words, None) in _MEASURES)
+    measure = _one_unit(words, None) in _MEASURES
+    return all(known) and (measure if power is not None else not single)
 
 
 def _one_unit(words: str, power: str | None) -> str:

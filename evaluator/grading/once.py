@@ -3,8 +3,7 @@
 import atexit
 import threading
 
-from evaluator.grading.extraction import find_answer
-from evaluator.grading.grader import NO_GOLD, NOT_FOUND, Grader, gold_answer
+from evaluator.grading.grader import NO_GOLD, NOT_FOUND, Grader, answer_of, gold_answer
 from evaluator.grading.kinds import judge
 from evaluator.grading.types import AnswerKind, Grade, GradeCase
 
@@ -30,14 +29,14 @@ def grade(
     >>> grade(r"so \boxed{\frac{2}{4}}", "0.5").value
     <GradeValue.CORRECT: 'correct'>
     """
-    kind = AnswerKind(kind)
-    found = find_answer(response, kind, boxed_only=boxed_only)
+    case = GradeCase(response, answer, AnswerKind(kind), tolerance, boxed_only)
+    found = answer_of(case)
     if found is None:
         return NOT_FOUND if answer.strip() else NO_GOLD
-    outcome = judge(gold_answer(answer), found.text, kind, tolerance)
+    outcome = judge(gold_answer(answer), found.text, case.kind, tolerance)
     if outcome is not None:
         return Grade(outcome.value, found.text, outcome.reason, found.source)
-    return _shared_grader().grade_many([GradeCase(response, answer, kind, tolerance, boxed_only)])[0]
+    return _shared_grader().grade_many([case])[0]
 
 
 def _shared_grader() -> Grader:

@@ -59,6 +59,9 @@ _REASON = re.compile(
     r"(?!\s+(?:is|equals|are|equal to)\s+[-\d$*√\\])|\b(?:because|since|due to the fact)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
+_RELATIVE = re.compile(r", which .*", re.IGNORECASE | re.DOTALL)
+_REMARK = re.compile(r"(?<![\w\\])\([^()]*[A-Za-z]{3}[^()]*\)")
+_CONDITION = re.compile(r"^\W*(?:since|because|as|if|when|given|after|for)\b[^,]*,\s+", re.IGNORECASE)
 _LIMITS = re.compile(
     r"(?:\b(?:in|after|for|within|during|over|by|from|with|at|per|every|each|to|than|on|between|before|until|among|"
     r"under|above|below|when|if|given|through|across|into|out of|as|first|last|next|another|additional|than the|"
@@ -95,7 +98,12 @@ class _Part:
 
 def has_quantity(sentence: str) -> bool:
     """True when a number or a formula stands in the sentence."""
-    return any(character.isdigit() for character in sentence) or bool(_parts(sentence))
+    return bool(_parts(sentence) or _ordinals(sentence))
+
+
+def is_option(text: str) -> bool:
+    """True for a letter with the text of its option: `(D) 5^x = 2`, `B. three`."""
+    return _OPTION.match(text) is not None
 
 
 def strong_parts(sentence: str) -> list[str]:
@@ -114,21 +122,34 @@ def stated(sentence: str, before: str = "") -> str:
     sentence = _unwrapped(sentence)
     short = _unwrapped(_REASON.sub("", sentence)) or sentence
     for option in (short, *strong_parts(short)[-1:]):
-        if _OPTION.match(option):
+        if is_option(option):
             return option
     if (whole := _whole(short)) is not None:
         return whole
+    short = _main_clause(short)
     parts = [part for part in _parts(short) or _ordinals(short) if not _NEGATED.search(short[: part.start])]
+    if not parts and (clause := _RELATIVE.search(sentence)) is not None:
+        short, parts = clause.group(), _parts(clause.group())
     if not parts:
         return _word(short)
     chosen = _chosen(short, parts, before)
     return _listed(short, parts, chosen)
 
 
+def _main_clause(sentence: str) -> str:
+    """A sentence without a condition before it and remarks in parentheses, where a number is left."""
+    without = _REMARK.sub("", sentence)
+    without = without if _parts(without) else sentence
+    rest = _CONDITION.sub("", without)
+    return rest if _parts(rest) else without
+
+
 def _unwrapped(text: str) -> str:
     """Without the emphasis around all of it, white space and closing signs."""
     text = text.strip().rstrip(".,;").strip()
-    if (len(text) - len(text.strip("*_`"))) and not any(mark in text.strip("*_`") for mark in ("**", "__", "`")):
+    if (len(text) - len(text.strip("*_`"))) and not any(
+        mark in text.strip("*_`") for mark in ("**", "__", "`")
+    ):
         text = text.strip("*_`")
     elif text.count("**") % 2:  # one end of the emphasis stands elsewhere
         text = text.removeprefix("**") if text.startswith("**") else text.removesuffix("**")
@@ -141,15 +162,23 @@ def _whole(text: str) -> str | None:
     if chunks:
         pieces = _CHUNK.split(text)[:: _CHUNK.groups + 1]
         if pieces[0].strip(" *"):
-            return text if re.fullmatch(r"[A-Za-z]+", pieces[0].strip()) and not "".join(pieces[1:]).strip() else None
+            return (
+                text
+                if re.fullmatch(r"[A-Za-z]+", pieces[0].strip()) and not "".join(pieces[1:]).strip()
+                else None
+            )
         contents = [_content(chunk) for chunk in chunks]
         if all(_LIST_GLUE.fullmatch(piece.replace("*", "")) for piece in pieces[1:-1]):
             rest = pieces[-1].strip(" *")
             if not rest:
                 return ", ".join(contents)
-            return f"{contents[0]} {rest}" if len(chunks) == 1 and re.fullmatch(r"[\w%]{1,20}", rest) else None
+            return (
+                f"{contents[0]} {rest}" if len(chunks) == 1 and re.fullmatch(r"[\w%]{1,20}", rest) else None
+            )
         return None
-    words = [word for word in _WORDS.findall(text) if word.lower() not in ("and", "or") and not is_measure(word)]
+    words = [
+        word for word in _WORDS.findall(text) if word.lower() not in ("and", "or") and not is_measure(word)
+    ]
     latex = _COMMAND.search(text) is not None
     parts = _parts(text)
     if len(parts) == 1 and is_measure(text[parts[0].end :].strip(" *")):
@@ -203,6 +232,9 @@ def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
     copula = [part for part in parts if _COPULA.search(sentence, 0, part.start)]
     if copula:
         return copula[-1]
+    equations = [part for part in parts if "=" in part.text]
+    if equations:
+        return equations[-1]
     free = [part for part in parts if not _LIMITS.search(sentence[: part.start])]
     lead = _LEAD.match(sentence)
     later = [part for part in free if lead is None or part.start > lead.end()]
@@ -233,11 +265,15 @@ def _listed(sentence: str, parts: list[_Part], chosen: _Part) -> str:
     if first < last:
         return ", ".join(part.text for part in parts[first : last + 1])
     unit = _UNIT.match(sentence, chosen.end)
-    known = unit is not None and is_measure(unit.group(1)) and not sentence[unit.end() : unit.end() + 1].strip(" .,;:!?*)$")
+    known = (
+        unit is not None
+        and is_measure(unit.group(1))
+        and not sentence[unit.end() : unit.end() + 1].strip(" .,;:!?*)$")
+    )
     if unit is not None and known and chosen.text[-1:].isalnum():
-        name = unit.group(1)
-        plain = re.fullmatch(rf"{_SIGN}{_DIGITS}", chosen.text) is not None
-        return f"{chosen.text} {name}" if plain else f"{chosen.text} \\text{{{name}}}"
+        name, value = unit.group(1), chosen.text.rpartition("=")[2].strip()
+        plain = re.fullmatch(rf"{_SIGN}{_DIGITS}", value) is not None
+        return f"{value} {name}" if plain else f"{value} \\text{{{name}}}"
     return chosen.text
 
 
@@ -250,9 +286,11 @@ def _together(sentence: str, one: _Part, other: _Part) -> bool:
 
 def _word(sentence: str) -> str:
     """What a sentence without any number states: a number word, what is in bold, else all of it."""
-    if strong := strong_parts(sentence):
+    strong = strong_parts(sentence)
+    for text in (*strong[-1:], sentence):
+        words = _NUMBER_WORD.findall(text)
+        if len(words) == 1:
+            return str(words[0]).lower()
+    if strong:
         return strong[-1].strip(" .,:;")
-    words = list(_NUMBER_WORD.finditer(sentence))
-    if len(words) == 1:
-        return words[0].group().lower()
     return re.sub(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", "", sentence, flags=re.IGNORECASE)

@@ -24,11 +24,14 @@ _BEFORE_WORD, _AFTER_WORD = 40, 100  # no marker reaches further
 _MOST_WORDS = 30
 _LONGEST_TAIL = 2_000
 _MOST_SENTENCES = 8
+_MOST_WORDS_STATED = 12
+"""A longer sentence without a number, a formula or a conclusion states no answer."""
 
 _DISPLAY = re.compile(r"\\\[(.{0,1000}?)\\\]|\$\$(.{0,1000}?)\$\$", re.DOTALL)
 _SENTENCE_END = re.compile(
     r"(?<![\s.(\\])(?<!\b[A-Z])(?<!Mrs)(?<!\bM[rs])(?<!\bDr)(?<!\bSt)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)"
     r"(?:[.!?]\**(?=\s|$)|\.\**(?=[A-Z][a-z]))"
+    r"|(?<=\$)(?=\s(?:So|Thus|Hence|Therefore)\b)"
 )
 _BULLET = re.compile(r"(?:[-*+>#•]+|\(?\d{1,2}[.)]|Step \d+[.:])\s+")
 _LABEL = re.compile(r"\**[A-Za-z][^:*$\n]{0,80}(?::\*{0,2}\s+|\*\*:\s*|:\*\*\s*)(?=\S)")
@@ -38,7 +41,7 @@ _CONCLUSION = re.compile(
 )
 _POLITE = re.compile(
     r"\b(?:let me know|feel free|hope (?:this|that|it)|happy to|glad to|would you like|if you (?:have|need|want))\b"
-    r"|\bcorrect\.?$",
+    r"|\bcorrect\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b",
     re.IGNORECASE,
 )
 
@@ -59,6 +62,8 @@ def final_statement(text: str) -> Statement | None:
         if any(map(str.isalnum, answer)):
             return Statement(answer, text[:end], True)
     tail = text[-_LONGEST_TAIL:]
+    if len(tail) == _LONGEST_TAIL and len(tail.split(None, 1)) == 1:
+        return Statement(text, "", False)  # no sentence, and too long to be read
     sentence = last_sentence(tail)
     return Statement(sentence, tail[: tail.rfind(sentence)], False) if sentence is not None else None
 
@@ -112,16 +117,18 @@ def last_sentence(text: str) -> str | None:
                 continue
             if any(map(str.isalnum, sentence)):
                 seen.append(sentence)
+                if len(seen) > _MOST_SENTENCES:
+                    break
                 if has_quantity(sentence) or strong_parts(sentence) or _CONCLUSION.match(sentence):
                     return _without_label(sentence)
-            if len(seen) >= _MOST_SENTENCES:
-                return _without_label(seen[0])
-    return _without_label(seen[0]) if seen else None
+    return _without_label(seen[0]) if seen and len(seen[0].split()) <= _MOST_WORDS_STATED else None
 
 
 def sentences_of(line: str) -> list[str]:
     """The sentences of a line; a full stop inside a formula or an abbreviation ends none."""
-    ends = [found.end() for found in _SENTENCE_END.finditer(line) if line.count("$", 0, found.start()) % 2 == 0]
+    ends = [
+        found.end() for found in _SENTENCE_END.finditer(line) if line.count("$", 0, found.start()) % 2 == 0
+    ]
     cuts = [0, *ends, len(line)]
     parts = [line[start:stop].strip() for start, stop in zip(cuts, cuts[1:], strict=False)]
     return [part for part in parts if part] or [line]

@@ -3,6 +3,8 @@ r"""Takes tidy answers apart: lists, brackets, unions, matrices, named values, l
 import re
 from dataclasses import dataclass
 
+from evaluator.grading.normal import NUMBER_WORDS
+
 _OPEN, _CLOSE = "([{", ")]}"
 _LIST_WORD = re.compile(r"\\text\{,? ?(?:and|or),? ?\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _MATRIX = re.compile(r"\\begin ?\{([pbBv]?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end ?\{\1\}", re.DOTALL)
@@ -276,7 +278,7 @@ def words_of(text: str, *, wanted: bool = False) -> str | None:
         if "\\" in plain or not re.fullmatch(r"[A-Za-z][A-Za-z' .-]*|[A-Z][a-z]+ \d{1,2}", plain):
             return None
         product = re.fullmatch(r"[a-z]{1,3}|[A-Z]{1,2}|[A-Z]|[a-z] [a-z]", plain) is not None
-        if product and not wanted:
+        if product and not wanted and plain not in NUMBER_WORDS:
             return None
         if "-" in plain and not re.fullmatch(r"[A-Za-z]{2,}(?:-[A-Za-z]{2,})*(?: .*)?", plain):
             return None

@@ -12,8 +12,9 @@ from math_verify import parse, verify
 from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue, symbolic
 from evaluator.grading.compare import compare
 from evaluator.grading.expense import looks_expensive
-from evaluator.grading.extraction import _MARKER, extract_answer, find_answer, last_marker
+from evaluator.grading.extraction import find_answer
 from evaluator.grading.grader import gold_answer
+from evaluator.grading.statement import _MARKER, last_marker
 from evaluator.grading.normal import tidy
 from evaluator.grading.numeric import constant, same_value
 from evaluator.grading.regions import same_region
@@ -209,9 +210,9 @@ def test_fast_paths_agree_with_math_verify_on_real_answers(data_folder: Path) ->
     pairs = set()
     for file in RESPONSES:
         for row in rows_of(data_folder, file):
-            found = extract_answer(str(row["response"]))
-            if found is not None and len(found) < 200:
-                pairs.add((gold_answer(str(row["answer"])), found))
+            found = find_answer(str(row["response"]))
+            if found is not None and len(found.text) < 200:
+                pairs.add((gold_answer(str(row["answer"])), found.text))
     settled = {pair: compare(*pair) for pair in sorted(pairs)}
     assert sum(outcome is None for outcome in settled.values()) < len(pairs) / 100
     differing = []
@@ -264,7 +265,7 @@ def test_labels_of_sampled_responses(data_folder: Path) -> None:
         grades = grader.grade_many([(str(row["response"]), str(row["answer"])) for row in rows])
     assert [one.value is GradeValue.CORRECT for one in grades] == [bool(row["label"]) for row in rows]
     sources = {found.source for row in rows if (found := find_answer(str(row["response"]))) is not None}
-    assert sources <= {"stated", "last number", "bare"}
+    assert sources <= {"marker", "last sentence"}
 
 
 SPELLINGS = r"""

@@ -176,17 +176,17 @@ def test_letters_of_options() -> None:
 @pytest.mark.parametrize(
     ("response", "kind", "text", "source"),
     [
-        (r"so \boxed{5}", "latex", "5", "boxed"),
-        ("Thus the answer is 5.", "latex", "5", "stated"),
-        ("64 square feet", "latex", "64 square feet", "bare"),
-        (r"$\frac{1}{2}$, $3$", "latex", r"\frac{1}{2}, 3", "bare"),
-        (r"We know that it is half, so $x = \frac{1}{2}$.", "latex", r"x = \frac{1}{2}", "last formula"),
-        (r"It comes out that $2x=6$ and $x=3$.", "latex", "x=3", "last formula"),
-        ("He has 3 apples and buys 4, so 3 + 4 = 7 apples.", "latex", "7", "last number"),
-        ("Together that makes 1,234.50 dollars for all", "latex", "1,234.50", "last number"),
-        ("The share that remains after that is 40%", "latex", r"40\%", "last number"),
-        ("print(x)\n```\n```output\n34.0\n```\nReached the limit of calls.", "latex", "34.0", "last number"),
-        ("I would go for option (C) here, all in all", "choice", "C", "last letter"),
+        (r"so \boxed{5}", "latex", "5", "box"),
+        ("Thus the answer is 5.", "latex", "5", "marker"),
+        ("64 square feet", "latex", "64 square feet", "last sentence"),
+        (r"$\frac{1}{2}$, $3$", "latex", r"\frac{1}{2}, 3", "last sentence"),
+        (r"We know that it is half, so $x = \frac{1}{2}$.", "latex", r"x = \frac{1}{2}", "last sentence"),
+        (r"It comes out that $2x=6$ and $x=3$.", "latex", "x=3", "last sentence"),
+        ("He has 3 apples and buys 4, so 3 + 4 = 7 apples.", "latex", "7", "last sentence"),
+        ("Together that makes 1,234.50 dollars for all", "latex", "1,234.50 dollars", "last sentence"),
+        ("The share that remains after that is 40%", "latex", r"40\%", "last sentence"),
+        ("print(x)\n```\n```output\n34.0\n```\nReached the limit of calls.", "latex", "34.0", "last sentence"),
+        ("I would go for option (C) here, all in all", "choice", "C", "last sentence"),
     ],
 )
 def test_where_an_answer_is_found(response: str, kind: str, text: str, source: str) -> None:
@@ -214,4 +214,4 @@ def test_an_easy_case_starts_no_process_and_loads_no_algebra() -> None:
 
 def test_a_hard_case_alone() -> None:
     found = grade(r"\boxed{\sin(2)+\sin(2)}", r"2\sin(2)")
-    assert (found.value, found.reason, found.source) == (GradeValue.CORRECT, "symbolic", "boxed")
+    assert (found.value, found.reason, found.source) == (GradeValue.CORRECT, "symbolic", "box")
