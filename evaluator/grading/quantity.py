@@ -1,21 +1,25 @@
-r"""Finds the quantity or the word that a sentence states: `6` in "So the club needs 6 vans for its 40 members".
+r"""Finds the quantity or the word that a sentence states: `6` in "We need 6 vans for our 40 members". Pure.
 
-Pure. What is in bold, or was just worked out, or stands behind an equals sign comes first; of what is left,
+What is in bold, or was just worked out, or stands behind an equals sign comes first; of what is left,
 a number that only limits the statement ("in 3 days", "the 5 friends", "more than 2") is not what it is about.
 """
 
 import re
 from dataclasses import dataclass
 
-from evaluator.grading.normal import is_measure
+from evaluator.grading.normal import NUMBER_WORDS, is_measure
 
 _CHUNK = re.compile(
-    r"(?<!\\)\$\$?(?=\S)([^$]{0,2000}?[^\s$\\])\$\$?(?!\d)|(?<!\\)\$ ([^$]{0,2000}?[\\=^_<>][^$]{0,2000}?) \$(?!\d)"
+    r"(?<!\\)\$\$?(?=\S)([^$]{0,2000}?[^\s$\\])\$\$?(?!\d)"
+    r"|(?<!\\)\$ ([^$]{0,2000}?[\\=^_<>][^$]{0,2000}?) \$(?!\d)"
     r"|\\\((.{1,2000}?)\\\)|\\\[(.{1,2000}?)\\\]",
     re.DOTALL,
 )
+_LONGEST = 800  # characters of a sentence that are searched
 _LIST_GLUE = re.compile(r"\s*(?:,|;|,?\s*\b(?:and|or)\b)\s*", re.IGNORECASE)
 _STRONG = re.compile(r"\*\*(?!\s)([^*]{1,200}?)\*\*(?!\*)|__(?!\s)([^_]{1,200}?)__")
+
+# Mathematics that stands in a sentence without dollar signs: `4√3`, `7 − 2i`, `[2, 5)`, `\frac{5}{36}`.
 _SIGN = r"[-−–+±]?"
 _DIGITS = (
     r"(?:\d{1,3}(?:,\d{3}(?!\d))+(?:\.\d+)?|[1-9]\d{0,2}(?:[ \u00a0\u2009\u202f]\d{3}(?!\d))+(?:\.\d+)?"
@@ -23,37 +27,44 @@ _DIGITS = (
 )
 _MONEY = r"(?:\\?[$€£]\s?)"
 _POWER = r"(?:[⁰¹²³⁴-⁹⁻]+|\^(?:\{[^{}]{1,20}\}|\(?[-−]?\w{1,6}\)?)|!|[₀-₉]+|<su[bp]>[^<]{1,12}</su[bp]>)"
-_SYMBOLS = r"(?:[-−+±*/^√π∞\d.\s²³]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]+)"
+_SYMBOLS = r"(?:[-−+±*/^√π∞\d.\s²³]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]+){1,40}"
 _BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 _LATEX = (
-    rf"(?:[-−\d.(\[]|\\[({{])*\\(?:[dtc]?frac|sqrt|pi|binom|left|log|ln|sin|cos|tan|infty|begin)(?![A-Za-z])"
+    r"(?:[-−\d.(\[]|\\[({])*"
+    r"\\(?:[dtc]?frac|sqrt|pi|binom|left|log|ln|sin|cos|tan|infty|begin)(?![A-Za-z])"
     rf"(?:{_BRACES}|\\[A-Za-z]+ ?|[^\s{{}},;$*]|,(?=\S)|\s(?=[-+=<>^_\\])|(?<=[-+=<>])\s)*"
 )
 _ATOM = (
-    rf"(?:{_LATEX}|{_DIGITS}(?:[eE][-+]?\d{{1,3}}(?!\w))?|[¼-¾⅐-⅞]|√\s?(?:{_DIGITS}|\([^()]{{1,40}}\)|[A-Za-zπ](?![a-z]))|√|[π∞]"
-    rf"|[\[(]{_SYMBOLS}{{1,40}}(?:,{_SYMBOLS}{{1,40}}){{1,5}}[\])](?!\w)|\({_SYMBOLS}{{1,40}}\)(?!\w)|\\?\{{{_SYMBOLS}{{1,40}}(?:,{_SYMBOLS}{{1,40}}){{0,9}}\\?\}}"
-    r"|[A-Za-z](?![A-Za-z'’]))"
+    rf"(?:{_LATEX}|{_DIGITS}(?:[eE][-+]?\d{{1,3}}(?!\w))?|[¼-¾⅐-⅞]"
+    rf"|√\s?(?:{_DIGITS}|\([^()]{{1,40}}\)|[A-Za-zπ](?![a-z]))|√|[π∞]"
+    rf"|[\[(]{_SYMBOLS}(?:,{_SYMBOLS}){{1,5}}[\])](?!\w)|\({_SYMBOLS}\)(?!\w)"
+    rf"|\\?\{{{_SYMBOLS}(?:,{_SYMBOLS}){{0,9}}\\?\}}|[A-Za-z](?![A-Za-z'’]))"
 )
 _FACTOR = rf"{_ATOM}{_POWER}{{0,3}}"
 _OPERATOR = r"(?:\s?[-−–+*/×·÷⋅^:±≤≥<>]\s?|\s[x]\s(?=\d)|(?=[√π(A-Za-z¼-¾⅐-⅞]))"
 _EXPRESSION = re.compile(
-    rf"(?<![\w.,\\/)^])(?<!\d[-−]){_SIGN}{_MONEY}?{_SIGN}{_FACTOR}(?:{_OPERATOR}{_SIGN}{_MONEY}?{_FACTOR}){{0,20}}"
-    r"(?P<tail>\s?(?:\\?%|°|percent\b|per cent\b))?"
+    rf"(?<![\w.,\\/)^])(?<!\d[-−]){_SIGN}{_MONEY}?{_SIGN}{_FACTOR}"
+    rf"(?:{_OPERATOR}{_SIGN}{_MONEY}?{_FACTOR}){{0,20}}(?P<tail>\s?(?:\\?%|°|percent\b|per cent\b))?"
 )
 _NUMERIC = re.compile(r"[\d¼-¾⅐-⅞⁰²³⁴-⁹√π∞\\]|[A-Za-z]\s?[-−+*/×^]\s?[A-Za-z]")
+_PLAIN = re.compile(_SIGN + _DIGITS)
 _NAME = r"\\?[A-Za-z]{1,6}'*(?:_\w|_\{\w+\}|[₀-₉])?"
 _NAME_ONLY = re.compile(rf"{_NAME}(?:\({_NAME}\))?|\({_NAME}(?:, ?{_NAME})*\)")
+
+# Answers in words.
 _OPTION = re.compile(r"\W{0,3}\(?[A-J]\)[\s:.]*\S|[A-J][.:]\s+\S")
 _ORDINAL = re.compile(r"(?<![\w.])(\d+)(?:st|nd|rd|th)\b")
 _NUMBER_WORD = re.compile(
-    r"\b(zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|"
-    r"seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+    rf"\b({'|'.join(word for word in NUMBER_WORDS if word != 'one')}"
     r"|(?<!each )(?<!every )(?<!any )(?<!the )one(?= (?!who|that|of|which|is|and|or)[a-z]))\b(?!-)",
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _COMMAND = re.compile(r"\\[A-Za-z]{2,}")
 _UNIT = re.compile(r"\s?\*{0,2}((?:square |sq\.? |cubic )?[A-Za-z]+\.?(?:\^?[23²³])?)")
+_LEADING = re.compile(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", re.IGNORECASE)
+
+# What a sentence says beside its statement: why, under which condition, in parentheses.
 _REASON = re.compile(
     r"\s*(?:,\s*(?:which|where|since|because|as|not|rather than|while|assuming|instead)\b"
     r"(?!\s+(?:is|equals|are|equal to)\s+[-\d$*√\\])|\b(?:because|since|due to the fact)\b).*",
@@ -62,26 +73,28 @@ _REASON = re.compile(
 _RELATIVE = re.compile(r", which .*", re.IGNORECASE | re.DOTALL)
 _REMARK = re.compile(r"(?<![\w\\])\([^()]*[A-Za-z]{3}[^()]*\)")
 _CONDITION = re.compile(r"^\W*(?:since|because|as|if|when|given|after|for)\b[^,]*,\s+", re.IGNORECASE)
+
+# What stands before a number that only limits the statement: "in 3 days", "each of the 5", "his 2".
 _LIMITS = re.compile(
-    r"(?:\b(?:in|after|for|within|during|over|by|from|with|at|per|every|each|to|than|on|between|before|until|among|"
-    r"under|above|below|when|if|given|through|across|into|out of|as|first|last|next|another|additional|than the|"
-    r"compared to|instead of)"
-    r"|\b(?:\d+|each|out|all|one|some|most|half|rest|none|both|any|third|quarter|%|percent|members?|people) of(?: the)?"
-    r"|\b(?:the|these|those|its|his|her|their|all|both|your|my|our))\s[*$\\(]{0,4}$",
+    r"(?:\b(?:not|in|after|for|within|during|over|by|from|with|at|per|every|each|to|than|on|between|before|until|"
+    r"among|under|above|below|when|if|given|through|across|into|out of|as|first|last|next|another|additional|"
+    r"than the|compared to|instead of)"
+    r"|\b(?:\d+|each|out|all|one|some|most|half|rest|none|both|any|third|quarter|%|percent|members?|people)"
+    r" of(?: the)?|\b(?:the|these|those|its|his|her|their|all|both|your|my|our))\s[*$\\(]{0,4}$",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(r"\bnot\s[*$\\(]{0,4}$", re.IGNORECASE)
 _LEAD = re.compile(
-    r"\W*(?:(?:so|thus|hence|therefore|consequently|then|and|but|in total|in conclusion|finally|overall|altogether)"
-    r"(?:,\s*|\s+))*(?:[*_$\\(]{0,4})",
+    r"\W*(?:(?:so|thus|hence|therefore|consequently|then|and|but|in total|in conclusion|finally|overall|"
+    r"altogether)(?:,\s*|\s+))*(?:[*_$\\(]{0,4})",
     re.IGNORECASE,
 )
 _COPULA = re.compile(
-    r"\b(?:is|are|was|were|equals?|be|becomes?|=)\s+(?:(?:about|approximately|roughly|exactly|only|just|now|still|"
-    r"currently|simply|equal to|a total of|at least|at most)\s+){0,2}[*$\\(]{0,4}$",
+    r"\b(?:is|are|was|were|equals?|be|becomes?|=)\s+(?:(?:about|approximately|roughly|exactly|only|just|now|"
+    r"still|currently|simply|equal to|a total of|at least|at most)\s+){0,2}[*$\\(]{0,4}$",
     re.IGNORECASE,
 )
-_WORKED_OUT = re.compile(rf"=\s*[*\\$({{]{{0,6}}({_SIGN}{_MONEY}?{_DIGITS})(?![\d.]*\s?[-+*/×·÷]\s?[\d$(])")
+_RESULT = re.compile(rf"=\s*[*\\$({{]{{0,6}}({_SIGN}{_MONEY}?{_DIGITS})(?![\d.]*\s?[-+*/×·÷]\s?[\d$(])")
 _GLUE = re.compile(
     rf"[*)\\]*(?:\s[a-z]{{2,20}}){{0,2}}(?:,? (?:and|or) |, )[*\\(]*(?:{_NAME}\s?=\s?)?", re.IGNORECASE
 )
@@ -98,6 +111,7 @@ class _Part:
 
 def has_quantity(sentence: str) -> bool:
     """True when a number or a formula stands in the sentence."""
+    sentence = sentence[-_LONGEST:]
     return bool(_parts(sentence) or _ordinals(sentence))
 
 
@@ -126,7 +140,7 @@ def stated(sentence: str, before: str = "") -> str:
             return option
     if (whole := _whole(short)) is not None:
         return whole
-    short = _main_clause(short)
+    short = _main_clause(short[-_LONGEST:])
     parts = [part for part in _parts(short) or _ordinals(short) if not _NEGATED.search(short[: part.start])]
     if not parts and (clause := _RELATIVE.search(sentence)) is not None:
         short, parts = clause.group(), _parts(clause.group())
@@ -242,10 +256,8 @@ def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
 
 
 def _last_result(text: str) -> str | None:
-    found = None
-    for found in _WORKED_OUT.finditer(text[-1_500:]):
-        pass
-    return _digits(found.group(1)) if found is not None else None
+    results = _RESULT.findall(text[-1_500:])
+    return _digits(results[-1]) if results else None
 
 
 def _digits(text: str) -> str:
@@ -272,7 +284,7 @@ def _listed(sentence: str, parts: list[_Part], chosen: _Part) -> str:
     )
     if unit is not None and known and chosen.text[-1:].isalnum():
         name, value = unit.group(1), chosen.text.rpartition("=")[2].strip()
-        plain = re.fullmatch(rf"{_SIGN}{_DIGITS}", value) is not None
+        plain = _PLAIN.fullmatch(value) is not None
         return f"{value} {name}" if plain else f"{value} \\text{{{name}}}"
     return chosen.text
 
@@ -293,4 +305,4 @@ def _word(sentence: str) -> str:
             return str(words[0]).lower()
     if strong:
         return strong[-1].strip(" .,:;")
-    return re.sub(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", "", sentence, flags=re.IGNORECASE)
+    return _LEADING.sub("", sentence)

@@ -5,6 +5,7 @@ last sentence that states something: a number, a formula, something in bold, or 
 """
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from evaluator.grading.quantity import has_quantity, strong_parts
@@ -40,7 +41,8 @@ _CONCLUSION = re.compile(
     re.IGNORECASE,
 )
 _POLITE = re.compile(
-    r"\b(?:let me know|feel free|hope (?:this|that|it)|happy to|glad to|would you like|if you (?:have|need|want))\b"
+    r"\b(?:let me know|feel free|hope (?:this|that|it)|happy to|glad to|would you like)\b"
+    r"|\bif you (?:have|need|want)\b"
     r"|\bcorrect\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b",
     re.IGNORECASE,
 )
@@ -130,7 +132,7 @@ def sentences_of(line: str) -> list[str]:
         found.end() for found in _SENTENCE_END.finditer(line) if line.count("$", 0, found.start()) % 2 == 0
     ]
     cuts = [0, *ends, len(line)]
-    parts = [line[start:stop].strip() for start, stop in zip(cuts, cuts[1:], strict=False)]
+    parts = [line[start:stop].strip() for start, stop in pairwise(cuts)]
     return [part for part in parts if part] or [line]
 
 

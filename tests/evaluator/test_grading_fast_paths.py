@@ -14,11 +14,11 @@ from evaluator.grading.compare import compare
 from evaluator.grading.expense import looks_expensive
 from evaluator.grading.extraction import find_answer
 from evaluator.grading.grader import gold_answer
-from evaluator.grading.statement import _MARKER, last_marker
 from evaluator.grading.normal import tidy
 from evaluator.grading.numeric import constant, same_value
 from evaluator.grading.regions import same_region
 from evaluator.grading.shortcuts import settle
+from evaluator.grading.statement import _MARKER, last_marker
 
 RESPONSES = ("qwen25math_100x8", "gsm8k_openai_model_solutions", "rho_responses")
 GOLDS = {

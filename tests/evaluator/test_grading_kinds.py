@@ -185,7 +185,7 @@ def test_letters_of_options() -> None:
         ("He has 3 apples and buys 4, so 3 + 4 = 7 apples.", "latex", "7", "last sentence"),
         ("Together that makes 1,234.50 dollars for all", "latex", "1,234.50 dollars", "last sentence"),
         ("The share that remains after that is 40%", "latex", r"40\%", "last sentence"),
-        ("print(x)\n```\n```output\n34.0\n```\nReached the limit of calls.", "latex", "34.0", "last sentence"),
+        ("print(x)\n```\n```output\n34.0\n```\nReached the limit.", "latex", "34.0", "last sentence"),
         ("I would go for option (C) here, all in all", "choice", "C", "last sentence"),
     ],
 )

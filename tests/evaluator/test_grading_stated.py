@@ -1,4 +1,4 @@
-"""What a response states without a box: the shapes that models write, in sentences made up for these tests."""
+"""What a response states without a box: shapes that models write, in made-up sentences."""
 
 import pytest
 
