@@ -106,8 +106,8 @@ def _compare_numbers(gold: normal.ExactNumber, answer: normal.ExactNumber, near:
 def _other_readings(gold: str, answer: str, tidy_gold: str, tidy_answer: str) -> Iterator[tuple[str, str]]:
     r"""What two unequal answers may have meant instead.
 
-    `1,200` is one number, but two against a list; `1,5` is two, but 1.5 against a decimal; `1/3 \approx 0.33`
-    stands for 1/3, but for 0.33 against a decimal.
+    `1,200` is one number, but two against a list; `1,5` is two, but 1.5 against a decimal; `(B) 42` is the
+    letter, but 42 against what is none; `1/3 \approx 0.33` stands for 1/3, but for 0.33 against a decimal.
     """
     if "," in gold or "," in answer:
         listed_gold = normal.tidy(gold, join_thousands=False)
@@ -119,6 +119,10 @@ def _other_readings(gold: str, answer: str, tidy_gold: str, tidy_answer: str) ->
             point = normal.decimal_comma(pair[0])
             if point is not None and "." in pair[1]:
                 yield (point, pair[1]) if pair[0] is tidy_gold else (pair[1], point)
+    for option, other in ((tidy_gold, tidy_answer), (tidy_answer, tidy_gold)):
+        labelled = structure.labelled_choice(option)
+        if labelled is not None and structure.labelled_choice(other) is None:
+            yield (labelled[1], other) if option is tidy_gold else (other, labelled[1])
     for pair in ((tidy_gold, tidy_answer), (tidy_answer, tidy_gold)):
         approximation = structure.approximation(pair[0])
         if approximation is not None and structure.approximation(pair[1]) is None:

@@ -51,6 +51,7 @@ _SPACES = frozenset(["quad", "qquad", "enspace", "thinspace", "hspace", "space"]
 _COMMAND = re.compile(r"\\([A-Za-z]+) ?")
 _QUAD = re.compile(r"\\(q?quad)(?=[A-Za-z])")  # \quadx is a slip for \quad x
 _DOUBLED_SLASH = re.compile(r"\\\\(?=[A-Za-z]{2})")
+_TIME = re.compile(r"(?<![\d.:])(\d{1,2})(:\d\d)? ?([AaPp])\.?[Mm]\b\.?")
 _PHANTOM = re.compile(r"\\[hv]?phantom ?(?:\{[^{}]{0,50}\}|[^\\{}])")
 _MARKDOWN = re.compile(r"(\*\*|__|`|\*)(.+)\1", re.DOTALL)
 _TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
@@ -60,7 +61,7 @@ _SINGLE_BRACES = re.compile(r"([\^_]) ?\{ ?([A-Za-z0-9]|\\circ) ?\}(?! ?[A-Za-z0
 _LOOSE_SPACE = re.compile(r"(?<![A-Za-z0-9.]) | (?![A-Za-z0-9.\\])")
 _GROUPED = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+)(?![\d]|,\d)")
 _BRACKET = re.compile(r"[(\[]|\\\{")
-_SPACED_GROUPS = re.compile(r"[-+]?[1-9]\d{0,2}(?: \d{3})+")
+_SPACED_GROUPS = re.compile(r"([-+]?[1-9]\d{0,2}(?: \d{3})+)(?=$| [A-Za-z\\])")
 _EDGE_LEFT = re.compile(r"^(?:=|:|\+|\\approx|\\sim|\\therefore)+ ?")
 
 
@@ -77,6 +78,7 @@ def tidy(text: str, *, join_thousands: bool = True) -> str:
             text = found.group(2).strip()
     if r"\begin" not in text:
         text = _DOUBLED_SLASH.sub(r"\\", text)
+    text = _TIME.sub(lambda found: f"{found[1]}{found[2] or ':00'} {found[3].lower()}.m.", text)
     text = _unwrap_delimiters(text)
     text = _PHANTOM.sub(" ", text)
     text = _COMMAND.sub(_one_command, _QUAD.sub(r"\\\1 ", text))
@@ -150,8 +152,8 @@ def _braced_fraction(match: re.Match[str]) -> str:
 
 
 def _join_thousands(text: str) -> str:
-    if _SPACED_GROUPS.fullmatch(text):
-        return text.replace(" ", "")
+    if grouped := _SPACED_GROUPS.match(text):
+        text = grouped[1].replace(" ", "") + text[grouped.end() :]
     if "," not in text:
         return text
     bracket = _BRACKET.search(text)
@@ -161,7 +163,7 @@ def _join_thousands(text: str) -> str:
 
 
 def _strip_punctuation(text: str) -> str:
-    while text and (text[-1] in ".;:," or text.endswith("\\\\")) and not text.endswith("p.m."):
+    while text and (text[-1] in ".;:," or text.endswith("\\\\")) and not text.endswith((" p.m.", " a.m.")):
         text = text[:-1].rstrip()
     if text.endswith("\\"):
         text = text[:-1].rstrip()
@@ -270,6 +272,11 @@ _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 NUMBER_WORDS = {word: number for number, word in enumerate(_SMALL_NUMBERS)} | {
     word: 10 * number for number, word in enumerate(_TENS, start=2)
 }
+NUMBER_WORDS |= {
+    f"{tens}-{ones}": NUMBER_WORDS[tens] + number
+    for tens in _TENS
+    for number, ones in enumerate(_SMALL_NUMBERS[1:10], start=1)
+}
 
 _UNIT_WORDS = {
     "cm": "centimeter", "mm": "millimeter", "m": "meter", "km": "kilometer", "metre": "meter",
@@ -293,7 +300,7 @@ _BARE_SUFFIX = re.compile(
     r"(?P<core>[-+]?[\d.,/ ]*\d|[-+]?\d* ?\\frac\{\d+\}\{\d+\}) ?"
     r"(?P<text>[A-Za-z][A-Za-z.]+(?: [A-Za-z.]+){0,4}|[A-Za-z]{1,2}(?=\^[23]$))(?:\^(?P<power>[23]))?"
 )
-_CLOCK = re.compile(r"(?P<core>\d{1,2}):00 ?(?:\\text\{)? ?(?P<half>[aApP]\.?[mM]\.?)\}?")
+_CLOCK = re.compile(r"(?P<core>\d{1,2}):00 ?(?:\\text\{)? ?(?P<half>[ap]\.m\.)\}?")
 _NOT_A_UNIT = frozenset((
     "or", "and", "to", "not", "if", "is", "than", "plus", "minus", "times", "over", "pi", "sqrt",
     "through", "where", "with", "for",
@@ -307,7 +314,7 @@ def split_unit(text: str) -> tuple[str, str | None]:
     ('9', 'square inch')
     """
     if found := _CLOCK.fullmatch(text):
-        return found["core"], "p.m." if found["half"][0] in "pP" else "a.m."
+        return found["core"], found["half"]
     if text.startswith((r"\$", "\\pounds", "£", "€")):
         rest = re.sub(r"^(?:\\\$|\\pounds ?|£|€)", "", text)
         return split_unit(rest)[0], "euro" if text[0] == "€" else "pound" if text[0] != "\\" else "dollar"
@@ -336,10 +343,7 @@ def split_unit(text: str) -> tuple[str, str | None]:
 
 def _bare_unit(words: str, power: str | None) -> bool:
     """Words outside `\\text{}` count as a unit only when they cannot be a product of variables."""
-    known = [
-        word.strip(".") in _UNIT_WORDS or len(word) >= 4 or word in ("per", "of")
-        for word in words.lower().split()
-    ]
+    known = [is_measure(word) or len(word) >= 4 or word in ("per", "of") for word in words.lower().split()]
     single = re.fullmatch(r"[A-Za-z]", words) is not None
     measure = _one_unit(words, None) in _MEASURES
     return all(known) and (measure if power is not None else not single)

@@ -7,7 +7,7 @@ a number that only limits the statement ("in 3 days", "the 5 friends", "more tha
 import re
 from dataclasses import dataclass
 
-from evaluator.grading.normal import NUMBER_WORDS, is_measure
+from evaluator.grading.normal import NUMBER_WORDS, exact_number, is_measure
 
 _CHUNK = re.compile(
     r"(?<!\\)\$\$?(?=\S)([^$]{0,2000}?[^\s$\\])\$\$?(?!\d)"
@@ -16,6 +16,7 @@ _CHUNK = re.compile(
     re.DOTALL,
 )
 _LONGEST = 800  # characters of a sentence that are searched
+_TEXT = re.compile(r"\\[A-Za-z]+ ?\{[^{}]*\}")
 _LIST_GLUE = re.compile(r"\s*(?:,|;|,?\s*\b(?:and|or)\b)\s*", re.IGNORECASE)
 _STRONG = re.compile(r"\*\*(?!\s)([^*]{1,200}?)\*\*(?!\*)|__(?!\s)([^_]{1,200}?)__")
 
@@ -30,7 +31,7 @@ _POWER = r"(?:[⁰¹²³⁴-⁹⁻]+|\^(?:\{[^{}]{1,20}\}|\(?[-−]?\w{1,6}\)?)|
 _SYMBOLS = r"(?:[-−+±*/^√π∞\d.\s²³]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]+){1,40}"
 _BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 _LATEX = (
-    r"(?:[-−\d.(\[]|\\[({])*"
+    r"(?:[-−\d.(\[]|\\[({]){0,20}"
     r"\\(?:[dtc]?frac|sqrt|pi|binom|left|log|ln|sin|cos|tan|infty|begin)(?![A-Za-z])"
     rf"(?:{_BRACES}|\\[A-Za-z]+ ?|[^\s{{}},;$*]|,(?=\S)|\s(?=[-+=<>^_\\])|(?<=[-+=<>])\s)*"
 )
@@ -44,7 +45,8 @@ _FACTOR = rf"{_ATOM}{_POWER}{{0,3}}"
 _OPERATOR = r"(?:\s?[-−–+*/×·÷⋅^:±≤≥<>]\s?|\s[x]\s(?=\d)|(?=[√π(A-Za-z¼-¾⅐-⅞]))"
 _EXPRESSION = re.compile(
     rf"(?<![\w.,\\/)^])(?<!\d[-−]){_SIGN}{_MONEY}?{_SIGN}{_FACTOR}"
-    rf"(?:{_OPERATOR}{_SIGN}{_MONEY}?{_FACTOR}){{0,20}}(?P<tail>\s?(?:\\?%|°|percent\b|per cent\b))?"
+    rf"(?:{_OPERATOR}{_SIGN}{_MONEY}?{_FACTOR}){{0,20}}"
+    r"(?P<tail>\s?(?:\\?%|°|[Pp]er ?cent\b|[AaPp]\.?[Mm]\b\.?))?"
 )
 _NUMERIC = re.compile(r"[\d¼-¾⅐-⅞⁰²³⁴-⁹√π∞\\]|[A-Za-z]\s?[-−+*/×^]\s?[A-Za-z]")
 _PLAIN = re.compile(_SIGN + _DIGITS)
@@ -52,14 +54,15 @@ _NAME = r"\\?[A-Za-z]{1,6}'*(?:_\w|_\{\w+\}|[₀-₉])?"
 _NAME_ONLY = re.compile(rf"{_NAME}(?:\({_NAME}\))?|\({_NAME}(?:, ?{_NAME})*\)")
 
 # Answers in words.
-_OPTION = re.compile(r"\W{0,3}\(?[A-J]\)[\s:.]*\S|[A-J][.:]\s+\S")
+_OPTION = re.compile(r"\W{0,3}\(?[A-J]\)[\s:.]*[^\s,(]|[A-J][.:]\s+\S")
 _ORDINAL = re.compile(r"(?<![\w.])(\d+)(?:st|nd|rd|th)\b")
 _NUMBER_WORD = re.compile(
-    rf"\b({'|'.join(word for word in NUMBER_WORDS if word != 'one')}"
+    rf"(?<!-)\b({'|'.join(sorted(NUMBER_WORDS.keys() - {'one'}, key=len, reverse=True))}"
     r"|(?<!each )(?<!every )(?<!any )(?<!the )one(?= (?!who|that|of|which|is|and|or)[a-z]))\b(?!-)",
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_VARIABLE = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
 _COMMAND = re.compile(r"\\[A-Za-z]{2,}")
 _UNIT = re.compile(r"\s?\*{0,2}((?:square |sq\.? |cubic )?[A-Za-z]+\.?(?:\^?[23²³])?)")
 _LEADING = re.compile(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", re.IGNORECASE)
@@ -67,11 +70,13 @@ _LEADING = re.compile(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", re.IGNOR
 # What a sentence says beside its statement: why, under which condition, in parentheses.
 _REASON = re.compile(
     r"\s*(?:,\s*(?:which|where|since|because|as|not|rather than|while|assuming|instead)\b"
-    r"(?!\s+(?:is|equals|are|equal to)\s+[-\d$*√\\])|\b(?:because|since|due to the fact)\b).*",
+    r"(?!\s+(?:(?:is|are|equals?|equal to|was)\s+[-\d$*√\\]|give|yield|leave|make|total|result|amount|"
+    r"come|mean))"
+    r"|\b(?:because|since|due to the fact)\b|(?<=[\w)$*])\s(?:when|if|where|given that|assuming)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
-_RELATIVE = re.compile(r", which .*", re.IGNORECASE | re.DOTALL)
-_REMARK = re.compile(r"(?<![\w\\])\([^()]*[A-Za-z]{3}[^()]*\)")
+_REPLY = re.compile(r"(?:^|^(?:so|thus|therefore|hence),? |, |: )\**(yes|no)\**(?:, |$)", re.IGNORECASE)
+_REMARK = re.compile(r"(?<=[\w.,%*$]\s)\([^()]*[A-Za-z]{3}[^()]*\)")
 _CONDITION = re.compile(r"^\W*(?:since|because|as|if|when|given|after|for)\b[^,]*,\s+", re.IGNORECASE)
 
 # What stands before a number that only limits the statement: "in 3 days", "each of the 5", "his 2".
@@ -89,9 +94,12 @@ _LEAD = re.compile(
     r"altogether)(?:,\s*|\s+))*(?:[*_$\\(]{0,4})",
     re.IGNORECASE,
 )
-_COPULA = re.compile(
-    r"\b(?:is|are|was|were|equals?|be|becomes?|=)\s+(?:(?:about|approximately|roughly|exactly|only|just|now|"
-    r"still|currently|simply|equal to|a total of|at least|at most)\s+){0,2}[*$\\(]{0,4}$",
+_ANCHOR = re.compile(
+    r"(?:=|\b(?:is|are|was|were|equals?|be|becomes?|gives?|giving|gave|yields?|yielding|leaves|leaving|makes|"
+    r"making|total(?:l?ing|s)?|results? in|resulted in|resulting in|amounts? to|comes? (?:out )?to|"
+    r"simplifies to|or|(?:total|sum|maximum|minimum|average|profit) of)\b)\s*"
+    r"(?:(?:about|approximately|roughly|exactly|only|just|now|still|currently|simply|equal to|us|him|her|"
+    r"them|at least|at most|(?:a|an|the)(?: \w+)? of)\s+){0,2}[*$\\(]{0,4}$",
     re.IGNORECASE,
 )
 _RESULT = re.compile(rf"=\s*[*\\$({{]{{0,6}}({_SIGN}{_MONEY}?{_DIGITS})(?![\d.]*\s?[-+*/×·÷]\s?[\d$(])")
@@ -134,28 +142,38 @@ def stated(sentence: str, before: str = "") -> str:
     '12'
     """
     sentence = _unwrapped(sentence)
-    short = _unwrapped(_REASON.sub("", sentence)) or sentence
+    if reply := _REPLY.search(sentence):
+        return reply.group(1)
+    without = _REMARK.sub("", sentence)
+    short = _unwrapped(_REASON.sub("", without))
     for option in (short, *strong_parts(short)[-1:]):
         if is_option(option):
             return option
+    if not short or (_parts(without) and not _parts(short)):
+        short = without
     if (whole := _whole(short)) is not None:
-        return whole
+        return _value(whole)
     short = _main_clause(short[-_LONGEST:])
     parts = [part for part in _parts(short) or _ordinals(short) if not _NEGATED.search(short[: part.start])]
-    if not parts and (clause := _RELATIVE.search(sentence)) is not None:
-        short, parts = clause.group(), _parts(clause.group())
     if not parts:
         return _word(short)
-    chosen = _chosen(short, parts, before)
-    return _listed(short, parts, chosen)
+    return _value(_listed(short, parts, _chosen(short, parts, before)))
+
+
+def _value(text: str) -> str:
+    """The last side of what was worked out: `5` of `m + n = 2 + 3 = 5`, but `x^2 + y^2 = 5` is a circle."""
+    sides = [side.strip() for side in re.split(r"(?<![<>!])=", text)]
+    curve = "^" in sides[0] or ("x" in sides[0] and "y" in sides[0])
+    named = _NAME_ONLY.fullmatch(sides[0]) is not None
+    if len(sides) < 2 or not sides[-1] or (len(sides) == 2 and (curve or named)) or "," in text:
+        return text
+    return text if _VARIABLE.search(_COMMAND.sub("", sides[-1])) else sides[-1]
 
 
 def _main_clause(sentence: str) -> str:
-    """A sentence without a condition before it and remarks in parentheses, where a number is left."""
-    without = _REMARK.sub("", sentence)
-    without = without if _parts(without) else sentence
-    rest = _CONDITION.sub("", without)
-    return rest if _parts(rest) else without
+    """A sentence without the condition before it, where a number is left."""
+    rest = _CONDITION.sub("", sentence)
+    return rest if _parts(rest) else sentence
 
 
 def _unwrapped(text: str) -> str:
@@ -172,9 +190,10 @@ def _unwrapped(text: str) -> str:
 
 def _whole(text: str) -> str | None:
     """A statement that is nothing but an answer: formulas listed, a number with its unit, a word or two."""
-    chunks = list(_CHUNK.finditer(text))
+    chunks = formulas(text)
     if chunks:
-        pieces = _CHUNK.split(text)[:: _CHUNK.groups + 1]
+        ends = [0, *(end for chunk in chunks for end in chunk.span()), len(text)]
+        pieces = [text[start:stop] for start, stop in zip(ends[::2], ends[1::2], strict=True)]
         if pieces[0].strip(" *"):
             return (
                 text
@@ -194,10 +213,21 @@ def _whole(text: str) -> str | None:
         word for word in _WORDS.findall(text) if word.lower() not in ("and", "or") and not is_measure(word)
     ]
     latex = _COMMAND.search(text) is not None
+    if "=" in text and len(words) < len(_WORDS.findall(text)):
+        return None  # units on both sides
     parts = _parts(text)
     if len(parts) == 1 and is_measure(text[parts[0].end :].strip(" *")):
         return None
     return text.replace("**", "") if len(words) <= (3 if latex else 0) else None
+
+
+def formulas(text: str) -> list[re.Match[str]]:
+    """What stands between dollar signs or LaTeX's brackets, but not what stands between two prices."""
+    return [
+        found
+        for found in _CHUNK.finditer(text)
+        if len(re.findall(r"(?<![\\A-Za-z{])[A-Za-z]{3,}", _TEXT.sub("", _content(found)))) < 3
+    ]
 
 
 def _content(chunk: re.Match[str]) -> str:
@@ -205,14 +235,16 @@ def _content(chunk: re.Match[str]) -> str:
 
 
 def _parts(sentence: str) -> list[_Part]:
-    chunks = [_Part(found.start(), found.end(), _content(found)) for found in _CHUNK.finditer(sentence)]
+    chunks = [_Part(found.start(), found.end(), _content(found)) for found in formulas(sentence)]
     parts = list(chunks)
     for found in _EXPRESSION.finditer(sentence):
         inside = any(found.start() < chunk.end and chunk.start < found.end() for chunk in chunks)
         text = found.group()[: found.start("tail") - found.start()] if found["tail"] else found.group()
         if inside or not _NUMERIC.search(text) or _glued(sentence, found):
             continue
-        if found["tail"] and "°" not in found["tail"]:
+        if (tail := (found["tail"] or "").strip().lower())[:1] in ("a", "p") and not tail.startswith("per"):
+            text += f" {tail}"
+        elif tail and tail != "°":
             text += r"\%"
         parts.append(_Part(found.start(), found.end(), text.strip()))
     parts.sort(key=lambda part: part.start)
@@ -231,24 +263,19 @@ def _glued(sentence: str, found: re.Match[str]) -> bool:
 
 
 def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
+    """The part that is stated: in bold, behind a verb of result, just worked out, or not only limiting."""
     strong = [found.span() for found in _STRONG.finditer(sentence)]
-    inside = [part for part in parts if any(a <= part.start and part.end <= b for a, b in strong)]
-    parts = inside or parts
-    equals = sentence.rfind("=", 0, parts[-1].start)
-    if equals >= 0:
-        parts = [part for part in parts if part.start > equals][:1]
-    if len(parts) == 1:
+    parts = [part for part in parts if any(a <= part.start and part.end <= b for a, b in strong)] or parts
+    direct = parts[0].start == 0 and before.rstrip().endswith(" is") and "=" not in sentence
+    if len(parts) == 1 or direct:
         return parts[0]
+    for part in reversed(parts):
+        if "=" in part.text or _ANCHOR.search(sentence, max(0, part.start - 60), part.start):
+            return part
     if (worked_out := _last_result(before)) is not None:
         same = [part for part in parts if _digits(part.text) == worked_out]
         if len(same) == 1:
             return same[0]
-    copula = [part for part in parts if _COPULA.search(sentence, 0, part.start)]
-    if copula:
-        return copula[-1]
-    equations = [part for part in parts if "=" in part.text]
-    if equations:
-        return equations[-1]
     free = [part for part in parts if not _LIMITS.search(sentence[: part.start])]
     lead = _LEAD.match(sentence)
     later = [part for part in free if lead is None or part.start > lead.end()]
@@ -274,19 +301,28 @@ def _listed(sentence: str, parts: list[_Part], chosen: _Part) -> str:
         first -= 1
     while last + 1 < len(parts) and _together(sentence, parts[last], parts[last + 1]):
         last += 1
+    if last == first + 1 and parts[last].text == _percent(parts[first].text):
+        return parts[last].text  # 0.70 or 70%
     if first < last:
         return ", ".join(part.text for part in parts[first : last + 1])
     unit = _UNIT.match(sentence, chosen.end)
-    known = (
-        unit is not None
-        and is_measure(unit.group(1))
-        and not sentence[unit.end() : unit.end() + 1].strip(" .,;:!?*)$")
-    )
-    if unit is not None and known and chosen.text[-1:].isalnum():
+    rest = sentence[unit.end() :] if unit is not None else ""
+    if unit is not None and _is_unit(unit.group(1), rest) and chosen.text[-1:].isalnum():
         name, value = unit.group(1), chosen.text.rpartition("=")[2].strip()
         plain = _PLAIN.fullmatch(value) is not None
         return f"{value} {name}" if plain else f"{value} \\text{{{name}}}"
     return chosen.text
+
+
+def _is_unit(word: str, rest: str) -> bool:
+    """`7 in` at the end of a sentence is a length, `7 in April` is not; nor is the M of `7 M&Ms` a unit."""
+    preposition = word in ("in", "am", "at") and rest.strip(" *")[:1].isalnum()
+    return is_measure(word) and not preposition and not rest[:1].strip(" .,;:!?*)$")
+
+
+def _percent(text: str) -> str | None:
+    number = exact_number(text)
+    return rf"{float(number.value * 100):g}\%" if number is not None and number.value < 1 else None
 
 
 def _together(sentence: str, one: _Part, other: _Part) -> bool:

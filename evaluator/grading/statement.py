@@ -8,10 +8,10 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from evaluator.grading.quantity import has_quantity, strong_parts
+from evaluator.grading.quantity import formulas, has_quantity, strong_parts
 
 _MARKER = re.compile(
-    r"(?:^|(?<=\n))[ \t>*#_-]{0,20}####[ \t]?"
+    r"####[ \t]?(?=[-−$\\\d(.√])(?!\d{1,2}[.)]\s)"
     r"|(?:^|(?<=\n))[ \t]{0,20}A:"
     r"|\bfinal[ \t]answer(?:[ \t][^\n.:$]{0,60}?)??(?:[ \t]is\b|[ \t]?:)"
     r"|\b(?:the|my|our)(?:[ \t](?:correct|right|best))?[ \t](?:answer|option|choice)"
@@ -37,7 +37,8 @@ _SENTENCE_END = re.compile(
 _BULLET = re.compile(r"(?:[-*+>#•]+|\(?\d{1,2}[.)]|Step \d+[.:])\s+")
 _LABEL = re.compile(r"\**[A-Za-z][^:*$\n]{0,80}(?::\*{0,2}\s+|\*\*:\s*|:\*\*\s*)(?=\S)")
 _CONCLUSION = re.compile(
-    r"\W*(?:so|thus|hence|therefore|consequently|accordingly|in conclusion|finally|conclusion|answer)\b",
+    r"\W*(?:so|thus|hence|therefore|consequently|accordingly|in conclusion|finally|conclusion|answer|however)"
+    r"\b",
     re.IGNORECASE,
 )
 _POLITE = re.compile(
@@ -58,11 +59,15 @@ class Statement(NamedTuple):
 
 def final_statement(text: str) -> Statement | None:
     """What follows the last marker, else the last sentence that states something; None without one."""
-    end = last_marker(text)
-    if end is not None:
+    end: int | None = len(text)
+    for _ in range(3):  # a response cut off behind a marker may state its answer behind an earlier one
+        end = last_marker(text[:end])
+        if end is None:
+            break
         answer = _first_line(text[end : end + _LONGEST_TAIL])
         if any(map(str.isalnum, answer)):
             return Statement(answer, text[:end], True)
+        end = text.rfind("\n", 0, end) + 1
     tail = text[-_LONGEST_TAIL:]
     if len(tail) == _LONGEST_TAIL and len(tail.split(None, 1)) == 1:
         return Statement(text, "", False)  # no sentence, and too long to be read
@@ -117,7 +122,7 @@ def last_sentence(text: str) -> str | None:
         for sentence in reversed(sentences_of(line)):
             if sentence.rstrip("* ").endswith("?") or _POLITE.search(sentence):
                 continue
-            if any(map(str.isalnum, sentence)):
+            if any(map(str.isalnum, _CONCLUSION.sub("", sentence, count=1))):
                 seen.append(sentence)
                 if len(seen) > _MOST_SENTENCES:
                     break
@@ -128,8 +133,11 @@ def last_sentence(text: str) -> str | None:
 
 def sentences_of(line: str) -> list[str]:
     """The sentences of a line; a full stop inside a formula or an abbreviation ends none."""
+    inside = [found.span() for found in formulas(line)] if "$" in line or "\\(" in line else []
     ends = [
-        found.end() for found in _SENTENCE_END.finditer(line) if line.count("$", 0, found.start()) % 2 == 0
+        found.end()
+        for found in _SENTENCE_END.finditer(line)
+        if not any(start < found.end() < stop for start, stop in inside)
     ]
     cuts = [0, *ends, len(line)]
     parts = [line[start:stop].strip() for start, stop in pairwise(cuts)]
