@@ -1,9 +1,11 @@
-"""Agreement of the grader with labelled responses, and its differences from plain math-verify.
+"""Agreement of the grader with labelled responses, misses and false positives on unlabelled ones.
 
-Grades every response of four files with the kind and tolerance that the case is meant for. Prints agreement,
-the policy behind each disagreement with `grader_cases`, and each verdict that differs from plain math-verify
-with the rule it differs by (ids only). `--out` writes every disagreement with its reason. The last line is
-one JSON object.
+Reads every JSON Lines file of the folders that holds responses (`response`; `answer` or `gold`; `label`,
+`model` where they are known), names the usual ones that are missing, and prints for each file and model rows,
+agreement with the label of our grader and of plain math-verify beside it, where the answers were found, and
+how often the response is accepted against the gold of the next row (golds rotated within the file; rows whose
+two golds are equal are left out). Where there is no label, responses that box nothing are counted apart by
+whether the gold stands near their end. `--out` writes every disagreement. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
+
+from dataclasses import replace
 
 from evaluator.grading import Grade, Grader, GradeValue
 
@@ -27,7 +31,9 @@ Report = dict[str, Any]
 def main() -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("folders", type=Path, nargs="*", default=[ROOT.parent / "shared" / "data"])
+    parser.add_argument("--files", nargs="+", metavar="NAME", help="only these files, without .jsonl")
+    parser.add_argument("--rows", type=int, help="at most so many rows a file and model, evenly drawn")
     parser.add_argument("--out", type=Path, help="write the disagreements here, one JSON object a line")
     parser.add_argument("--workers", type=int, help="processes of the grader")
     parser.add_argument("--skip-math-verify", action="store_true", help="do not run plain math-verify beside")
@@ -36,34 +42,108 @@ def main() -> None:
     import grading_data as data
 
     report: Report = {}
-    disagreements: list[dict[str, Any]] = []
-    differences: Counter[str] = Counter()
+    disagreements: list[Report] = []
     with Grader(workers=args.workers) as grader:
-        for file in data.FILES:
-            rows = data.load(args.data, file)
-            grades = grader.grade_many([row.case for row in rows])
-            plain = None if args.skip_math_verify else data.plain_math_verify(rows)
-            report[file] = summary(rows, grades, plain)
-            print_file(file, report[file])
-            for place, (row, grade) in enumerate(zip(rows, grades, strict=True)):
-                verdict = plain[place] if plain is not None else None
-                if correct(grade) != row.label:
-                    disagreements.append(disagreement(row, grade, plain is not None, verdict))
-                    print(f"  {row.id}: {disagreements[-1]['why']}")
-                if plain is not None and correct(grade) != bool(verdict):
-                    rule = data.rule_of_difference(row, grade)
-                    differences[rule] += 1
-                    print(f"  {row.id}: {grade.value}, plain math-verify {said(verdict)}: {rule}")
+        for file, rows in data.load_folders(args.folders, args.files):
+            if rows is None:
+                print(f"\n{file}: not in {', '.join(map(str, args.folders))}")
+                report[file] = None
+                continue
+            rows = data.thinned(rows, args.rows)
+            file_report, differing = measure(grader, rows, plain=not args.skip_math_verify)
+            report[file] = file_report
+            disagreements += differing
+            print_file(file, file_report)
     if args.out is not None:
         with args.out.open("w", encoding="utf-8") as lines:
             lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in disagreements)
         print(f"\nwrote {len(disagreements)} disagreements to {args.out}")
-    if not args.skip_math_verify:
-        print("\ndifferences from plain math-verify by rule")
-        for rule, count in differences.most_common():
-            print(f"  {count:4d}  {rule}")
-        report["differs_from_math_verify"] = dict(differences.most_common())
     print(json.dumps(report))
+
+
+def measure(grader: Grader, rows: Sequence[Any], *, plain: bool) -> tuple[Report, list[Report]]:
+    """Figures of a file, as a whole and by model, and its disagreements."""
+    import grading_data as data
+
+    grades = grader.grade_many([row.case for row in rows])
+    verdicts = data.plain_math_verify(rows) if plain else None
+    others = [
+        replace(row, case=replace(row.case, gold=other.case.gold), label=False)
+        for row, other in zip(rows, [*rows[1:], *rows[:1]], strict=True)
+    ]
+    equal = grader.equal_many(
+        [(row.case.gold, other.case.gold) for row, other in zip(rows, others, strict=True)]
+    )
+    rotated = [(place, other) for place, other in enumerate(others) if equal[place] is GradeValue.WRONG]
+    accepted = dict.fromkeys(range(len(rows)), (None, None))
+    rotated_plain = (
+        data.plain_math_verify([other for _, other in rotated]) if plain else [None] * len(rotated)
+    )
+    rotated_grades = grader.grade_many([other.case for _, other in rotated])
+    for (place, _), grade, verdict in zip(rotated, rotated_grades, rotated_plain, strict=True):
+        accepted[place] = (correct(grade), verdict)
+    groups: dict[str, list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        groups["all"].append(place)
+        if row.model:
+            groups[row.model].append(place)
+    return (
+        {name: figures(places, rows, grades, verdicts, accepted) for name, places in groups.items()},
+        [
+            disagreement(row, grade, verdicts[place] if verdicts is not None else None)
+            for place, (row, grade) in enumerate(zip(rows, grades, strict=True))
+            if row.label is not None and correct(grade) != row.label
+        ],
+    )
+
+
+def figures(
+    places: Sequence[int],
+    rows: Sequence[Any],
+    grades: Sequence[Grade],
+    verdicts: Sequence[bool | None] | None,
+    accepted: dict[int, tuple[bool | None, bool | None]],
+) -> Report:
+    """Counts over some rows of a file."""
+    labelled = [place for place in places if rows[place].label is not None]
+    ours = {place for place in places if correct(grades[place])}
+    plain = {place for place in places if verdicts is not None and verdicts[place]}
+    rotated = [accepted[place] for place in places if accepted[place][0] is not None]
+    report: Report = {
+        "rows": len(places),
+        "correct": len(ours),
+        "unknown": sum(grades[place].value is GradeValue.UNKNOWN for place in places),
+        "sources": dict(Counter(grades[place].source or "none" for place in places).most_common()),
+        "rotated": {"rows": len(rotated), "correct": sum(bool(ours) for ours, _ in rotated)},
+    }
+    if verdicts is not None:
+        report["math_verify"] = len(plain)
+        report["rotated"]["math_verify"] = sum(bool(verdict) for _, verdict in rotated)
+    if labelled:
+        right = {place for place in labelled if rows[place].label}
+        report["labelled"] = {
+            "rows": len(labelled),
+            "agree": share(sum((place in ours) == (place in right) for place in labelled), len(labelled)),
+            "false_correct": len(ours & set(labelled) - right),
+            "false_wrong": len(right - ours),
+        }
+        if verdicts is not None:
+            agreed = sum((place in plain) == (place in right) for place in labelled)
+            report["labelled"]["math_verify_agree"] = share(agreed, len(labelled))
+    else:
+        for name, near in (("gold_near_end", True), ("gold_not_near_end", False)):
+            chosen = [
+                place for place in places if not rows[place].boxed and rows[place].gold_near_end is near
+            ]
+            report[name] = {"rows": len(chosen), "correct": sum(place in ours for place in chosen)}
+            if verdicts is not None:
+                report[name]["math_verify"] = sum(place in plain for place in chosen)
+    return report
+
+
+def share(count: int, total: int) -> float:
+    """A share to five places."""
+    return round(count / total, 5)
 
 
 def correct(grade: Grade) -> bool:
@@ -71,56 +151,46 @@ def correct(grade: Grade) -> bool:
     return grade.value is GradeValue.CORRECT
 
 
-def said(verdict: bool | None) -> str:
-    """A verdict of math-verify in words."""
-    return {True: "correct", False: "wrong", None: "error"}[verdict]
-
-
-def summary(rows: Sequence[Any], grades: Sequence[Grade], plain: Sequence[bool | None] | None) -> Report:
-    """Shares and counts of a file."""
-    pairs = list(zip(rows, grades, strict=True))
-    report: Report = {
-        "rows": len(rows),
-        "agree": round(sum(correct(grade) == row.label for row, grade in pairs) / len(rows), 5),
-        "false_correct": sum(correct(grade) and not row.label for row, grade in pairs),
-        "false_wrong": sum(grade.value is GradeValue.WRONG and row.label for row, grade in pairs),
-        "unknown": sum(grade.value is GradeValue.UNKNOWN for grade in grades),
-        "sources": dict(Counter(grade.source or "none" for grade in grades).most_common()),
-        "reasons": dict(Counter(grade.reason for grade in grades).most_common()),
-    }
-    if plain is not None:
-        agreed = sum(bool(verdict) == row.label for row, verdict in zip(rows, plain, strict=True))
-        report["math_verify_agree"] = round(agreed / len(rows), 5)
-    return report
-
-
-def disagreement(row: Any, grade: Grade, asked: bool, verdict: bool | None) -> dict[str, Any]:
-    """A disagreement as it is written to the file."""
+def disagreement(row: Any, grade: Grade, verdict: bool | None) -> Report:
+    """A disagreement as it is written to the file; `why` is our policy where it is one."""
     import grading_data as data
 
-    why = data.POLICIES.get(row.id)
-    if why is None:
-        side = f"; plain math-verify says {said(verdict)}" if asked else ""
-        why = f"{grade.reason}, answer {grade.source or 'not found'}{side}"
     return {
         "file": row.file,
         "id": row.id,
+        "model": row.model,
         "label": int(row.label),
         "grade": grade.value.value,
         "reason": grade.reason,
         "source": grade.source,
         "gold": row.case.gold,
         "extracted": grade.extracted,
-        "why": why,
+        "math_verify": verdict,
+        "why": data.POLICIES.get(row.id, ""),
     }
 
 
 def print_file(file: str, report: Report) -> None:
-    """Print the figures of a file."""
-    plain = f", plain math-verify {report['math_verify_agree']:.2%}" if "math_verify_agree" in report else ""
-    against = f"{report['false_correct']} correct and {report['false_wrong']} wrong against the label"
-    print(f"\n{file}: {report['rows']} rows, {report['agree']:.2%} agree{plain}")
-    print(f"  {against}, {report['unknown']} unknown")
+    """Print a file's figures, one line a model."""
+    print(f"\n{file}")
+    for name, one in report.items():
+        plain = "math_verify" in one
+        line = f"  {name[:40]:40s} {one['rows']:6d} rows"
+        if labelled := one.get("labelled"):
+            line += f"  agree {labelled['agree']:.2%}"
+            line += f" (math-verify {labelled['math_verify_agree']:.2%})" if plain else ""
+            line += (
+                f", {labelled['false_correct']} correct and {labelled['false_wrong']} wrong against the label"
+            )
+        for key, words in (("gold_near_end", "gold near the end"), ("gold_not_near_end", "not near")):
+            if key in one:
+                beside = f" (math-verify {one[key]['math_verify']})" if plain else ""
+                line += f"  {words} {one[key]['correct']} of {one[key]['rows']}{beside}"
+        rotated = one["rotated"]
+        line += f"  rotated {rotated['correct']} of {rotated['rows']}"
+        line += f" (math-verify {rotated['math_verify']})" if plain else ""
+        print(line)
+        print("    " + ", ".join(f"{source} {count}" for source, count in one["sources"].items()))
 
 
 if __name__ == "__main__":

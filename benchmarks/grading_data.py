@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluator.grading import AnswerKind, Grade, GradeCase, GradeValue, grader, normal, structure
+from evaluator.grading import AnswerKind, GradeCase
 
 RESPONSE_FILES = ("qwen25math_100x8", "gsm8k_openai_model_solutions", "rho_responses")
-FILES = ("grader_cases", *RESPONSE_FILES)
+FILES = ("grader_cases", *RESPONSE_FILES, "natural_gsm8k_responses")
 
 # Tolerances that the test suite gives beside the case (OlympiadBench, eval/scoring_examples.json).
 TOLERANCES = {"olympiad_20.0": "1e34", "olympiad_21.0": "1e34,1e-3", "olympiad_22.0": "1e-3"}
@@ -34,27 +35,82 @@ POLICIES = {
 
 @dataclass(frozen=True)
 class Row:
-    """A labelled response."""
+    """A response; `label` and `gold_near_end` are None where they are not known."""
 
     file: str
     id: str
     case: GradeCase
-    label: bool
+    label: bool | None
+    model: str = ""
+    boxed: bool = False
+    gold_near_end: bool | None = None
 
 
 def load(folder: Path, file: str) -> list[Row]:
-    """The labelled responses of a file."""
+    """The responses of a file; rows without a response or a gold are left out."""
     with (folder / f"{file}.jsonl").open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    return [Row(file, row["id"], _case(row), bool(row["label"])) for row in rows]
+    return [_row(file, row) for row in rows if row.get("response") and _gold(row) is not None]
 
 
-def _case(row: dict[str, Any]) -> GradeCase:
-    tolerance = TOLERANCES.get(row["id"])
+def load_folders(
+    folders: Sequence[Path], only: Sequence[str] | None
+) -> Iterator[tuple[str, list[Row] | None]]:
+    """Every file of responses in the folders, and None for the usual or wanted ones that are missing."""
+    places = {path.stem: path.parent for folder in folders for path in sorted(folder.glob("*.jsonl"))}
+    for file in only or dict.fromkeys((*FILES, *sorted(places))):
+        if file not in places:
+            yield file, None
+        elif rows := (load(places[file], file) if _holds_responses(places[file] / f"{file}.jsonl") else []):
+            yield file, rows
+
+
+def thinned(rows: list[Row], most: int | None) -> list[Row]:
+    """At most so many rows of each model, evenly drawn from the file."""
+    if most is None:
+        return rows
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        places[row.model].append(place)
+    chosen = {
+        of_model[step * len(of_model) // min(most, len(of_model))]
+        for of_model in places.values()
+        for step in range(min(most, len(of_model)))
+    }
+    return [rows[place] for place in sorted(chosen)]
+
+
+def _holds_responses(path: Path) -> bool:
+    with path.open(encoding="utf-8") as lines:
+        return "response" in json.loads(next(lines, "{}"))
+
+
+def _gold(row: dict[str, Any]) -> str | None:
+    gold = row.get("answer", row.get("gold"))
+    return str(gold) if gold is not None else None
+
+
+def _row(file: str, row: dict[str, Any]) -> Row:
+    gold = str(_gold(row))
+    label = row.get("label")
+    near = row.get("gold_near_end", gold.replace(",", "") in row["response"][-300:].replace(",", ""))
+    return Row(
+        file=file,
+        id=str(row.get("id", "")),
+        case=_case(row, gold),
+        label=bool(label) if label is not None else None,
+        model=str(row.get("model") or ""),
+        boxed="boxed" in row["response"],
+        gold_near_end=bool(near) if label is None else None,
+    )
+
+
+def _case(row: dict[str, Any], gold: str) -> GradeCase:
+    tolerance = TOLERANCES.get(str(row.get("id")))
     if (precision := (row.get("extra") or {}).get("precision")) is not None:
         tolerance = f"5e-{int(precision) + 1}"  # math-verify rounds both sides to so many decimals
     kind = AnswerKind.LATEX if tolerance is None else AnswerKind.TOLERANCE
-    return GradeCase(row["response"], row["answer"], kind, tolerance)
+    return GradeCase(row["response"], gold, kind, tolerance)
 
 
 def plain_math_verify(rows: Sequence[Row]) -> list[bool | None]:
@@ -72,49 +128,3 @@ def plain_math_verify(rows: Sequence[Row]) -> list[bool | None]:
         except Exception:  # sympy raises anything
             verdicts.append(None)
     return verdicts
-
-
-def rule_of_difference(row: Row, grade: Grade) -> str:
-    """The rule by which our grade differs from plain math-verify's; "unexplained" where none is known."""
-    from math_verify import parse, verify
-
-    gold = grader.gold_answer(row.case.gold)
-    answer = grade.extracted or ""
-    ours = grade.value is GradeValue.CORRECT
-    tidy_gold, tidy_answer = normal.tidy(gold), normal.tidy(answer)
-    both = (tidy_gold, tidy_answer)
-    if grade.extracted is None:
-        return "a response without an answer is wrong"
-    if row.case.kind is AnswerKind.TOLERANCE:
-        return "the tolerance of the case is used"
-    if grade.reason == "several answers":
-        return "more answers than the gold has are wrong"
-    if grade.value is GradeValue.UNKNOWN:
-        return "what cannot be read is unknown"
-    if grade.source == "bare":
-        return "a response that is nothing but an answer is read whole"
-    if any(structure.words_of(text) for text in both):
-        return "words are compared as words"
-    if any(normal.split_unit(text)[1] for text in both):
-        return "a unit, degree or percent sign on one side does not count"
-    try:
-        on_answer = bool(verify(parse(f"${tidy_gold}$"), parse(f"${tidy_answer}$")))
-    except Exception:  # sympy raises anything
-        on_answer = not ours
-    if on_answer == ours:
-        return "math-verify takes another part of the response"
-    if any(normal.decimal_comma(text) for text in both):
-        return "a comma is a decimal point where the other side has one"
-    if any(r"\approx" in text for text in both):
-        return "an approximation beside the exact value does not count"
-    if any(r"\begin" in text for text in both):
-        return "matrices are compared cell by cell"
-    if any(len(structure.solutions(text)) > 1 for text in both):
-        return "lists are compared member by member in any order"
-    if any(structure.has_relation(text) for text in both):
-        return "an equation equals another one or the value it names, not one of its sides"
-    if any(structure.bracketed(text) for text in both):
-        return "brackets count, and the order inside them"
-    if any(normal.exact_number(text) for text in both):
-        return "a decimal stands for what it rounds from six places on"
-    return "unexplained"
