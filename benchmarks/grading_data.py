@@ -50,7 +50,7 @@ def load(folder: Path, file: str) -> list[Row]:
     """The responses of a file; rows without a response or a gold are left out."""
     with (folder / f"{file}.jsonl").open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    return [_row(file, row) for row in rows if row.get("response") and _gold(row) is not None]
+    return [_row(file, row) for row in rows if row.get("response") is not None and _gold(row) is not None]
 
 
 def load_folders(

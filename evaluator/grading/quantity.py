@@ -75,7 +75,8 @@ _REASON = re.compile(
     r"|\b(?:because|since|due to the fact)\b|(?<=[\w)$*])\s(?:when|if|where|given that|assuming)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
-_REPLY = re.compile(r"(?:^|^(?:so|thus|therefore|hence),? |, |: )\**(yes|no)\**(?:, |$)", re.IGNORECASE)
+_REPLY = re.compile(r"(?:^|[,:] )(?:(?:so|thus|therefore|hence),? )?\**(yes|no)\**(?:, |$)", re.IGNORECASE)
+_QUOTED = re.compile(r'["“]([^"“”]{1,40})["”]')
 _REMARK = re.compile(r"(?<=[\w.,%*$]\s)\([^()]*[A-Za-z]{3}[^()]*\)")
 _CONDITION = re.compile(r"^\W*(?:since|because|as|if|when|given|after|for)\b[^,]*,\s+", re.IGNORECASE)
 
@@ -117,10 +118,10 @@ class _Part:
     text: str
 
 
-def has_quantity(sentence: str) -> bool:
-    """True when a number or a formula stands in the sentence."""
+def states_something(sentence: str) -> bool:
+    """True for a number, a formula, something in bold or in quotation marks, a yes or no."""
     sentence = sentence[-_LONGEST:]
-    return bool(_parts(sentence) or _ordinals(sentence))
+    return bool(_parts(sentence) or _ordinals(sentence) or strong_parts(sentence) or _REPLY.search(sentence))
 
 
 def is_option(text: str) -> bool:
@@ -129,8 +130,9 @@ def is_option(text: str) -> bool:
 
 
 def strong_parts(sentence: str) -> list[str]:
-    """What is set in bold inside a sentence."""
-    return [next(filter(None, found.groups())) for found in _STRONG.finditer(sentence)]
+    """What is set in bold or in quotation marks inside a sentence."""
+    bold = [next(filter(None, found.groups())) for found in _STRONG.finditer(sentence)]
+    return bold or _QUOTED.findall(sentence)
 
 
 def stated(sentence: str, before: str = "") -> str:

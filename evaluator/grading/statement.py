@@ -8,7 +8,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from evaluator.grading.quantity import formulas, has_quantity, strong_parts
+from evaluator.grading.quantity import formulas, states_something
 
 _MARKER = re.compile(
     r"####[ \t]?(?=[-−$\\\d(.√])(?!\d{1,2}[.)]\s)"
@@ -126,7 +126,7 @@ def last_sentence(text: str) -> str | None:
                 seen.append(sentence)
                 if len(seen) > _MOST_SENTENCES:
                     break
-                if has_quantity(sentence) or strong_parts(sentence) or _CONCLUSION.match(sentence):
+                if states_something(sentence) or _CONCLUSION.match(sentence):
                     return _without_label(sentence)
     return _without_label(seen[0]) if seen and len(seen[0].split()) <= _MOST_WORDS_STATED else None
 
