@@ -55,6 +55,7 @@ _NAME_ONLY = re.compile(rf"{_NAME}(?:\({_NAME}\))?|\({_NAME}(?:, ?{_NAME})*\)")
 
 # Answers in words.
 _OPTION = re.compile(r"\W{0,3}\(?[A-J]\)[\s:.]*[^\s,(]|[A-J][.:]\s+\S")
+_LETTER_FIRST = re.compile(r"([A-J]) \(([^()]+)\)")
 _ORDINAL = re.compile(r"(?<![\w.])(\d+)(?:st|nd|rd|th)\b")
 _NUMBER_WORD = re.compile(
     rf"(?<!-)\b({'|'.join(sorted(NUMBER_WORDS.keys() - {'one'}, key=len, reverse=True))}"
@@ -62,6 +63,7 @@ _NUMBER_WORD = re.compile(
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 _VARIABLE = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
 _COMMAND = re.compile(r"\\[A-Za-z]{2,}")
 _UNIT = re.compile(r"\s?\*{0,2}((?:square |sq\.? |cubic )?[A-Za-z]+\.?(?:\^?[23²³])?)")
@@ -70,8 +72,8 @@ _LEADING = re.compile(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", re.IGNOR
 # What a sentence says beside its statement: why, under which condition, in parentheses.
 _REASON = re.compile(
     r"\s*(?:,\s*(?:which|where|since|because|as|not|rather than|while|assuming|instead)\b"
-    r"(?!\s+(?:(?:is|are|equals?|equal to|was)\s+[-\d$*√\\]|give|yield|leave|make|total|result|amount|"
-    r"come|mean))"
+    r"(?!\s+(?:(?:is|are|equals?|equal to|was)\s+(?:[-\d$*√\\]|sqrt)|give|yield|leave|make|total|result|"
+    r"amount|come|mean))"
     r"|\b(?:because|since|due to the fact)\b|(?<=[\w)$*])\s(?:when|if|where|given that|assuming)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
@@ -143,7 +145,7 @@ def stated(sentence: str, before: str = "") -> str:
     >>> stated("12, which is even")
     '12'
     """
-    sentence = _unwrapped(sentence)
+    sentence = _LETTER_FIRST.sub(r"(\1) \2", _unwrapped(sentence))
     if reply := _REPLY.search(sentence):
         return reply.group(1)
     without = _REMARK.sub("", sentence)
@@ -167,7 +169,9 @@ def _value(text: str) -> str:
     sides = [side.strip() for side in re.split(r"(?<![<>!])=", text)]
     curve = "^" in sides[0] or ("x" in sides[0] and "y" in sides[0])
     named = _NAME_ONLY.fullmatch(sides[0]) is not None
-    if len(sides) < 2 or not sides[-1] or (len(sides) == 2 and (curve or named)) or "," in text:
+    if len(sides) < 2 or not sides[-1] or (len(sides) == 2 and (curve or named)):
+        return text
+    if "," in _THOUSANDS.sub("", text):
         return text
     return text if _VARIABLE.search(_COMMAND.sub("", sides[-1])) else sides[-1]
 
@@ -233,7 +237,7 @@ def formulas(text: str) -> list[re.Match[str]]:
 
 
 def _content(chunk: re.Match[str]) -> str:
-    return next(group for group in chunk.groups() if group is not None).strip()
+    return next(group for group in chunk.groups() if group is not None).strip(" \n\t,;")
 
 
 def _parts(sentence: str) -> list[_Part]:
@@ -311,7 +315,7 @@ def _listed(sentence: str, parts: list[_Part], chosen: _Part) -> str:
     rest = sentence[unit.end() :] if unit is not None else ""
     if unit is not None and _is_unit(unit.group(1), rest) and chosen.text[-1:].isalnum():
         name, value = unit.group(1), chosen.text.rpartition("=")[2].strip()
-        plain = _PLAIN.fullmatch(value) is not None
+        plain = _PLAIN.fullmatch(value) is not None and len(name) > 1
         return f"{value} {name}" if plain else f"{value} \\text{{{name}}}"
     return chosen.text
 
