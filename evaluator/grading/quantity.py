@@ -71,16 +71,23 @@ _LEADING = re.compile(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", re.IGNOR
 
 # What a sentence says beside its statement: why, under which condition, in parentheses.
 _REASON = re.compile(
-    r"\s*(?:,\s*(?:which|where|since|because|as|not|rather than|while|assuming|instead)\b"
-    r"(?!\s+(?:(?:is|are|equals?|equal to|was)\s+(?:[-\d$*√\\]|sqrt)|give|yield|leave|make|total|result|"
-    r"amount|come|mean))"
-    r"|\b(?:because|since|due to the fact)\b|(?<=[\w)$*])\s(?:when|if|where|given that|assuming)\b).*",
+    r"\s*(?:,\s*(?:which|where|since|because|as|not|rather than|while|assuming|instead|regardless)\b"
+    r"(?!\s+(?:(?:is|are|equals?|equal to|was)\s+(?:[-\d$*√\\(]|sqrt)|give|yield|leave|make|total|result|"
+    r"amount|come|mean))|(?<!and )(?<!but )\b(?:because|since|due to the fact)\b"
+    r"|(?<=[\w)$*])\s(?:when|if|where|given that|assuming)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
 _REPLY = re.compile(r"(?:^|[,:] )(?:(?:so|thus|therefore|hence),? )?\**(yes|no)\**(?:, |$)", re.IGNORECASE)
 _QUOTED = re.compile(r'["“]([^"“”]{1,40})["”]')
 _REMARK = re.compile(r"(?<=[\w.,%*$]\s)\([^()]*[A-Za-z]{3}[^()]*\)")
-_CONDITION = re.compile(r"^\W*(?:since|because|as|if|when|given|after|for)\b[^,]*,\s+", re.IGNORECASE)
+_CONDITION = re.compile(
+    r"^\W*(?:since|because|as|if|when|given|after|for|to|with|in|by|on|at|before|over|during|based|[a-z]+ing)\b"
+    r"(?:[^,=]|,(?=\d))*,\s+",
+    re.IGNORECASE,
+)
+_BEFORE_SO = re.compile(
+    r".*[,;] (?:and )?(?:so|therefore|thus|hence|which means|meaning)\b(?! that)", re.IGNORECASE
+)
 
 # What stands before a number that only limits the statement: "in 3 days", "each of the 5", "his 2".
 _LIMITS = re.compile(
@@ -100,9 +107,9 @@ _LEAD = re.compile(
 _ANCHOR = re.compile(
     r"(?:=|\b(?:is|are|was|were|equals?|be|becomes?|gives?|giving|gave|yields?|yielding|leaves|leaving|makes|"
     r"making|total(?:l?ing|s)?|results? in|resulted in|resulting in|amounts? to|comes? (?:out )?to|"
-    r"simplifies to|or|(?:total|sum|maximum|minimum|average|profit) of)\b)\s*"
+    r"simplifies to|(?:to )?(?:gets?|obtain)|or|(?:total|sum|maximum|minimum|average|profit) of)\b)\s*"
     r"(?:(?:about|approximately|roughly|exactly|only|just|now|still|currently|simply|equal to|us|him|her|"
-    r"them|at least|at most|(?:a|an|the)(?: \w+)? of)\s+){0,2}[*$\\(]{0,4}$",
+    r"them|at least|at most|(?:a|an|the)(?: \w+){0,3} of)\s+){0,2}(?:US)?[*$\\(]{0,4}$",
     re.IGNORECASE,
 )
 _RESULT = re.compile(rf"=\s*[*\\$({{]{{0,6}}({_SIGN}{_MONEY}?{_DIGITS})(?![\d.]*\s?[-+*/×·÷]\s?[\d$(])")
@@ -177,9 +184,11 @@ def _value(text: str) -> str:
 
 
 def _main_clause(sentence: str) -> str:
-    """A sentence without the condition before it, where a number is left."""
-    rest = _CONDITION.sub("", sentence)
-    return rest if _parts(rest) else sentence
+    """A sentence without the premise or the condition before it, where a number is left."""
+    for before in (_BEFORE_SO, _CONDITION):
+        rest = before.sub("", sentence, count=1)
+        sentence = rest if _parts(rest) else sentence
+    return sentence
 
 
 def _unwrapped(text: str) -> str:
@@ -278,13 +287,14 @@ def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
     for part in reversed(parts):
         if "=" in part.text or _ANCHOR.search(sentence, max(0, part.start - 60), part.start):
             return part
-    if (worked_out := _last_result(before)) is not None:
-        same = [part for part in parts if _digits(part.text) == worked_out]
-        if len(same) == 1:
-            return same[0]
     free = [part for part in parts if not _LIMITS.search(sentence[: part.start])]
     lead = _LEAD.match(sentence)
     later = [part for part in free if lead is None or part.start > lead.end()]
+    if (worked_out := _last_result(before)) is not None:
+        first = lead is not None and parts[0].start <= lead.end()
+        same = [part for part in parts[first:] if _digits(part.text) == worked_out]
+        if len(same) == 1:
+            return same[0]
     return (later or free or parts)[0]
 
 

@@ -24,6 +24,7 @@ _MARKER_WORDS = ("answer", "####", "a:", "option", "choice")
 _BEFORE_WORD, _AFTER_WORD = 40, 100  # no marker reaches further
 _MOST_WORDS = 30
 _LONGEST_TAIL = 2_000
+_SHORTEST_WORKING = 60  # characters
 _MOST_SENTENCES = 8
 _MOST_WORDS_STATED = 12
 """A longer sentence without a number, a formula or a conclusion states no answer."""
@@ -41,6 +42,7 @@ _CONCLUSION = re.compile(
     r"\b",
     re.IGNORECASE,
 )
+_ASIDE = re.compile(r"\((?=.*(?:=|[A-Za-z]{3})).*\)\W?", re.DOTALL)
 _POLITE = re.compile(
     r"\b(?:let me know|feel free|hope (?:this|that|it)|happy to|glad to|would you like)\b"
     r"|\bif you (?:have|need|want)\b"
@@ -66,8 +68,21 @@ def final_statement(text: str) -> Statement | None:
             break
         answer = _first_line(text[end : end + _LONGEST_TAIL])
         if any(map(str.isalnum, answer)):
-            return Statement(answer, text[:end], True)
+            return _concluded(text, end) or Statement(answer, text[:end], True)
         end = text.rfind("\n", 0, end) + 1
+    return _last(text)
+
+
+def _concluded(text: str, end: int) -> Statement | None:
+    """The conclusion of what is worked out behind a marker (`Answer:`, some lines, `Thus, ...`)."""
+    after = text[end:].strip().partition("\n")[2]
+    if len(after) < _SHORTEST_WORKING:
+        return None
+    sentence = last_sentence(after[-_LONGEST_TAIL:])
+    return Statement(sentence, text, False) if sentence is not None and _CONCLUSION.match(sentence) else None
+
+
+def _last(text: str) -> Statement | None:
     tail = text[-_LONGEST_TAIL:]
     if len(tail) == _LONGEST_TAIL and len(tail.split(None, 1)) == 1:
         return Statement(text, "", False)  # no sentence, and too long to be read
@@ -120,7 +135,7 @@ def last_sentence(text: str) -> str | None:
         if not any(map(str.isalnum, line)) or line.endswith((":", ":**")):
             continue
         for sentence in reversed(sentences_of(line)):
-            if sentence.rstrip("* ").endswith("?") or _POLITE.search(sentence):
+            if sentence.rstrip("* ").endswith("?") or _ASIDE.fullmatch(sentence) or _POLITE.search(sentence):
                 continue
             if any(map(str.isalnum, _CONCLUSION.sub("", sentence, count=1))):
                 seen.append(sentence)
