@@ -43,22 +43,26 @@ class Found(NamedTuple):
     source: str
 
 
-def find_answer(response: str, kind: AnswerKind = AnswerKind.LATEX) -> Found | None:
+def find_answer(response: str, kind: AnswerKind = AnswerKind.LATEX, boxed_only: bool = False) -> Found | None:
     r"""The final answer of a response and where it stands; None when there is none.
 
     The last box, else what the response states as its answer, else a guess by `guessing.guess`. Thinking
-    between `<think>` and `</think>` is no answer; a response that was cut off inside it gives none.
+    between `<think>` and `</think>` is no answer; a response that was cut off inside it gives none. With
+    `boxed_only` the last box is the answer, and nothing else is one.
 
     >>> find_answer("3 + 4 = 7, so he has 7 apples.")
-    Found(text='7 apples', source='last number')
+    Found(text='7 apples', source='last sentence')
     """
     text = _after_thinking(response)
     if text is None:
         return None
+    if boxed_only:
+        boxed = boxed_answer(text)
+        return Found(boxed, "box") if boxed is not None else None
     if (marked := _marked(text)) is not None:
         return marked
     guessed = guessing.guess(text, kind)
-    return Found(*guessed) if guessed is not None else None
+    return Found(guessed, "last sentence") if guessed is not None else None
 
 
 def extract_answer(response: str) -> str | None:
@@ -90,12 +94,12 @@ def _marked(text: str) -> Found | None:
         # Minerva's closing sentence comes after the boxes of the working.
         boxed = None
     if boxed is not None:
-        return Found(boxed, "boxed")
+        return Found(boxed, "box")
     end = last_marker(text)
     if end is None:
         return None
     answer = _clean(_first_line(text[end : end + _LONGEST_TAIL]))
-    return Found(answer, "stated") if any(map(str.isalnum, answer)) else None
+    return Found(answer, "marker") if any(map(str.isalnum, answer)) else None
 
 
 def last_marker(text: str) -> int | None:

@@ -52,7 +52,7 @@ class Grader:
             raise ValueError(f"limits must be positive: {time_limit_s} s, {memory_limit_mb} MB")
         self._pool = WorkerPool(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self._cache = cache
-        self._grades: Memory[tuple[bytes, str, str, str | None], Grade] = Memory(_MOST_KEPT)
+        self._grades: Memory[_Key, Grade] = Memory(_MOST_KEPT)
         self._outcomes: Memory[Task, Outcome] = Memory(_MOST_KEPT)
 
     def __enter__(self) -> "Grader":
@@ -90,7 +90,7 @@ class Grader:
             key = _key(case)
             grade = self._grades.get(key)
             if grade is None:
-                found = find_answer(case.response, case.kind)
+                found = find_answer(case.response, case.kind, case.boxed_only)
                 if found is None:
                     grade = NOT_FOUND if case.gold.strip() else NO_GOLD
                 else:
@@ -206,14 +206,14 @@ def gold_answer(gold: str) -> str:
     return gold if found is None else found
 
 
-_Key = tuple[bytes, str, str, str | None]
+_Key = tuple[bytes, str, str, str | None, bool]
 NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
 NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
 
 
 def _key(case: GradeCase) -> _Key:
     digest = blake2b(case.response.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return digest, case.gold, case.kind, case.tolerance
+    return digest, case.gold, case.kind, case.tolerance, case.boxed_only
 
 
 def _grading_task(case: GradeCase, answer: str) -> Task:

@@ -32,24 +32,24 @@ _UNITS_AFTER = frozenset((
 ))  # fmt: skip
 
 
-def guess(text: str, kind: AnswerKind) -> tuple[str, str] | None:
-    """The likely answer and its source: "bare", "last formula", "last number", "last letter"."""
+def guess(text: str, kind: AnswerKind) -> str | None:
+    """The likely answer."""
     text = text.strip()
     if not text:
         return None
     if (bare := _bare(text)) is not None:
-        return bare, "bare"
+        return bare
     end = text[-_LONGEST_END:]
     if kind is AnswerKind.CHOICE:
         letters = [next(filter(None, match.groups())) for match in _LETTER.finditer(end)]
-        return (letters[-1], "last letter") if letters else None
+        return letters[-1] if letters else None
     chunks = list(_MATH.finditer(end)) if any(mark in end for mark in ("$", r"\(", r"\[")) else []
     if not chunks:
         end = end[-_LONGEST_LINE:] if _NUMBER.search(end, max(0, len(end) - _LONGEST_LINE + 100)) else end
     numbers = [match for match in _NUMBER.finditer(end) if _is_number(end, match)]
     if chunks and (not numbers or numbers[-1].start() < chunks[-1].end()):
-        return _last_formula(end, chunks), "last formula"
-    return (_last_numbers(end, numbers), "last number") if numbers else None
+        return _last_formula(end, chunks)
+    return _last_numbers(end, numbers) if numbers else None
 
 
 def _bare(text: str) -> str | None:

@@ -18,10 +18,11 @@ def grade(
     kind: AnswerKind | str = AnswerKind.LATEX,
     *,
     tolerance: str | None = None,
+    boxed_only: bool = False,
 ) -> Grade:
     r"""Grades one response against the gold answer of its problem.
 
-    `kind` is latex, integer, choice or tolerance. What spelling and exact arithmetic cannot settle goes to a
+    `kind` is latex, integer, choice or tolerance; with `boxed_only` nothing but a box is an answer. What spelling and exact arithmetic cannot settle goes to a
     worker process with the limits of `Grader`; it is started at the first such case and kept until the
     program ends. For many responses use `Grader.grade_many`. Raises InputError for a bad tolerance and
     ValueError for an unknown kind.
@@ -30,13 +31,13 @@ def grade(
     <GradeValue.CORRECT: 'correct'>
     """
     kind = AnswerKind(kind)
-    found = find_answer(response, kind)
+    found = find_answer(response, kind, boxed_only)
     if found is None:
         return NOT_FOUND if answer.strip() else NO_GOLD
     outcome = judge(gold_answer(answer), found.text, kind, tolerance)
     if outcome is not None:
         return Grade(outcome.value, found.text, outcome.reason, found.source)
-    return _shared_grader().grade_many([GradeCase(response, answer, kind, tolerance)])[0]
+    return _shared_grader().grade_many([GradeCase(response, answer, kind, tolerance, boxed_only)])[0]
 
 
 def _shared_grader() -> Grader:

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def _grader_version() -> str:
-    parts = ["tagrpo-grader 2"]
+    parts = ["tagrpo-grader 3"]
     for package in ("math-verify", "latex2sympy2_extended", "sympy"):
         try:
             parts.append(f"{package} {version(package)}")
@@ -45,8 +45,9 @@ REASONS: tuple[str, ...] = (
 )
 """Why a grade is what it is."""
 
-SOURCES: tuple[str, ...] = ("boxed", "stated", "bare", "last formula", "last number", "last letter")
-"""Where in a response the answer was found, the surest place first."""
+SOURCES: tuple[str, ...] = ("box", "marker", "last sentence")
+"""Where in a response the answer was found, the surest place first: a box, what follows the last marker
+("Answer:", "the answer is", "####"), else what the response ends on."""
 
 
 class AnswerKind(StrEnum):
@@ -60,12 +61,17 @@ class AnswerKind(StrEnum):
 
 @dataclass(frozen=True)
 class GradeCase:
-    """A response to be graded. `tolerance` is a row's own (`1e-2`; `1e-2,1e-1` for several numbers)."""
+    """A response to be graded.
+
+    `tolerance` is a row's own (`1e-2`; `1e-2,1e-1` for several numbers). With `boxed_only` nothing but a box
+    is an answer.
+    """
 
     response: str
     gold: str
     kind: AnswerKind = AnswerKind.LATEX
     tolerance: str | None = None
+    boxed_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,7 @@ def test_labels_of_sampled_responses(data_folder: Path) -> None:
         grades = grader.grade_many([(str(row["response"]), str(row["answer"])) for row in rows])
     assert [one.value is GradeValue.CORRECT for one in grades] == [bool(row["label"]) for row in rows]
     sources = {found.source for row in rows if (found := find_answer(str(row["response"]))) is not None}
-    assert sources <= {"stated", "last number", "bare"}
+    assert sources <= {"marker", "last sentence"}
 
 
 SPELLINGS = r"""

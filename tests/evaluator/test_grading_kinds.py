@@ -176,17 +176,22 @@ def test_letters_of_options() -> None:
 @pytest.mark.parametrize(
     ("response", "kind", "text", "source"),
     [
-        (r"so \boxed{5}", "latex", "5", "boxed"),
-        ("Thus the answer is 5.", "latex", "5", "stated"),
-        ("64 square feet", "latex", "64 square feet", "bare"),
-        (r"$\frac{1}{2}$, $3$", "latex", r"\frac{1}{2}, 3", "bare"),
-        (r"We know that it is half, so $x = \frac{1}{2}$.", "latex", r"x = \frac{1}{2}", "last formula"),
-        (r"It comes out that $2x=6$ and $x=3$.", "latex", "x=3", "last formula"),
-        ("He has 3 apples and buys 4, so 3 + 4 = 7 apples.", "latex", "7", "last number"),
-        ("Together that makes 1,234.50 dollars for all", "latex", "1,234.50", "last number"),
-        ("The share that remains after that is 40%", "latex", r"40\%", "last number"),
-        ("print(x)\n```\n```output\n34.0\n```\nReached the limit of calls.", "latex", "34.0", "last number"),
-        ("I would go for option (C) here, all in all", "choice", "C", "last letter"),
+        (r"so \boxed{5}", "latex", "5", "box"),
+        ("Thus the answer is 5.", "latex", "5", "marker"),
+        ("64 square feet", "latex", "64 square feet", "last sentence"),
+        (r"$\frac{1}{2}$, $3$", "latex", r"\frac{1}{2}, 3", "last sentence"),
+        (r"We know that it is half, so $x = \frac{1}{2}$.", "latex", r"x = \frac{1}{2}", "last sentence"),
+        (r"It comes out that $2x=6$ and $x=3$.", "latex", "x=3", "last sentence"),
+        ("He has 3 apples and buys 4, so 3 + 4 = 7 apples.", "latex", "7", "last sentence"),
+        ("Together that makes 1,234.50 dollars for all", "latex", "1,234.50", "last sentence"),
+        ("The share that remains after that is 40%", "latex", r"40\%", "last sentence"),
+        (
+            "print(x)\n```\n```output\n34.0\n```\nReached the limit of calls.",
+            "latex",
+            "34.0",
+            "last sentence",
+        ),
+        ("I would go for option (C) here, all in all", "choice", "C", "last sentence"),
     ],
 )
 def test_where_an_answer_is_found(response: str, kind: str, text: str, source: str) -> None:
@@ -194,6 +199,27 @@ def test_where_an_answer_is_found(response: str, kind: str, text: str, source: s
     assert found is not None
     assert (found.text, found.source) == (text, source)
     assert source in SOURCES
+
+
+def test_with_boxed_only_nothing_but_a_box_is_an_answer() -> None:
+    last = "He has 3 apples and buys 2 more at the shop, so 3 + 2 = 5 apples."
+    for response in ("The answer is 5.", "5", last, "#### 5", rf"<think>\boxed{{5}}</think>{last}"):
+        assert find_answer(response, AnswerKind.LATEX, boxed_only=True) is None
+        found = grade(response, "5", boxed_only=True)
+        assert (found.value, found.extracted, found.reason) == (GradeValue.WRONG, None, "no answer found")
+        assert grade(response, "5").value is GradeValue.CORRECT
+    assert grade("The answer is 5.", "", boxed_only=True).value is GradeValue.UNKNOWN
+    found = find_answer(r"\fbox{4}\nThe final answer is 5.", AnswerKind.LATEX, boxed_only=True)
+    assert found == ("4", "box")
+
+
+def test_one_grader_tells_boxed_only_from_all() -> None:
+    with Grader(workers=1) as grader:
+        for _ in range(2):  # the second time from memory
+            found = grader.grade_many(
+                [GradeCase("The answer is 5.", "5", boxed_only=boxed) for boxed in (False, True, False)]
+            )
+            assert [one.value.value for one in found] == ["correct", "wrong", "correct"]
 
 
 def test_words_with_digits_are_no_numbers() -> None:
@@ -214,4 +240,4 @@ def test_an_easy_case_starts_no_process_and_loads_no_algebra() -> None:
 
 def test_a_hard_case_alone() -> None:
     found = grade(r"\boxed{\sin(2)+\sin(2)}", r"2\sin(2)")
-    assert (found.value, found.reason, found.source) == (GradeValue.CORRECT, "symbolic", "boxed")
+    assert (found.value, found.reason, found.source) == (GradeValue.CORRECT, "symbolic", "box")

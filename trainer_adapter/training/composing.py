@@ -31,7 +31,9 @@ _RUN_KEYS = {
     "trainer.experiment_name": "name the run with --name",
     "hydra.run.dir": "Hydra's files stand in the run's folder; choose it with --folder",
     "hydra.searchpath": "tagrpo's own folder of settings has to be found",
+    "reward.custom_reward_function.reward_kwargs.boxed_only": f"say {SETTINGS_KEY}.answers=all or =boxed",
 }
+_REWARD_PATH = "reward.custom_reward_function.path"
 _GPU_KEYS = {
     "trainer.n_gpus_per_node": "say --gpus",
     "trainer.nnodes": "say --nodes",
@@ -172,6 +174,7 @@ def compose_run(
     for group in (
         PAPER,
         OURS,
+        _of_reward(settings, overrides),
         _of_machine(machine),
         _of_model(model, data),
         _of_data(data, overrides),
@@ -225,6 +228,15 @@ def _check_overrides(
             fits = type(override.value) in ((int,) if whole else (int, float))
             if override.value is not None and not (fits and 0 < override.value < math.inf):
                 raise InputError(f"{override.text}: give a {'whole ' if whole else ''}number above 0.")
+
+
+def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:
+    if any(override.name == _REWARD_PATH for override in overrides):
+        return []  # a function of the user's, which takes what it takes
+    reason = f"{SETTINGS_KEY}.answers: a policy is not paid for lucky sentences"
+    key = "+reward.custom_reward_function.reward_kwargs.boxed_only"
+    boxed = settings.answers == "boxed"
+    return [Setting(key, boxed, "ours", reason if boxed else f"{SETTINGS_KEY}.answers")]
 
 
 def _of_machine(machine: Machine) -> list[Setting]:
