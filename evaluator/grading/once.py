@@ -22,10 +22,10 @@ def grade(
 ) -> Grade:
     r"""Grades one response against the gold answer of its problem.
 
-    `kind` is latex, integer, choice or tolerance; with `boxed_only` nothing but a box is an answer. What spelling and exact arithmetic cannot settle goes to a
-    worker process with the limits of `Grader`; it is started at the first such case and kept until the
-    program ends. For many responses use `Grader.grade_many`. Raises InputError for a bad tolerance and
-    ValueError for an unknown kind.
+    `kind` is latex, integer, choice or tolerance; with `boxed_only` nothing but a box is an answer. What
+    spelling and exact arithmetic cannot settle goes to a worker process with the limits of `Grader`; it is
+    started at the first such case and kept until the program ends. For many responses use
+    `Grader.grade_many`. Raises InputError for a bad tolerance and ValueError for an unknown kind.
 
     >>> grade(r"so \boxed{\frac{2}{4}}", "0.5").value
     <GradeValue.CORRECT: 'correct'>

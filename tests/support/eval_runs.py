@@ -190,7 +190,7 @@ def _grade(
                 "value": value,
                 "reason": reasons[value],
                 "extracted": answer,
-                "source": "boxed",
+                "source": "box",
             }
             for sample, value, answer in zip(samples, values, answers, strict=False)
         ],

@@ -142,7 +142,7 @@ def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
     assert "plug_in.answers: 'boxed' there, 'all' now" in changed
     of_mine = composed("reward.custom_reward_function.path=mine.py").value(key, "not told")
     assert of_mine == "not told"  # a function that may take no such argument
-    with pytest.raises(InputError, match="say tagrpo_run.answers=all or =boxed"):
+    with pytest.raises(InputError, match=r"say tagrpo_run\.answers=all or =boxed"):
         composed(f"+{key}=false")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from evaluator.errors import InputError
+from ui.cli import eval_options as options
 from ui.cli import output
 from ui.cli.output import DbOption, JsonOption
 
@@ -78,6 +79,8 @@ def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
                         "unknown": one.unknown,
                         "truncated": one.truncated,
                         "pass_at_1": one.mean,
+                        "sources": one.sources.shares,
+                        "correct_sources": one.sources.correct_shares,
                         "grader": None if one.grader is None else one.grader.version,
                         "created_at": one.run.created_at,
                         "finished_at": one.run.finished_at,
@@ -129,6 +132,7 @@ def report(
             show_default=False,
         ),
     ] = None,
+    answers: options.AnswersChoice = None,
     chart: Annotated[
         Path | None, typer.Option("--chart", help="Draw the curves: .png, .svg, .html.", show_default=False)
     ] = None,
@@ -158,7 +162,7 @@ def report(
     check_interval(measured, question)
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
-            methods = load_methods(session, references, pool_anyway=pool_anyway)
+            methods = load_methods(session, references, pool_anyway=pool_anyway, answers=answers)
             warnings = contamination_notes(session, methods)
         found = build_report(
             methods,
@@ -198,6 +202,7 @@ def compare(
     common_only: Annotated[
         bool, typer.Option("--common-only", help="Where problems differ compare those that both have.")
     ] = False,
+    answers: options.AnswersChoice = None,
     format: FormatOption = None,
     out: Out = None,
     overwrite: Overwrite = False,
@@ -222,7 +227,7 @@ def compare(
         Database.open(locate_database(db), create=False) as database,
         database.read() as session,
     ):
-        methods = load_methods(session, [a, b], pool_anyway=pool_anyway)
+        methods = load_methods(session, [a, b], pool_anyway=pool_anyway, answers=answers)
         warnings = contamination_notes(session, methods)
     if len(methods) != 2:
         raise InputError(f"{a} and {b} have one label, {methods[0].label}; write LABEL=RUN for one of them.")
