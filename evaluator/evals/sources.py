@@ -14,7 +14,7 @@ NONE_FOUND = "none found"
 PLACES: tuple[str, ...] = (*SOURCES, NONE_FOUND)
 """Where an answer was found, the surest place first."""
 
-LAST_SENTENCE = SOURCES[-1]
+BOX, LAST_SENTENCE = SOURCES[0], SOURCES[-1]
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,13 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command("list")
 def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
-    """List eval runs, oldest first: model, samples, pass@1, whether they are finished and graded.
+    """List eval runs, oldest first: model, samples, pass@1, answers in a box, whether finished and graded.
 
     Example: [bold]tagrpo eval list[/bold]
     """
     from evaluator.database import Database, locate_database
     from evaluator.evals.browsing import runs_overview
+    from evaluator.evals.sources import BOX
 
     with Database.open(locate_database(db), create=False) as database, database.read() as session:
         runs = sorted(runs_overview(session), key=lambda one: (one.run.created_at, one.run.name))
@@ -93,7 +94,17 @@ def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
         output.say("no eval runs yet; start one with `tagrpo eval run`")
     else:
         output.table(
-            ["run", "benchmark", "model", "problems", "samples each", "graded", "pass@1 %", "finished"],
+            [
+                "run",
+                "benchmark",
+                "model",
+                "problems",
+                "samples each",
+                "graded",
+                "pass@1 %",
+                "in a box %",
+                "finished",
+            ],
             [
                 [
                     one.run.name,
@@ -103,6 +114,7 @@ def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
                     str(one.most) if one.fewest == one.most else f"{one.fewest} to {one.most}",
                     "all" if one.graded == one.samples else f"{one.graded:,} of {one.samples:,}",
                     "-" if one.mean is None else f"{100 * one.mean:.2f}",
+                    "-" if (shares := one.sources.shares) is None else f"{100 * shares[BOX]:.1f}",
                     one.run.finished_at or "no",
                 ]
                 for one in runs
