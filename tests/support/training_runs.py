@@ -46,7 +46,6 @@ def words(name: str, model: str, steps: int, *more: str) -> tuple[str, ...]:
         *(f"trainer.total_training_steps={steps}", f"trainer.total_epochs={steps}", "trainer.save_freq=2"),
         *(f"trainer.test_freq={steps}", "trainer.val_before_train=false", "tagrpo_run.poll_interval_s=0.1"),
         "tagrpo_run.record_tokens=true",
-        "tagrpo_run.answers=all",  # two tokens are no box
         "+reward.custom_reward_function.reward_kwargs.time_limit_s=1",
         *more,
     )

@@ -113,9 +113,10 @@ def test_what_needs_no_process_is_graded_as_the_grader_does() -> None:
     ],
     ids=["boxes", "fractions", "digits", "braces", "dollars", "backslashes", "words", "bytes", "factorial"],
 )
-def test_a_hostile_response_gets_0_soon(response: str) -> None:
+@pytest.mark.parametrize("boxed_only", [True, False])
+def test_a_hostile_response_gets_0_soon(response: str, boxed_only: bool) -> None:
     began = time.monotonic()
-    assert score(response)["score"] == 0.0
+    assert score(response, boxed_only=boxed_only)["score"] == 0.0
     assert time.monotonic() - began < 15
 
 

@@ -140,8 +140,9 @@ def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
     assert f"+{key}=false" in everything.arguments()
     changed = differences(make_spec(boxed, some_data()), make_spec(everything, some_data()))
     assert "plug_in.answers: 'boxed' there, 'all' now" in changed
-    of_mine = composed("reward.custom_reward_function.path=mine.py").value(key, "not told")
-    assert of_mine == "not told"  # a function that may take no such argument
+    mine = "reward.custom_reward_function.path=mine.py"
+    assert composed(mine).value(key, "not told") == "not told"  # it may take no such argument
+    assert composed(mine, f"+{key}=false").value(key) is False
     with pytest.raises(InputError, match=r"say tagrpo_run\.answers=all or =boxed"):
         composed(f"+{key}=false")
 
