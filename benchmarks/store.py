@@ -140,7 +140,7 @@ class BoxReader:
                 value, reason = GradeValue.CORRECT, "exact"
             elif zlib.crc32(case.response.encode()) % 100 == 0:
                 value, reason = GradeValue.UNKNOWN, "timeout"
-            grades.append(Grade(value, answer, reason, "boxed"))
+            grades.append(Grade(value, answer, reason, "box"))
         self.seconds += time.perf_counter() - began
         return grades
 

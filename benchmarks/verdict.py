@@ -275,10 +275,10 @@ def real_labels(path: Path) -> tuple[list[list[str | None]], list[str]]:
     with Grader(workers=1) as grader:
         clusterings = grader.cluster_many(jobs)
     labels, golds = [], []
-    for clustering in clusterings:
+    for job, clustering in zip(jobs, clusterings, strict=True):
         names = [tidy(text) for text in clustering.classes]
         labels.append([None if place is None else names[place] for place in clustering.assignment])
-        golds.append(names[clustering.gold or 0])
+        golds.append(tidy(job.gold or "") if clustering.gold is None else names[clustering.gold])
     return labels, golds
 
 

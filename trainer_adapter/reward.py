@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evaluator.evals.grading import shorten_answer
-from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue, find_answer
-from evaluator.grading.grader import gold_answer
+from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
+from evaluator.grading.grader import answer_of, gold_answer
 from evaluator.grading.kinds import judge
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def compute_score(
     ground_truth: Any,
     extra_info: Mapping[str, Any] | None = None,
     *,
-    boxed_only: bool = False,
+    boxed_only: bool = True,
     workers: int = GraderSettings.workers,
     time_limit_s: float = GraderSettings.time_limit_s,
     memory_limit_mb: int = GraderSettings.memory_limit_mb,
@@ -76,7 +76,9 @@ async def compute_score(
         solution_str: the decoded response.
         ground_truth: the gold answer, bare or in a `\boxed{}`.
         extra_info: of the row; `answer_kind` (latex, integer, choice, tolerance) and `tolerance` are read.
-        boxed_only: an answer that stands anywhere but in a `\boxed{}` is wrong ("not boxed").
+        boxed_only: an answer that stands anywhere but in a `\boxed{}` is none ("no answer found"): a policy
+            must not be paid for a sentence that happens to hold the gold. `tagrpo_run.answers=all` turns it
+            off.
         workers: see `GraderSettings`, as the two that follow.
 
     Raises:
@@ -85,12 +87,9 @@ async def compute_score(
         InputError: a tolerance that is no number.
         PrerequisiteError: no grading process can be started.
     """
-    case = _case(solution_str, ground_truth, extra_info or {})
+    case = _case(solution_str, ground_truth, extra_info or {}, boxed_only=boxed_only)
     service = _service(GraderSettings(workers, time_limit_s, memory_limit_mb))
-    grade = await service.grade(case)
-    if boxed_only and grade.value is not GradeValue.UNKNOWN and grade.source not in ("boxed", ""):
-        grade = Grade(GradeValue.WRONG, grade.extracted, "not boxed", grade.source)
-    return to_reward(grade)
+    return to_reward(await service.grade(case))
 
 
 def to_reward(grade: Grade) -> dict[str, Any]:
@@ -162,7 +161,7 @@ def settle(case: GradeCase) -> Grade | None:
 
     It is the one that `Grader.grade_many` gives.
     """
-    found = find_answer(case.response, case.kind)
+    found = answer_of(case)
     if found is None:
         return Grade(GradeValue.WRONG, None, "no answer found") if case.gold.strip() else None
     outcome = judge(gold_answer(case.gold), found.text, case.kind, case.tolerance)
@@ -194,13 +193,14 @@ def close_service() -> None:
         atexit.unregister(service.close)
 
 
-def _case(response: str, gold: Any, extra: Mapping[str, Any]) -> GradeCase:
+def _case(response: str, gold: Any, extra: Mapping[str, Any], *, boxed_only: bool) -> GradeCase:
     tolerance = extra.get("tolerance")
     return GradeCase(
         str(response)[-LONGEST_RESPONSE:],
         "" if gold is None else str(gold),
         AnswerKind(extra.get("answer_kind") or AnswerKind.LATEX),
         None if tolerance is None else str(tolerance),
+        boxed_only,
     )
 
 

@@ -5,8 +5,8 @@ Grades are those of one version of the grader: `grader_id` names it (see `evalua
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session
@@ -15,17 +15,17 @@ from evaluator.errors import InputError, NotFoundError
 from evaluator.evals.overview import RunOverview, ShownGrader, read_overviews
 from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.samples import ProblemCounts, count_problems, count_samples
+from evaluator.evals.sources import source_name
 from evaluator.evals.spec import EVAL
 from evaluator.evals.tables import (
     GradeRow,
-    GraderRow,
     ProblemRow,
     RunProblemRow,
     SampleRow,
     SampleTextRow,
 )
-from evaluator.grading import GRADER_VERSION, GradeValue
-from evaluator.runs.store import Run, list_runs
+from evaluator.grading import GradeValue
+from evaluator.runs.store import Run, find_run, list_runs
 
 __all__ = [
     "UNGRADED",
@@ -244,18 +244,8 @@ def _grader(session: Session, run_id: str, grader_id: int | None) -> int | None:
 
 def _graded_counts(session: Session, run_id: str) -> tuple[ShownGrader | None, list[ProblemCounts]]:
     """Return the version whose grades are shown, and what it counts."""
-    partial: dict[int, tuple[ShownGrader | None, list[ProblemCounts]]] = {}
-    this_one_first = ((GraderRow.version == GRADER_VERSION).desc(), GraderRow.id.desc())
-    graders = session.execute(select(GraderRow.id, GraderRow.version).order_by(*this_one_first)).all()
-    for id, version in graders:
-        counts = count_samples(session, run_id, id)
-        if not any(one.graded for one in counts):
-            continue
-        complete = all(one.graded == one.samples for one in counts)
-        partial[id] = (ShownGrader(id, version, complete), counts)
-        if complete:
-            return partial[id]
-    return partial[max(partial)] if partial else (None, count_samples(session, run_id, None))
+    shown = read_overviews(session, [find_run(session, run_id)])[0].grader
+    return shown, count_samples(session, run_id, None if shown is None else shown.id)
 
 
 def _by_rate(
@@ -315,4 +305,5 @@ def _headers(
         .order_by(SampleRow.ordinal)
         .limit(limit)
     )
-    return [SampleHeader(*row) for row in rows]
+    headers = [SampleHeader(*cast(tuple[Any, ...], row)) for row in rows]
+    return [replace(header, source=source_name(header.source)) for header in headers]

@@ -1,9 +1,32 @@
-"""Versions of the grader in the database."""
+"""Versions of the grader in the database: what graded, and which answers it took."""
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.spec import Answers
 from evaluator.evals.tables import GraderRow
+from evaluator.grading import GRADER_VERSION
+
+_BOXED = "; boxed answers only"
+
+
+def version_taking(answers: Answers) -> str:
+    """Return this installation's version of the grader, taking these answers."""
+    return GRADER_VERSION + (_BOXED if answers == "boxed" else "")
+
+
+def answers_of(version: str) -> Answers:
+    """Return which answers a version of the grader took."""
+    return "boxed" if version.endswith(_BOXED) else "all"
+
+
+def preference(id: int, version: str, answers: Answers, *, complete: bool) -> tuple[bool, bool, int]:
+    """Return what to sort versions of the grader by, the one to show last.
+
+    Those that took these answers come before others; of them this installation's if it graded everything
+    (`complete`), else the newest.
+    """
+    return answers_of(version) == answers, complete and version == version_taking(answers), id
 
 
 def grader_id(session: Session, version: str) -> int:

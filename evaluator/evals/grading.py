@@ -2,16 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Table, exists, func, select
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.database import Database
-from evaluator.evals.graders import find_grader, grader_id
+from evaluator.evals.graders import answers_of, find_grader, grader_id
 from evaluator.evals.problems import RunProblem, run_problems
+from evaluator.evals.sources import source_name
 from evaluator.evals.tables import (
     GradeCountsRow,
     GradeRow,
@@ -50,8 +51,9 @@ def grade_run(
 ) -> Graded:
     """Grade all samples of a run that have no grade of this version; each part is committed at once.
 
-    Another process may grade the same run: the first grade of a sample stays. Of an answer of more than
-    1,000 characters its beginning and its length are kept.
+    The version says which answers count, see `graders.version_taking`. Another process may grade the same
+    run: the first grade of a sample stays. Of an answer of more than 1,000 characters its beginning and its
+    length are kept.
     """
     with db.write() as session:
         grader_row = grader_id(session, version)
@@ -61,7 +63,8 @@ def grade_run(
     values: Counter[str] = Counter()
     done = 0
     report(done, total)
-    for part in _parts(db, problems, grader_row):
+    boxed_only = answers_of(version) == "boxed"
+    for part in _parts(db, problems, grader_row, boxed_only=boxed_only):
         grades = grader.grade_many([case for _, case in part])
         rows = [
             _row(sample_id, problem.id, grader_row, grade)
@@ -83,7 +86,9 @@ def ungraded_samples(session: Session, run_id: str, version: str = GRADER_VERSIO
 _Part = list[tuple[tuple[int, RunProblem], GradeCase]]
 
 
-def _parts(db: Database, problems: Sequence[RunProblem], grader_row: int) -> Iterator[_Part]:
+def _parts(
+    db: Database, problems: Sequence[RunProblem], grader_row: int, *, boxed_only: bool
+) -> Iterator[_Part]:
     """Yield samples without a grade, problem by problem; golds that repeat are parsed once."""
     part: _Part = []
     characters = 0
@@ -91,7 +96,7 @@ def _parts(db: Database, problems: Sequence[RunProblem], grader_row: int) -> Ite
         waiting = _waiting(db, problem, grader_row)
         for start in range(0, len(waiting), SAMPLES_PER_COMMIT):
             for sample_id, text in _texts(db, waiting[start : start + SAMPLES_PER_COMMIT]):
-                case = GradeCase(text, problem.answer, problem.kind, problem.tolerance)
+                case = GradeCase(text, problem.answer, problem.kind, problem.tolerance, boxed_only)
                 part.append(((sample_id, problem), case))
                 characters += len(text)
                 if len(part) >= SAMPLES_PER_COMMIT or characters >= CHARACTERS_PER_COMMIT:
@@ -157,7 +162,10 @@ def shorten_answer(answer: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Change:
-    """A sample whose verdict another version of the grader gave otherwise."""
+    """A sample whose verdict another version of the grader gave otherwise.
+
+    The sources say where the answer was found, None where none was.
+    """
 
     position: int
     problem_id: str
@@ -166,9 +174,11 @@ class Change:
     old: str
     old_reason: str
     old_extracted: str | None
+    old_source: str | None
     new: str
     new_reason: str
     new_extracted: str | None
+    new_source: str | None
 
 
 def run_graders(session: Session, run_id: str) -> list[tuple[str, int]]:
@@ -185,6 +195,16 @@ def run_graders(session: Session, run_id: str) -> list[tuple[str, int]]:
     return [(version, count) for _, version, count in rows]
 
 
+def other_version(session: Session, run_id: str, version: str) -> str | None:
+    """Return the version to compare the grades of `version` with; None where it graded the run alone.
+
+    The newest other one that took the same answers, else the newest that took others.
+    """
+    others = [one for one, _ in run_graders(session, run_id) if one != version]
+    alike = [one for one in others if answers_of(one) == answers_of(version)]
+    return next(reversed(alike or others), None)
+
+
 def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[Change]:
     """Return the samples of a run whose grades by two versions differ, by problem and ordinal."""
     before, after = aliased(GradeRow), aliased(GradeRow)
@@ -197,9 +217,11 @@ def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[Cha
             before.value,
             before.reason,
             before.extracted,
+            before.source,
             after.value,
             after.reason,
             after.extracted,
+            after.source,
         )
         .join(after, after.sample_id == before.sample_id)
         .join(SampleRow, SampleRow.id == before.sample_id)
@@ -215,5 +237,13 @@ def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[Cha
     found = []
     for row in rows:
         problem = problems[row[0]]
-        found.append(Change(problem.position, problem.problem_id, row[1], problem.answer, *row[2:]))
+        graded = cast(tuple[Any, ...], row[2:])
+        change = Change(problem.position, problem.problem_id, row[1], problem.answer, *graded)
+        found.append(
+            replace(
+                change,
+                old_source=source_name(change.old_source),
+                new_source=source_name(change.new_source),
+            )
+        )
     return found

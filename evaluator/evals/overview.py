@@ -2,14 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.graders import preference
+from evaluator.evals.results import run_answers
+from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, GraderRow, RunProblemRow, SampleCountsRow
-from evaluator.grading import GRADER_VERSION
 from evaluator.runs.store import Run
 
 
@@ -28,7 +30,7 @@ class RunOverview:
 
     `groups` is below `problems` where questions stand with their neighbors. `mean` is the mean of the
     problems' rates (pass@1), unknown counted wrong; None unless every problem has a graded sample.
-    `fewest` and `most` are samples of a problem.
+    `fewest` and `most` are samples of a problem, `sources` where in the samples the answers were found.
     """
 
     run: Run
@@ -43,6 +45,7 @@ class RunOverview:
     wrong: int
     unknown: int
     mean: float | None
+    sources: Sources
 
     @property
     def graded(self) -> int:
@@ -56,7 +59,9 @@ def read_overviews(session: Session, runs: Sequence[Run]) -> list[RunOverview]:
     grades: dict[str, list[Any]] = defaultdict(list)
     for row in session.execute(_grades(ids)) if ids else ():
         grades[row.run_id].append(row)
-    return [_overview(run, sizes.get(run.id), grades[run.id]) for run in runs]
+    found = [_overview(run, sizes.get(run.id), grades[run.id]) for run in runs]
+    sources = read_sources(session, {one.run.id: one.grader.id for one in found if one.grader is not None})
+    return [replace(one, sources=sources.get(one.run.id, one.sources)) for one in found]
 
 
 def _sizes(ids: list[str]) -> Any:
@@ -103,7 +108,12 @@ def _overview(run: Run, size: Any, grades: Sequence[Any]) -> RunOverview:
     samples = size.samples if size else 0
     complete = [row for row in grades if row.graded == samples]
     # This installation's version if it graded all, else the newest that did, else the newest of any.
-    shown = max(complete or grades, key=lambda row: _preference(row, bool(complete)), default=None)
+    answers = run_answers(run)
+    shown = max(
+        complete or grades,
+        key=lambda row: preference(row.id, row.version, answers, complete=bool(complete)),
+        default=None,
+    )
     problems = size.problems if size else 0
     return RunOverview(
         run=run,
@@ -118,8 +128,5 @@ def _overview(run: Run, size: Any, grades: Sequence[Any]) -> RunOverview:
         wrong=shown.wrong if shown else 0,
         unknown=shown.unknown if shown else 0,
         mean=shown.rates / problems if shown and shown.problems == problems else None,
+        sources=Sources(),
     )
-
-
-def _preference(row: Any, complete: bool) -> tuple[bool, int]:
-    return complete and row.version == GRADER_VERSION, row.id

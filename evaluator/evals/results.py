@@ -10,11 +10,11 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.errors import InputError
-from evaluator.evals.graders import find_grader
+from evaluator.evals.graders import answers_of, find_grader, preference
 from evaluator.evals.samples import ProblemCounts, count_samples
-from evaluator.evals.spec import EVAL, EvalSpec
+from evaluator.evals.sources import Sources, read_sources
+from evaluator.evals.spec import EVAL, Answers, EvalSpec
 from evaluator.evals.tables import GradeCountsRow, GraderRow, RunProblemRow, SampleCountsRow, SampleRow
-from evaluator.grading import GRADER_VERSION
 from evaluator.passk.counts import Counts
 from evaluator.runs.ledger import read_ledger
 from evaluator.runs.store import Run
@@ -36,6 +36,7 @@ class RunResult:
         refused: how many were cut or kept back by a provider's filter, or refused by the model.
         mean_tokens: completion tokens of a sample; None where a server did not tell.
         usd: what the run cost; None where a price is not known.
+        sources: where in the samples the answers were found.
     """
 
     run: Run
@@ -48,21 +49,25 @@ class RunResult:
     refused: int
     mean_tokens: float | None
     usd: float | None
+    sources: Sources
 
 
-def load_result(session: Session, run: Run, grader_version: str | None = None) -> RunResult:
+def load_result(
+    session: Session, run: Run, grader_version: str | None = None, *, answers: Answers | None = None
+) -> RunResult:
     """Return the result of a run.
 
     Args:
-        grader_version: whose grades count. By default this installation's if it graded all samples, else the
-            newest that did; the result says which.
+        grader_version: whose grades count; by default see `choose_version`. The result says which.
+        answers: which answers count, without a version; by default those that the run was made with.
 
     Raises:
         InputError: not an eval run, no samples, only neighbors, or samples without a grade by that version
             (by any one version). The message names the command that grades them.
     """
-    chosen = choose_version(session, [run]) if grader_version is None else grader_version
-    found = count_samples(session, run.id, find_grader(session, chosen))
+    chosen = choose_version(session, [run], answers) if grader_version is None else grader_version
+    grader = find_grader(session, chosen)
+    found = count_samples(session, run.id, grader)
     originals = [problem for problem in found if problem.variant == 0]
     if not originals:
         raise InputError(
@@ -70,7 +75,8 @@ def load_result(session: Session, run: Run, grader_version: str | None = None) -
         )
     ungraded = sum(problem.samples - problem.graded for problem in originals)
     if ungraded:
-        raise InputError(_ungraded(run, ungraded, sum(problem.samples for problem in originals), chosen))
+        drawn = sum(problem.samples for problem in originals)
+        raise InputError(_ungraded(run, ungraded, drawn, repr(chosen), answers_of(chosen)))
     if not any(problem.samples for problem in originals):
         raise InputError(f"run {run.name} has samples of neighbors only; `tagrpo eval run` draws the rest.")
     refused, mean_tokens = _refused_and_tokens(session, run.id)
@@ -85,40 +91,61 @@ def load_result(session: Session, run: Run, grader_version: str | None = None) -
         refused=refused,
         mean_tokens=mean_tokens,
         usd=_usd(session, run.id),
+        sources=read_sources(session, {run.id: grader}, originals=True)[run.id],
     )
 
 
-def choose_version(session: Session, runs: Sequence[Run]) -> str:
+def choose_version(session: Session, runs: Sequence[Run], answers: Answers | None = None) -> str:
     """Return the version of the grader to use for all runs: one that graded every sample of each of them.
 
     This installation's if it did, else the newest that did. Where none did all, the one to use for the first
     run that no version has graded whole is named in the error.
 
+    Args:
+        answers: only versions that took these answers. By default one that took those which the runs were
+            made with (all, where they differ) comes first.
+
     Raises:
         InputError: not an eval run, a run without samples, or no version that graded all samples of all runs.
     """
+    versions: dict[int, str] = {
+        row.id: row.version for row in session.execute(select(GraderRow.id, GraderRow.version))
+    }
+    made = {run_answers(run) for run in runs}
+    wanted: Answers = answers or (made.pop() if len(made) == 1 else "all")
     whole: list[set[int]] = []
     for run in runs:
         _check_eval(run)
         drawn = _samples(session, run.id)
         if not drawn:
             raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")
-        graded = grades_by_version(session, run.id)
+        graded = {
+            grader: count
+            for grader, count in grades_by_version(session, run.id).items()
+            if answers in (None, answers_of(versions[grader]))
+        }
         complete = {grader for grader, count in graded.items() if count == drawn}
         if not complete:
             missing = drawn - max(graded.values(), default=0)
-            raise InputError(_ungraded(run, missing, drawn, None))
+            by = "any one version of the grader" + (
+                "" if answers is None else f" that takes {answers} answers"
+            )
+            raise InputError(_ungraded(run, missing, drawn, by, wanted))
         whole.append(complete)
     common = set.intersection(*whole)
     if not common:
         names = ", ".join(run.name for run in runs)
         raise InputError(
             f"the runs {names} were graded by different versions of the grader, whose verdicts may differ; "
-            f"grade them alike: {'; '.join(f'`tagrpo eval grade {run.name}`' for run in runs)}."
+            f"grade them alike: {'; '.join(f'`{_command(run, wanted)}`' for run in runs)}."
         )
-    current = find_grader(session, GRADER_VERSION)
-    grader = current if current in common else max(common)
-    return str(session.scalar(select(GraderRow.version).where(GraderRow.id == grader)))
+    return versions[max(common, key=lambda id: preference(id, versions[id], wanted, complete=True))]
+
+
+def run_answers(run: Run) -> Answers:
+    """Return which answers an eval run was made to count."""
+    answers: Answers = run.spec.get("answers", "all")
+    return answers
 
 
 def grades_by_version(session: Session, run_id: str) -> dict[int, int]:
@@ -154,12 +181,16 @@ def _check_eval(run: Run) -> None:
         raise InputError(f"run {run.name} is no eval run; `tagrpo eval list` lists those.")
 
 
-def _ungraded(run: Run, missing: int, drawn: int, version: str | None) -> str:
-    by = f" by {version!r}" if version is not None else " by any one version of the grader"
+def _ungraded(run: Run, missing: int, drawn: int, by: str, answers: Answers) -> str:
     return (
-        f"run {run.name}: {missing:,} of {drawn:,} samples have no grade{by}; grade them with "
-        f"`tagrpo eval grade {run.name}`."
+        f"run {run.name}: {missing:,} of {drawn:,} samples have no grade by {by}; grade them with "
+        f"`{_command(run, answers)}`."
     )
+
+
+def _command(run: Run, answers: Answers) -> str:
+    """Return the command that grades a run so that these answers count."""
+    return f"tagrpo eval grade {run.name}" + ("" if run_answers(run) == answers else f" --answers {answers}")
 
 
 def _samples(session: Session, run_id: str) -> int:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.database import Database
 from evaluator.errors import InputError
+from evaluator.evals.graders import version_taking
 from evaluator.evals.grading import Graded, grade_run
 from evaluator.evals.problems import run_problems
 from evaluator.evals.samples import plan_samples
@@ -59,7 +60,13 @@ def run_eval(
     drawing = _draw(db, run, sampler, n, report)
     graded = Graded(0, 0, 0)
     if drawing.stopped != "interrupted":
-        graded = grade_run(db, run.id, grader, lambda done, total: report("grading", done, total, ""))
+        graded = grade_run(
+            db,
+            run.id,
+            grader,
+            lambda done, total: report("grading", done, total, ""),
+            version=version_taking(EvalSpec.from_json(run.spec).answers),
+        )
     return EvalOutcome(
         drawing.drawn,
         drawing.missing,

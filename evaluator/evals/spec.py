@@ -1,8 +1,8 @@
-"""The specification of an eval run: everything that shapes its samples, and so its key."""
+"""The specification of an eval run: everything that shapes its samples and its score, and so its key."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from evaluator.errors import InputError
 
@@ -10,6 +10,9 @@ EVAL = "eval"
 """The kind of these runs in the table of runs."""
 
 MAX_SAMPLES = 100_000
+
+Answers: TypeAlias = Literal["all", "boxed"]
+"""Which answers of responses count: all that are found, or those in a box alone."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class EvalSpec:
 
     `problems` names the benchmark or neighbor set, `problems_hash` is the hash of its content, `source` where
     it was loaded from (a Hub revision, a file's hash, the seed of shuffled options). `engine` names sampler,
-    versions and the chat template's hash: what the sampler's `describe` returns.
+    versions and the chat template's hash: what the sampler's `describe` returns. `answers` says which answers
+    count; grades that take others may stand beside those.
     """
 
     problems: str
@@ -77,6 +81,11 @@ class EvalSpec:
     engine: Mapping[str, Any]
     prompt: PromptSpec
     sampling: SamplingSettings
+    answers: Answers = "all"
+
+    def __post_init__(self) -> None:
+        if self.answers not in ("all", "boxed"):
+            raise InputError(f"answers is {self.answers!r}; give all or boxed.")
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored, hashed and shown."""
@@ -88,6 +97,8 @@ class EvalSpec:
             "engine": dict(self.engine),
             "prompt": {**asdict(self.prompt), "chat_template_kwargs": dict(self.prompt.chat_template_kwargs)},
             "sampling": asdict(self.sampling),
+            # Left out where it is the default, as in runs that were made before there was a choice.
+            **({} if self.answers == "all" else {"answers": self.answers}),
         }
 
     @classmethod
@@ -101,4 +112,5 @@ class EvalSpec:
             engine=data["engine"],
             prompt=PromptSpec(**data["prompt"]),
             sampling=SamplingSettings(**data["sampling"]),
+            answers=data.get("answers", "all"),
         )

@@ -71,7 +71,7 @@ class SampleTextRow(Base):
 
 
 class GraderRow(Base):
-    """A version of the grader; see `evaluator.grading.GRADER_VERSION`."""
+    """A version of the grader, and which answers it took; see `evaluator.evals.graders`."""
 
     __tablename__ = "graders"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -88,7 +88,7 @@ class GradeRow(Base):
     value: Mapped[str]  # correct, wrong, unknown
     reason: Mapped[str]
     extracted: Mapped[str | None]
-    source: Mapped[str | None]  # where the answer was found: boxed, stated, ...
+    source: Mapped[str | None]  # where the answer was found, see evaluator.grading.SOURCES; null for none
 
     __table_args__ = (BY_KEY_ALONE,)
 
@@ -126,5 +126,18 @@ class GradeCountsRow(Base):
     correct: Mapped[int]
     wrong: Mapped[int]
     unknown: Mapped[int]
+
+    __table_args__ = (BY_KEY_ALONE,)
+
+
+class GradeSourcesRow(Base):
+    """Grades of a problem's samples by where the answer was found. By trigger."""
+
+    __tablename__ = "grade_sources"
+    run_problem_id: Mapped[int] = mapped_column(primary_key=True)
+    grader_id: Mapped[int] = mapped_column(primary_key=True)
+    source: Mapped[str] = mapped_column(primary_key=True)  # "" where none was found
+    grades: Mapped[int]
+    correct: Mapped[int]
 
     __table_args__ = (BY_KEY_ALONE,)

@@ -30,9 +30,7 @@ class Found(NamedTuple):
     source: str
 
 
-def find_answer(
-    response: str, kind: AnswerKind = AnswerKind.LATEX, *, boxed_only: bool = False
-) -> Found | None:
+def find_answer(response: str, kind: AnswerKind = AnswerKind.LATEX, boxed_only: bool = False) -> Found | None:
     r"""The final answer of a response and where it stands; None when there is none.
 
     The last box; else, unless `boxed_only`, what the response states last. Thinking between `<think>` and

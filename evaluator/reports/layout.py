@@ -9,6 +9,7 @@ from evaluator.reports.notes import report_notes
 from evaluator.reports.published import Average
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import Score
+from evaluator.reports.sources import source_sheet
 
 ABSENT = "-"
 
@@ -23,9 +24,9 @@ class _Place:
 
 
 def report_document(report: Report, extra_notes: Sequence[str] = ()) -> Document:
-    """Return a table for each k, a table of what the numbers stand on, and the notes."""
+    """Return a table for each k, tables of what the numbers stand on, and the notes."""
     sheets = [_scores(report, k) for k in report.ks]
-    return Document((*sheets, _basis(report)), (*report_notes(report), *extra_notes))
+    return Document((*sheets, source_sheet(report), _basis(report)), (*report_notes(report), *extra_notes))
 
 
 def score_cell(one: Score | None) -> str:

@@ -10,12 +10,17 @@ from sqlalchemy.orm import Session
 from evaluator.errors import InputError
 from evaluator.evals.lookup import list_eval_runs, matching_runs
 from evaluator.evals.results import RunResult, choose_version, load_result
-from evaluator.evals.spec import EvalSpec
+from evaluator.evals.sources import Sources
+from evaluator.evals.spec import Answers, EvalSpec
 from evaluator.passk import Counts, pool
 from evaluator.runs.store import Run
 
 _FIRST = re.compile(r"\[:(\d+)\]$")
-_FREE = ("sampling.seed", "sampling.samples_per_request")  # in which runs that are pooled may differ
+_FREE = (
+    "sampling.seed",
+    "sampling.samples_per_request",
+    "answers",
+)  # in which runs that are pooled may differ
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,11 @@ class Entry:
         return sum(known) if len(known) == len(self.results) else None
 
     @property
+    def sources(self) -> Sources:
+        """Where in the samples the answers were found."""
+        return sum((result.sources for result in self.results), Sources())
+
+    @property
     def spec(self) -> EvalSpec:
         """The settings of the first run."""
         return self.results[0].spec
@@ -94,6 +104,7 @@ def load_methods(
     *,
     pool_anyway: bool = False,
     grader_version: str | None = None,
+    answers: Answers | None = None,
 ) -> list[Method]:
     """Return the methods that references name, in order; references with one label are one method.
 
@@ -104,6 +115,7 @@ def load_methods(
     Args:
         pool_anyway: pool runs whose settings differ in more than the seed.
         grader_version: whose grades count; by default one that graded all runs, see `choose_version`.
+        answers: which answers count, without a version; by default those that the runs were made with.
 
     Raises:
         NotFoundError: a name that names no eval run.
@@ -131,7 +143,7 @@ def load_methods(
             _check_poolable(several, pool_anyway=pool_anyway)
             known[benchmark] = several
     chosen = [run for entries in groups.values() for several in entries.values() for run in several]
-    version = grader_version or choose_version(session, chosen)
+    version = grader_version or choose_version(session, chosen, answers)
     return [
         Method(label, {name: _entry(session, several, version) for name, several in entries.items()})
         for label, entries in groups.items()

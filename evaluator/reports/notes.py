@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlalchemy.orm import Session
 
 from evaluator.contamination import overlaps_with
-from evaluator.grading import GRADER_VERSION
+from evaluator.evals.graders import answers_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
 from evaluator.reports.document import percent
 from evaluator.reports.methods import Method, differing_settings
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import MAJ_AT_K
+from evaluator.reports.sources import source_notes
 
 AMC23, AMC12 = "amc23", "amc12"
 
@@ -27,6 +28,7 @@ def report_notes(report: Report) -> list[str]:
         _choices,
         _missing,
         _runs,
+        source_notes,
         _populations,
         _settings,
         _amc,
@@ -90,12 +92,13 @@ def _runs(report: Report) -> Iterator[str]:
                 f"Run {result.run.name} holds {result.neighbors} neighbors; only the original questions "
                 "count here. `tagrpo diagnose` compares them."
             )
-    versions = {result.grader_version for result in results} - {GRADER_VERSION}
-    if versions:
-        yield (
-            f"Graded by {', '.join(sorted(versions))}; this installation grades by {GRADER_VERSION}. "
-            "`tagrpo eval grade RUN` grades again."
-        )
+    for version in sorted({result.grader_version for result in results}):
+        ours = version_taking(answers_of(version))
+        if version != ours:
+            yield (
+                f"Graded by {version}; this installation grades by {ours}. `tagrpo eval grade RUN` grades "
+                "again."
+            )
 
 
 def _populations(report: Report) -> Iterator[str]:

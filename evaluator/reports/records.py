@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from evaluator.evals.graders import answers_of
 from evaluator.reports import published
 from evaluator.reports.published import Average
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import PASS_AT_K, Metric, Score
+from evaluator.reports.sources import line_sources
 
 RUNS, AVERAGE = "runs", "average"
 """What stands in the column `source`, beside the paper's name."""
@@ -28,6 +30,12 @@ COLUMNS = (
     "refused",
     "mean_tokens",
     "usd",
+    "box",
+    "marker",
+    "last_sentence",
+    "none_found",
+    "correct_from_last_sentence",
+    "answers",
     "grader",
     "problems_hash",
     "printed",
@@ -39,8 +47,9 @@ def records(report: Report) -> list[dict[str, Any]]:
     """Return all values of a report, one row each with the keys `COLUMNS`; None where one has no meaning.
 
     Rows of runs come first, then averages, then the published figures. Scores are shares from 0 to 1;
-    `samples` is the smallest number of samples of a problem, `printed` a figure as the paper prints it and
-    `odd` whether that is an average which its columns belie.
+    `box` to `none_found` are shares of the samples by where the answer was found; `samples` is the smallest
+    number of samples of a problem, `printed` a figure as the paper prints it and `odd` whether that is an
+    average which its columns belie.
     """
     rows = [_of_run(report.metric, line, one) for line in report.lines for one in line.scores]
     rows += [
@@ -85,6 +94,8 @@ def _of_run(metric: Metric, line: Line, one: Score) -> dict[str, Any]:
         "refused": entry.refused,
         "mean_tokens": entry.mean_tokens,
         "usd": entry.usd,
+        **{place.replace(" ", "_"): share for place, share in line_sources(line).items()},
+        "answers": answers_of(entry.results[0].grader_version),
         "grader": entry.results[0].grader_version,
         "problems_hash": entry.problems_hash,
     }

@@ -53,7 +53,7 @@ def test_samples_come_in_order_page_by_page_with_their_grades(db: Database, run:
         assert page_samples(session, run.id, first, after_ordinal=7) == []
     assert [sample.ordinal for sample in one + two] == list(range(8))
     assert [sample.value for sample in one + two] == ["correct"] * 2 + ["unknown"] + ["wrong"] * 5
-    assert (one[0].reason, one[0].extracted, one[0].source) == ("exact", "1", "boxed")
+    assert (one[0].reason, one[0].extracted, one[0].source) == ("exact", "1", "box")
     assert (one[0].prompt_tokens, one[0].completion_tokens, one[0].seed) == (20, 100, 0)
 
 

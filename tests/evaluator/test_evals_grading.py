@@ -58,11 +58,11 @@ def test_samples_without_a_grade_are_graded_by_kind(db: Database, grader: Grader
         rows = session.scalars(select(GradeRow).order_by(GradeRow.sample_id)).all()
         assert [(row.value, row.reason, row.source) for row in rows] == [
             ("wrong", "no answer found", None),
-            ("correct", "numeric", "boxed"),
+            ("correct", "numeric", "box"),
             ("wrong", "no answer found", None),
-            ("correct", "choice", "stated"),
+            ("correct", "choice", "marker"),
             ("wrong", "no answer found", None),
-            ("correct", "tolerance", "boxed"),
+            ("correct", "tolerance", "box"),
         ]
         assert [row.extracted for row in rows] == [None, "02", None, "(B)", None, "3.05"]
         assert ungraded_samples(session, run.id) == 0

@@ -196,6 +196,27 @@ def test_where_an_answer_is_found(response: str, kind: str, text: str, source: s
     assert source in SOURCES
 
 
+def test_with_boxed_only_nothing_but_a_box_is_an_answer() -> None:
+    last = "He has 3 apples and buys 2 more at the shop, so 3 + 2 = 5 apples."
+    for response in ("The answer is 5.", "5", last, "#### 5", rf"<think>\boxed{{5}}</think>{last}"):
+        assert find_answer(response, AnswerKind.LATEX, boxed_only=True) is None
+        found = grade(response, "5", boxed_only=True)
+        assert (found.value, found.extracted, found.reason) == (GradeValue.WRONG, None, "no answer found")
+        assert grade(response, "5").value is GradeValue.CORRECT
+    assert grade("The answer is 5.", "", boxed_only=True).value is GradeValue.UNKNOWN
+    found = find_answer(r"\fbox{4}\nThe final answer is 5.", AnswerKind.LATEX, boxed_only=True)
+    assert found == ("4", "box")
+
+
+def test_one_grader_tells_boxed_only_from_all() -> None:
+    with Grader(workers=1) as grader:
+        for _ in range(2):  # the second time from memory
+            found = grader.grade_many(
+                [GradeCase("The answer is 5.", "5", boxed_only=boxed) for boxed in (False, True, False)]
+            )
+            assert [one.value.value for one in found] == ["correct", "wrong", "correct"]
+
+
 def test_words_with_digits_are_no_numbers() -> None:
     assert find_answer("We call the points P1 and Q2x and all of the others R3", AnswerKind.LATEX) is None
     assert find_answer("", AnswerKind.LATEX) is None

@@ -11,6 +11,7 @@ from runs import open_empty
 from evaluator.contamination import Overlap, Settings, store_check
 from evaluator.database import Database
 from evaluator.errors import InputError
+from evaluator.evals.graders import version_taking
 from evaluator.evals.problems import PlacedProblem
 from evaluator.passk import SAME_PROBLEMS
 from evaluator.reports.document import Document, Sheet
@@ -19,6 +20,7 @@ from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, report_notes
 from evaluator.reports.records import COLUMNS, curve_rows, records
 from evaluator.reports.report import Report, build_report, curve_ks
+from evaluator.reports.sources import TITLE, source_rows, source_sheet
 
 COMPETITIONS = ("amc12", "olympiadbench", "aime24", "aime25")
 HALF: Counts = [(32, 16, 0), (32, 0, 0)]
@@ -226,6 +228,49 @@ def test_the_basis_says_what_stands_beside_the_scores(db: Database) -> None:
         words=3,
     )
     assert said(report, "Run a is not finished")
+
+
+def test_where_answers_were_found_stands_beside_the_scores(db: Database) -> None:
+    here = {"correct": "last sentence", "wrong": "marker", "unknown": None}
+    add_eval_run(db, "a.one", [(8, 2, 1), (8, 0, 0)], benchmark="one", sources=here)
+    add_eval_run(db, "b.one", [(8, 0, 0), (8, 0, 0)], benchmark="one", seed=1)
+    add_eval_run(db, "c.one", [(8, 2, 0), (8, 0, 0)], benchmark="one", seed=2)
+    report = build(db, "a", "mixed=b.one+c.one", "c", ks=[1])
+    [sheet] = [one for one in report_document(report).sheets if one.title == TITLE]
+    assert sheet.columns[2:] == ("box", "marker", "last sentence", "none found", "correct from last sentence")
+    assert [row[2:] for row in sheet.rows] == [
+        ("0.0", "81.2", "12.5", "6.2", "100.0"),
+        ("100.0", "0.0", "0.0", "0.0", "0.0"),
+        ("100.0", "0.0", "0.0", "0.0", "0.0"),
+    ]
+    assert source_rows(report)[0]["marker"] == 13 / 16
+    [note] = said(report, "Of the correct answers many were found in the last sentence")
+    assert "a on one (100%)" in note
+    assert "mixed" not in note
+    first = records(report)[0]
+    assert [first[name] for name in ("box", "marker", "last_sentence", "none_found")] == [
+        0.0,
+        13 / 16,
+        2 / 16,
+        1 / 16,
+    ]
+    assert (first["correct_from_last_sentence"], first["answers"]) == (1.0, "all")
+    # Without a correct answer there is no share of them.
+    assert source_sheet(build(db, "b", ks=[1])).rows[0][-1] == "-"
+    assert said(build(db, "b", ks=[1]), "last sentence") == []
+
+
+def test_a_report_of_boxed_answers_says_so(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 2, 0)])
+    regrade(db, run, [(4, 1, 0)], version_taking("boxed"))
+    assert said(build(db, "a", ks=[1]), "Only answers in a box count") == []
+    with db.read() as session:
+        methods = load_methods(session, ["a"], answers="boxed")
+    boxed = build_report(methods, ks=[1])
+    assert boxed.lines[0].at(1).value == 0.25
+    assert said(boxed, "Only answers in a box count")
+    assert said(boxed, "this installation grades by") == []
+    assert {row["answers"] for row in records(boxed)} == {"boxed"}
 
 
 def test_other_graders_and_settings_are_said(db: Database) -> None:

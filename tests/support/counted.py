@@ -6,9 +6,10 @@ from sqlalchemy import text
 
 from evaluator.database import Database
 from evaluator.database.migrations.counting import COUNTED
+from evaluator.database.migrations.sourcing import COUNT
 from evaluator.database.migrations.withdrawing import STANDING_NOW
 
-MADE = {**COUNTED, "standings": STANDING_NOW}
+MADE = {**COUNTED, "standings": STANDING_NOW, "grade_sources": COUNT}
 
 NO_ZEROS = {
     "question_set_counts": 1,

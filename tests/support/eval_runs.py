@@ -7,7 +7,7 @@ problem's samples, then the unknown ones, then the wrong ones.
 `make_eval_spec(temperature=1.0, model="test/other")` takes settings of any part of the spec by name.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -24,7 +24,7 @@ from evaluator.evals.problems import (
     store_run_problems,
 )
 from evaluator.evals.samples import Drawn, plan_samples, store_samples
-from evaluator.evals.spec import EVAL, EvalSpec, PromptSpec, SamplingSettings
+from evaluator.evals.spec import EVAL, Answers, EvalSpec, PromptSpec, SamplingSettings
 from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.runs.cells import Receipt, claim_cells, fill_cell
@@ -36,6 +36,11 @@ Counts = Sequence[tuple[int, int, int]]
 
 Texts = Callable[[PlacedProblem, int, str], str]
 """Makes a response of the problem, the sample's ordinal and its grade."""
+
+Sources = Mapping[str, str | None]
+"""Where answers were found, by the grade of the sample."""
+
+_IN_BOXES: Sources = {}
 
 WRONG_ANSWERS = ("-1", "-2", "-3")
 """Wrong samples of a problem give these in turn, unless told otherwise."""
@@ -75,12 +80,14 @@ def add_eval_run(
     problems: Sequence[Problem | PlacedProblem] | None = None,
     texts: Texts | None = None,
     answers: Sequence[Sequence[str | None]] | None = None,
+    sources: Sources = _IN_BOXES,
     truncated: Sequence[int] | int = 0,
     graded: Sequence[int] | None = None,
     grader_version: str = GRADER_VERSION,
     tokens: Callable[[int, int], int | None] = lambda position, ordinal: 100,
     usd: float | None = 0.0,
     finished: bool = True,
+    counting: Answers = "all",
     **spec: Any,
 ) -> Run:
     """Store a run with its problems, cells, samples, texts and grades.
@@ -91,17 +98,19 @@ def add_eval_run(
         texts: the responses; by default `\\boxed{}` around the extracted answer.
         answers: the extracted answers of each problem's samples; by default the gold answer where correct,
             one of `WRONG_ANSWERS` where wrong, None where unknown.
+        sources: where the answers of samples were found, by their grade; in a box where not given.
         truncated: how many samples of each problem, the last ones, were cut at the limit of tokens.
         graded: how many samples of each problem, the first ones, have a grade; all by default.
         tokens: a sample's completion tokens by its problem's position and its ordinal; None where the server
             counted those of a request together (then 100 a sample are on the request's receipt).
         usd: the cost of all requests together; None where the price is not known.
+        counting: which answers count, `answers` of the spec.
         spec: settings of `make_eval_spec`.
     """
     chosen = make_problems(len(counts), benchmark) if problems is None else problems
     placed = [one if isinstance(one, PlacedProblem) else PlacedProblem(one) for one in chosen]
     cut = [truncated] * len(counts) if isinstance(truncated, int) else truncated
-    made = make_eval_spec([place.problem for place in placed], problems=benchmark, **spec)
+    made = make_eval_spec([place.problem for place in placed], problems=benchmark, answers=counting, **spec)
     with db.write() as session:
         run, _ = open_run(
             session,
@@ -138,7 +147,7 @@ def add_eval_run(
             store_samples(session, cell, drawn, list(range(n)))
             first = n if graded is None else graded[position]
             if first:
-                _grade(session, cell.payload["run_problem"], values[:first], found, grader_version)
+                _grade(session, cell.payload["run_problem"], values[:first], found, grader_version, sources)
         done = [cell.id for cell in cells]
         for start in range(0, len(done), 500):
             session.execute(
@@ -156,12 +165,14 @@ def add_methods(db: Database, *names: str) -> None:
             add_eval_run(db, f"{name}.{benchmark}", counts, benchmark=benchmark, seed=seed)
 
 
-def regrade(db: Database, run: Run, counts: Counts, grader_version: str) -> None:
+def regrade(
+    db: Database, run: Run, counts: Counts, grader_version: str, sources: Sources = _IN_BOXES
+) -> None:
     """Grade the samples of a run again by another version of the grader, with these counts."""
     with db.write() as session:
         for problem, (n, correct, unknown) in zip(run_problems(session, run.id), counts, strict=True):
             values = ["correct"] * correct + ["unknown"] * unknown + ["wrong"] * (n - correct - unknown)
-            _grade(session, problem.id, values, _answers(values, problem.answer), grader_version)
+            _grade(session, problem.id, values, _answers(values, problem.answer), grader_version, sources)
 
 
 def _answers(values: Sequence[str], gold: str) -> list[str | None]:
@@ -173,7 +184,12 @@ def _answers(values: Sequence[str], gold: str) -> list[str | None]:
 
 
 def _grade(
-    session: Any, run_problem: int, values: Sequence[str], answers: Sequence[str | None], version: str
+    session: Any,
+    run_problem: int,
+    values: Sequence[str],
+    answers: Sequence[str | None],
+    version: str,
+    sources: Sources,
 ) -> None:
     grader = grader_id(session, version)
     reasons = {"correct": "exact", "wrong": "different", "unknown": "timeout"}
@@ -190,7 +206,7 @@ def _grade(
                 "value": value,
                 "reason": reasons[value],
                 "extracted": answer,
-                "source": "boxed",
+                "source": sources.get(value, "box"),
             }
             for sample, value, answer in zip(samples, values, answers, strict=False)
         ],

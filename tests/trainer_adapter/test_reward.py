@@ -65,16 +65,19 @@ def test_a_row_may_have_its_own_kind_and_tolerance() -> None:
     assert score(r"\boxed{B}", "B", extra_info={"answer_kind": "choice"})["acc"] == 1.0
 
 
-def test_answers_outside_a_box_can_be_refused() -> None:
-    assert score("The answer is 5.")["acc"] == 1.0
-    assert score("The answer is 5.", boxed_only=True)["reason"] == "not boxed"
-    assert score("", boxed_only=True)["reason"] == "no answer found"
-    assert score(r"\boxed{5}", boxed_only=True)["acc"] == 1.0
+def test_only_an_answer_in_a_box_is_rewarded_unless_asked_otherwise() -> None:
+    for response in ("The answer is 5.", "5", "#### 5", "The boxed answer is 5."):
+        found = score(response)
+        assert (found["score"], found["acc"], found["reason"]) == (0.0, 0.0, "no answer found")
+        assert score(response, boxed_only=False)["acc"] == 1.0
+    assert score("The answer is 5.", "")["unknown"] == 1.0
+    assert score(r"\fbox{5}")["acc"] == 1.0
+    assert score(r"\boxed{4}. The answer is 5.")["reason"] == "different"
 
 
 def test_what_needs_no_process_is_graded_as_the_grader_does() -> None:
     cases = [
-        GradeCase(response, gold)
+        GradeCase(response, gold, boxed_only=boxed)
         for response in (
             r"\boxed{1/2}",
             "It is 7",
@@ -84,6 +87,7 @@ def test_what_needs_no_process_is_graded_as_the_grader_does() -> None:
             r"\boxed{\text{no}}",
         )
         for gold in ("1/2", "7", "(1, 2)", "no", "")
+        for boxed in (True, False)
     ]
     with Grader(workers=1) as grader:
         grades = grader.grade_many(cases)
@@ -109,9 +113,10 @@ def test_what_needs_no_process_is_graded_as_the_grader_does() -> None:
     ],
     ids=["boxes", "fractions", "digits", "braces", "dollars", "backslashes", "words", "bytes", "factorial"],
 )
-def test_a_hostile_response_gets_0_soon(response: str) -> None:
+@pytest.mark.parametrize("boxed_only", [True, False])
+def test_a_hostile_response_gets_0_soon(response: str, boxed_only: bool) -> None:
     began = time.monotonic()
-    assert score(response)["score"] == 0.0
+    assert score(response, boxed_only=boxed_only)["score"] == 0.0
     assert time.monotonic() - began < 15
 
 
@@ -194,7 +199,7 @@ def test_verls_own_manager_awaits_it() -> None:
     custom = {
         "path": "pkg://trainer_adapter.reward",
         "name": "compute_score",
-        "reward_kwargs": {"boxed_only": True, "time_limit_s": LIMIT_S},
+        "reward_kwargs": {"boxed_only": False, "time_limit_s": LIMIT_S},
     }
     config = {
         "reward": {

@@ -14,6 +14,7 @@ from trainer_adapter.recipes import RECIPES
 from trainer_adapter.training.assignments import assign, plain_value
 from trainer_adapter.training.checking import check_fit, compose_with_hydra
 from trainer_adapter.training.composing import (
+    Composition,
     Machine,
     command,
     compose_run,
@@ -125,6 +126,27 @@ def test_each_value_names_its_source_once() -> None:
     assert composition.value(f"{ACTOR}.optim.lr") == 1e-6
 
 
+def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
+    key = "reward.custom_reward_function.reward_kwargs.boxed_only"
+
+    def composed(*changes: str) -> Composition:
+        assigned = assign(RECIPES["grpo"], changes)
+        return compose_run(
+            assigned.recipe, Machine(1), settings=assigned.settings, overrides=assigned.overrides
+        )
+
+    boxed, everything = composed(), composed("tagrpo_run.answers=all")
+    assert f"+{key}=true" in boxed.arguments()
+    assert f"+{key}=false" in everything.arguments()
+    changed = differences(make_spec(boxed, some_data()), make_spec(everything, some_data()))
+    assert "plug_in.answers: 'boxed' there, 'all' now" in changed
+    mine = "reward.custom_reward_function.path=mine.py"
+    assert composed(mine).value(key, "not told") == "not told"  # it may take no such argument
+    assert composed(mine, f"+{key}=false").value(key) is False
+    with pytest.raises(InputError, match=r"say tagrpo_run\.answers=all or =boxed"):
+        composed(f"+{key}=false")
+
+
 def test_on_the_cpu_the_file_sets_what_is_of_the_machine() -> None:
     composition = compose_run(RECIPES["grpo"], Machine(cpu=True), folder=Path("/runs/x"))
     arguments = composition.arguments()
@@ -188,7 +210,7 @@ def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
         (["neighbors=2", "neighbors=3"], "neighbors is given twice"),
         (["trainer.save_freq=5", "+trainer.save_freq=6"], "trainer.save_freq is given twice"),
         (["group=prompt", "filter=dynamic"], "take the flat export"),
-        (["tagrpo_run.colour=red"], r"no setting tagrpo_run.colour; there are: correction"),
+        (["tagrpo_run.colour=red"], r"no setting tagrpo_run.colour; there are: answers, correction"),
         (["tagrpo_run.record=here"], "the record stands in the run's folder"),
         (["tagrpo_run.seed=x"], "a number is needed"),
         (["tagrpo_run.seed=-1"], "seed is -1; give 0 or more"),

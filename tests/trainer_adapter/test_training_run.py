@@ -179,9 +179,9 @@ GRADES = {
     # where it stands alone, and nothing stands before it
     "": ("wrong", "no answer found"),
     ANSWER: ("correct", "exact"),
-    HALF: ("wrong", "unparsable"),
+    HALF: ("wrong", "no answer found"),
     TOWER: ("unknown", "timeout"),
-    NESTED: ("unknown", "unparsable"),
+    NESTED: ("wrong", "no answer found"),
     decoded(BYTES): ("wrong", "unparsable"),
 }
 

@@ -85,6 +85,7 @@ def test_a_configuration_without_a_recipe_is_refused() -> None:
     [
         ({"seed": -1}, "seed is -1"),
         ({"max_gen_batches": 0}, "max_gen_batches is 0"),
+        ({"answers": "some"}, "answers is 'some'; give boxed or all"),
         ({"kl_on": "some"}, "kl_on is 'some'"),
         ({"correction": "word"}, "correction is 'word'"),
         ({"correction_threshold": 0.0}, "correction_threshold is 0.0"),

@@ -87,6 +87,35 @@ def test_covariances_that_are_equal_but_not_0_weigh_1() -> None:
     assert torch.equal(found, torch.ones(2, 2))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("advantage", [0.1, -0.7, 1 / 3, 1e6, 1e-12])
+def test_equal_advantages_weigh_1_whatever_they_are(dtype: torch.dtype, advantage: float) -> None:
+    log_probs, _, mask = batch(rows=2_000, dtype=dtype)
+    same = torch.full((len(mask),), advantage, dtype=dtype)
+    assert torch.equal(cw_weights(log_probs, same, mask), mask)
+    assert torch.equal(cw_weights(log_probs, same, mask, pools=[row % 3 for row in range(2_000)]), mask)
+    assert not token_covariance(log_probs, same, mask).any()
+    assert not token_covariance(log_probs, same.unsqueeze(-1).expand_as(mask), mask).any()
+
+
+def test_a_pool_of_one_response_weighs_1_and_leaves_the_others_alone() -> None:
+    log_probs, advantages, mask = batch()
+    ids = [0 if row == 7 else 1 for row in range(len(mask))]
+    found = cw_weights(log_probs, advantages, mask, pools=ids)
+    assert torch.equal(found[7], mask[7])
+    assert torch.equal(cw_weights(log_probs[7:8], advantages[7:8], mask[7:8]), mask[7:8])
+    others = [row for row in range(len(mask)) if row != 7]
+    torch.testing.assert_close(found[others], cw_weights(log_probs[others], advantages[others], mask[others]))
+    assert found[others][mask[others] > 0].std() > 0.1
+
+
+def test_a_small_spread_of_advantages_is_none_of_rounding() -> None:
+    log_probs, advantages, mask = batch()
+    found = cw_weights(log_probs, 1 + 1e-9 * advantages, mask)
+    plain = plain_cw(log_probs, advantages, mask, [0] * len(mask))
+    torch.testing.assert_close(found, plain, rtol=1e-4, atol=0)
+
+
 def test_weights_that_all_vanish_become_1_in_their_pool_alone() -> None:
     # c is 1 to a part in a hundred: w = exp(-c^2 / (2 sigma^2)) is below the smallest number.
     log_probs = torch.tensor([[-1.0, -1.01], [-3.0, -3.01], [-1.0, -2.0], [-1.5, -2.5]])

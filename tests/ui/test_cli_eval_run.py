@@ -295,6 +295,51 @@ def test_grading_again_tells_what_another_version_changed(cli: CommandLine, serv
     assert told.out.count("unknown (") == 6
     as_json = json.loads(cli("eval", "grade", "test-model.sums", "--changes", "--json").out)
     assert (as_json["graded"], len(as_json["changes"]), sum(as_json["changed"].values())) == (0, 6, 6)
+    assert sum(one["grades"] for one in as_json["changed_by_source"]) == 6
+
+
+def test_boxed_answers_alone_are_counted_beside_all(cli: CommandLine) -> None:
+    from eval_runs import add_eval_run, make_problems
+
+    def said(place: Any, ordinal: int, grade: str) -> str:
+        answer = place.problem.answer
+        return f"\\boxed{{{answer}}}" if ordinal else f"The answer is {answer}."
+
+    with Database.open("tagrpo.db") as db:
+        add_eval_run(db, "a", [(4, 0, 0)] * 2, problems=make_problems(2), texts=said, graded=[0, 0])
+    everything = json.loads(cli("eval", "grade", "a", "--json").out)
+    assert (everything["correct"], everything["compared_with"], everything["changed_by_source"]) == (
+        8,
+        None,
+        [],
+    )
+    boxed = cli("eval", "grade", "a", "--answers", "boxed", "--changes")
+    assert boxed.code == 0, boxed.err
+    assert "8 new grades by" in boxed.out
+    assert "6 of 8 correct" in boxed.out
+    assert "2 verdicts changed: correct to wrong 2" in boxed.out
+    as_json = json.loads(cli("eval", "grade", "a", "--answers", "boxed", "--json").out)
+    assert as_json["grader"].endswith("boxed answers only")
+    assert as_json["changed_by_source"] == [
+        {"old": "correct", "new": "wrong", "old_source": "marker", "new_source": None, "grades": 2}
+    ]
+    shown = json.loads(cli("eval", "show", "a", "--json").out)
+    assert (shown["correct"], shown["sources"]["marker"]) == (8, 0.25)
+    assert "answers: box 75.0%, marker 25.0%" in cli("eval", "show", "a").out
+    assert "found in: marker" in cli("eval", "show", "a", "--samples", "0").out
+    reported = json.loads(cli("eval", "report", "a", "--answers", "boxed", "--k", "1", "--json").out)
+    assert (reported["scores"][0]["value"], reported["scores"][0]["none_found"]) == (0.75, 0.25)
+
+
+def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) -> None:
+    done = cli(*asked(server, "--answers", "boxed", "--name", "b", n=2))
+    assert done.code == 0, done.err
+    assert "boxed answers count only" in done.out
+    assert "nothing but an answer in a box counts" in cli("eval", "show", "b.sums").out
+    again = json.loads(cli("eval", "grade", "b.sums", "--json").out)
+    assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
+    clash = cli(*asked(server, "--name", "b", n=2))
+    assert (clash.code, "answers" in words(clash.err)) == (2, True)
 
 
 def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server: str) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, words
 from eval_runs import Counts, add_eval_run
 from runs import open_empty
 
@@ -51,7 +51,34 @@ def test_list_shows_where_each_run_stands(cli: CommandLine) -> None:
     assert set(by_name) == {"base.aime24", "base.own", "tuned.aime24", "tuned.own", "open"}
     assert by_name["base.own"]["pass_at_1"] == pytest.approx(41 / 128)
     assert by_name["base.own"]["grader"] == GRADER_VERSION
+    assert by_name["base.own"]["sources"] == {
+        "box": 1.0,
+        "marker": 0.0,
+        "last sentence": 0.0,
+        "none found": 0.0,
+    }
     assert (by_name["open"]["fewest"], by_name["open"]["most"], by_name["open"]["graded"]) == (4, 8, 10)
+
+
+def test_every_format_of_a_report_says_where_answers_were_found(cli: CommandLine, tmp_path: Path) -> None:
+    for format in ("table", "markdown", "latex"):
+        told = cli("eval", "report", "base", "--format", format).out
+        assert "where the answers were found" in told.lower(), format
+        assert "last sentence" in told, format
+    found = json.loads(cli("eval", "report", "base", "--json").out)
+    assert (found["scores"][0]["box"], found["scores"][0]["answers"]) == (1.0, "all")
+    assert "none_found" in cli("eval", "report", "base", "--format", "csv").out.splitlines()[0]
+
+
+@pytest.mark.parametrize("command", [["report", "base"], ["compare", "tuned", "base"]])
+def test_boxed_answers_can_be_asked_for_and_how_to_grade_them_is_said(
+    cli: CommandLine, command: list[str]
+) -> None:
+    done = cli("eval", *command, "--answers", "boxed")
+    assert done.code == 2
+    assert f"`tagrpo eval grade {command[1]}.aime24 --answers boxed`" in words(done.err)
+    assert cli("eval", *command, "--answers", "all").code == 0
+    assert cli("eval", *command, "--answers", "some").code == 2
 
 
 def test_list_of_nothing_says_how_to_begin(tmp_path: Path, cli: CommandLine) -> None:

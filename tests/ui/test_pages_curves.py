@@ -82,6 +82,22 @@ def test_the_problems_behind_a_point_are_those_that_one_run_solves_and_the_other
     assert list(tables(both)[-1]["problem"]) == ["3"]  # 4 of 8: some of 4 draws is right nearly always
 
 
+def test_where_answers_were_found_stands_below_the_curves_and_on_each_response(db):
+    here = {"correct": "last sentence", "wrong": "marker"}
+    add_eval_run(db, "base.aime24", [(8, 4, 0)], benchmark="aime24", sources=here)
+    add_eval_run(db, "tuned.aime24", [(8, 8, 0)], benchmark="aime24", seed=1)
+    app = shown()
+    table = next(one for one in tables(app) if "last sentence" in one)
+    assert list(table["last sentence"]) == ["50.0", "0.0"]
+    assert list(table["correct from last sentence"]) == ["100.0", "0.0"]
+    assert "Of the correct answers many were found in the last sentence" in words(app)
+    assert "--answers boxed" in words(app)
+    behind = shown(point="aime24", of="tuned", against="base", k="1", which="all")
+    behind.query_params["problem"] = tables(behind)[-1]["id"][0]
+    behind.run()
+    assert "answer found in: box" in words(behind).replace("\\", "")
+
+
 def test_a_k_that_a_run_has_no_samples_for_is_said(db):
     pair(db)
     app = shown(point="aime24", of="tuned", against="base", k="64")

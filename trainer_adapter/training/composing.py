@@ -32,6 +32,8 @@ _RUN_KEYS = {
     "hydra.run.dir": "Hydra's files stand in the run's folder; choose it with --folder",
     "hydra.searchpath": "tagrpo's own folder of settings has to be found",
 }
+_REWARD_PATH = "reward.custom_reward_function.path"
+_BOXED_ONLY = "reward.custom_reward_function.reward_kwargs.boxed_only"
 _GPU_KEYS = {
     "trainer.n_gpus_per_node": "say --gpus",
     "trainer.nnodes": "say --nodes",
@@ -172,6 +174,7 @@ def compose_run(
     for group in (
         PAPER,
         OURS,
+        _of_reward(settings, overrides),
         _of_machine(machine),
         _of_model(model, data),
         _of_data(data, overrides),
@@ -206,6 +209,8 @@ def _check_overrides(
     overrides: Sequence[Override], recipe: Recipe, of_recipe: set[str], machine: Machine
 ) -> None:
     refused = _RUN_KEYS if machine.cpu else _RUN_KEYS | _GPU_KEYS
+    if not _rewards_by_another(overrides):
+        refused = {**refused, _BOXED_ONLY: f"say {SETTINGS_KEY}.answers=all or =boxed"}
     for override in overrides:
         name = override.name
         if name in refused:
@@ -225,6 +230,19 @@ def _check_overrides(
             fits = type(override.value) in ((int,) if whole else (int, float))
             if override.value is not None and not (fits and 0 < override.value < math.inf):
                 raise InputError(f"{override.text}: give a {'whole ' if whole else ''}number above 0.")
+
+
+def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:
+    if _rewards_by_another(overrides):
+        return []  # which takes what it takes
+    reason = f"{SETTINGS_KEY}.answers: a policy is not paid for lucky sentences"
+    boxed = settings.answers == "boxed"
+    return [Setting(f"+{_BOXED_ONLY}", boxed, "ours", reason if boxed else f"{SETTINGS_KEY}.answers")]
+
+
+def _rewards_by_another(overrides: Sequence[Override]) -> bool:
+    """Return whether the user names a reward function of their own."""
+    return any(override.name == _REWARD_PATH for override in overrides)
 
 
 def _of_machine(machine: Machine) -> list[Setting]:

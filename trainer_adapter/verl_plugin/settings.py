@@ -20,6 +20,8 @@ class RunSettings:
     """What the plug-in does beside the recipe.
 
     Attributes:
+        answers: what of a response is rewarded: boxed, nothing but an answer in a box; all, also one that a
+            sentence states or that merely stands at the end.
         seed: of the sampler, of Clip-Cov's draws; None leaves sampling to the engine's own generator, and
             dynamic sampling refills as soon as a place is free instead of once all groups are there, so that
             no run can be repeated.
@@ -35,6 +37,7 @@ class RunSettings:
         poll_interval_s: how often the trainer looks for finished responses; verl has 2 seconds.
     """
 
+    answers: Literal["boxed", "all"] = "boxed"
     seed: int | None = 42
     max_gen_batches: int = 10
     kl_on: Literal["all", "question"] = "all"
@@ -46,6 +49,8 @@ class RunSettings:
     poll_interval_s: float = 0.5
 
     def __post_init__(self) -> None:
+        if self.answers not in ("boxed", "all"):
+            raise InputError(f"{SETTINGS_KEY}.answers is {self.answers!r}; give boxed or all.")
         if self.seed is not None and self.seed < 0:
             raise InputError(f"{SETTINGS_KEY}.seed is {self.seed}; give 0 or more, or null.")
         if self.max_gen_batches < 1:

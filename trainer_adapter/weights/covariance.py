@@ -87,7 +87,8 @@ def token_covariance(
 class Covariance:
     """What the covariance of a token is computed from, strip by strip.
 
-    `pools` tells the pool of each response, `tokens_B` counts its tokens; the means are those of its pool.
+    `pools` tells the pool of each response, `tokens_B` counts its tokens; the means are those of its pool,
+    and `rounding_B` is the `rounding` of advantages about theirs.
     """
 
     log_prob_BT: Tensor
@@ -98,6 +99,7 @@ class Covariance:
     tokens_B: Tensor
     log_prob_mean_B: Tensor
     advantage_mean_B: Tensor
+    rounding_B: Tensor
 
     @classmethod
     def of(
@@ -118,7 +120,9 @@ class Covariance:
         rows, device = len(log_prob_BT), log_prob_BT.device
         of_one = torch.zeros(rows, dtype=torch.long, device=device)
         groups = Groups.of(of_one if pools is None else pools, device=device)
-        tokens_B, log_probs_B, advantages_B = torch.zeros(3, rows, dtype=torch.float64, device=device)
+        tokens_B, log_probs_B, advantages_B, sizes_B = torch.zeros(
+            4, rows, dtype=torch.float64, device=device
+        )
         parts = strips(mask_BT) if parts is None else parts
         for strip in parts:
             padding = strip.take(mask_BT) <= 0
@@ -127,19 +131,32 @@ class Covariance:
             if advantages.shape[-1] > 1:
                 of_tokens = strip.take(advantages).masked_fill_(padding, 0.0)
                 advantages_B[strip.rows] = row_sums(of_tokens)
+                sizes_B[strip.rows] = row_sums(of_tokens.abs_())
         if advantages.shape[-1] == 1:
             advantages_B = advantages[:, 0].double() * tokens_B
-        means = [pool_mean(sums_B, tokens_B, groups) for sums_B in (log_probs_B, advantages_B)]
-        return cls(log_prob_BT, advantages, mask_BT, parts, groups, tokens_B, *means)
+            sizes_B = advantages_B.abs()
+        return cls(
+            log_prob_BT,
+            advantages,
+            mask_BT,
+            parts,
+            groups,
+            tokens_B,
+            pool_mean(log_probs_B, tokens_B, groups),
+            pool_mean(advantages_B, tokens_B, groups),
+            rounding(sizes_B, tokens_B, groups, advantages.dtype),
+        )
 
     def on(self, strip: Strip) -> tuple[Tensor, Tensor]:
         """Return the covariance of the tokens of some responses, 0 at padding, and which are padding."""
         found = strip.take(self.log_prob_BT)
-        log_prob_mean, advantage_mean = (
-            mean_B[strip.rows].unsqueeze(-1) for mean_B in (self.log_prob_mean_B, self.advantage_mean_B)
+        log_prob_mean, advantage_mean, noise = (
+            of_row_B[strip.rows].unsqueeze(-1)
+            for of_row_B in (self.log_prob_mean_B, self.advantage_mean_B, self.rounding_B)
         )
         found -= log_prob_mean.to(found.dtype)
-        found *= (strip.take(self.advantages) - advantage_mean).to(found.dtype)
+        apart = strip.take(self.advantages) - advantage_mean
+        found *= apart.masked_fill_(apart.abs() <= noise, 0.0).to(found.dtype)
         # Padding may hold anything, infinities included.
         padding = strip.take(self.mask_BT) <= 0
         return found.masked_fill_(padding, 0.0), padding
@@ -153,3 +170,17 @@ def row_sums(values: Tensor) -> Tensor:
 def pool_mean(sums_B: Tensor, tokens_B: Tensor, pools: Groups) -> Tensor:
     """Return for each response the mean over the tokens of its pool; 0 where the pool has none."""
     return pools.spread(pools.sum(sums_B) / pools.sum(tokens_B).clamp(min=1))
+
+
+def rounding(sizes_B: Tensor, tokens_B: Tensor, pools: Groups, dtype: torch.dtype) -> Tensor:
+    """Return for each response how far a value may lie from the mean of its pool by rounding alone.
+
+    Args:
+        sizes_B: Sum of the absolute values over the tokens of each response.
+        tokens_B: Tokens of each response.
+        pools: Over which means are taken, in float64.
+        dtype: In which the values came.
+    """
+    rows_B = pools.spread(pools.sum(torch.ones_like(tokens_B)))
+    relative_B = 4 * torch.finfo(dtype).eps + rows_B * torch.finfo(torch.float64).eps
+    return relative_B * pool_mean(sizes_B, tokens_B, pools)

@@ -3,7 +3,7 @@
 import torch
 
 from trainer_adapter.groups import Groups, Ids, Tensor
-from trainer_adapter.weights.covariance import pool_mean, row_sums, strips
+from trainer_adapter.weights.covariance import pool_mean, rounding, row_sums, strips
 
 REPO_EPSILON = 1e-8
 ROUNDING = 1e-14
@@ -22,7 +22,7 @@ def cw_weights(
 
     c = (log pi - mean log pi)(A - mean A), w = exp(-c^2 / (2 sigma^2)) with sigma the standard deviation of
     c, then w N / sum w over the N tokens of the pool. Where sigma is 0, or so small beside every c that all w
-    vanish, all weights are 1.
+    vanish, all weights are 1; what rounding alone makes of equal values counts as 0.
 
     Args:
         log_prob_BT: Log-probs before the update.
@@ -36,6 +36,7 @@ def cw_weights(
     """
     if advantages_B.shape != log_prob_BT.shape[:1]:
         raise ValueError(f"advantages of shape {tuple(advantages_B.shape)}; CW-GRPO takes one a response")
+    dtype = advantages_B.dtype
     log_prob_BT, advantages_B = log_prob_BT.detach(), advantages_B.detach().double()
     rows, device = len(log_prob_BT), log_prob_BT.device
     of_one = torch.zeros(rows, dtype=torch.long, device=device)
@@ -50,6 +51,7 @@ def cw_weights(
         squares_B[strip.rows] = torch.linalg.vector_norm(part, dim=-1, dtype=torch.float64).square()
     mean_B = pool_mean(sums_B, tokens_B, groups)
     apart_B = advantages_B - pool_mean(advantages_B * tokens_B, tokens_B, groups)
+    apart_B[apart_B.abs() <= rounding(advantages_B.abs() * tokens_B, tokens_B, groups, dtype)] = 0.0
     variance_B = _variance(tokens_B, sums_B, squares_B, mean_B, apart_B, groups, ddof)
     # Where it is 0 every covariance is the same, and so is every weight.
     scale_B = (apart_B / (2 * variance_B).sqrt()).where(variance_B > 0, 0.0)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+AnswersName = Literal["all", "boxed"]
 SamplerName = Literal["auto", "remote", "vllm", "local"]
 
 Model = Annotated[
@@ -49,6 +50,19 @@ SamplesPerRequest = Annotated[
     typer.Option(
         "--samples-per-request",
         help="Responses drawn at once; default 8, or 1 where the model does not know n or is greedy.",
+    ),
+]
+AnswersOption = Annotated[
+    AnswersName,
+    typer.Option("--answers", help="Which answers count: all that are found, or those in a box alone."),
+]
+AnswersChoice = Annotated[
+    AnswersName | None,
+    typer.Option(
+        "--answers",
+        help="Which answers count: all that are found, or those in a box alone. By default as the run was "
+        "made.",
+        show_default=False,
     ),
 ]
 Sources = Annotated[

@@ -1,5 +1,6 @@
 """What the commands of `tagrpo eval` print of a run: settings, progress, pass@k, what stands beside it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,8 @@ class Shown:
                 "refused_share": result.refused / result.samples,
                 "mean_tokens": result.mean_tokens,
                 "usd": result.usd,
+                "sources": result.sources.shares,
+                "correct_sources": result.sources.correct_shares,
             }
         return found
 
@@ -160,12 +163,22 @@ def _beside(result: "RunResult") -> list[str]:
         tokens,
         "price not known" if result.usd is None else f"${result.usd:.4f}",
     ]
+    found.append(_where_found(result))
     unknown = int(result.counts.unknown.sum())
     if unknown:
         found.append(f"{plural(unknown, 'grade')} unknown: pass@k with them wrong to right")
     if result.neighbors:
         found.append(f"pass@k of the originals; {plural(result.neighbors, 'neighbor')} beside them")
     return found
+
+
+def _where_found(result: "RunResult") -> str:
+    from evaluator.evals.graders import answers_of
+
+    shares = result.sources.shares or {}
+    parts = [f"{place} {_percent(share)}%" for place, share in shares.items() if share]
+    only = " (boxed answers count only)" if answers_of(result.grader_version) == "boxed" else ""
+    return f"answers{only}: {', '.join(parts)}"
 
 
 def _percent(value: float) -> str:
@@ -190,6 +203,8 @@ def print_settings(run: "Run") -> None:
     output.say(f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
     output.say(f"{spec['problems']} ({_words(spec['source'])})")
     output.say(f"model {spec['model']} ({_words(spec['engine'])})")
+    if "answers" in spec:
+        output.say(f"answers {spec['answers']}: nothing but an answer in a box counts")
     output.say(_words(sampling))
     output.say(
         f"{prompt['form']} prompt: {prompt['template']!r}"
@@ -220,12 +235,12 @@ def print_graded(
     as_json: bool,
 ) -> None:
     """Print what grading did, and what another version of the grader had said otherwise."""
+    from evaluator.evals.sources import NONE_FOUND
+
     secret = is_secret(result.run.spec["problems"])
     correct, unknown = int(result.counts.correct.sum()), int(result.counts.unknown.sum())
-    moves: dict[str, int] = {}
-    for change in changed:
-        move = f"{change.old} to {change.new}"
-        moves[move] = moves.get(move, 0) + 1
+    moves = Counter(f"{change.old} to {change.new}" for change in changed)
+    by_source = Counter((change.old, change.new, change.old_source, change.new_source) for change in changed)
     if as_json:
         found: dict[str, Any] = {
             "run": result.run.name,
@@ -236,6 +251,10 @@ def print_graded(
             "unknown": unknown,
             "compared_with": old,
             "changed": moves,
+            "changed_by_source": [
+                {"old": old, "new": new, "old_source": then, "new_source": now, "grades": count}
+                for (old, new, then, now), count in by_source.most_common()
+            ],
         }
         if listed:
             found["changes"] = [_hidden(asdict(change), secret) for change in changed]
@@ -250,7 +269,16 @@ def print_graded(
     output.say(
         f"against {old}: {plural(len(changed), 'verdict')} changed" + (f": {counted}" if counted else "")
     )
+    if changed:
+        output.table(
+            ["verdict", "answer found then", "now", "grades"],
+            [
+                [f"{old} to {new}", then or NONE_FOUND, now or NONE_FOUND, count]
+                for (old, new, then, now), count in by_source.most_common()
+            ],
+        )
     if listed and changed:
+        output.say()
         columns = ["problem", "sample", "gold", "old", "new", "answer read then", "now"]
         rows = [
             [

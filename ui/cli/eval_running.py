@@ -12,6 +12,7 @@ from ui.cli.question_reports import plural
 if TYPE_CHECKING:
     from evaluator.database import Database
     from evaluator.evals.running import EvalOutcome
+    from evaluator.evals.spec import Answers
     from evaluator.grading import Grader
     from evaluator.runs.store import Run
     from evaluator.sampling.prompts import Overrides, Preset
@@ -31,6 +32,7 @@ class RunsPlan:
     preset: "Preset"
     overrides: "Overrides"
     n: int
+    answers: "Answers" = "all"
 
 
 def open_runs(database: "Database", plan: RunsPlan, sampler: "Sampler") -> "list[Run]":
@@ -62,6 +64,7 @@ def open_runs(database: "Database", plan: RunsPlan, sampler: "Sampler") -> "list
             engine=engine,
             prompt=make_prompt(plan.preset, plan.overrides, kinds),
             sampling=sampling,
+            answers=plan.answers,
         )
         check_prompt(sampler, spec)
         name = f"{plan.name or model_slug(plan.model)}.{found.suffix}"

@@ -72,6 +72,8 @@ def print_samples(found: dict[str, Any]) -> None:
             parts.append(f"{sample['completion_tokens']:,} tokens")
         if sample.get("extracted") is not None:
             parts.append(f"answer read: {visible(sample['extracted'])}")
+        if sample["source"] is not None:
+            parts.append(f"found in: {sample['source']}")
         output.heading(f"sample {sample['ordinal']}: {', '.join(part for part in parts if part)}")
         if "text" in sample:
             text = visible(sample["text"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from evaluator.errors import InputError
+from ui.cli import eval_options as options
 from ui.cli import output
 from ui.cli.output import DbOption, JsonOption
 
@@ -51,12 +52,13 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command("list")
 def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
-    """List eval runs, oldest first: model, samples, pass@1, whether they are finished and graded.
+    """List eval runs, oldest first: model, samples, pass@1, answers in a box, whether finished and graded.
 
     Example: [bold]tagrpo eval list[/bold]
     """
     from evaluator.database import Database, locate_database
     from evaluator.evals.browsing import runs_overview
+    from evaluator.evals.sources import BOX
 
     with Database.open(locate_database(db), create=False) as database, database.read() as session:
         runs = sorted(runs_overview(session), key=lambda one: (one.run.created_at, one.run.name))
@@ -78,6 +80,8 @@ def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
                         "unknown": one.unknown,
                         "truncated": one.truncated,
                         "pass_at_1": one.mean,
+                        "sources": one.sources.shares,
+                        "correct_sources": one.sources.correct_shares,
                         "grader": None if one.grader is None else one.grader.version,
                         "created_at": one.run.created_at,
                         "finished_at": one.run.finished_at,
@@ -90,7 +94,17 @@ def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
         output.say("no eval runs yet; start one with `tagrpo eval run`")
     else:
         output.table(
-            ["run", "benchmark", "model", "problems", "samples each", "graded", "pass@1 %", "finished"],
+            [
+                "run",
+                "benchmark",
+                "model",
+                "problems",
+                "samples each",
+                "graded",
+                "pass@1 %",
+                "in a box %",
+                "finished",
+            ],
             [
                 [
                     one.run.name,
@@ -100,6 +114,7 @@ def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
                     str(one.most) if one.fewest == one.most else f"{one.fewest} to {one.most}",
                     "all" if one.graded == one.samples else f"{one.graded:,} of {one.samples:,}",
                     "-" if one.mean is None else f"{100 * one.mean:.2f}",
+                    "-" if (shares := one.sources.shares) is None else f"{100 * shares[BOX]:.1f}",
                     one.run.finished_at or "no",
                 ]
                 for one in runs
@@ -129,6 +144,7 @@ def report(
             show_default=False,
         ),
     ] = None,
+    answers: options.AnswersChoice = None,
     chart: Annotated[
         Path | None, typer.Option("--chart", help="Draw the curves: .png, .svg, .html.", show_default=False)
     ] = None,
@@ -158,7 +174,7 @@ def report(
     check_interval(measured, question)
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
-            methods = load_methods(session, references, pool_anyway=pool_anyway)
+            methods = load_methods(session, references, pool_anyway=pool_anyway, answers=answers)
             warnings = contamination_notes(session, methods)
         found = build_report(
             methods,
@@ -198,6 +214,7 @@ def compare(
     common_only: Annotated[
         bool, typer.Option("--common-only", help="Where problems differ compare those that both have.")
     ] = False,
+    answers: options.AnswersChoice = None,
     format: FormatOption = None,
     out: Out = None,
     overwrite: Overwrite = False,
@@ -222,7 +239,7 @@ def compare(
         Database.open(locate_database(db), create=False) as database,
         database.read() as session,
     ):
-        methods = load_methods(session, [a, b], pool_anyway=pool_anyway)
+        methods = load_methods(session, [a, b], pool_anyway=pool_anyway, answers=answers)
         warnings = contamination_notes(session, methods)
     if len(methods) != 2:
         raise InputError(f"{a} and {b} have one label, {methods[0].label}; write LABEL=RUN for one of them.")

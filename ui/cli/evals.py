@@ -59,6 +59,7 @@ def run(
     max_tokens: options.MaxTokens = None,
     seed: options.Seed = None,
     samples_per_request: options.SamplesPerRequest = None,
+    answers: options.AnswersOption = "all",
     api_base: options.EvalApiBase = None,
     max_usd: options.EvalMaxUsd = None,
     max_requests: MaxRequests = None,
@@ -154,7 +155,7 @@ def run(
                 limit=limit,
                 grader=grader,
             )
-        plan = RunsPlan(model, name, found, chosen, overrides, chosen.n if n is None else n)
+        plan = RunsPlan(model, name, found, chosen, overrides, chosen.n if n is None else n, answers)
         runs = open_runs(database, plan, drawing)
         carry_out(database, runs, drawing, plan.n, grader, as_json=as_json)
 
@@ -165,6 +166,7 @@ def grade(
     changes: Annotated[
         bool, typer.Option("--changes", help="List the samples whose verdict another version gave otherwise.")
     ] = False,
+    answers: options.AnswersChoice = None,
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="Processes that grade; default: CPUs, at most 8.")
     ] = None,
@@ -173,33 +175,38 @@ def grade(
 ) -> None:
     """Grade the samples of a run that this version of the grader has not graded; nothing is drawn.
 
-    Grades of other versions stay. Where there are some, the verdicts that changed are counted, and listed
-    with --changes.
+    Grades of other versions stay, and so do those that took other --answers. Where there are some, the
+    verdicts that changed are counted, by where the answer was found, and listed with --changes.
 
-    Example: tagrpo eval grade Qwen3-4B.amc23 --changes
+    Example: tagrpo eval grade Qwen3-4B.amc23 --answers boxed --changes
     """
     from evaluator.database import Database, locate_database
-    from evaluator.evals.grading import grade_changes, grade_run, run_graders
+    from evaluator.evals.graders import version_taking
+    from evaluator.evals.grading import grade_changes, grade_run, other_version
     from evaluator.evals.lookup import find_eval_run
-    from evaluator.evals.results import load_result
-    from evaluator.grading import GRADER_VERSION, Grader, VerdictCache
+    from evaluator.evals.results import load_result, run_answers
+    from evaluator.grading import Grader, VerdictCache
     from ui.cli import eval_reports
 
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
             chosen = find_eval_run(session, run)
+        version = version_taking(answers or run_answers(chosen))
         with (
             Grader(workers=workers, cache=VerdictCache(database)) as grader,
             output.progress(chosen.name, quiet=as_json) as bar,
         ):
             graded = grade_run(
-                database, chosen.id, grader, lambda done, total: bar.update(done, total, "grading")
+                database,
+                chosen.id,
+                grader,
+                lambda done, total: bar.update(done, total, "grading"),
+                version=version,
             )
         with database.read() as session:
-            others = [version for version, _ in run_graders(session, chosen.id) if version != GRADER_VERSION]
-            old = others[-1] if others else None
-            changed = grade_changes(session, chosen.id, old, GRADER_VERSION) if old is not None else []
-            result = load_result(session, chosen, GRADER_VERSION)
+            old = other_version(session, chosen.id, version)
+            changed = grade_changes(session, chosen.id, old, version) if old is not None else []
+            result = load_result(session, chosen, version)
     eval_reports.print_graded(result, graded, old, changed, listed=changes, as_json=as_json)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from evaluator.diagnostics.cost import CostRow
 from evaluator.diagnostics.zero_gradient import JOINT_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
+from evaluator.evals.sources import BOX
 from evaluator.reports.records import curve_rows
 from sandbox.demo import Step, speed_settings
 from sandbox.demo_plan import BASE, KS, DemoPlan
@@ -91,8 +92,9 @@ def _scores(found: Findings, ks: Sequence[int]) -> Table:
         for k in ks:
             score = line.at(k)
             cells.append(f"{percent(score.value)} {span(score.low, score.high)}")
-        rows.append((line.label, *cells))
-    return Table(("model", *(f"pass@{k}" for k in ks)), tuple(rows))
+        shares = line.entry.sources.shares
+        rows.append((line.label, *cells, percent(None if shares is None else shares[BOX])))
+    return Table(("model", *(f"pass@{k}" for k in ks), "answers in a box"), tuple(rows))
 
 
 def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:

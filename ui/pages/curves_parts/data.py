@@ -11,13 +11,14 @@ from evaluator.errors import TagrpoError
 from evaluator.evals.contrast import Contrast, Contrasts, contrast_runs, contrast_texts
 from evaluator.evals.problems import RunProblem
 from evaluator.reports.comparing import MethodComparison, compare_methods
-from evaluator.reports.document import Document
+from evaluator.reports.document import Document, Sheet
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes
 from evaluator.reports.records import curve_rows, records
 from evaluator.reports.report import Majority, build_report
 from evaluator.reports.scores import INTERVALS, Metric
+from evaluator.reports.sources import source_notes, source_sheet
 from ui.charts.eval_curves import panel_charts
 from ui.pages.kit.database import cached
 
@@ -26,13 +27,16 @@ HEIGHT, HEIGHT_ALONE = 230, 330
 
 @dataclass(frozen=True)
 class Reported:
-    """A report as the page shows it; `specs` are its charts by benchmark, `error` says why there is none."""
+    """A report as the page shows it; `specs` are its charts by benchmark, `sources` where answers were
+    found, `error` says why there is none."""
 
     k: int = 1
     curves: tuple[dict[str, Any], ...] = ()
     records: tuple[dict[str, Any], ...] = ()
     document: Document | None = None
     specs: tuple[tuple[str, dict[str, Any]], ...] = ()
+    sources: Sheet | None = None
+    sources_notes: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -77,6 +81,8 @@ def make_report(
             tuple(records(found)),
             report_document(found, contamination_notes(session, methods)),
             tuple((name, chart.to_dict()) for name, chart in charts.items()),
+            source_sheet(found),
+            tuple(source_notes(found)),
         )
     except TagrpoError as error:
         return Reported(error=str(error))

@@ -20,6 +20,16 @@ def show_table(found: Reported) -> None:
         st.markdown("\n".join(f"- {with_commands(note)}" for note in found.document.notes))  # safe
 
 
+def show_sources(found: Reported) -> None:
+    """Show where the answers behind the scores were found, with what has to be said of it."""
+    if found.sources is None:
+        return
+    with st.expander(escaped(found.sources.title[:1].upper() + found.sources.title[1:])):
+        page_table(rows_of(found.sources), columns_of(found.sources), "sources")
+    for note in found.sources_notes:
+        st.caption(with_commands(note))  # safe
+
+
 def columns_of(sheet: Sheet) -> list[Column]:
     """Return the columns of a sheet."""
     return [

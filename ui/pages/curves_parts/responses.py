@@ -99,6 +99,8 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
     chips = [layout.grade_chip(one.value or "not graded")]
     if one.reason:
         chips.append(layout.chip(one.reason))
+    if one.source:
+        chips.append(layout.chip(f"answer found in: {one.source}"))
     if one.completion_tokens is not None:
         chips.append(layout.chip(f"{one.completion_tokens:,} tokens"))
     if one.stop_reason != "stop":

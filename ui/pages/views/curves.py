@@ -8,7 +8,7 @@ from ui.pages.curves_parts.cost import show_cost
 from ui.pages.curves_parts.data import reported
 from ui.pages.curves_parts.differences import show_differences
 from ui.pages.curves_parts.panels import show_panels
-from ui.pages.curves_parts.published_table import show_table
+from ui.pages.curves_parts.published_table import show_sources, show_table
 from ui.pages.kit import layout, links, settings
 from ui.pages.kit.database import reading
 
@@ -67,4 +67,5 @@ else:
         show_cost(choice, result)
     else:
         show_panels(choice, result)
+        show_sources(result)
         show_behind(choice, result.k)

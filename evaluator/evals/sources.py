@@ -1,0 +1,80 @@
+"""Where in the responses of eval runs the answers were found, by counts: shares that stand beside a score."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import func, select, tuple_
+from sqlalchemy.orm import Session
+
+from evaluator.database.migrations.sourcing import EARLIER_NAMES
+from evaluator.evals.tables import GradeSourcesRow, RunProblemRow
+from evaluator.grading import SOURCES
+
+NONE_FOUND = "none found"
+PLACES: tuple[str, ...] = (*SOURCES, NONE_FOUND)
+"""Where an answer was found, the surest place first."""
+
+BOX, LAST_SENTENCE = SOURCES[0], SOURCES[-1]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Graded samples, and those of them that are correct, by where the answer was found, as in `PLACES`."""
+
+    grades: tuple[int, ...] = (0,) * len(PLACES)
+    correct: tuple[int, ...] = (0,) * len(PLACES)
+
+    def __add__(self, other: "Sources") -> "Sources":
+        return Sources(
+            tuple(a + b for a, b in zip(self.grades, other.grades, strict=True)),
+            tuple(a + b for a, b in zip(self.correct, other.correct, strict=True)),
+        )
+
+    @property
+    def shares(self) -> dict[str, float] | None:
+        """The share of graded samples by place; None without any."""
+        return _shares(self.grades)
+
+    @property
+    def correct_shares(self) -> dict[str, float] | None:
+        """The share of correct samples by place; None without any."""
+        return _shares(self.correct)
+
+
+def read_sources(
+    session: Session, graders: Mapping[str, int | None], *, originals: bool = False
+) -> dict[str, Sources]:
+    """Return where the answers of runs were found.
+
+    Args:
+        graders: the version of the grader whose grades count, by the run's id; None for no grades at all.
+        originals: leave the neighbors of a run out.
+    """
+    counted = GradeSourcesRow
+    query = (
+        select(RunProblemRow.run_id, counted.source, func.sum(counted.grades), func.sum(counted.correct))
+        .join(RunProblemRow, RunProblemRow.id == counted.run_problem_id)
+        .where(tuple_(RunProblemRow.run_id, counted.grader_id).in_(list(graders.items())))
+        .group_by(RunProblemRow.run_id, counted.source)
+    )
+    if originals:
+        query = query.where(RunProblemRow.variant == 0)
+    found = dict.fromkeys(graders, Sources())
+    for run, source, grades, correct in session.execute(query):
+        place = source or NONE_FOUND
+        found[run] += Sources(_at(place, grades), _at(place, correct))
+    return found
+
+
+def source_name(stored: str | None) -> str | None:
+    """Return what the place of an answer is called now, of grades stored long ago too."""
+    return EARLIER_NAMES.get(stored or "", stored)
+
+
+def _at(place: str, count: int) -> tuple[int, ...]:
+    return tuple(count if one == place else 0 for one in PLACES)
+
+
+def _shares(counts: tuple[int, ...]) -> dict[str, float] | None:
+    total = sum(counts)
+    return {place: count / total for place, count in zip(PLACES, counts, strict=True)} if total else None

@@ -1,0 +1,65 @@
+"""Where the answers behind each score were found: the shares that a report and a page show beside it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from evaluator.evals.graders import answers_of
+from evaluator.evals.sources import LAST_SENTENCE, PLACES
+from evaluator.reports.document import Sheet, percent
+from evaluator.reports.report import Line, Report
+
+TITLE = "where the answers were found, share of samples in percent"
+CORRECT_SHARE = f"correct from {LAST_SENTENCE}"
+MUCH = 0.1
+"""From this share of the correct answers on, those from a last sentence are worth a note."""
+
+
+def source_rows(report: Report) -> list[dict[str, Any]]:
+    """Return a row for each line of a report: its label, its benchmark, and a share of the samples by place.
+
+    `CORRECT_SHARE` is the share of the correct samples whose answer was found in the last sentence, None
+    where none is correct.
+    """
+    return [
+        {"label": line.label, "benchmark": line.entry.benchmark, **line_sources(line)}
+        for line in report.lines
+    ]
+
+
+def line_sources(line: Line) -> dict[str, float | None]:
+    """Return the shares of one line, as `source_rows` has them."""
+    found, correct = line.entry.sources.shares, line.entry.sources.correct_shares
+    return {
+        **{place: None if found is None else found[place] for place in PLACES},
+        CORRECT_SHARE: None if correct is None else correct[LAST_SENTENCE],
+    }
+
+
+def source_sheet(report: Report) -> Sheet:
+    """Return the shares as a table."""
+    rows = [
+        (row["label"], row["benchmark"], *(_cell(row[name]) for name in (*PLACES, CORRECT_SHARE)))
+        for row in source_rows(report)
+    ]
+    return Sheet(TITLE, ("method", "benchmark", *PLACES, CORRECT_SHARE), tuple(rows), words=2)
+
+
+def source_notes(report: Report) -> Iterator[str]:
+    """Yield what has to be said: that boxes alone count, or that much rests on last sentences."""
+    if any(answers_of(line.entry.results[0].grader_version) == "boxed" for line in report.lines):
+        yield "Only answers in a box count; an answer that stands anywhere else is wrong."
+    much = [
+        f"{row['label']} on {row['benchmark']} ({percent(row[CORRECT_SHARE], 0)}%)"
+        for row in source_rows(report)
+        if (row[CORRECT_SHARE] or 0.0) >= MUCH
+    ]
+    if much:
+        yield (
+            "Of the correct answers many were found in the last sentence of the response, in no box and "
+            f"behind no marker, where answers are read less surely: {', '.join(much)}. "
+            "`tagrpo eval grade RUN --answers boxed` counts boxes alone."
+        )
+
+
+def _cell(share: float | None) -> str:
+    return "-" if share is None else percent(share, 1)
