@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evaluator.evals.grading import shorten_answer
-from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue, find_answer
-from evaluator.grading.grader import gold_answer
+from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
+from evaluator.grading.grader import answer_of, gold_answer
 from evaluator.grading.kinds import judge
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def settle(case: GradeCase) -> Grade | None:
 
     It is the one that `Grader.grade_many` gives.
     """
-    found = find_answer(case.response, case.kind, case.boxed_only)
+    found = answer_of(case)
     if found is None:
         return Grade(GradeValue.WRONG, None, "no answer found") if case.gold.strip() else None
     outcome = judge(gold_answer(case.gold), found.text, case.kind, case.tolerance)

@@ -90,7 +90,7 @@ class Grader:
             key = _key(case)
             grade = self._grades.get(key)
             if grade is None:
-                found = find_answer(case.response, case.kind, case.boxed_only)
+                found = answer_of(case)
                 if found is None:
                     grade = NOT_FOUND if case.gold.strip() else NO_GOLD
                 else:
@@ -193,6 +193,11 @@ class Grader:
         if self._cache is not None:
             self._cache.save(settled)
         return outcomes | settled
+
+
+def answer_of(case: GradeCase) -> Found | None:
+    """The answer in the response of a case."""
+    return find_answer(case.response, case.kind, boxed_only=case.boxed_only)
 
 
 def gold_answer(gold: str) -> str:

@@ -31,7 +31,7 @@ def grade(
     <GradeValue.CORRECT: 'correct'>
     """
     kind = AnswerKind(kind)
-    found = find_answer(response, kind, boxed_only)
+    found = find_answer(response, kind, boxed_only=boxed_only)
     if found is None:
         return NOT_FOUND if answer.strip() else NO_GOLD
     outcome = judge(gold_answer(answer), found.text, kind, tolerance)
