@@ -23,6 +23,9 @@ GOLD = "gold"
 UNKNOWN = "unknown"
 """The vote of a sample whose grade is not known; see `majority_values`."""
 
+UNSETTLED = "unsettled"
+"""The vote, with its text, of a wrong answer that may or may not equal others; see `majority_values`."""
+
 Answers = dict[str, list[tuple[str, str | None]]]
 """By problem, in the order of the samples: the grade and the extracted answer."""
 
@@ -67,7 +70,8 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
     """Return the votes of runs over the same problems, pooled in the order given.
 
     Samples graded correct vote for the gold answer. Of the others, answers that `cluster` finds equal are one
-    value; an answer it cannot read is a value of its own, by its spelling.
+    value; an answer it cannot read is a value of its own, by its spelling, and one that it could not compare
+    with others is unsettled.
     """
     keys = tuple(answers[0])
     pooled = {key: [pair for run in answers for pair in run[key]] for key in keys}
@@ -77,17 +81,23 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
     }
     asked = [key for key in keys if len(wrong[key]) > 1]
     clusterings = cluster([ClusterJob(wrong[key]) for key in asked])
-    classes: dict[str, dict[str, Hashable]] = {key: {text: text for text in wrong[key]} for key in keys}
+    cast: dict[str, dict[str, Hashable]] = {
+        key: {text: ("wrong", text) for text in wrong[key]} for key in keys
+    }
     for key, clustering in zip(asked, clusterings, strict=True):
         for text, found in zip(wrong[key], clustering.assignment, strict=True):
-            classes[key][text] = ("class", found) if found is not None else text
+            if found is not None:
+                cast[key][text] = ("wrong", ("class", found))
+        for place in clustering.unsettled:
+            text = wrong[key][place]
+            cast[key][text] = (UNSETTLED, text)
 
     def vote(key: str, value: str, text: str | None) -> Hashable | None:
         if value == "correct":
             return GOLD
         if value == "unknown":
             return UNKNOWN
-        return None if text is None else ("wrong", classes[key][text])
+        return None if text is None else cast[key][text]
 
     return Votes(keys, tuple(tuple(vote(key, *pair) for pair in pooled[key]) for key in keys))
 
@@ -95,7 +105,8 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
 def majority_values(votes: Votes, k: int, *, ties: str = AT_RANDOM) -> tuple[Floats, Floats]:
     """Return maj@k of each problem [M], with samples of unknown grade against the gold answer and for it.
 
-    Against it: they vote for the problem's most frequent wrong answer. Ties are broken at random, in
+    Against it: they vote for the problem's most frequent wrong answer, as do unsettled answers. For it:
+    unsettled answers are equal where they are spelled alike only. Ties are broken at random, in
     expectation: the value does not depend on the order of the samples.
 
     Raises:
@@ -109,13 +120,17 @@ def majority_values(votes: Votes, k: int, *, ties: str = AT_RANDOM) -> tuple[Flo
         )
     low, high = [], []
     for cast in votes.votes:
-        wrong = Counter(one for one in cast if one not in (None, GOLD, UNKNOWN))
+        wrong = Counter(one for one in cast if one not in (None, GOLD) and not _open(one))
         against = wrong.most_common(1)[0][0] if wrong else UNKNOWN
-        low.append(maj_at_k([against if one == UNKNOWN else one for one in cast], GOLD, k, ties=ties))
-        unknown = UNKNOWN in cast
+        low.append(maj_at_k([against if _open(one) else one for one in cast], GOLD, k, ties=ties))
         high.append(
             maj_at_k([GOLD if one == UNKNOWN else one for one in cast], GOLD, k, ties=ties)
-            if unknown
+            if any(map(_open, cast))
             else low[-1]
         )
     return np.array(low), np.array(high)
+
+
+def _open(vote: Hashable | None) -> bool:
+    """True for a vote that is not known for certain."""
+    return vote == UNKNOWN or (isinstance(vote, tuple) and vote[0] == UNSETTLED)

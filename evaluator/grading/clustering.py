@@ -1,6 +1,7 @@
-"""Groups answers into classes, given which pairs of distinct answers are equal. Pure."""
+"""Groups answers into classes by comparing them with one representative a class. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.grading import normal
 from evaluator.grading.compare import too_long
@@ -9,81 +10,93 @@ from evaluator.grading.types import Clustering, ClusterJob, GradeValue
 Pair = tuple[str, str]
 
 
-def keys_of(job: ClusterJob) -> tuple[list[str | None], dict[str, str], str | None]:
-    """The spelling of each answer (None when absent), a raw text for each spelling, and the gold's spelling.
+def spellings(answers: Sequence[str | None]) -> tuple[list[str | None], dict[str, str]]:
+    """The spelling of each answer (None when absent), and a raw text for each spelling, the shortest.
 
     Answers too long to be read count as absent.
     """
+    keys: list[str | None] = []
     raw: dict[str, str] = {}
-
-    def key(answer: str | None) -> str | None:
-        if answer is None or not answer.strip() or too_long(answer):
-            return None
-        spelled = normal.tidy(answer)
-        if not spelled:
-            return None
-        raw.setdefault(spelled, answer)
-        return spelled
-
-    gold = key(job.gold)
-    return [key(answer) for answer in job.answers], raw, gold
+    for answer in answers:
+        absent = answer is None or not answer.strip() or too_long(answer)
+        key = None if answer is None or absent else normal.tidy(answer) or None
+        keys.append(key)
+        if key is not None and answer is not None:
+            raw[key] = min(raw.get(key, answer), answer, key=_plainness)
+    return keys, raw
 
 
-def pairs_of(job: ClusterJob) -> list[Pair]:
-    """All pairs of distinct spellings among the answers and the gold, as raw texts."""
-    keys, raw, gold = keys_of(job)
-    distinct = list(dict.fromkeys(key for key in [gold, *keys] if key is not None))
-    return [
-        (raw[first], raw[second])
-        for position, first in enumerate(distinct)
-        for second in distinct[position + 1 :]
-    ]
+class Grouping:
+    """The answers of one question on their way into classes; ask `pairs`, answer by `place`, to the end.
 
-
-def group(job: ClusterJob, equal: Mapping[Pair, GradeValue], readable: Callable[[str], bool]) -> Clustering:
-    """Puts each answer into the first class whose representative it equals; the gold's class comes first.
-
-    Representatives are taken in order of frequency, so that a chance resemblance of a rare answer cannot
-    split a common class. An answer alone in its class that cannot be read has no class (None).
+    Representatives are the gold, then the most frequent spellings, so that a chance resemblance of a rare
+    answer cannot split a common class. Each takes all answers that equal it. An answer whose comparison with
+    one stayed unknown represents no class: it may be the same. The order of the answers plays no part.
     """
-    keys, raw, gold = keys_of(job)
-    counts: dict[str, int] = {}
-    for key in keys:
-        if key is not None:
-            counts[key] = counts.get(key, 0) + 1
-    order = sorted(counts, key=lambda key: -counts[key])
-    classes: list[str] = [gold] if gold is not None else []
-    class_of: dict[str, int] = {gold: 0} if gold is not None else {}
-    for key in order:
-        if key in class_of:
-            continue
-        found = next(
-            (
-                index
-                for index, kept in enumerate(classes)
-                if _value(equal, raw, kept, key) is GradeValue.CORRECT
-            ),
-            None,
+
+    def __init__(self, job: ClusterJob, readable: Callable[[str], bool]) -> None:
+        self._keys, self._raw = spellings(job.answers)
+        [gold], raw_gold = spellings([job.gold])
+        self._raw |= raw_gold
+        self._readable = readable
+        counts = Counter(key for key in self._keys if key is not None)
+        order = sorted(counts, key=lambda key: (-counts[key], *_plainness(key)))
+        self._rest = [key for key in order if key != gold]
+        self._gold, self._gold_seen = gold, gold in counts
+        self._classes: list[str] = []
+        self._class_of: dict[str, int] = {}
+        self._doubtful: set[str] = set()
+        self._unknown = 0
+        self._open(gold if gold is not None else self._next())
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The comparisons that are wanted next, as raw texts; none once all answers are placed."""
+        if self._leader is None:
+            return []
+        return [(self._raw[self._leader], self._raw[key]) for key in self._rest]
+
+    def place(self, equal: Mapping[Pair, GradeValue]) -> None:
+        """Takes the outcomes of `pairs`."""
+        values = dict(zip(self._rest, map(equal.__getitem__, self.pairs), strict=True))
+        same = [key for key, value in values.items() if value is GradeValue.CORRECT]
+        unknown = [key for key, value in values.items() if value is GradeValue.UNKNOWN]
+        doubtful = {key for key in unknown if self._readable(self._raw[key])}
+        self._unknown += len(unknown)
+        self._class_of.update(dict.fromkeys(same, len(self._classes) - 1))
+        self._rest = [key for key in self._rest if key not in same]
+        if doubtful and self._leader == self._gold and not same and not self._gold_seen:
+            # No answer stands behind the gold: one that may equal it can still represent a class.
+            self._gold = None
+            self._classes.clear()
+        else:
+            self._doubtful |= doubtful
+        self._open(self._next())
+
+    def result(self) -> Clustering:
+        """The classes, once nothing is wanted any more."""
+        unsettled = self._doubtful.intersection(self._rest)
+        return Clustering(
+            classes=tuple(self._raw[key] for key in self._classes),
+            assignment=tuple(self._class_of.get(key) if key is not None else None for key in self._keys),
+            gold=0 if self._gold is not None else None,
+            unknown=self._unknown,
+            unsettled=tuple(place for place, key in enumerate(self._keys) if key in unsettled),
         )
-        if found is None and readable(raw[key]):
-            found = len(classes)
-            classes.append(key)
-        if found is not None:
-            class_of[key] = found
-    unknown = sum(
-        equal.get(pair) is GradeValue.UNKNOWN or equal.get(pair[::-1]) is GradeValue.UNKNOWN
-        for pair in pairs_of(job)
-    )
-    return Clustering(
-        classes=tuple(raw[key] for key in classes),
-        assignment=tuple(class_of.get(key) if key is not None else None for key in keys),
-        gold=0 if gold is not None else None,
-        unknown=unknown,
-    )
+
+    def _next(self) -> str | None:
+        """The first answer left that can represent a class."""
+        return next(
+            (key for key in self._rest if key not in self._doubtful and self._readable(self._raw[key])), None
+        )
+
+    def _open(self, leader: str | None) -> None:
+        self._leader = leader
+        if leader is not None:
+            self._class_of[leader] = len(self._classes)
+            self._classes.append(leader)
+            self._rest = [key for key in self._rest if key != leader]
 
 
-def _value(
-    equal: Mapping[Pair, GradeValue], raw: Mapping[str, str], first: str, second: str
-) -> GradeValue | None:
-    one, other = raw[first], raw[second]
-    return equal.get((one, other)) or equal.get((other, one))
+def _plainness(text: str) -> tuple[int, str]:
+    return len(text), text

@@ -6,8 +6,8 @@ from dataclasses import replace
 from hashlib import blake2b
 from types import TracebackType
 
-from evaluator.grading import clustering
 from evaluator.grading.cache import Memory, VerdictCache, lasting
+from evaluator.grading.clustering import Grouping, spellings
 from evaluator.grading.compare import compare
 from evaluator.grading.extraction import Found, extract_answer, find_answer
 from evaluator.grading.kinds import judge
@@ -133,16 +133,27 @@ class Grader:
         return self.cluster_many([ClusterJob(answers, gold)])[0]
 
     def cluster_many(self, jobs: Sequence[ClusterJob], progress: Progress | None = None) -> list[Clustering]:
-        """Groups the answers of each question. Pairs that occur in several questions are compared once."""
+        """Groups the answers of each question. Pairs that occur in several questions are compared once.
+
+        `progress` counts questions.
+        """
         jobs = [ClusterJob(job.answers, gold_answer(job.gold) if job.gold else None) for job in jobs]
-        pairs = list(dict.fromkeys(pair for job in jobs for pair in clustering.pairs_of(job)))
-        equal = dict(zip(pairs, self.equal_many(pairs, progress), strict=True))
-        singles = list(dict.fromkeys(raw for job in jobs for raw in clustering.keys_of(job)[1].values()))
+        singles = list(dict.fromkeys(raw for job in jobs for raw in spellings(job.answers)[1].values()))
         reads = self._run([Task("read", answer) for answer in singles], None)
         readable = {
             answer: outcome.reason != "unparsable" for answer, outcome in zip(singles, reads, strict=True)
         }
-        return [clustering.group(job, equal, readable.__getitem__) for job in jobs]
+        groupings = [Grouping(job, readable.__getitem__) for job in jobs]
+        while wanted := [grouping for grouping in groupings if grouping.pairs]:
+            if progress is not None:
+                progress(len(jobs) - len(wanted), len(jobs))
+            pairs = list(dict.fromkeys(pair for grouping in wanted for pair in grouping.pairs))
+            equal = dict(zip(pairs, self.equal_many(pairs), strict=True))
+            for grouping in wanted:
+                grouping.place(equal)
+        if progress is not None:
+            progress(len(jobs), len(jobs))
+        return [grouping.result() for grouping in groupings]
 
     def _run(self, tasks: Sequence[Task], progress: Progress | None) -> list[Outcome]:
         self._pool.check_open()

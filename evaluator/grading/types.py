@@ -95,12 +95,16 @@ class Clustering:
     """Answers grouped by mutual equality.
 
     `classes` holds one representative a class, the gold first if there is one (even when no answer equals
-    it); `assignment` gives for each answer its class, or None for an answer that is absent or that cannot
-    be read as one; `gold` is the index of the gold's class; `unknown` counts the pairs of distinct answers
-    whose comparison ended as unknown (they stay in different classes).
+    it); two representatives are known to differ. `assignment` gives for each answer its class, or None for
+    an answer that is absent, that cannot be read as one, or that is unsettled. `gold` is the index of the
+    gold's class; None too where no answer is known to equal the gold and the comparison with one stayed
+    unknown. `unsettled` are the places of answers that equal no representative for certain, while the
+    comparison with at least one stayed unknown: neither the same as others nor different. `unknown` counts
+    the comparisons of distinct spellings that stayed unknown.
     """
 
     classes: tuple[str, ...]
     assignment: tuple[int | None, ...]
     gold: int | None
     unknown: int
+    unsettled: tuple[int, ...] = ()

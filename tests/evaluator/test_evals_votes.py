@@ -8,7 +8,7 @@ from eval_runs import add_eval_run
 from runs import open_empty
 
 from evaluator.errors import InputError
-from evaluator.evals.votes import GOLD, UNKNOWN, Votes, majority_values, make_votes, read_answers
+from evaluator.evals.votes import GOLD, UNKNOWN, UNSETTLED, Votes, majority_values, make_votes, read_answers
 from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob
 
 
@@ -53,6 +53,20 @@ def test_unknown_grades_bound_the_majority() -> None:
     assert (low.tolist(), high.tolist()) == ([0.0], [1.0])
     low, high = majority_values(votes, 1)
     assert (low.tolist(), high.tolist()) == ([pytest.approx(2 / 5)], [pytest.approx(3 / 5)])
+
+
+def test_an_unsettled_answer_bounds_the_majority_too() -> None:
+    def unsure(jobs: Sequence[ClusterJob]) -> list[Clustering]:
+        return [Clustering(("4",), (0, None), None, 1, (1,)) for _ in jobs]
+
+    graded = [("correct", "1"), ("correct", "1"), ("wrong", "4"), ("wrong", "4"), ("wrong", "x")]
+    votes = make_votes([{"p": list(graded)}], unsure)
+    four = ("wrong", ("class", 0))
+    assert votes.votes == ((GOLD, GOLD, four, four, (UNSETTLED, "x")),)
+    low, high = majority_values(votes, 5)
+    assert (low.tolist(), high.tolist()) == ([0.0], [0.5])
+    low, high = majority_values(Votes(("p",), ((GOLD, GOLD, (UNSETTLED, "x"), (UNSETTLED, "y")),)), 4)
+    assert (low.tolist(), high.tolist()) == ([0.5], [1.0])
 
 
 def test_too_few_samples_are_an_error() -> None:
