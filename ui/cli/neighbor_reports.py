@@ -173,10 +173,9 @@ def _print_verdict(number: int, verdict: "StoredVerdict") -> None:
             f"{len(premises['changed'])} changed, {len(premises['dropped'])} dropped"
         )
     if "rule" in evidence:
-        more = ", ".join(evidence.get("asks_for_more", ()))
-        output.say(
-            f"  rule: {evidence['rule']['rule']}{f', asking for more because of {more}' if more else ''}"
-        )
+        groups = ", ".join(evidence.get("asks_for_more", ()))
+        more = f", asking for more because of {groups}" if groups else ""
+        output.say(f"  rule: {evidence['rule']['rule']}{more}")
     if "counts" in evidence:
         _print_answers(evidence["counts"])
         parts = [

@@ -72,34 +72,25 @@ def make_rule(
     """
     from rephraser.verdict import RULES, BayesRule, OverlapRule
 
-    rule = (
-        base
-        if base is not None and (name is None or type(base) is RULES[name])
-        else RULES[name or "overlap"]()
-    )
-    sizes = {
-        "original_samples": question_samples,
-        "looks": None if looks is None else _looks(looks),
-    }
-    changed: dict[str, Any] = {key: value for key, value in sizes.items() if value is not None}
+    rule = base
+    if rule is None or (name is not None and type(rule) is not RULES[name]):
+        rule = RULES[name or "overlap"]()
+    sizes = _given(original_samples=question_samples, looks=None if looks is None else _looks(looks))
     if isinstance(rule, BayesRule):
         if flagged_more is not None:
             raise typer.BadParameter("--flagged-more belongs to --rule overlap")
-        changed |= {
-            key: value for key, value in (("accept", accept), ("reject", reject)) if value is not None
-        }
-        return replace(rule, **changed)
-    if changed:
-        scaled = OverlapRule.scaled(
-            changed.get("original_samples", rule.original_samples), changed.get("looks", rule.looks)
+        return replace(rule, **_given(accept=accept, reject=reject), **sizes)
+    if sizes:
+        rule = OverlapRule.scaled(
+            sizes.get("original_samples", rule.original_samples), sizes.get("looks", rule.looks)
         )
-        rule = scaled
-    counts = {
-        "accept_overlap": _count("--accept", accept),
-        "reject_new": _count("--reject", reject),
-        "flagged_overlap": flagged_more,
-    }
-    return replace(rule, **{key: value for key, value in counts.items() if value is not None})
+    accept_overlap, reject_new = _count("--accept", accept), _count("--reject", reject)
+    counts = _given(accept_overlap=accept_overlap, reject_new=reject_new, flagged_overlap=flagged_more)
+    return replace(rule, **counts)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _looks(text: str) -> tuple[int, ...]:
