@@ -40,7 +40,7 @@ class OverlapRule:
         max_unparsed_share: with a larger share of unparsed answers on either side nothing is decided.
         flagged_overlap, flagged_over_new: how much `accept_overlap` and `accept_over_new` grow for a
             candidate whose structure speaks against it.
-        flagged_looks: what stands in the place of `looks` for it.
+        flagged_looks: further looks at it, behind the last of `looks`; smaller numbers count for nothing.
 
     Raises:
         InputError: for thresholds that cannot be met or looks that do not increase.
@@ -56,11 +56,11 @@ class OverlapRule:
     max_unparsed_share: float = 0.5
     flagged_overlap: int = 2
     flagged_over_new: int = 2
-    flagged_looks: tuple[int, ...] = (12, 16, 20, 24)
+    flagged_looks: tuple[int, ...] = (20, 24)
 
     def __post_init__(self) -> None:
-        for looks in (self.looks, self.flagged_looks):
-            check_sampling(self.original_samples, looks, self.max_unparsed_share)
+        check_sampling(self.original_samples, self.looks, self.max_unparsed_share)
+        check_sampling(self.original_samples, self.flagged_looks or self.looks, self.max_unparsed_share)
         for name in THRESHOLDS:
             value: int | None = getattr(self, name)
             if value is not None and value < 1:
@@ -75,25 +75,21 @@ class OverlapRule:
                 f"{self.original_samples} answers to the original and {self.looks[-1]} to the candidate; "
                 f"give at most {most}, or draw more"
             )
-        if self.flagged_looks[-1] < self.looks[-1]:
-            raise InputError(
-                f"overlap rule: flagged_looks {self.flagged_looks} end before looks {self.looks}; a flagged "
-                "candidate needs at least as many answers"
-            )
 
     def for_flagged(self) -> Self:
         """Return the rule for a candidate whose structure speaks against it.
 
         It never asks for more shared answers than there can be.
         """
-        most = min(self.original_samples, self.flagged_looks[-1])
+        looks = self.looks + tuple(look for look in self.flagged_looks if look > self.looks[-1])
+        most = min(self.original_samples, looks[-1])
         return replace(
             self,
             accept_overlap=min(self.accept_overlap + self.flagged_overlap, most),
             accept_over_new=self.accept_over_new + self.flagged_over_new,
             flagged_overlap=0,
             flagged_over_new=0,
-            looks=self.flagged_looks,
+            looks=looks,
         )
 
     @classmethod
@@ -113,7 +109,7 @@ class OverlapRule:
             reject_new=3,
             flagged_overlap=0,
             flagged_over_new=0,
-            flagged_looks=cls().looks,
+            flagged_looks=(),
         )
 
     @classmethod
@@ -132,7 +128,7 @@ class OverlapRule:
             return max(FEWEST_SHARED, ceil(threshold * samples / base_samples))
 
         last, base_last = looks[-1], base.looks[-1]
-        more = tuple(ceil(look * last / base_last) for look in base.flagged_looks if look > base_last)
+        more = (ceil(look * last / base_last) for look in base.flagged_looks)
         return cls(
             accept_overlap=scale(base.accept_overlap, min(original_samples, last), base_last),
             accept_gold_from=base.accept_gold_from
@@ -142,7 +138,7 @@ class OverlapRule:
             original_samples=original_samples,
             looks=looks,
             flagged_overlap=ceil(base.flagged_overlap * min(original_samples, last) / base_last),
-            flagged_looks=tuple(dict.fromkeys((*looks, *more))),
+            flagged_looks=tuple(dict.fromkeys(more)),
         )
 
 

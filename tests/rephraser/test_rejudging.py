@@ -68,7 +68,7 @@ def test_another_rule_looks_at_as_many_answers_as_are_stored(tmp_path: Path) -> 
     world = judged_world(tmp_path)
     bayes = again(world, BayesRule(), dry_run=True)
     assert (bayes.judged, bayes.too_few) == (1, 0)
-    more = again(world, OverlapRule(looks=(16,), flagged_looks=(16, 20)))
+    more = again(world, OverlapRule(looks=(16,)))
     assert (more.judged, more.too_few, more.after) == (0, 1, {"accepted": 1})
     later = again(world, OverlapRule(accept_overlap=13, looks=(12, 16)), dry_run=True)
     assert later.after == {"undecided": 1}  # the look at 16 has no answers
