@@ -22,13 +22,13 @@ import random
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import verdict_simulation as simulation
 from numpy.random import Generator, default_rng
-from verdict_simulation import Solver
+from verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
 
 from rephraser.checks import Severity, check_candidate
 from rephraser.pipeline.structure import structure_of
@@ -45,17 +45,12 @@ FILES = (
     "gsm_hard.jsonl",
     "reliablemath_unsolvable.jsonl",
 )
-HONEST, CHANGED, SAME_ANSWER, UNANSWERABLE = "honest", "changed", "same answer by chance", "unanswerable"
-TRUTHS = (HONEST, CHANGED, SAME_ANSWER, UNANSWERABLE)
 WEIGHTS = {CHANGED: 0.78, UNANSWERABLE: 0.2, SAME_ANSWER: 0.02}  # as in verdict_simulation.WEIGHTS
 BROKEN_SHARE = 0.1
 KEPT = ("preserving", "intended_preserving", "same", "unknown")  # relations that say or mean the same problem
 FEWEST_ROWS = 20  # of honest candidates, to make a mixture of
 RATES = tuple(round(0.1 * step, 1) for step in range(1, 10))
 INDEPENDENT, MEMORISING = "independent", "memorising"
-# Share of answers that answer the original instead: drawn evenly between these bounds for each candidate.
-MEMORY = {CHANGED: (0.1, 0.5), SAME_ANSWER: (0.1, 0.5), HONEST: (0.1, 0.5), UNANSWERABLE: (0.4, 1.0)}
-USUAL_MISTAKE = 0.13  # of the changed ones have the original's most frequent wrong answer for their right one
 SENSITIVITIES = (0.0, 0.5, 0.8, 0.9, 0.95)
 RULE = OverlapRule()
 FLAGGED = Structure(frozenset({"numbers"}))
@@ -138,23 +133,6 @@ def checked(row: dict[str, Any]) -> Pair:
     )
 
 
-def candidate_of(rng: Generator, question: Solver, truth: str, memorising: bool) -> Solver:
-    """Return how a solver of one of the two kinds answers a candidate of this truth."""
-    if truth == HONEST:
-        anew = rng.random() < 0.5
-        rate = float(rng.choice(RATES)) if anew else simulation.shifted(rng, question.success)
-        made = simulation.good_candidate(rng, question, rate)
-    elif truth == UNANSWERABLE:
-        made = simulation.unanswerable(rng, question)
-    elif truth == SAME_ANSWER:
-        made = simulation.same_answer(rng, question)
-    elif rng.random() < USUAL_MISTAKE:
-        made = simulation.frequent_wrong(rng, question)
-    else:
-        made = simulation.changed(rng, question)
-    return replace(made, other=question, other_share=rng.uniform(*MEMORY[truth])) if memorising else made
-
-
 def simulate(rng: Generator, cases: int, rule: Rule) -> tuple[Table, dict[float, Answers]]:
     """Return what answers alone make of each truth, and of honest ones by the question's success rate."""
     table: Table = {}
@@ -165,7 +143,7 @@ def simulate(rng: Generator, cases: int, rule: Rule) -> tuple[Table, dict[float,
             for place in range(cases):
                 rate = RATES[place % len(RATES)]
                 question = simulation.draw_question(rng, rate)
-                candidate = candidate_of(rng, question, truth, name == MEMORISING)
+                candidate = simulation.candidate_of(rng, question, truth, RATES, name == MEMORISING)
                 drawn[rate].append(simulation.draw_case(rng, question, candidate))
             every = [case for found in drawn.values() for case in found]
             for flagged in (False, True):
@@ -279,18 +257,17 @@ def print_line(title: str, pairs: Sequence[Pair], table: Table) -> dict[str, flo
     return one
 
 
-def print_groups(by_truth: dict[str, list[Pair]]) -> dict[str, dict[str, float]]:
-    """Print how often each group of findings is met on rows that are not fatal."""
-    print("\n== groups of findings: % of the rows without a fatal one")
-    names = sorted({group for pairs in by_truth.values() for pair in pairs for group in pair.groups})
+def print_groups(by_file: dict[str, list[Pair]]) -> dict[str, dict[str, float]]:
+    """Print how often each group of findings is met on the rows of a file that are not fatal."""
+    print("\n== groups of findings that weigh: % of the rows without a fatal one")
+    names = sorted({group for pairs in by_file.values() for pair in pairs for group in pair.groups})
+    print(f"    {'':54s}" + "".join(f"{name:>12s}" for name in (*names, "any")))
     found: dict[str, dict[str, float]] = {}
-    print(f"    {'':14s}" + "".join(f"{truth:>24s}" for truth in by_truth))
-    for group in names:
-        found[group] = {
-            truth: mean(group in pair.groups for pair in pairs if not pair.fatal)
-            for truth, pairs in by_truth.items()
-        }
-        print(f"    {group:14s}" + "".join(f"{100 * share:24.1f}" for share in found[group].values()))
+    for file, pairs in by_file.items():
+        passed = [pair for pair in pairs if not pair.fatal]
+        found[file] = {name: mean(name in pair.groups for pair in passed) for name in names}
+        found[file]["any"] = mean(bool(pair.groups) for pair in passed)
+        print(f"    {file:54s}" + "".join(f"{100 * share:12.1f}" for share in found[file].values()))
     return found
 
 
@@ -303,6 +280,9 @@ def print_mixtures(
     print(f"    {'honest candidates of':44s} {'solver':12s} broken in accepted%  answers per accepted")
     found: dict[str, Any] = {}
     for file, pairs in honest.items():
+        if all(pair.fatal for pair in pairs):
+            print(f"    {file:44s} every row has a fatal finding")
+            continue
         found[file] = {}
         for name in (INDEPENDENT, MEMORISING):
             one = mixture(pairs, broken, table, name)
@@ -376,6 +356,7 @@ def main() -> None:
     header = "accepted%  lost%  answers"
     print(f"\n{'':58s}  rows fatal% flagged%  {INDEPENDENT}: {header}   {MEMORISING}: {header}")
     files: dict[str, Any] = {}
+    by_file: dict[str, list[Pair]] = {}
     honest: dict[str, list[Pair]] = {}
     broken: dict[str, list[Sequence[Pair]]] = defaultdict(list)
     for path in paths:
@@ -383,14 +364,13 @@ def main() -> None:
         files[path.stem] = print_file(path.stem, pairs, table)
         for truth in TRUTHS:
             if of_truth := [pair for pair in pairs if pair.truth == truth]:
+                by_file[f"{path.stem}: {truth}"] = of_truth
                 if truth == HONEST:
                     if len(of_truth) >= FEWEST_ROWS:
                         honest[path.stem] = of_truth
                 else:
                     broken[truth].append(of_truth)
-    by_truth = {f"{HONEST}, {stem}"[:22]: pairs for stem, pairs in honest.items()}
-    by_truth |= {truth: [pair for of_file in broken[truth] for pair in of_file] for truth in broken}
-    groups = print_groups(by_truth)
+    groups = print_groups(by_file)
     mixtures = print_mixtures(honest, broken, table) if honest and broken else {}
     answers = {f"{t}, {n}, {'flagged' if f else 'not flagged'}": vars(a) for (t, n, f), a in table.items()}
     report = {"answers": answers, "files": files, "groups": groups, "mixtures": mixtures}
