@@ -64,7 +64,7 @@ class _Standing:
     status: str
     final: bool
     compared: bool
-    rule: dict[str, Any] | None
+    same_rule: bool
 
 
 def judge_again(
@@ -86,46 +86,49 @@ def judge_again(
     spec = replace(spec, rule=rule)
     with db.read() as session:
         statuses = current_statuses(session, run.id)
-        standings = _standings(session, run.id)
+        standings = _standings(session, run.id, rule)
     known = [status for status in statuses if status.candidate_id in standings]
     waiting = [status for status in known if not standings[status.candidate_id].final]
     compared = [s for s in known if standings[s.candidate_id].final and standings[s.candidate_id].compared]
-    rows: dict[str, dict[str, Any]] = {}
+    before = {status.candidate_id: standings[status.candidate_id].status for status in known}
+    after: dict[str, str] = {}
+    changes: list[Change] = []
+    stored = 0
     for start in range(0, len(compared), CANDIDATES_PER_BATCH):
         batch = compared[start : start + CANDIDATES_PER_BATCH]
-        rows |= _judge(db, run.id, spec, batch, grader)
+        rows = _judge(db, run.id, spec, batch, grader)
+        fresh = [
+            row
+            for candidate_id, row in rows.items()
+            if row["status"] != before[candidate_id] or not standings[candidate_id].same_rule
+        ]
+        if fresh and not dry_run:
+            with db.write() as session:
+                session.execute(insert(VerdictRow), fresh)
+            stored += len(fresh)
+        after |= {candidate_id: row["status"] for candidate_id, row in rows.items()}
+        changes += [
+            Change(
+                candidate_id=status.candidate_id,
+                question_id=status.question_id,
+                before=before[status.candidate_id],
+                after=after[status.candidate_id],
+                reason=rows[status.candidate_id]["reason"],
+                reviewed=status.reviewed,
+            )
+            for status in batch
+            if after.get(status.candidate_id, before[status.candidate_id]) != before[status.candidate_id]
+        ]
         report(start + len(batch), len(compared))
-    wanted = rule_spec(rule)
-    fresh = [
-        row
-        for candidate_id, row in rows.items()
-        if (row["status"], wanted) != (standings[candidate_id].status, standings[candidate_id].rule)
-    ]
-    if fresh and not dry_run:
-        with db.write() as session:
-            session.execute(insert(VerdictRow), fresh)
-    before = {s.candidate_id: standings[s.candidate_id].status for s in known}
-    after = before | {candidate_id: row["status"] for candidate_id, row in rows.items()}
     return Rejudged(
-        judged=len(rows),
+        judged=len(after),
         waiting=len(waiting) + len(statuses) - len(known),
         without_answers=len(known) - len(waiting) - len(compared),
-        too_few=len(compared) - len(rows),
+        too_few=len(compared) - len(after),
         before=_counted(before),
-        after=_counted(after),
-        changes=tuple(
-            Change(
-                s.candidate_id,
-                s.question_id,
-                before[s.candidate_id],
-                after[s.candidate_id],
-                rows[s.candidate_id]["reason"],
-                s.reviewed,
-            )
-            for s in known
-            if before[s.candidate_id] != after[s.candidate_id]
-        ),
-        stored=0 if dry_run else len(fresh),
+        after=_counted(before | after),
+        changes=tuple(changes),
+        stored=stored,
     )
 
 
@@ -149,14 +152,17 @@ def _judge(
     return rows
 
 
-def _standings(session: Session, run_id: str) -> dict[str, _Standing]:
+def _standings(session: Session, run_id: str, rule: Rule) -> dict[str, _Standing]:
     newest = (
         select(func.max(VerdictRow.id)).where(VerdictRow.run_id == run_id).group_by(VerdictRow.candidate_id)
     )
-    rows = session.scalars(select(VerdictRow).where(VerdictRow.id.in_(newest)))
+    query = select(VerdictRow.candidate_id, VerdictRow.status, VerdictRow.final, VerdictRow.evidence).where(
+        VerdictRow.id.in_(newest)
+    )
+    wanted = rule_spec(rule)
     return {
-        row.candidate_id: _Standing(row.status, row.final, "counts" in row.evidence, row.evidence.get("rule"))
-        for row in rows
+        candidate_id: _Standing(status, final, "counts" in evidence, evidence.get("rule") == wanted)
+        for candidate_id, status, final, evidence in session.execute(query.execution_options(yield_per=1000))
     }
 
 
