@@ -26,7 +26,12 @@ from evaluator.grading import ClusterJob, Grader
 from evaluator.grading.normal import tidy
 from rephraser.verdict import BayesRule, OverlapRule, Rule, Verdict, count_answers, judge
 
-RULES: dict[str, Rule] = {"overlap": OverlapRule(), "plain": OverlapRule.plain(), "bayes": BayesRule()}
+RULES: dict[str, Rule] = {
+    "overlap": OverlapRule(),
+    "flagged": OverlapRule().for_flagged(),
+    "plain": OverlapRule.plain(),
+    "bayes": BayesRule(),
+}
 DETAILED = ("overlap", "bayes")  # the rules whose shares are printed per pair of success rates
 VARIANTS: dict[str, Rule] = {
     "default": OverlapRule(),
@@ -47,6 +52,19 @@ VARIANTS: dict[str, Rule] = {
     "plain, O >= 11, M >= 11, looks 12, 16, 20": replace(
         OverlapRule.plain(), accept_overlap=11, reject_new=11, looks=(12, 16, 20)
     ),
+}
+VARIANTS |= {
+    f"flagged: O >= {overlap}, O > {over} M, looks {', '.join(map(str, looks))}": OverlapRule(
+        accept_overlap=overlap, accept_over_new=over, looks=looks
+    )
+    for overlap, over, looks in (
+        (11, 4, (12, 16, 20, 24)),
+        (11, 2, (12, 16)),
+        (11, 3, (12, 16, 20)),
+        (11, 4, (12, 16, 20)),
+        (11, 3, (12, 16, 20, 24)),
+        (12, 4, (12, 16, 20, 24)),
+    )
 }
 BROKEN_SHARES = (0.05, 0.1, 0.2)
 FROM_RATE = 0.35

@@ -11,7 +11,7 @@ Everything here is an assumption and is stated as such:
   probability `COINCIDENCE`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,7 +38,10 @@ SHIFT_SD = (0.5, 1.0)
 LARGEST_NEW_SHARE = 0.5  # of a good candidate's wrong answers
 SLIP = 0.1  # largest share of answers to a changed problem that answer the original after all
 FRESH, UNANSWERABLE_LABEL = 1000, 5000  # labels from here on belong to another problem's answers
-ORIGINAL_SAMPLES, CANDIDATE_SAMPLES = 32, 20  # the default rule looks at 12 and 16, one variant at 20
+ORIGINAL_SAMPLES, CANDIDATE_SAMPLES = (
+    32,
+    24,
+)  # the default rule looks at 12 and 16, at 24 where structure warns
 
 
 @dataclass(frozen=True)
@@ -231,6 +234,35 @@ WEIGHTS = {
     "swapped": 0.19,
     "same answer by chance": COINCIDENCE,
 }
+
+
+HONEST, CHANGED, SAME_ANSWER, UNANSWERABLE = "honest", "changed", "same answer by chance", "unanswerable"
+TRUTHS = (HONEST, CHANGED, SAME_ANSWER, UNANSWERABLE)
+# Share of answers that answer the original instead: drawn evenly between these bounds for each candidate.
+MEMORY = {CHANGED: (0.1, 0.5), SAME_ANSWER: (0.1, 0.5), HONEST: (0.1, 0.5), UNANSWERABLE: (0.4, 1.0)}
+USUAL_MISTAKE = 0.13  # of the changed ones have the original's most frequent wrong answer for their right one
+
+
+def candidate_of(
+    rng: Generator, question: Solver, truth: str, rates: Sequence[float], memorising: bool
+) -> Solver:
+    """Return how a solver answers a candidate of this truth; a memorising one answers the original in part.
+
+    The success rate of half of the honest ones is drawn from `rates` anew.
+    """
+    if truth == HONEST:
+        anew = rng.random() < 0.5
+        rate = float(rng.choice(rates)) if anew else shifted(rng, question.success)
+        made = good_candidate(rng, question, rate)
+    elif truth == UNANSWERABLE:
+        made = unanswerable(rng, question)
+    elif truth == SAME_ANSWER:
+        made = same_answer(rng, question)
+    elif rng.random() < USUAL_MISTAKE:
+        made = frequent_wrong(rng, question)
+    else:
+        made = changed(rng, question)
+    return replace(made, other=question, other_share=rng.uniform(*MEMORY[truth])) if memorising else made
 
 
 def draw_case(rng: Generator, question: Solver, candidate: Solver) -> Case:

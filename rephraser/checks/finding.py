@@ -82,6 +82,8 @@ FINDINGS: dict[str, str] = {
     "prompt_chatter": "the candidate contains words addressed to the reader of the chat, not the problem",
     "language_changed": "the candidate is in another language or script than it should be",
     "name_missing": "a name of the original does not occur in the candidate",
+    "premise_dropped": "a model that was asked finds a premise of the original dropped",
+    "premise_changed": "a model that was asked finds a premise of the original changed",
 }
 """Every finding by name, with a line that explains it (documentation, command line, pages)."""
 

@@ -25,6 +25,7 @@ from rephraser.pipeline.collecting import collect_answers, collect_proposals
 from rephraser.pipeline.judging import check_structure, judge_answers
 from rephraser.pipeline.local_proposals import Source, propose_locally
 from rephraser.pipeline.planning import add_planned, plan_answers, plan_proposals
+from rephraser.pipeline.premises import collect_premises, premise_requests
 from rephraser.pipeline.requests import proposing_requests, solving_requests
 from rephraser.pipeline.solving import draw_answers
 from rephraser.pipeline.spec import RunSpec
@@ -159,6 +160,8 @@ class Engine:
             pass
         while self._read_some(collect_answers):
             pass
+        while self._read_some(partial(collect_premises, spec=self.spec)):
+            pass
 
     def _read_some(self, collect: Callable[[Session, str], int]) -> int:
         """Read a few cells: the write lock is held for a moment only, other processes wait for it."""
@@ -178,6 +181,8 @@ class Engine:
             if solver.id in self.samplers:
                 continue
             fillers.append((solver.model, solver.id, partial(solving_requests, self.db, solver)))
+        if (premises := self.spec.premises) is not None:
+            fillers.append((premises.model, premises.id, partial(premise_requests, self.db, premises)))
         return fillers
 
     async def _fill(

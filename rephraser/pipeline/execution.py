@@ -51,13 +51,15 @@ class CandidateFile:
 class Execution:
     """How a run is carried out; another invocation of the same run may use other values.
 
-    `solver_api_bases` holds one address for all remote solvers, or one for each in their order. `max_usd`
+    `solver_api_bases` holds one address for all remote solvers, or one for each in their order;
+    `premises_api_base` is that of the model asked about premises. `max_usd`
     caps the whole run, earlier invocations and other processes included; `max_requests` this invocation.
     `solver_batch_size` is the number of answers that a solver on this machine draws at a time, None its own.
     """
 
     api_base: str | None = None
     solver_api_bases: tuple[str, ...] = ()
+    premises_api_base: str | None = None
     max_usd: float | None = None
     max_requests: int | None = None
     prices: tuple[str, ...] = ()
@@ -188,17 +190,21 @@ def _addresses(spec: RunSpec, execution: Execution) -> dict[str, str | None]:
             "or once for each of them, in the order of --solver."
         )
     per_solver = bases * len(solvers) if len(bases) == 1 else bases or (None,) * len(solvers)
+    asked = [(spec.model, execution.api_base)] if spec.proposer == "llm" else []
+    asked += zip([solver.model for solver in solvers], per_solver, strict=True)
+    if spec.premises is not None:
+        asked.append((spec.premises.model, execution.premises_api_base))
+    elif execution.premises_api_base is not None:
+        raise InputError("--premises-api-base is for the model of --premises; this run asks none.")
     addresses: dict[str, str | None] = {}
-    if spec.proposer == "llm":
-        addresses[spec.model] = execution.api_base
-    for solver, base in zip(solvers, per_solver, strict=True):
-        known = addresses.setdefault(solver.model, base)
+    for model, base in asked:
+        known = addresses.setdefault(model, base)
         if known is None and base is not None:
-            addresses[solver.model] = base
+            addresses[model] = base
         elif base is not None and known != base:
             raise InputError(
-                f"{solver.model} is given two addresses, {redact(str(known))} and {redact(base)}; one model "
-                "is asked at one place."
+                f"{model} is given two addresses, {redact(str(known))} and {redact(base)}; one model is "
+                "asked at one place."
             )
     return addresses
 

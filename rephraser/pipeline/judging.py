@@ -1,7 +1,7 @@
 """From candidates to verdicts: structural checks first, then answers, clustered and compared."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,14 +14,18 @@ from evaluator.questions.tables import QuestionRow
 from evaluator.runs.tables import AnswerRow
 from rephraser.checks import CHECKS_VERSION, CheckOptions, Finding, Severity, check_candidate
 from rephraser.pipeline.planning import awaiting_answers, looks_taken, statuses_by_question
+from rephraser.pipeline.premises import premise_evidence, premise_findings, read_premises
 from rephraser.pipeline.spec import RunSpec
+from rephraser.pipeline.structure import PREMISE_CHANGED, PREMISE_DROPPED, structure_of
+from rephraser.premises import Premises
 from rephraser.status import CandidateStatus
 from rephraser.tables import CandidateRow, VerdictRow
-from rephraser.verdict import AnswerCounts, Verdict, judge
+from rephraser.verdict import AnswerCounts, Structure, Verdict, judge, rule_for, rule_spec
 
 QUESTIONS_PER_BATCH = 200
 CANDIDATES_PER_BATCH = 100
 SHOWN_CLASS_LENGTH = 200
+_OF_PREMISES = (PREMISE_DROPPED, PREMISE_CHANGED)  # found anew at each look, from what the model answered
 Report = Callable[[int, int], None]
 
 
@@ -145,7 +149,13 @@ class Case:
     original: tuple[str | None, ...]
     candidate: tuple[str | None, ...]
     by_solver: dict[str, dict[str, int]]
-    findings: list[dict[str, str]]  # of the structural checks
+    findings: list[dict[str, str]]  # of the structural checks, and of the premises
+    premises: Premises | None = None
+
+    @property
+    def structure(self) -> Structure:
+        """What the findings mean for the verdict."""
+        return structure_of(finding["name"] for finding in self.findings)
 
 
 def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, report: Report) -> int:
@@ -159,29 +169,41 @@ def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, r
     for start in range(0, len(waiting), CANDIDATES_PER_BATCH):
         batch = waiting[start : start + CANDIDATES_PER_BATCH]
         with db.read() as session:
-            cases = _ready_cases(session, run_id, spec, batch, taken)
-        jobs = [ClusterJob(answers=(*case.original, *case.candidate), gold=case.gold) for case in cases]
-        rows = [
-            _answer_verdict(run_id, spec, case, clustering)
-            for case, clustering in zip(cases, grader.cluster_many(jobs), strict=True)
-        ]
+            cases = ready_cases(session, run_id, spec, batch, taken)
+        rows = judge_cases(run_id, spec, cases, grader)
         done += _store_look(db, run_id, cases, rows)
         report(min(start + len(batch), len(waiting)), len(waiting))
     return done
 
 
-def _ready_cases(
-    session: Session, run_id: str, spec: RunSpec, batch: Sequence[CandidateStatus], taken: dict[str, int]
+def judge_cases(run_id: str, spec: RunSpec, cases: Sequence[Case], grader: Grader) -> list[dict[str, Any]]:
+    """Return a row of the verdict table for each case: its answers grouped, compared and judged."""
+    jobs = [ClusterJob(answers=(*case.original, *case.candidate), gold=case.gold) for case in cases]
+    return [
+        _answer_verdict(run_id, spec, case, clustering)
+        for case, clustering in zip(cases, grader.cluster_many(jobs), strict=True)
+    ]
+
+
+def ready_cases(
+    session: Session, run_id: str, spec: RunSpec, batch: Sequence[CandidateStatus], taken: Mapping[str, int]
 ) -> list[Case]:
+    """Return the cases of those candidates for whose next look (`taken` says which) all is there."""
     subjects = {status.candidate_id for status in batch} | {status.question_id for status in batch}
     answers = _answers(session, spec, subjects)
     findings = _findings(session, run_id, [status.candidate_id for status in batch])
+    premises = read_premises(session, spec, [status.candidate_id for status in batch])
     golds = {identity: answer for identity, (_, answer) in _texts(session, [batch]).items()}
     cases = []
     for status in batch:
-        look = taken[status.candidate_id]
+        look, said = taken[status.candidate_id], premises.get(status.candidate_id)
+        if spec.premises is not None and said is None:
+            continue
+        found = [one for one in findings[status.candidate_id] if one["name"] not in _OF_PREMISES]
+        found += [] if said is None else premise_findings(said)
+        looks = rule_for(spec.rule, structure_of(one["name"] for one in found)).looks
         original = _first(answers, spec, status.question_id, spec.rule.original_samples)
-        candidate = _first(answers, spec, status.candidate_id, spec.rule.looks[look])
+        candidate = None if look >= len(looks) else _first(answers, spec, status.candidate_id, looks[look])
         if original is None or candidate is None:
             continue
         by_solver = {
@@ -196,7 +218,8 @@ def _ready_cases(
                 original=tuple(answer for part in original for answer in part),
                 candidate=tuple(answer for part in candidate for answer in part),
                 by_solver=by_solver,
-                findings=findings[status.candidate_id],
+                findings=found,
+                premises=said,
             )
         )
     return cases
@@ -243,8 +266,9 @@ def _answers(session: Session, spec: RunSpec, subjects: set[str]) -> dict[tuple[
 
 def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:
     counts = _counts(case, clustering)
-    judgement = judge(counts, spec.rule)
-    last = case.look + 1 >= len(spec.rule.looks)
+    structure = case.structure
+    judgement = judge(counts, spec.rule, structure)
+    last = case.look + 1 >= len(rule_for(spec.rule, structure).looks)
     evidence = {
         "counts": {
             "classes": [text[:SHOWN_CLASS_LENGTH] for text in clustering.classes],
@@ -253,6 +277,8 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
         },
         "by_solver": case.by_solver,
         "findings": case.findings,
+        "rule": rule_spec(spec.rule),
+        "asks_for_more": sorted(structure.groups),
         "overlap": judgement.overlap,
         "new_top": judgement.new_top,
         "original_top": judgement.original_top,
@@ -260,6 +286,8 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
         "solvers": [solver.id for solver in spec.solvers],
         "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
     }
+    if spec.premises is not None and case.premises is not None:
+        evidence["premises"] = premise_evidence(spec.premises, case.premises)
     return _verdict_row(
         run_id,
         case.candidate_id,
@@ -272,16 +300,27 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
 
 
 def _counts(case: Case, clustering: Clustering) -> AnswerCounts:
-    """Count the answers by class, in the order of `clustering.classes`."""
+    """Count the answers by class, in the order of `clustering.classes`.
+
+    Unsettled answers are of no class: a comparison that stayed unknown is neither sameness nor difference.
+    """
     split = len(case.original)
+    unsettled = set(clustering.unsettled)
+    placed: tuple[list[int | None], list[int | None]] = ([], [])
+    for place, found in enumerate(clustering.assignment):
+        if place not in unsettled:
+            placed[place >= split].append(found)
+    original, candidate = placed
+    before = sum(place < split for place in unsettled)
     classes = range(len(clustering.classes))
-    original, candidate = clustering.assignment[:split], clustering.assignment[split:]
     return AnswerCounts(
         original=tuple(original.count(index) for index in classes),
         candidate=tuple(candidate.count(index) for index in classes),
         gold=clustering.gold,
         original_unparsed=original.count(None),
         candidate_unparsed=candidate.count(None),
+        original_unsettled=before,
+        candidate_unsettled=len(unsettled) - before,
     )
 
 

@@ -15,9 +15,11 @@ from evaluator.database import Database
 from evaluator.runs.cells import EMPTY, CellPlan, add_cells
 from evaluator.runs.store import run_question_ids
 from evaluator.runs.tables import CellRow, RunCellRow
-from rephraser.pipeline.spec import RunSpec, cell_seed
+from rephraser.pipeline.spec import PremiseSpec, RunSpec, cell_seed
+from rephraser.pipeline.structure import PREMISES, read_structures
 from rephraser.status import CandidateStatus, current_statuses
 from rephraser.tables import VerdictRow
+from rephraser.verdict import rule_for
 
 PROPOSE, ANSWER = "propose", "answer"
 PLANS_PER_COMMIT = 10_000
@@ -108,20 +110,35 @@ def awaiting_answers(session: Session, run_id: str) -> list[CandidateStatus]:
 
 
 def plan_answers(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]:
-    """Return the cells that draw the answers which the next look at each open candidate needs."""
+    """Return the cells that draw the answers which the next look at each open candidate needs.
+
+    And those that ask about its premises, where a model is to be asked.
+    """
     if not spec.solvers:
         return []
-    known = _answer_keys(session, run_id)
+    known = _known_keys(session, run_id, ANSWER)
+    asked = {subject_id for _, subject_id, _ in _known_keys(session, run_id, PREMISES)}
     taken = looks_taken(session, run_id)
     plans: list[CellPlan] = []
     planned_questions: set[str] = set()
-    for status in awaiting_answers(session, run_id):
+    waiting = awaiting_answers(session, run_id)
+    structures = read_structures(session, run_id, spec, [status.candidate_id for status in waiting])
+    for status in waiting:
+        if spec.premises is not None and status.candidate_id not in asked:
+            plans.append(premise_plan(spec.premises, status.candidate_id))
         if status.question_id not in planned_questions:
             planned_questions.add(status.question_id)
             plans += _answer_plans(spec, status.question_id, spec.rule.original_samples, known)
-        look = spec.rule.looks[min(taken[status.candidate_id], len(spec.rule.looks) - 1)]
+        looks = rule_for(spec.rule, structures[status.candidate_id]).looks
+        look = looks[min(taken[status.candidate_id], len(looks) - 1)]
         plans += _answer_plans(spec, status.candidate_id, look, known)
     return plans
+
+
+def premise_plan(premises: PremiseSpec, candidate_id: str, attempt: int = 0) -> CellPlan:
+    """Return the cell that asks about a candidate's premises; runs with the same settings share it."""
+    seed = cell_seed(premises.seed, premises.id, candidate_id, attempt)
+    return CellPlan(premises.id, PREMISES, candidate_id, 0, 0, attempt, {"seed": seed})
 
 
 def add_planned(db: Database, run_id: str, plans: Sequence[CellPlan]) -> None:
@@ -172,10 +189,10 @@ def _propose_cells(session: Session, run_id: str) -> dict[str, list[tuple[int, b
     return grouped
 
 
-def _answer_keys(session: Session, run_id: str) -> set[tuple[str, str, int]]:
+def _known_keys(session: Session, run_id: str, kind: str) -> set[tuple[str, str, int]]:
     rows = session.execute(
         select(CellRow.scope, CellRow.subject_id, CellRow.ordinal)
         .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
-        .where(RunCellRow.run_id == run_id, CellRow.kind == ANSWER)
+        .where(RunCellRow.run_id == run_id, CellRow.kind == kind)
     ).all()
     return {(scope, subject_id, ordinal) for scope, subject_id, ordinal in rows}

@@ -9,6 +9,7 @@ from evaluator.errors import InputError
 from evaluator.evals.spec import PromptSpec, SamplingSettings
 from evaluator.hashing import content_hash, content_id
 from rephraser.checks import CHECKS_VERSION
+from rephraser.premises import PREMISES_VERSION
 from rephraser.proposers.request import REQUEST_VERSION
 from rephraser.strategies import Strategy
 from rephraser.verdict import OverlapRule, Rule, rule_from_spec, rule_spec
@@ -107,6 +108,29 @@ class SolverDrawing:
 
 
 @dataclass(frozen=True)
+class PremiseSpec:
+    """A model that is asked whether each premise of a question is kept; runs with the same spec share it."""
+
+    model: str
+    sampling: Sampling = Sampling(temperature=0.3, top_p=1.0, max_tokens=4096)
+    seed: int = 0
+
+    @cached_property
+    def id(self) -> str:
+        """Content id; the address of the server is not in it."""
+        return content_id("premises", self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that is hashed and stored."""
+        return {**asdict(self), "request_version": PREMISES_VERSION}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "PremiseSpec":
+        """Return the spec that `to_json` made."""
+        return cls(data["model"], Sampling(**data["sampling"]), data["seed"])
+
+
+@dataclass(frozen=True)
 class RunSpec:
     """A run of proposing and judging candidates."""
 
@@ -122,6 +146,7 @@ class RunSpec:
     output: Literal["json", "tags"] = "json"
     solvers: tuple[SolverSpec, ...] = ()
     rule: Rule = field(default_factory=OverlapRule)
+    premises: PremiseSpec | None = None
     token_limit: int = 512
     tokenizer: str | None = None
     source: str | None = None  # content hash of the candidates' file
@@ -142,6 +167,8 @@ class RunSpec:
             )
         if len({solver.id for solver in self.solvers}) != len(self.solvers):
             raise InputError("a solver is named twice; give each once.")
+        if self.premises is not None and not self.solvers:
+            raise InputError("premises are evidence beside answers; name a solver that draws them.")
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -172,6 +199,7 @@ class RunSpec:
             "request_version": REQUEST_VERSION,
             "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],
             "rule": rule_spec(self.rule),
+            **({} if self.premises is None else {"premises": self.premises.to_json()}),
             "checks": {
                 "version": CHECKS_VERSION,
                 "token_limit": self.token_limit,
@@ -199,6 +227,7 @@ class RunSpec:
             output=data["output"],
             solvers=tuple(SolverSpec.from_json(solver) for solver in data["solvers"]),
             rule=rule_from_spec(data["rule"]),
+            premises=PremiseSpec.from_json(data["premises"]) if "premises" in data else None,
             token_limit=data["checks"]["token_limit"],
             tokenizer=data["checks"]["tokenizer"],
             source=data["source"],

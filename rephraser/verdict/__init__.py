@@ -2,9 +2,10 @@
 
 from rephraser.verdict.bayes_factor import BayesRule, log_bayes_factor, posterior
 from rephraser.verdict.counts import AnswerCounts, count_answers
-from rephraser.verdict.judge import RULES, Judgement, Rule, Verdict, judge, next_look
+from rephraser.verdict.judge import RULES, Judgement, Rule, Verdict, judge, next_look, rule_for
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
 from rephraser.verdict.spec import rule_from_spec, rule_spec
+from rephraser.verdict.structure import Structure
 
 __all__ = [
     "RULES",
@@ -13,6 +14,7 @@ __all__ = [
     "Judgement",
     "OverlapRule",
     "Rule",
+    "Structure",
     "Verdict",
     "count_answers",
     "judge",
@@ -22,6 +24,7 @@ __all__ = [
     "original_top",
     "overlap",
     "posterior",
+    "rule_for",
     "rule_from_spec",
     "rule_spec",
 ]

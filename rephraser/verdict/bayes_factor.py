@@ -7,8 +7,9 @@ drawn from nowhere in particular.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, fsum, lgamma, log, log1p
+from typing import Self
 
 from evaluator.errors import InputError
 from rephraser.verdict.counts import AnswerCounts
@@ -21,6 +22,7 @@ class BayesRule:
 
     Attributes:
         prior: probability of "same problem" before any answer; .5 is neutral, not the base rate.
+        flagged_prior: the same for a candidate whose structure speaks against it.
         accept: accept from this posterior on.
         reject: reject up to this posterior.
         original_samples: answers drawn once for the original.
@@ -38,6 +40,7 @@ class BayesRule:
     """
 
     prior: float = 0.5
+    flagged_prior: float = 0.25
     accept: float = 0.99
     reject: float = 0.01
     original_samples: int = 16
@@ -52,7 +55,7 @@ class BayesRule:
 
     def __post_init__(self) -> None:
         check_sampling(self.original_samples, self.looks, self.max_unparsed_share)
-        for name in ("prior", "chance_gold", "wrong_floor", "class_weight"):
+        for name in ("prior", "flagged_prior", "chance_gold", "wrong_floor", "class_weight"):
             if not 0 < getattr(self, name) < 1:
                 raise InputError(
                     f"Bayes rule: {name} is {getattr(self, name)}; give a number between 0 and 1"
@@ -64,6 +67,10 @@ class BayesRule:
         positive = (self.gold_concentration, self.wrong_concentration, *self.other_concentrations)
         if not self.other_concentrations or min(positive) <= 0:
             raise InputError(f"Bayes rule: concentrations {positive} must be positive")
+
+    def for_flagged(self) -> Self:
+        """Return the rule for a candidate whose structure speaks against it."""
+        return replace(self, prior=self.flagged_prior)
 
 
 def log_bayes_factor(counts: AnswerCounts, rule: BayesRule | None = None) -> float:

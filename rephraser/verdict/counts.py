@@ -14,7 +14,8 @@ class AnswerCounts:
     A class is a set of mutually equal answers; both tuples list the same classes in the same order, which has
     no meaning. The class of the gold answer may have no hits; `gold` is None where it is not known which
     class is the gold's. Answers from which no result could be parsed belong to no class and are counted
-    apart: a solver cut off at its token limit is no evidence about the problem.
+    apart: a solver cut off at its token limit is no evidence about the problem. So are unsettled answers,
+    which may or may not equal others because a comparison stayed unknown: they are neither shared nor new.
 
     Raises:
         InputError: where the tuples differ in length, a count is negative or `gold` is out of range.
@@ -25,6 +26,8 @@ class AnswerCounts:
     gold: int | None
     original_unparsed: int = 0
     candidate_unparsed: int = 0
+    original_unsettled: int = 0
+    candidate_unsettled: int = 0
 
     def __post_init__(self) -> None:
         if len(self.original) != len(self.candidate):
@@ -35,9 +38,11 @@ class AnswerCounts:
         for name in ("original", "candidate"):
             counts: tuple[int, ...] = getattr(self, name)
             unparsed: int = getattr(self, f"{name}_unparsed")
-            if min(counts, default=0) < 0 or unparsed < 0:
+            unsettled: int = getattr(self, f"{name}_unsettled")
+            if min(*counts, 0, unparsed, unsettled) < 0:
                 raise InputError(
-                    f"answer counts: {name} {counts} and unparsed {unparsed} must not be negative"
+                    f"answer counts: {name} {counts}, unparsed {unparsed} and unsettled {unsettled} must not "
+                    "be negative"
                 )
         if self.gold is not None and not 0 <= self.gold < len(self.original):
             raise InputError(
@@ -47,23 +52,28 @@ class AnswerCounts:
 
     @property
     def original_total(self) -> int:
-        """Parsed answers to the original."""
+        """Answers to the original that belong to a class."""
         return sum(self.original)
 
     @property
     def candidate_total(self) -> int:
-        """Parsed answers to the candidate."""
+        """Answers to the candidate that belong to a class."""
         return sum(self.candidate)
 
     @property
     def original_drawn(self) -> int:
         """All answers drawn for the original, parsed or not."""
-        return self.original_total + self.original_unparsed
+        return self.original_total + self.original_unparsed + self.original_unsettled
 
     @property
     def candidate_drawn(self) -> int:
         """All answers drawn for the candidate, parsed or not."""
-        return self.candidate_total + self.candidate_unparsed
+        return self.candidate_total + self.candidate_unparsed + self.candidate_unsettled
+
+    @property
+    def unsettled(self) -> int:
+        """Answers of either side whose class is not known for certain."""
+        return self.original_unsettled + self.candidate_unsettled
 
     @property
     def original_gold(self) -> int:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from rephraser.verdict.bayes_factor import BayesRule, log_bayes_factor, posterior
 from rephraser.verdict.counts import AnswerCounts
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
+from rephraser.verdict.structure import NOTHING_FOUND, Structure
 
 Rule = OverlapRule | BayesRule
 RULES: dict[str, type[OverlapRule] | type[BayesRule]] = {"overlap": OverlapRule, "bayes": BayesRule}
@@ -33,7 +34,8 @@ class Judgement:
         new_top: the candidate's largest class that is not gold and not seen on the original (M).
         original_top: the original's largest class (T).
         log_bayes_factor: in nats, positive for "same problem".
-        posterior: of "same problem", at the prior of the Bayes rule in use (.5 under an overlap rule).
+        posterior: of "same problem", at the prior of the Bayes rule in use (.5 under an overlap rule, .25 for
+            a flagged candidate).
     """
 
     verdict: Verdict
@@ -45,8 +47,17 @@ class Judgement:
     posterior: float
 
 
-def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE) -> Judgement:
+def rule_for(rule: Rule, structure: Structure) -> Rule:
+    """Return the rule as it holds for a candidate of this structure: flagged ones need more agreement."""
+    return rule.for_flagged() if structure.flagged else rule
+
+
+def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure = NOTHING_FOUND) -> Judgement:
     """Judge from answers whether a candidate asks the same problem as its question.
+
+    What the structure says makes the rule ask for more (`rule_for`); it never accepts or rejects by itself.
+    Where a premise was dropped nothing is accepted: a solver that fills it in from memory gives the
+    original's answers.
 
     OVERLAP accepts where O >= accept_overlap, O > accept_over_new M and, if accept_gold_from answers to the
     original are correct, an answer to the candidate is; it rejects where O = 0, no candidate answer is
@@ -54,15 +65,18 @@ def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE) -> Judgement:
 
     Undecided is what is left: before the last look it means that more answers are to be drawn, after it that
     the answers cannot tell. Undecided by both rules, whatever the counts say: fewer candidate answers than
-    the first look asks for; more than `max_unparsed_share` of the answers on a side unparsed. A candidate is
-    never rejected where the gold class is not known, since its new answer may be the correct one. Unverified
-    means that no answers were drawn for one of the sides.
+    the first look asks for; more than `max_unparsed_share` of the answers on a side unparsed or unsettled. A
+    candidate is never rejected where the gold class is not known, since its new answer may be the correct
+    one, nor where an answer is unsettled, which may be shared. Unverified means that no answers were drawn
+    for one of the sides.
 
     The function is stateless: it judges the counts it is given, and error rates hold only where it is asked
-    at the rule's looks (see `next_look`).
+    at the looks of `rule_for` (see `next_look`).
     """
+    rule = rule_for(rule, structure)
     shared, new, top = overlap(counts), new_top(counts), original_top(counts)
-    bayes = rule if isinstance(rule, BayesRule) else EVIDENCE
+    bayes = rule if isinstance(rule, BayesRule) else rule_for(EVIDENCE, structure)
+    assert isinstance(bayes, BayesRule)
     log_factor = log_bayes_factor(counts, bayes)
     probability = posterior(log_factor, bayes.prior)
     verdict, reason = _too_few_answers(counts, rule) or (
@@ -70,6 +84,14 @@ def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE) -> Judgement:
         if isinstance(rule, BayesRule)
         else _by_overlap(counts, rule, shared, new, top)
     )
+    if verdict is Verdict.ACCEPTED and structure.premises_dropped:
+        verdict = Verdict.UNDECIDED
+        reason += " But a premise was dropped, which a solver may fill in from memory."
+    elif verdict is Verdict.REJECTED and counts.unsettled:
+        verdict = Verdict.UNDECIDED
+        reason += f" But {counts.unsettled} more could not be compared: they may be shared."
+    elif structure.flagged and verdict is not Verdict.UNVERIFIED:
+        reason += f" Asked for more because of the {structure.named}."
     return Judgement(
         verdict=verdict,
         reason=reason,
@@ -91,20 +113,21 @@ def next_look(rule: Rule, drawn: int) -> int | None:
 
 def _too_few_answers(counts: AnswerCounts, rule: Rule) -> tuple[Verdict, str] | None:
     sides = (
-        ("original", counts.original_drawn, counts.original_unparsed),
-        ("candidate", counts.candidate_drawn, counts.candidate_unparsed),
+        ("original", counts.original_drawn, counts.original_unparsed, counts.original_unsettled),
+        ("candidate", counts.candidate_drawn, counts.candidate_unparsed, counts.candidate_unsettled),
     )
-    for side, drawn, _ in sides:
+    for side, drawn, _, _ in sides:
         if drawn == 0:
             return Verdict.UNVERIFIED, f"No answers were drawn for the {side}, so none were compared."
     if counts.candidate_drawn < rule.looks[0]:
         return Verdict.UNDECIDED, (
             f"Only {counts.candidate_drawn} answers to the candidate; the first look is at {rule.looks[0]}."
         )
-    for side, drawn, unparsed in sides:
-        if unparsed > rule.max_unparsed_share * drawn:
+    for side, drawn, unparsed, unsettled in sides:
+        if unparsed + unsettled > rule.max_unparsed_share * drawn:
+            what = "parsed or compared" if unsettled else "parsed"
             return Verdict.UNDECIDED, (
-                f"{unparsed} of {drawn} answers to the {side} could not be parsed; "
+                f"{unparsed + unsettled} of {drawn} answers to the {side} could not be {what}; "
                 f"at most {rule.max_unparsed_share:.0%} may fail."
             )
     return None

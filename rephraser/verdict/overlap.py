@@ -1,6 +1,6 @@
 """The OVERLAP rule: answers in common accept, none in common and a new dominant answer rejects."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
 from typing import Self
@@ -9,7 +9,14 @@ from evaluator.errors import InputError
 from rephraser.verdict.counts import AnswerCounts
 
 FEWEST_SHARED = 2  # one answer in common, or one new answer, is an accident and no evidence
-THRESHOLDS = ("accept_overlap", "accept_over_new", "accept_gold_from", "reject_new", "reject_original_top")
+THRESHOLDS = (
+    "accept_overlap",
+    "accept_over_new",
+    "accept_gold_from",
+    "reject_new",
+    "reject_original_top",
+)
+EXTRAS = ("flagged_overlap", "flagged_over_new")
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,9 @@ class OverlapRule:
         looks: numbers of candidate answers at which a verdict may fall; looking more often inflates the
             errors.
         max_unparsed_share: with a larger share of unparsed answers on either side nothing is decided.
+        flagged_overlap, flagged_over_new: how much `accept_overlap` and `accept_over_new` grow for a
+            candidate whose structure speaks against it.
+        flagged_looks: further looks at it, behind the last of `looks`; smaller numbers count for nothing.
 
     Raises:
         InputError: for thresholds that cannot be met or looks that do not increase.
@@ -44,13 +54,20 @@ class OverlapRule:
     original_samples: int = 32
     looks: tuple[int, ...] = (12, 16)
     max_unparsed_share: float = 0.5
+    flagged_overlap: int = 2
+    flagged_over_new: int = 2
+    flagged_looks: tuple[int, ...] = (20, 24)
 
     def __post_init__(self) -> None:
         check_sampling(self.original_samples, self.looks, self.max_unparsed_share)
+        check_sampling(self.original_samples, self.flagged_looks or self.looks, self.max_unparsed_share)
         for name in THRESHOLDS:
             value: int | None = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"overlap rule: {name} is {value}; give at least 1")
+        for name in EXTRAS:
+            if getattr(self, name) < 0:
+                raise InputError(f"overlap rule: {name} is {getattr(self, name)}; give at least 0")
         most = min(self.original_samples, self.looks[-1])
         if self.accept_overlap > most:
             raise InputError(
@@ -59,23 +76,50 @@ class OverlapRule:
                 f"give at most {most}, or draw more"
             )
 
+    def for_flagged(self) -> Self:
+        """Return the rule for a candidate whose structure speaks against it.
+
+        It never asks for more shared answers than there can be.
+        """
+        looks = self.looks + tuple(look for look in self.flagged_looks if look > self.looks[-1])
+        most = min(self.original_samples, looks[-1])
+        return replace(
+            self,
+            accept_overlap=min(self.accept_overlap + self.flagged_overlap, most),
+            accept_over_new=self.accept_over_new + self.flagged_over_new,
+            flagged_overlap=0,
+            flagged_over_new=0,
+            looks=looks,
+        )
+
     @classmethod
     def plain(cls) -> Self:
         """Return the rule with the fewest conditions: accept O >= 10 and O > M, reject from M >= 3 on.
+
+        Structure plays no part in it.
 
         It rejects more than twice as many broken candidates as the default, and good ones too where a
         question that is nearly always solved meets a candidate that hardly ever is. It accepts fewer good
         candidates.
         """
-        return cls(accept_overlap=10, accept_over_new=1, accept_gold_from=None, reject_new=3)
+        return cls(
+            accept_overlap=10,
+            accept_over_new=1,
+            accept_gold_from=None,
+            reject_new=3,
+            flagged_overlap=0,
+            flagged_over_new=0,
+            flagged_looks=(),
+        )
 
     @classmethod
     def scaled(cls, original_samples: int, looks: tuple[int, ...]) -> Self:
         """Return the rule for other sample sizes, each threshold in proportion to the samples it counts.
 
         Rounded up, and never under 2. The overlap is bounded by the smaller of the two samples and scales
-        with it; `accept_over_new` is a ratio and stays. The error rates measured for the default sizes do
-        not carry over to small ones.
+        with it; the looks of flagged candidates go on behind the last of `looks` in the default's steps;
+        `accept_over_new` and `flagged_over_new` are ratios and stay. The error rates measured for the
+        default sizes do not carry over to small ones.
         """
         base = cls()
         check_sampling(original_samples, looks, base.max_unparsed_share)
@@ -84,6 +128,7 @@ class OverlapRule:
             return max(FEWEST_SHARED, ceil(threshold * samples / base_samples))
 
         last, base_last = looks[-1], base.looks[-1]
+        more = (ceil(look * last / base_last) for look in base.flagged_looks)
         return cls(
             accept_overlap=scale(base.accept_overlap, min(original_samples, last), base_last),
             accept_gold_from=base.accept_gold_from
@@ -92,6 +137,8 @@ class OverlapRule:
             reject_original_top=scale(base.reject_original_top, original_samples, base.original_samples),
             original_samples=original_samples,
             looks=looks,
+            flagged_overlap=ceil(base.flagged_overlap * min(original_samples, last) / base_last),
+            flagged_looks=tuple(dict.fromkeys(more)),
         )
 
 

@@ -18,13 +18,14 @@ from evaluator.runs.store import find_run
 QUESTIONS = 24
 CONCURRENCY = 8
 KILLS = 20
+PREMISES = ("--premises", "openai/test-model")  # asked at the proposer's server
 
 
 def run_undisturbed(folder: Path) -> tuple[dict[str, object], int]:
     db = folder / "calm.db"
     import_world(db, QUESTIONS)
     with world_server("--model", "test-model") as url:
-        done = tagrpo(*propose_arguments(db, url))
+        done = tagrpo(*propose_arguments(db, url, *PREMISES))
         assert done.returncode == 0, done.stderr
         seen = stats(url)
     assert seen["overlaps"] == 0
@@ -68,7 +69,7 @@ def test_a_run_killed_twenty_times_ends_as_if_undisturbed(
     chance = random.Random(20)
     lost: list[int] = []
     with world_server("--model", "test-model", "--latency", "0.03") as url:
-        arguments = propose_arguments(db, url, "--max-concurrency", str(CONCURRENCY))
+        arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", str(CONCURRENCY))
         for _ in range(KILLS):
             process = subprocess.Popen(
                 command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -98,7 +99,7 @@ def test_two_processes_share_a_run_without_asking_anything_twice(
     db = tmp_path / "shared.db"
     import_world(db, QUESTIONS)
     with world_server("--model", "test-model", "--latency", "0.05") as url:
-        arguments = propose_arguments(db, url, "--max-concurrency", "4")
+        arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", "4")
         both = [
             subprocess.Popen(
                 command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -132,7 +133,7 @@ def test_a_server_that_misbehaves_changes_nothing_but_the_time(
     }
     faults = [f"--fault={name}={share}" for name, share in shares.items()]
     with world_server("--model", "test-model", "--retry-after", "0.1", *faults) as url:
-        done = tagrpo(*propose_arguments(db, url, "--timeout", "2"), timeout=280)
+        done = tagrpo(*propose_arguments(db, url, *PREMISES, "--timeout", "2"), timeout=280)
         seen = stats(url)
     assert done.returncode == 0, done.stderr
     assert final_state(db) == undisturbed
@@ -148,7 +149,7 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(
     import_world(db, QUESTIONS)
     prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=1,1"]
     with world_server("--model", "test-model") as url:
-        capped = tagrpo(*propose_arguments(db, url, *prices, "--max-usd", "0.25"))
+        capped = tagrpo(*propose_arguments(db, url, *PREMISES, *prices, "--max-usd", "0.25"))
         assert capped.returncode == 1
         assert "--max-usd 0.25" in capped.stderr
         spent = spent_usd(db)
@@ -171,7 +172,7 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_killed(
     import_world(db, QUESTIONS)
     prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=0,0"]
     with world_server("--model", "test-model", "--batch-polls", "3") as url:
-        arguments = propose_arguments(db, url, *prices, "--batch", "--batch-poll", "0.3")
+        arguments = propose_arguments(db, url, *PREMISES, *prices, "--batch", "--batch-poll", "0.3")
         process = subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while stats(url)["batches"] == 0 and process.poll() is None:
             time.sleep(0.02)
@@ -187,7 +188,7 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_killed(
     assert final_state(db) == undisturbed
     assert seen["paid"] == paid
     # The proposer goes by batch jobs; a vLLM server has none and is asked directly.
-    assert seen["batch_lines"] == sum(cell[1] == "propose" for cell in undisturbed["cells"])
+    assert seen["batch_lines"] == sum(cell[1] != "answer" for cell in undisturbed["cells"])
     (line,) = [line for line in ledger(db) if line["kind"] == "propose"]
     full = (line["prompt_tokens"] * 10 + line["completion_tokens"] * 30) / 1e6
     assert line["usd"] == pytest.approx(full / 2)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from evaluator.errors import InputError
-from evaluator.grading import Grader
+from evaluator.grading import Clustering, Grader
 from evaluator.runs.cells import count_states
 from evaluator.runs.store import open_run
+from rephraser.checks import Finding, Severity
 from rephraser.pipeline.collecting import collect_proposals, read_choices
 from rephraser.pipeline.judging import judge_answers
 from rephraser.pipeline.planning import ANSWER, PROPOSE, open_slots
@@ -314,3 +315,53 @@ def test_a_changed_problem_is_rejected_by_its_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("body", ["", "not json", "[]", "{}", '{"choices": null}', "null", "3"])
 def test_bodies_that_are_no_completion_have_no_choices(body: str) -> None:
     assert read_choices(body) == []
+
+
+class SlowGrader(Grader):
+    """Stands in for a grader that runs out of time: what is not spelled as another answer stays unknown."""
+
+    def cluster_many(self, jobs: Any, progress: Any = None) -> list[Clustering]:
+        found = []
+        for job in jobs:
+            places = [None if answer != job.gold else 0 for answer in job.answers]
+            open_ = tuple(i for i, place in enumerate(places) if place is None)
+            found.append(Clustering((job.gold,), tuple(places), 0, len(open_), open_))
+        return found
+
+
+@pytest.mark.parametrize("rule", [OverlapRule(), OverlapRule.plain(), BayesRule()])
+def test_a_slow_grader_rejects_no_good_neighbor(tmp_path: Path, rule: OverlapRule | BayesRule) -> None:
+    world = World(tmp_path, make_spec(n=1, rounds=1, rule=rule))
+    world.plan()
+    world.fill(world.claim()[0], proposals((GOOD[0],)))
+    world.read()
+    with SlowGrader(workers=1) as grader:
+        while world.plan():
+            # The question's answers are spelled as the gold, the candidate's are equal but spelled otherwise.
+            world.solve({GOOD[0]: "24/2", "x": "12"})
+            world.judge(grader)
+    assert world.statuses()[-1] == (GOOD[0], "undecided", True)
+    counts = world.evidence()["counts"]
+    assert (counts["candidate"], counts["candidate_unsettled"]) == ([0], rule.looks[-1])
+    assert counts["candidate_unparsed"] == 0
+
+
+def test_a_candidate_with_findings_is_looked_at_more_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding = Finding("number_added", Severity.WARNING, "7")
+    monkeypatch.setattr("rephraser.pipeline.judging.check_candidate", lambda *_, **__: (finding,))
+    world = World(tmp_path, make_spec(n=1, rounds=1, rule=OverlapRule(accept_overlap=11)))
+    world.plan()
+    world.fill(world.claim()[0], proposals((GOOD[0],)))
+    world.read()
+    drawn = []
+    with Grader(workers=1) as grader:
+        while world.plan():
+            world.solve({"x": "12"})
+            world.judge(grader)
+            drawn.append(sum(world.evidence()["counts"]["candidate"]))
+    assert drawn == [12, 16]  # 13 shared answers are asked for
+    assert world.statuses()[-1] == (GOOD[0], "accepted", True)
+    assert world.evidence()["asks_for_more"] == ["numbers"]
+    assert world.evidence()["rule"]["accept_overlap"] == 11

@@ -14,6 +14,7 @@ from rephraser.verdict import (
     BayesRule,
     OverlapRule,
     Rule,
+    Structure,
     Verdict,
     count_answers,
     judge,
@@ -23,6 +24,7 @@ from rephraser.verdict import (
     original_top,
     overlap,
     posterior,
+    rule_for,
     rule_from_spec,
     rule_spec,
 )
@@ -277,6 +279,76 @@ def test_posterior() -> None:
     assert posterior(-5000.0, 0.5) == 0.0
 
 
+# --- what structure says ---
+
+FLAGGED = Structure(frozenset({"numbers", "formulas"}))
+DROPPED = Structure(frozenset({"premises"}), premises_dropped=True)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "plain", "flagged"),
+    [
+        ("g" * 10 + "nn", "accepted", "undecided"),  # 11 shared ones are asked for
+        ("g" * 11 + "n", "accepted", "accepted"),
+        ("g" * 11 + "nnn" + "mm", "accepted", "undecided"),  # 11 is not over 4 * 3
+        ("g" * 13 + "nnn", "accepted", "accepted"),
+        ("n" * 12, "rejected", "rejected"),
+    ],
+)
+def test_a_flagged_candidate_needs_more_agreement(candidate: str, plain: str, flagged: str) -> None:
+    counted = counts_for("g" * 32, candidate)
+    assert judge(counted).verdict == plain
+    judgement = judge(counted, RULE, FLAGGED)
+    assert judgement.verdict == flagged
+    assert judgement.reason.endswith("Asked for more because of the formulas and numbers.")
+
+
+def test_a_flagged_candidate_is_looked_at_more_often() -> None:
+    rule = rule_for(RULE, FLAGGED)
+    assert [next_look(rule, drawn) for drawn in (0, 12, 16, 20, 24)] == [12, 16, 20, 24, None]
+    assert rule_for(RULE, Structure()) is RULE
+    assert rule_for(replace(RULE, looks=(12, 20)), FLAGGED).looks == (12, 20, 24)
+    assert rule_for(rule, FLAGGED) == rule  # twice is no more than once
+
+
+def test_the_bayes_rule_takes_a_smaller_prior_for_a_flagged_candidate() -> None:
+    counted = counts_for("g" * 8 + "a" * 8, "g" * 4 + "a" * 4)
+    plain, flagged = (judge(counted, BayesRule(), structure) for structure in (Structure(), FLAGGED))
+    assert flagged.log_bayes_factor == plain.log_bayes_factor
+    odds = [one.posterior / (1 - one.posterior) for one in (plain, flagged)]
+    assert odds[1] / odds[0] == pytest.approx(1 / 3)
+
+
+def test_a_dropped_premise_blocks_acceptance_and_nothing_else() -> None:
+    blocked = judge(counts_for("g" * 32, "g" * 12), RULE, DROPPED)
+    assert blocked.verdict == "undecided"
+    assert "a premise was dropped" in blocked.reason
+    assert judge(counts_for("g" * 32, "n" * 12), RULE, DROPPED).verdict == "rejected"
+
+
+# --- answers that could not be compared ---
+
+
+@pytest.mark.parametrize("rule", [RULE, BayesRule()])
+@pytest.mark.parametrize("side", ["original", "candidate"])
+def test_answers_that_could_not_be_compared_never_reject(rule: Rule, side: str) -> None:
+    certain = counts_for("g" * 32, "n" * 16)
+    assert judge(certain, rule).verdict == "rejected"
+    judgement = judge(replace(certain, **{f"{side}_unsettled": 1}), rule)  # type: ignore[arg-type]
+    assert judgement.verdict == "undecided"
+    assert "1 more could not be compared: they may be shared" in judgement.reason
+
+
+def test_answers_that_could_not_be_compared_are_neither_shared_nor_new() -> None:
+    counted = replace(counts_for("g" * 32, "g" * 9), candidate_unsettled=7)
+    assert (counted.candidate_total, counted.candidate_drawn, counted.unsettled) == (9, 16, 7)
+    judgement = judge(counted)
+    assert (judgement.verdict, judgement.overlap, judgement.new_top) == ("accepted", 9, 0)
+    most = judge(replace(counted, candidate_unsettled=10))
+    assert most.verdict == "undecided"
+    assert "10 of 19 answers to the candidate could not be parsed or compared" in most.reason
+
+
 # --- rules ---
 
 
@@ -310,16 +382,17 @@ def test_scaled_keeps_the_default_and_shrinks_with_the_samples() -> None:
     assert OverlapRule.scaled(32, (12, 16)) == RULE
     assert OverlapRule.scaled(4, (4,)) == replace(
         RULE, accept_overlap=3, accept_gold_from=2, reject_new=3, reject_original_top=2,
-        original_samples=4, looks=(4,),
+        original_samples=4, looks=(4,), flagged_overlap=1, flagged_looks=(5, 6),
     )  # fmt: skip
     assert OverlapRule.scaled(64, (24, 32)) == replace(
         RULE, accept_overlap=18, accept_gold_from=10, reject_new=22, reject_original_top=10,
-        original_samples=64, looks=(24, 32),
+        original_samples=64, looks=(24, 32), flagged_overlap=4, flagged_looks=(40, 48),
     )  # fmt: skip
     # the overlap cannot exceed the smaller sample
     assert OverlapRule.scaled(8, (16,)) == replace(
-        RULE, accept_overlap=5, accept_gold_from=2, reject_original_top=2, original_samples=8, looks=(16,)
-    )
+        RULE, accept_overlap=5, accept_gold_from=2, reject_original_top=2, original_samples=8, looks=(16,),
+        flagged_overlap=1,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -336,6 +409,9 @@ def test_scaled_keeps_the_default_and_shrinks_with_the_samples() -> None:
         ({"looks": (16, 12)}, "increasing"),
         ({"looks": (0, 12)}, "increasing"),
         ({"max_unparsed_share": 1.0}, "max_unparsed_share is 1.0"),
+        ({"flagged_overlap": -1}, "flagged_overlap is -1; give at least 0"),
+        ({"flagged_over_new": -1}, "flagged_over_new is -1"),
+        ({"flagged_looks": (20, 20)}, "increasing"),
     ],
 )
 def test_overlap_rules_that_make_no_sense_are_refused(changes: dict[str, object], message: str) -> None:
@@ -347,6 +423,7 @@ def test_overlap_rules_that_make_no_sense_are_refused(changes: dict[str, object]
     ("changes", "message"),
     [
         ({"prior": 1.0}, "prior is 1.0"),
+        ({"flagged_prior": 0.0}, "flagged_prior is 0.0"),
         ({"class_weight": 0.0}, "class_weight is 0.0"),
         ({"accept": 0.01, "reject": 0.99}, "reject 0.99 and accept 0.01"),
         ({"other_concentrations": ()}, "concentrations"),

@@ -8,12 +8,14 @@ from typing import Any
 from sqlalchemy import select
 
 from evaluator.database import Database
+from evaluator.grading import Grader
 from evaluator.questions import Question, make_question, store_questions
 from evaluator.runs.cells import Cell, Receipt, claim_cells, fill_cell
 from evaluator.runs.store import Run, open_run
 from rephraser.pipeline.collecting import collect_answers, collect_proposals
-from rephraser.pipeline.judging import check_structure
+from rephraser.pipeline.judging import check_structure, judge_answers
 from rephraser.pipeline.planning import add_planned, plan_answers, plan_proposals
+from rephraser.pipeline.premises import collect_premises
 from rephraser.pipeline.requests import solving_requests
 from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
 from rephraser.strategies import load_strategy
@@ -86,6 +88,8 @@ class World:
             collect_proposals(session, self.run.id, self.spec)
         with self.db.write() as session:
             collect_answers(session, self.run.id)
+        with self.db.write() as session:
+            collect_premises(session, self.run.id, self.spec)
         check_structure(self.db, self.run.id, self.spec, count_tokens=None, report=lambda *_: None)
 
     def solve(self, answers: dict[str, str]) -> None:
@@ -96,6 +100,14 @@ class World:
             given = next(value for part, value in answers.items() if part in text)
             self.fill(cell, *[f"So it is $\\boxed{{{given}}}$."] * request.n)
         self.read()
+
+    def judge(self, grader: Grader) -> int:
+        return judge_answers(self.db, self.run.id, self.spec, grader, report=lambda *_: None)
+
+    def evidence(self) -> dict[str, Any]:
+        """The evidence of the newest verdict."""
+        with self.db.read() as session:
+            return session.scalars(select(VerdictRow.evidence).order_by(VerdictRow.id.desc())).first() or {}
 
     def statuses(self) -> list[tuple[str, str, bool]]:
         with self.db.read() as session:

@@ -28,6 +28,7 @@ BROKEN = (
 
 _NUMBERS = re.compile(r"\$(\d+)\$")
 _PROBLEM = re.compile(r"<problem>\n(.*?)\n</problem>", re.S)
+_REWRITE = re.compile(r"<rewrite>\n(.*?)\n</rewrite>", re.S)
 _COUNT = re.compile(r"Write (\d+) rewrites")
 
 
@@ -49,8 +50,11 @@ def drawn(*parts: object) -> float:
 
 
 def answer(messages: list[dict[str, Any]], n: int, seed: int | None) -> Sequence[str]:
-    """Answer as a proposer where a problem stands in tags, as a solver otherwise."""
+    """Answer as a proposer to a problem in tags, on the premises of a rewrite, as a solver otherwise."""
     asked = str(messages[-1]["content"])
+    rewrite = _REWRITE.search(asked)
+    if rewrite:
+        return [_premises(rewrite.group(1), seed) for _ in range(n)]
     problem = _PROBLEM.search(asked)
     if problem:
         return [_propose(problem.group(1), asked, seed) for _ in range(n)]
@@ -80,6 +84,13 @@ def _propose(problem: str, asked: str, seed: int | None) -> str:
     if "JSON" in asked:
         return json.dumps({"rephrasings": texts})
     return "\n".join(f"<rephrasing>{text}</rephrasing>" for text in texts)
+
+
+def _premises(rewrite: str, seed: int | None) -> str:
+    if drawn("premises", rewrite, seed) < 0.1:
+        return "All of it is there."
+    gets = "changed" if "gives away" in rewrite else "kept"
+    return f"<kept>what there was before</kept>\n<{gets}>that more is got</{gets}>"
 
 
 def _solve(asked: str, seed: int | None, place: int) -> str:

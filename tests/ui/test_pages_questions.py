@@ -197,17 +197,16 @@ def test_an_unknown_question_is_an_error_that_names_it(listed):
 def test_answers_are_text_whatever_they_hold_and_the_rest_is_summed():
     classes = [AnswerClass("<img src=x>", 30, 2, True)]
     classes += [AnswerClass(str(n), 1, 0, False) for n in range(9)]
-    evidence = read_evidence({"counts": {"original_unparsed": 2}})
+    evidence = read_evidence({"counts": {"original_unparsed": 2, "candidate_unsettled": 3}})
     evidence = type(evidence)(**{**vars(evidence), "classes": tuple(classes)})
     html = answers.bars(evidence)
     assert "<img" not in html
     assert "&lt;img src=x&gt;" in html
     assert "4 other answers" in html
     assert "question, 41 drawn" in html
-    assert answers.answer_rows(evidence)[-1] == {
-        "answer": "(no answer found)",
-        "gold": False,
-        "original": 2,
-        "neighbor": 0,
-    }
+    assert "neighbor, 5 drawn" in html
+    assert answers.answer_rows(evidence)[-2:] == [
+        {"answer": "(no answer found)", "gold": False, "original": 2, "neighbor": 0},
+        {"answer": "(not compared in time)", "gold": False, "original": 0, "neighbor": 3},
+    ]
     assert not answers.has_answers(read_evidence({}))

@@ -167,6 +167,15 @@ def _print_verdict(number: int, verdict: "StoredVerdict") -> None:
     output.say(f"  {visible(verdict.reason)}")
     for finding in evidence.get("findings", []):
         output.say(f"  finding: {finding['name']} ({finding['severity']}): {visible(finding['detail'])}")
+    if (premises := evidence.get("premises")) is not None:
+        output.say(
+            f"  premises, as {premises['model']} sees them: {len(premises['kept'])} kept, "
+            f"{len(premises['changed'])} changed, {len(premises['dropped'])} dropped"
+        )
+    if "rule" in evidence:
+        groups = ", ".join(evidence.get("asks_for_more", ()))
+        more = f", asking for more because of {groups}" if groups else ""
+        output.say(f"  rule: {evidence['rule']['rule']}{more}")
     if "counts" in evidence:
         _print_answers(evidence["counts"])
         parts = [
@@ -195,6 +204,8 @@ def _print_answers(counts: dict[str, Any]) -> None:
     ]
     if counts["original_unparsed"] or counts["candidate_unparsed"]:
         rows.append(["no answer found", counts["original_unparsed"], counts["candidate_unparsed"], ""])
+    if counts.get("original_unsettled") or counts.get("candidate_unsettled"):
+        rows.append(["not compared in time", counts["original_unsettled"], counts["candidate_unsettled"], ""])
     output.table(["  answer", "original", "candidate", ""], [[f"  {row[0]}", *row[1:]] for row in rows])
     if counts.get("unknown_pairs"):
         output.say(f"  {counts['unknown_pairs']} pairs of answers could not be compared")

@@ -1,10 +1,10 @@
-"""`tagrpo neighbors`: list, show (review and audit stand in `neighbor_reviews`)."""
+"""`tagrpo neighbors`: list, show (the others stand in `neighbor_reviews` and `neighbor_judging`)."""
 
 from typing import Annotated, Literal
 
 import typer
 
-from ui.cli import neighbor_reports, neighbor_reviews, output
+from ui.cli import neighbor_judging, neighbor_reports, neighbor_reviews, output
 from ui.cli.output import DbOption, JsonOption
 
 app = typer.Typer(
@@ -101,3 +101,4 @@ def show(
 
 app.command("review")(neighbor_reviews.review)
 app.command("audit")(neighbor_reviews.audit)
+app.command("judge")(neighbor_judging.judge)

@@ -8,6 +8,7 @@ import typer
 from ui.cli import output
 from ui.cli.output import DbOption, JsonOption
 from ui.cli.question_reports import plural
+from ui.cli.rule_options import Accept, FlaggedMore, Looks, QuestionSamples, Reject, RuleName, make_rule
 from ui.cli.run_options import (
     ApiBase,
     Batch,
@@ -17,6 +18,7 @@ from ui.cli.run_options import (
     Concurrency,
     MaxRequests,
     MaxUsd,
+    PremisesApiBase,
     Price,
     Prices,
     QuestionColumn,
@@ -91,8 +93,20 @@ def propose(
         typer.Option("--output", help="How the proposer answers: structured JSON or tags."),
     ] = "auto",
     rule: Annotated[
-        Literal["overlap", "bayes"], typer.Option(help="Rule of the verdict; docs/verdicts.md compares them.")
+        RuleName, typer.Option(help="Rule of the verdict; docs/verdicts.md compares them.")
     ] = "overlap",
+    accept: Accept = None,
+    reject: Reject = None,
+    flagged_more: FlaggedMore = None,
+    question_samples: QuestionSamples = None,
+    looks: Looks = None,
+    premises: Annotated[
+        str | None,
+        typer.Option(
+            "--premises",
+            help="Model that is asked whether each premise of the question is kept. None: not asked.",
+        ),
+    ] = None,
     token_limit: Annotated[int, typer.Option(help="Most tokens of a candidate.")] = 512,
     tokenizer: Annotated[
         str | None, typer.Option(help="tokenizer.json file or Hub name that counts them; else an estimate.")
@@ -101,6 +115,7 @@ def propose(
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first questions.")] = None,
     api_base: ApiBase = None,
     solver_api_base: SolverApiBase = None,
+    premises_api_base: PremisesApiBase = None,
     max_usd: MaxUsd = None,
     max_requests: MaxRequests = None,
     price: Price = None,
@@ -122,7 +137,7 @@ def propose(
     """
     from evaluator.database import Database, locate_database
     from rephraser.pipeline.execution import prepare
-    from rephraser.pipeline.spec import RunSpec, Sampling
+    from rephraser.pipeline.spec import PremiseSpec, RunSpec, Sampling
     from rephraser.pipeline.start import (
         check_start,
         choose_output,
@@ -131,7 +146,6 @@ def propose(
         start_run,
     )
     from rephraser.strategies import load_strategy
-    from rephraser.verdict import RULES
     from ui.cli.solvers import make_solvers
 
     if proposer == "llm" and model is None:
@@ -140,9 +154,18 @@ def propose(
         raise typer.BadParameter(f"--model and --strategy belong to --proposer llm, not {proposer}")
     if (proposer == "file") != (candidates is not None):
         raise typer.BadParameter("--candidates belongs to --proposer file, which needs it")
+    chosen_rule = make_rule(
+        rule,
+        accept=accept,
+        reject=reject,
+        flagged_more=flagged_more,
+        question_samples=question_samples,
+        looks=looks,
+    )
     execution = _execution(
         api_base,
         solver_api_base,
+        premises_api_base,
         max_usd,
         max_requests,
         price,
@@ -181,7 +204,8 @@ def propose(
             sampling=Sampling(temperature, top_p, max_tokens) if proposer == "llm" else None,
             output=choose_output(output_format, model, api_base),
             solvers=solvers,
-            rule=RULES[rule](),
+            rule=chosen_rule,
+            premises=None if premises is None else PremiseSpec(premises),
             token_limit=token_limit,
             tokenizer=tokenizer,
             source=None if found is None else found.content,
@@ -205,6 +229,7 @@ def resume(
     candidate_column: CandidateColumn = None,
     api_base: ApiBase = None,
     solver_api_base: SolverApiBase = None,
+    premises_api_base: PremisesApiBase = None,
     solver_batch_size: SolverBatchSize = None,
     max_usd: MaxUsd = None,
     max_requests: MaxRequests = None,
@@ -231,6 +256,7 @@ def resume(
     execution = _execution(
         api_base,
         solver_api_base,
+        premises_api_base,
         max_usd,
         max_requests,
         price,
@@ -255,6 +281,7 @@ def resume(
 def _execution(
     api_base: str | None,
     solver_api_base: list[str] | None,
+    premises_api_base: str | None,
     max_usd: float | None,
     max_requests: int | None,
     price: list[str] | None,
@@ -271,6 +298,7 @@ def _execution(
     return Execution(
         api_base=api_base,
         solver_api_bases=tuple(solver_api_base or ()),
+        premises_api_base=premises_api_base,
         max_usd=max_usd,
         max_requests=max_requests,
         prices=tuple(price or ()),

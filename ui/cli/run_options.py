@@ -91,6 +91,10 @@ SolverDevice = Annotated[
 SolverDtype = Annotated[
     str | None, typer.Option("--solver-dtype", help="Local solvers: float32, bfloat16, ...")
 ]
+PremisesApiBase = Annotated[
+    str | None,
+    typer.Option("--premises-api-base", help="Address of the server of --premises."),
+]
 SolverBatchSize = Annotated[
     int | None,
     typer.Option("--solver-batch-size", min=1, help="Local solvers: most answers drawn side by side."),

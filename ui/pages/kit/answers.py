@@ -30,13 +30,14 @@ _STYLE = """
 
 def has_answers(evidence: Evidence) -> bool:
     """Say whether answers to question and neighbor were compared."""
-    return bool(evidence.classes or evidence.original_unparsed or evidence.candidate_unparsed)
+    return bool(evidence.classes or _without_class(evidence))
 
 
 def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
     """Return how often each answer was given, the frequent ones first, as rows to download.
 
-    The last row counts responses in which no answer was found, where there are any.
+    The last rows count responses in which no answer was found, and those that were not compared in time,
+    where there are any.
     """
     found = sorted(evidence.classes, key=lambda one: -(one.original + one.candidate))
     rows: list[dict[str, Any]] = [
@@ -48,16 +49,10 @@ def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
         }
         for one in found
     ]
-    if evidence.original_unparsed or evidence.candidate_unparsed:
-        rows.append(
-            {
-                "answer": "(no answer found)",
-                "gold": False,
-                "original": evidence.original_unparsed,
-                "neighbor": evidence.candidate_unparsed,
-            }
-        )
-    return rows
+    return rows + [
+        {"answer": f"({what})", "gold": False, "original": original, "neighbor": neighbor}
+        for what, original, neighbor in _without_class(evidence)
+    ]
 
 
 def show_answers(evidence: Evidence) -> None:
@@ -69,21 +64,32 @@ def show_answers(evidence: Evidence) -> None:
 def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
     """Return the bars as HTML; answers are text in it, whatever they hold."""
     found = sorted(evidence.classes, key=lambda one: -(one.original + one.candidate))
+    rest = _without_class(evidence)
     sides = (
-        sum(one.original for one in found) + evidence.original_unparsed,
-        sum(one.candidate for one in found) + evidence.candidate_unparsed,
+        sum(one.original for one in found) + sum(original for _, original, _ in rest),
+        sum(one.candidate for one in found) + sum(neighbor for _, _, neighbor in rest),
     )
     shown, others = found[:MOST_CLASSES], found[MOST_CLASSES:]
     lines = [_line(_name(one), (one.original, one.candidate), sides, palette) for one in shown]
     if others:
         counts = sum(one.original for one in others), sum(one.candidate for one in others)
         lines.append(_line(f"<span>{len(others)} other answers</span>", counts, sides, palette))
-    unparsed = evidence.original_unparsed, evidence.candidate_unparsed
-    if any(unparsed):
-        lines.append(_line("<span>no answer found</span>", unparsed, sides, palette))
+    lines += [
+        _line(f"<span>{what}</span>", (original, neighbor), sides, palette)
+        for what, original, neighbor in rest
+    ]
     heads = f"<span class='head'>answer</span><span class='head'>question, {sides[0]} drawn</span>"
     heads += f"<span class='head'>neighbor, {sides[1]} drawn</span>"
     return f"<style>{_STYLE}</style><div class='answers'>{heads}{''.join(lines)}</div>"
+
+
+def _without_class(evidence: Evidence) -> list[tuple[str, int, int]]:
+    """Return what was drawn and belongs to no class: why, and how often on each side."""
+    rest = (
+        ("no answer found", evidence.original_unparsed, evidence.candidate_unparsed),
+        ("not compared in time", evidence.original_unsettled, evidence.candidate_unsettled),
+    )
+    return [one for one in rest if one[1] or one[2]]
 
 
 def _name(one: AnswerClass) -> str:

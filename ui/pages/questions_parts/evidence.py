@@ -112,6 +112,8 @@ def _numbers(card: NeighborCard) -> None:
         ("answers in common", _number(found.overlap)),
         ("most frequent answer of the question", _number(found.original_top)),
         ("most frequent new answer of the neighbor", _number(found.new_top)),
+        ("rule", found.rule or "none"),
+        ("asked for more because of", ", ".join(found.asks_for_more) or "nothing"),
         ("solvers", ", ".join(found.by_solver) or "none"),
         ("cost of the request", "not known" if card.usd is None else f"{card.usd:.4f} USD"),
         ("tokens of the request", _tokens(card)),

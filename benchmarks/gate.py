@@ -1,0 +1,381 @@
+"""The whole gate on real pairs: structure read from the texts, answers drawn by simulated solvers.
+
+    python benchmarks/gate.py [FOLDER_OR_FILE ...] [--rows 400] [--cases 9000] [--seed 0]
+
+Reads files of question pairs (`original_question`, `question`; JSON Lines or parquet), by default those named
+in `FILES` under `../shared/data`; what is missing is named and left out. Each row is honest, changed, changed
+but with the same answer by chance, or unanswerable, as its own fields say (`truth_of`). Structure is what the
+checks find in the row. Answers are simulated (`verdict_simulation.py`) over success rates .1 to .9 by solvers
+of two kinds: independent ones answer what they read; memorising ones know the original, and answer that in a
+share of cases (`MEMORY`). Given the truth of a row, structure and answers are taken as independent.
+
+Prints per file and per kind of change: fatal, flagged (the verdict asks for more), accepted, lost to
+structure, answers drawn. Then mixtures of honest and broken candidates, how often each group of findings is
+met, and how good a premise check would have to be. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import verdict_simulation as simulation
+from numpy.random import Generator, default_rng
+from verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
+
+from rephraser.checks import Severity, check_candidate
+from rephraser.pipeline.structure import structure_of
+from rephraser.verdict import OverlapRule, Rule, Structure, Verdict, rule_for
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+FILES = (
+    "free_honest.jsonl",
+    "free_broken.jsonl",
+    "free_shifted.jsonl",
+    "rephrase_gsm8k_decontaminator.jsonl",
+    "math_natural_near_pairs.jsonl",
+    "math_perturb_simple.jsonl",
+    "gsm_hard.jsonl",
+    "reliablemath_unsolvable.jsonl",
+)
+WEIGHTS = {CHANGED: 0.78, UNANSWERABLE: 0.2, SAME_ANSWER: 0.02}  # as in verdict_simulation.WEIGHTS
+BROKEN_SHARE = 0.1
+KEPT = ("preserving", "intended_preserving", "same", "unknown")  # relations that say or mean the same problem
+FEWEST_ROWS = 20  # of honest candidates, to make a mixture of
+RATES = tuple(round(0.1 * step, 1) for step in range(1, 10))
+INDEPENDENT, MEMORISING = "independent", "memorising"
+SENSITIVITIES = (0.0, 0.5, 0.8, 0.9, 0.95)
+RULE = OverlapRule()
+FLAGGED = Structure(frozenset({"numbers"}))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A row of a file: what it is in truth, the kind of change, and what the checks find."""
+
+    truth: str
+    kind: str
+    fatal: bool
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the answers alone make of candidates: shares, and mean number of answers drawn."""
+
+    accepted: float
+    rejected: float
+    drawn: float
+
+
+Table = dict[tuple[str, str, bool], Answers]
+"""By truth, kind of solver, and whether structure makes the verdict ask for more."""
+
+
+def truth_of(row: dict[str, Any]) -> str | None:
+    """Return what a row is by its own fields; None where they do not say, or both texts are one.
+
+    Rewrites without a label count as what they were meant to be.
+    """
+    relation = str(row.get("relation") or "")
+    same = {"true": True, "1": True, "false": False, "0": False}.get(str(row.get("same_answer")).lower())
+    if relation in ("identical", "unlinked"):
+        return None
+    if relation == "unanswerable":
+        return UNANSWERABLE
+    if relation in KEPT or (not relation and (same or row.get("kind") == "difficulty")):
+        return CHANGED if same is False else HONEST
+    return SAME_ANSWER if same else CHANGED
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".parquet":
+        import pyarrow.parquet
+
+        found = pyarrow.parquet.read_table(path).to_pylist()
+    else:
+        with path.open(encoding="utf-8") as lines:
+            found = [json.loads(line) for line in lines if line.strip()]
+    return [
+        row
+        for row in found
+        if isinstance(row.get("original_question"), str) and isinstance(row.get("question"), str)
+    ]
+
+
+def read_pairs(path: Path, limit: int, rng: random.Random) -> list[Pair]:
+    """Return up to `limit` rows of a file, drawn at random, checked."""
+    rows = [row for row in read_rows(path) if truth_of(row) is not None]
+    rows = rng.sample(rows, min(limit, len(rows)))
+    return [checked(row) for row in rows]
+
+
+def checked(row: dict[str, Any]) -> Pair:
+    truth = truth_of(row)
+    assert truth is not None
+    answer = row.get("original_answer") or row.get("answer")
+    findings = check_candidate(
+        row["original_question"], row["question"], answer=str(answer) if answer else None
+    )
+    kind = row.get("fault") or row.get("style") or row.get("perturbation") or row.get("relation") or "all"
+    return Pair(
+        truth=truth,
+        kind=str(kind),
+        fatal=any(finding.severity is Severity.FATAL for finding in findings),
+        groups=structure_of(finding.name for finding in findings).groups,
+    )
+
+
+def simulate(rng: Generator, cases: int, rule: Rule) -> tuple[Table, dict[float, Answers]]:
+    """Return what answers alone make of each truth, and of honest ones by the question's success rate."""
+    table: Table = {}
+    by_rate: dict[float, Answers] = {}
+    for truth in TRUTHS:
+        for name in (INDEPENDENT, MEMORISING):
+            drawn: dict[float, list[simulation.Case]] = defaultdict(list)
+            for place in range(cases):
+                rate = RATES[place % len(RATES)]
+                question = simulation.draw_question(rng, rate)
+                candidate = simulation.candidate_of(rng, question, truth, RATES, name == MEMORISING)
+                drawn[rate].append(simulation.draw_case(rng, question, candidate))
+            every = [case for found in drawn.values() for case in found]
+            for flagged in (False, True):
+                table[truth, name, flagged] = decided(every, rule, flagged)
+            if truth == HONEST and name == INDEPENDENT:
+                by_rate = {rate: decided(found, rule, False) for rate, found in drawn.items()}
+    return table, by_rate
+
+
+def decided(cases: Sequence[simulation.Case], rule: Rule, flagged: bool) -> Answers:
+    used = rule_for(rule, FLAGGED if flagged else Structure())
+    outcomes = [simulation.decide(case, used) for case in cases]
+    verdicts = Counter(verdict for verdict, _ in outcomes)
+    return Answers(
+        verdicts[Verdict.ACCEPTED] / len(outcomes),
+        verdicts[Verdict.REJECTED] / len(outcomes),
+        sum(drawn for _, drawn in outcomes) / len(outcomes),
+    )
+
+
+Flags = Callable[[Pair], bool]
+
+
+def flagged_by_any(pair: Pair) -> bool:
+    return bool(pair.groups)
+
+
+def summary(pairs: Sequence[Pair], table: Table, flags: Flags = flagged_by_any) -> dict[str, float]:
+    """Return the shares of a list of pairs (of any truths) after structure and answers."""
+    found: dict[str, float] = {
+        "rows": len(pairs),
+        "fatal": mean(pair.fatal for pair in pairs),
+        "flagged": mean(not pair.fatal and flags(pair) for pair in pairs),
+    }
+    for name in (INDEPENDENT, MEMORISING):
+        alone = mean(table[pair.truth, name, False].accepted for pair in pairs)
+        met = [Answers(0, 1, 0) if p.fatal else table[p.truth, name, flags(p)] for p in pairs]
+        accepted = mean(one.accepted for one in met)
+        found |= {
+            f"accepted_{name}": accepted,
+            f"by_answers_alone_{name}": alone,
+            f"lost_to_structure_{name}": 1 - accepted / alone if alone else 0.0,
+            f"answers_{name}": mean(one.drawn for one in met),
+        }
+    return found
+
+
+def mean(values: Iterable[float]) -> float:
+    found = [float(value) for value in values]
+    return sum(found) / len(found) if found else 0.0
+
+
+def mixture(
+    honest: Sequence[Pair],
+    broken: dict[str, list[Sequence[Pair]]],
+    table: Table,
+    name: str,
+    *,
+    flags: Flags = flagged_by_any,
+    premises_found: float = 0.0,
+) -> dict[str, float]:
+    """Return what comes of honest and broken candidates at `BROKEN_SHARE`, broken ones by `WEIGHTS`.
+
+    Files of one truth count alike. `premises_found` is the share of unanswerable candidates that a premise
+    check blocks.
+    """
+    good = summary(honest, table, flags)
+    accepted, answers, whole = 0.0, 0.0, 0.0
+    for truth, files in broken.items():
+        of_files = [summary(pairs, table, flags) for pairs in files]
+        kept = 1 - premises_found if truth == UNANSWERABLE else 1.0
+        accepted += WEIGHTS[truth] * kept * mean(one[f"accepted_{name}"] for one in of_files)
+        answers += WEIGHTS[truth] * mean(one[f"answers_{name}"] for one in of_files)
+        whole += WEIGHTS[truth]
+    bad = BROKEN_SHARE * accepted / whole
+    well = (1 - BROKEN_SHARE) * good[f"accepted_{name}"]
+    drawn = (1 - BROKEN_SHARE) * good[f"answers_{name}"] + BROKEN_SHARE * answers / whole
+    return {
+        "broken_among_accepted": bad / (bad + well),
+        "accepted": bad + well,
+        "answers_per_accepted": drawn / (bad + well),
+    }
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:6.2f}"
+
+
+def print_file(name: str, pairs: Sequence[Pair], table: Table) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for truth in TRUTHS:
+        of_truth = [pair for pair in pairs if pair.truth == truth]
+        if not of_truth:
+            continue
+        found[truth] = {"all": print_line(f"{name}: {truth}", of_truth, table)}
+        kinds = Counter(pair.kind for pair in of_truth)
+        for kind, _ in kinds.most_common() if len(kinds) > 1 else ():
+            chosen = [pair for pair in of_truth if pair.kind == kind]
+            found[truth][kind] = print_line(f"  {kind[:44]}", chosen, table)
+    return found
+
+
+def print_line(title: str, pairs: Sequence[Pair], table: Table) -> dict[str, float]:
+    one = summary(pairs, table)
+    cells = "   ".join(
+        f"{percent(one[f'accepted_{name}'])} {percent(one[f'lost_to_structure_{name}'])} "
+        f"{one[f'answers_{name}']:5.1f}"
+        for name in (INDEPENDENT, MEMORISING)
+    )
+    print(f"{title:58s} {one['rows']:5.0f} {percent(one['fatal'])} {percent(one['flagged'])}  {cells}")
+    return one
+
+
+def print_groups(by_file: dict[str, list[Pair]]) -> dict[str, dict[str, float]]:
+    """Print how often each group of findings is met on the rows of a file that are not fatal."""
+    print("\n== groups of findings that weigh: % of the rows without a fatal one")
+    names = sorted({group for pairs in by_file.values() for pair in pairs for group in pair.groups})
+    print(f"    {'':54s}" + "".join(f"{name:>12s}" for name in (*names, "any")))
+    found: dict[str, dict[str, float]] = {}
+    for file, pairs in by_file.items():
+        passed = [pair for pair in pairs if not pair.fatal]
+        found[file] = {name: mean(name in pair.groups for pair in passed) for name in names}
+        found[file]["any"] = mean(bool(pair.groups) for pair in passed)
+        print(f"    {file:54s}" + "".join(f"{100 * share:12.1f}" for share in found[file].values()))
+    return found
+
+
+def print_mixtures(
+    honest: dict[str, list[Pair]], broken: dict[str, list[Sequence[Pair]]], table: Table
+) -> dict[str, Any]:
+    print(
+        f"\n== {BROKEN_SHARE:.0%} broken candidates ({', '.join(f'{t} {w:.0%}' for t, w in WEIGHTS.items())})"
+    )
+    print(f"    {'honest candidates of':44s} {'solver':12s} broken in accepted%  answers per accepted")
+    found: dict[str, Any] = {}
+    for file, pairs in honest.items():
+        if all(pair.fatal for pair in pairs):
+            print(f"    {file:44s} every row has a fatal finding")
+            continue
+        found[file] = {}
+        for name in (INDEPENDENT, MEMORISING):
+            one = mixture(pairs, broken, table, name)
+            blind = mixture(pairs, broken, table, name, flags=lambda _: False)
+            found[file][name] = {**one, "without_weighing": blind}
+            print(
+                f"    {file:44s} {name:12s} {percent(one['broken_among_accepted'])} (not weighed: "
+                f"{percent(blind['broken_among_accepted'])})  {one['answers_per_accepted']:6.1f} "
+                f"({blind['answers_per_accepted']:.1f})"
+            )
+        caught = {
+            share: mixture(pairs, broken, table, MEMORISING, premises_found=share)["broken_among_accepted"]
+            for share in SENSITIVITIES
+        }
+        found[file]["premises_found"] = {str(share): value for share, value in caught.items()}
+        print(
+            f"    {'':44s} memorising, a premise check that finds "
+            + ", ".join(f"{share:.0%}: {percent(value).strip()}" for share, value in caught.items())
+        )
+    return found
+
+
+def sources(given: Sequence[Path]) -> list[Path]:
+    """Return the files to read; those that are missing are named on standard error."""
+    if not given:
+        given = [DATA / name for name in FILES]
+    found: list[Path] = []
+    for path in given:
+        if path.is_dir():
+            inside = sorted((*path.glob("*.jsonl"), *path.glob("*.parquet")))
+            named = [path / name for name in FILES if (path / name).exists()]
+            found += named or [one for one in inside if read_rows(one)[:1]]
+        elif path.exists():
+            found.append(path)
+        else:
+            print(f"{path} is not there and was left out", file=sys.stderr)
+    return found
+
+
+def rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): rounded(inner) for key, inner in value.items()}
+    return round(value, 5) if isinstance(value, float) else value
+
+
+def main() -> None:
+    """Print the report; the last line is one JSON object."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("paths", nargs="*", type=Path, help="folders or files of pairs")
+    parser.add_argument("--rows", type=int, default=400, help="most rows of a file, drawn at random")
+    parser.add_argument("--cases", type=int, default=9000, help="simulated candidates per truth and solver")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    paths = sources(args.paths)
+    if not paths:
+        parser.error(
+            f"no file of pairs in {', '.join(map(str, args.paths or [DATA]))}; name files or folders"
+        )
+    table, by_rate = simulate(default_rng(args.seed), args.cases, RULE)
+    print(f"{args.cases} simulated candidates per truth and kind of solver, seed {args.seed}; {RULE}")
+    print("\n== answers alone: accepted%, rejected%, answers drawn (not flagged | flagged)")
+    for truth in TRUTHS:
+        for name in (INDEPENDENT, MEMORISING):
+            both = [table[truth, name, flagged] for flagged in (False, True)]
+            cells = " | ".join(f"{percent(a.accepted)} {percent(a.rejected)} {a.drawn:5.1f}" for a in both)
+            print(f"    {truth:24s} {name:12s} {cells}")
+    print("    honest, independent, not flagged, by the question's success (accepted%, answers):")
+    print("      " + ", ".join(f"{r}: {percent(a.accepted)} {a.drawn:.1f}" for r, a in by_rate.items()))
+    header = "accepted%  lost%  answers"
+    print(f"\n{'':58s}  rows fatal% flagged%  {INDEPENDENT}: {header}   {MEMORISING}: {header}")
+    files: dict[str, Any] = {}
+    by_file: dict[str, list[Pair]] = {}
+    honest: dict[str, list[Pair]] = {}
+    broken: dict[str, list[Sequence[Pair]]] = defaultdict(list)
+    for path in paths:
+        pairs = read_pairs(path, args.rows, random.Random(args.seed))
+        files[path.stem] = print_file(path.stem, pairs, table)
+        for truth in TRUTHS:
+            if of_truth := [pair for pair in pairs if pair.truth == truth]:
+                by_file[f"{path.stem}: {truth}"] = of_truth
+                if truth == HONEST:
+                    if len(of_truth) >= FEWEST_ROWS:
+                        honest[path.stem] = of_truth
+                else:
+                    broken[truth].append(of_truth)
+    groups = print_groups(by_file)
+    mixtures = print_mixtures(honest, broken, table) if honest and broken else {}
+    answers = {f"{t}, {n}, {'flagged' if f else 'not flagged'}": vars(a) for (t, n, f), a in table.items()}
+    report = {"answers": answers, "files": files, "groups": groups, "mixtures": mixtures}
+    print(json.dumps(rounded({"cases": args.cases, "seed": args.seed, **report})))
+
+
+if __name__ == "__main__":
+    main()

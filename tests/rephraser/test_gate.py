@@ -1,0 +1,102 @@
+"""`benchmarks/gate.py`: real pairs through the whole gate, with answers of simulated solvers."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+_spec = importlib.util.spec_from_file_location("gate", ROOT / "benchmarks" / "gate.py")
+assert _spec is not None
+assert _spec.loader is not None
+gate: Any = importlib.util.module_from_spec(_spec)
+sys.modules["gate"] = gate
+_spec.loader.exec_module(gate)
+
+ORIGINAL = "A crate holds 12 jars and a box holds 5 jars. How many jars do a crate and a box hold together?"
+REPHRASED = "How many jars fit into one crate and one box together, if a crate takes 12 jars and a box 5?"
+OTHER = "A crate holds 12 jars and a box holds 7 jars. How many jars do a crate and a box hold together?"
+
+
+def run(*arguments: str) -> tuple[dict[str, Any], str]:
+    command = [sys.executable, str(ROOT / "benchmarks" / "gate.py"), "--cases", "450", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found, done.stderr
+
+
+def write(path: Path, question: str, count: int, **fields: Any) -> None:
+    row = {"original_question": ORIGINAL, "question": question, "original_answer": "17", **fields}
+    path.write_text("\n".join([json.dumps(row)] * count))
+
+
+@pytest.mark.parametrize(
+    ("row", "truth"),
+    [
+        ({"relation": "intended_preserving", "same_answer": True}, "honest"),
+        ({"relation": "unknown", "intended": "same"}, "honest"),
+        ({"same_answer": True, "style": "order"}, "honest"),
+        ({"kind": "difficulty", "fault": "easier"}, "honest"),
+        ({"relation": "same", "same_answer": 0}, "changed"),
+        ({"same_answer": False, "fault": "swapped"}, "changed"),
+        ({"relation": "changing"}, "changed"),
+        ({"relation": "changed", "same_answer": 1}, "same answer by chance"),
+        ({"relation": "unanswerable", "perturbation": "remove"}, "unanswerable"),
+        ({"relation": "identical", "same_answer": True}, None),
+    ],
+)
+def test_rows_say_what_they_are(row: dict[str, Any], truth: str | None) -> None:
+    assert gate.truth_of(row) == truth
+
+
+def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path: Path) -> None:
+    write(tmp_path / "honest.jsonl", REPHRASED, 20, same_answer=True, style="order")
+    write(tmp_path / "copied.jsonl", ORIGINAL, 20, same_answer=True, style="copy")
+    write(tmp_path / "broken.jsonl", OTHER, 20, same_answer=False, fault="number")
+    (tmp_path / "other.jsonl").write_text('{"question": "no pair"}')
+    found, said = run(str(tmp_path), str(tmp_path / "absent.jsonl"))
+    assert "absent.jsonl is not there and was left out" in said
+    assert set(found["files"]) == {"honest", "copied", "broken"}
+    honest = found["files"]["honest"]["honest"]["all"]
+    assert (honest["fatal"], honest["lost_to_structure_independent"]) == (0, 0)
+    assert honest["accepted_independent"] > 0.6
+    copied = found["files"]["copied"]["honest"]["all"]
+    assert (copied["accepted_memorising"], copied["answers_memorising"]) == (0, 0)
+    assert copied["lost_to_structure_independent"] == 1
+    assert found["files"]["broken"]["changed"]["all"]["accepted_independent"] < 0.03
+    mixed = found["mixtures"]["honest"]["independent"]
+    assert mixed["broken_among_accepted"] < 0.01
+    assert 12 < mixed["answers_per_accepted"] < 30
+
+
+def test_a_flag_asks_for_more_answers_and_lets_fewer_broken_ones_through() -> None:
+    table, _ = gate.simulate(gate.default_rng(2), 900, gate.RULE)
+    for solver in (gate.INDEPENDENT, gate.MEMORISING):
+        plain, flagged = (table[gate.CHANGED, solver, flag] for flag in (False, True))
+        assert flagged.accepted <= plain.accepted
+        assert flagged.drawn > plain.drawn
+        good = [table[gate.HONEST, solver, flag].accepted for flag in (False, True)]
+        assert good[1] == pytest.approx(good[0], abs=0.05)
+
+
+def test_a_premise_check_takes_out_what_it_finds() -> None:
+    table, _ = gate.simulate(gate.default_rng(3), 450, gate.RULE)
+    honest = [gate.Pair(gate.HONEST, "all", False, frozenset())]
+    broken = {gate.UNANSWERABLE: [[gate.Pair(gate.UNANSWERABLE, "all", False, frozenset())]]}
+    shares = [
+        gate.mixture(honest, broken, table, gate.MEMORISING, premises_found=found)["broken_among_accepted"]
+        for found in (0.0, 0.5, 1.0)
+    ]
+    assert shares[0] > shares[1] > shares[2] == 0
+
+
+def test_no_pairs_at_all_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        run(str(tmp_path))
+    assert failed.value.returncode == 2
+    assert "no file of pairs" in failed.value.stderr

@@ -1,0 +1,118 @@
+"""`tagrpo neighbors judge`, thresholds and `--premises` as a user meets them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+from proposing import llm, propose, refused, rows, world_command_line
+from world_runs import stats, world_server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with world_server("--model", "test-model") as url:
+        yield url
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return world_command_line(db, monkeypatch, capsys)
+
+
+def solved(url: str, *more: str) -> list[str]:
+    return llm(url, "--solver", "hosted_vllm/test-model", "--solver-api-base", url, "--n", "2", *more)
+
+
+def test_stored_answers_are_judged_again_and_a_published_set_stays(
+    cli: CommandLine, server: str, db: Path
+) -> None:
+    assert cli(*solved(server)).code == 0
+    assert cli("sets", "publish", "s", "--run", "r").code == 0
+    published = rows(db, "SELECT * FROM neighbor_set_members ORDER BY 1, 2, 3")
+    verdicts = rows(db, "SELECT count(*) FROM verdicts")
+    asked = stats(server)["requests"]
+
+    dry = json.loads(cli("neighbors", "judge", "r", "--accept", "14", "--dry-run", "--json").out)
+    assert dry["rule"]["accept_overlap"] == 14
+    assert (dry["dry_run"], dry["stored"]) == (True, 0)
+    assert {change["before"] for change in dry["changes"]} == {"accepted"}
+    assert rows(db, "SELECT count(*) FROM verdicts") == verdicts
+
+    done = cli("neighbors", "judge", "r", "--accept", "14")
+    assert done.code == 0
+    assert f"{len(dry['changes'])} accepted -> undecided" in done.out
+    assert rows(db, "SELECT count(*) FROM verdicts")[0][0] == verdicts[0][0] + dry["judged"]
+    assert "no verdict changes" in cli("neighbors", "judge", "r", "--accept", "14").out
+    changed = dry["changes"][0]["candidate_id"]
+    shown = cli("neighbors", "show", changed).out
+    assert "status: undecided" in shown
+    assert "rule: overlap" in shown
+
+    back = json.loads(cli("neighbors", "judge", "r", "--json").out)  # the run's own rule
+    assert back["after"] == dry["before"]
+    assert rows(db, "SELECT * FROM neighbor_set_members ORDER BY 1, 2, 3") == published
+    assert cli("sets", "verify", "s@1").code == 0
+    assert stats(server)["requests"] == asked
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--accept", "9.5"], "--accept 9.5: the overlap rule counts answers; give a whole number"),
+        (["--accept", "40"], "accept_overlap 40 can never be reached"),
+        (["--looks", "12;16"], "--looks 12;16: give numbers with commas between them, as in 12,16"),
+        (["--looks", "16,12"], "increasing"),
+        (["--rule", "bayes", "--flagged-more", "3"], "--flagged-more belongs to --rule overlap"),
+        (["--rule", "bayes", "--accept", "9"], "accept 9.0"),
+        (["--premises", "openai/test-model"], "name a solver"),
+        (["--premises-api-base", "http://127.0.0.1:9/v1"], "this run asks none"),
+    ],
+)
+def test_thresholds_that_make_no_sense_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
+    refused(cli, propose("--proposer", "rules", *more), message)
+
+
+def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine) -> None:
+    assert cli(*propose("--proposer", "rules")).code == 0
+    done = cli("neighbors", "judge", "r")
+    assert done.code == 2
+    assert "no solver" in done.err
+    assert cli("neighbors", "judge", "nope").code == 2
+
+
+def test_sizes_and_thresholds_are_part_of_the_run(cli: CommandLine, server: str, db: Path) -> None:
+    chosen = ["--question-samples", "16", "--looks", "4,8", "--accept", "4", "--limit", "2"]
+    assert cli(*solved(server, *chosen)).code == 0
+    (spec,) = (json.loads(found) for (found,) in rows(db, "SELECT spec FROM runs"))
+    rule = spec["rule"]
+    assert (rule["original_samples"], rule["looks"], rule["accept_overlap"]) == (16, [4, 8], 4)
+    assert rule["flagged_looks"] == [10, 12]
+    assert rule["reject_new"] == 6  # in proportion
+    refused_again = cli(*solved(server, "--question-samples", "16", "--looks", "4,8", "--limit", "2"))
+    assert refused_again.code == 2  # the same name, another rule
+
+
+def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db: Path) -> None:
+    asked = solved(server, "--premises", "openai/test-model", "--premises-api-base", server)
+    done = cli(*asked)
+    assert done.code == 0
+    cells = rows(db, "SELECT state, outcome, attempt FROM cells WHERE kind = 'premises'")
+    assert {state for state, _, _ in cells} == {"filled"}
+    assert {outcome for _, outcome, _ in cells} >= {"kept", "unreadable"}
+    assert any(attempt for _, _, attempt in cells)
+    assert "premises" in cli("runs", "show", "r").out
+    seen = stats(server)["requests"]
+    assert cli("neighbors", "resume", "r", "--api-base", server, "--solver-api-base", server,
+               "--premises-api-base", server).code == 0  # fmt: skip
+    assert stats(server)["requests"] == seen
+    accepted = rows(
+        db, "SELECT candidate_id FROM verdicts WHERE status = 'accepted' ORDER BY candidate_id LIMIT 1"
+    )
+    assert "premises, as openai/test-model sees them: 2 kept" in cli("neighbors", "show", accepted[0][0]).out
