@@ -31,7 +31,7 @@ from numpy.random import Generator, default_rng
 from verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
 
 from rephraser.checks import Severity, check_candidate
-from rephraser.pipeline.structure import structure_of
+from rephraser.pipeline.structure import WEIGHING, groups_of
 from rephraser.verdict import OverlapRule, Rule, Structure, Verdict, rule_for
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -129,7 +129,7 @@ def checked(row: dict[str, Any]) -> Pair:
         truth=truth,
         kind=str(kind),
         fatal=any(finding.severity is Severity.FATAL for finding in findings),
-        groups=structure_of(finding.name for finding in findings).groups,
+        groups=groups_of(finding.name for finding in findings),
     )
 
 
@@ -168,7 +168,7 @@ Flags = Callable[[Pair], bool]
 
 
 def flagged_by_any(pair: Pair) -> bool:
-    return bool(pair.groups)
+    return bool(pair.groups & WEIGHING)
 
 
 def summary(pairs: Sequence[Pair], table: Table, flags: Flags = flagged_by_any) -> dict[str, float]:
@@ -268,16 +268,18 @@ def print_head(*titles: str) -> None:
 
 def print_groups(by_file: dict[str, list[Pair]]) -> dict[str, dict[str, float]]:
     """Print how often each group of findings is met on the rows of a file that are not fatal."""
-    print("\n== groups of findings that weigh: % of the rows without a fatal one\n")
-    names = sorted({group for pairs in by_file.values() for pair in pairs for group in pair.groups})
-    print_head("file", "rows", *names, "any")
+    weigh = ", ".join(sorted(WEIGHING))
+    print(f"\n== groups of findings ({weigh} weigh): % of the rows without a fatal one\n")
+    passed_at_all = [pair for pairs in by_file.values() for pair in pairs if not pair.fatal]
+    names = sorted({group for pair in passed_at_all for group in pair.groups})
+    print_head("file", "rows", *names, "any that weighs")
     found: dict[str, dict[str, float]] = {}
     for file, pairs in by_file.items():
         passed = [pair for pair in pairs if not pair.fatal]
         if not passed:
             continue
         found[file] = {name: mean(name in pair.groups for pair in passed) for name in names}
-        found[file]["any"] = mean(bool(pair.groups) for pair in passed)
+        found[file]["weighing"] = mean(map(flagged_by_any, passed))
         print_row(file, [str(len(passed)), *(f"{100 * share:.1f}" for share in found[file].values())])
     return found
 
