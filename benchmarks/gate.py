@@ -31,7 +31,7 @@ from numpy.random import Generator, default_rng
 from verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
 
 from rephraser.checks import Severity, check_candidate
-from rephraser.pipeline.structure import structure_of
+from rephraser.pipeline.structure import WEIGHING, groups_of
 from rephraser.verdict import OverlapRule, Rule, Structure, Verdict, rule_for
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -51,7 +51,7 @@ KEPT = ("preserving", "intended_preserving", "same", "unknown")  # relations tha
 FEWEST_ROWS = 20  # of honest candidates, to make a mixture of
 RATES = tuple(round(0.1 * step, 1) for step in range(1, 10))
 INDEPENDENT, MEMORISING = "independent", "memorising"
-SENSITIVITIES = (0.0, 0.5, 0.8, 0.9, 0.95)
+SENSITIVITIES = (0.5, 0.8, 0.95)
 RULE = OverlapRule()
 FLAGGED = Structure(frozenset({"numbers"}))
 
@@ -129,7 +129,7 @@ def checked(row: dict[str, Any]) -> Pair:
         truth=truth,
         kind=str(kind),
         fatal=any(finding.severity is Severity.FATAL for finding in findings),
-        groups=structure_of(finding.name for finding in findings).groups,
+        groups=groups_of(finding.name for finding in findings),
     )
 
 
@@ -168,7 +168,7 @@ Flags = Callable[[Pair], bool]
 
 
 def flagged_by_any(pair: Pair) -> bool:
-    return bool(pair.groups)
+    return bool(pair.groups & WEIGHING)
 
 
 def summary(pairs: Sequence[Pair], table: Table, flags: Flags = flagged_by_any) -> dict[str, float]:
@@ -229,7 +229,7 @@ def mixture(
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:6.2f}"
+    return f"{100 * share:.2f}"
 
 
 def print_file(name: str, pairs: Sequence[Pair], table: Table) -> dict[str, Any]:
@@ -242,66 +242,73 @@ def print_file(name: str, pairs: Sequence[Pair], table: Table) -> dict[str, Any]
         kinds = Counter(pair.kind for pair in of_truth)
         for kind, _ in kinds.most_common() if len(kinds) > 1 else ():
             chosen = [pair for pair in of_truth if pair.kind == kind]
-            found[truth][kind] = print_line(f"  {kind[:44]}", chosen, table)
+            found[truth][kind] = print_line(f"... {kind}", chosen, table)
     return found
 
 
 def print_line(title: str, pairs: Sequence[Pair], table: Table) -> dict[str, float]:
     one = summary(pairs, table)
-    cells = "   ".join(
-        f"{percent(one[f'accepted_{name}'])} {percent(one[f'lost_to_structure_{name}'])} "
-        f"{one[f'answers_{name}']:5.1f}"
-        for name in (INDEPENDENT, MEMORISING)
-    )
-    print(f"{title:58s} {one['rows']:5.0f} {percent(one['fatal'])} {percent(one['flagged'])}  {cells}")
+    cells: list[str] = [f"{one['rows']:.0f}", percent(one["fatal"]), percent(one["flagged"])]
+    for name in (INDEPENDENT, MEMORISING):
+        shares = percent(one[f"accepted_{name}"]), percent(one[f"lost_to_structure_{name}"])
+        cells += [*shares, f"{one[f'answers_{name}']:.1f}"]
+    print_row(title, cells)
     return one
+
+
+def print_row(title: str, cells: Iterable[str]) -> None:
+    """Print a row of a Markdown table."""
+    print(f"| {title} | " + " | ".join(cells) + " |")
+
+
+def print_head(*titles: str) -> None:
+    print_row(titles[0], titles[1:])
+    print("|" + "---|" * len(titles))
 
 
 def print_groups(by_file: dict[str, list[Pair]]) -> dict[str, dict[str, float]]:
     """Print how often each group of findings is met on the rows of a file that are not fatal."""
-    print("\n== groups of findings that weigh: % of the rows without a fatal one")
-    names = sorted({group for pairs in by_file.values() for pair in pairs for group in pair.groups})
-    print(f"    {'':54s}" + "".join(f"{name:>12s}" for name in (*names, "any")))
+    weigh = ", ".join(sorted(WEIGHING))
+    print(f"\n== groups of findings ({weigh} weigh): % of the rows without a fatal one\n")
+    passed_at_all = [pair for pairs in by_file.values() for pair in pairs if not pair.fatal]
+    names = sorted({group for pair in passed_at_all for group in pair.groups})
+    print_head("file", "rows", *names, "any that weighs")
     found: dict[str, dict[str, float]] = {}
     for file, pairs in by_file.items():
         passed = [pair for pair in pairs if not pair.fatal]
+        if not passed:
+            continue
         found[file] = {name: mean(name in pair.groups for pair in passed) for name in names}
-        found[file]["any"] = mean(bool(pair.groups) for pair in passed)
-        print(f"    {file:54s}" + "".join(f"{100 * share:12.1f}" for share in found[file].values()))
+        found[file]["weighing"] = mean(map(flagged_by_any, passed))
+        print_row(file, [str(len(passed)), *(f"{100 * share:.1f}" for share in found[file].values())])
     return found
 
 
 def print_mixtures(
     honest: dict[str, list[Pair]], broken: dict[str, list[Sequence[Pair]]], table: Table
 ) -> dict[str, Any]:
-    print(
-        f"\n== {BROKEN_SHARE:.0%} broken candidates ({', '.join(f'{t} {w:.0%}' for t, w in WEIGHTS.items())})"
-    )
-    print(f"    {'honest candidates of':44s} {'solver':12s} broken in accepted%  answers per accepted")
+    weights = ", ".join(f"{truth} {weight:.0%}" for truth, weight in WEIGHTS.items())
+    print(f"\n== {BROKEN_SHARE:.0%} broken candidates ({weights}): broken among accepted, in %\n")
+    caught = [f"premise check finds {share:.0%}" for share in SENSITIVITIES]
+    answers = ("answers per accepted", "findings not weighed")
+    print_head("honest candidates of", "solver", "broken", "findings not weighed", *caught, *answers)
     found: dict[str, Any] = {}
     for file, pairs in honest.items():
         if all(pair.fatal for pair in pairs):
-            print(f"    {file:44s} every row has a fatal finding")
+            print(f"{file}: every row has a fatal finding")
             continue
         found[file] = {}
         for name in (INDEPENDENT, MEMORISING):
             one = mixture(pairs, broken, table, name)
             blind = mixture(pairs, broken, table, name, flags=lambda _: False)
-            found[file][name] = {**one, "without_weighing": blind}
-            print(
-                f"    {file:44s} {name:12s} {percent(one['broken_among_accepted'])} (not weighed: "
-                f"{percent(blind['broken_among_accepted'])})  {one['answers_per_accepted']:6.1f} "
-                f"({blind['answers_per_accepted']:.1f})"
-            )
-        caught = {
-            share: mixture(pairs, broken, table, MEMORISING, premises_found=share)["broken_among_accepted"]
-            for share in SENSITIVITIES
-        }
-        found[file]["premises_found"] = {str(share): value for share, value in caught.items()}
-        print(
-            f"    {'':44s} memorising, a premise check that finds "
-            + ", ".join(f"{share:.0%}: {percent(value).strip()}" for share, value in caught.items())
-        )
+            checked = {
+                str(share): mixture(pairs, broken, table, name, premises_found=share)["broken_among_accepted"]
+                for share in SENSITIVITIES
+            }
+            found[file][name] = {**one, "without_weighing": blind, "premises_found": checked}
+            shares = (one["broken_among_accepted"], blind["broken_among_accepted"], *checked.values())
+            drawn = (one["answers_per_accepted"], blind["answers_per_accepted"])
+            print_row(file, [name, *map(percent, shares), *(f"{value:.1f}" for value in drawn)])
     return found
 
 
@@ -345,16 +352,17 @@ def main() -> None:
         )
     table, by_rate = simulate(default_rng(args.seed), args.cases, RULE)
     print(f"{args.cases} simulated candidates per truth and kind of solver, seed {args.seed}; {RULE}")
-    print("\n== answers alone: accepted%, rejected%, answers drawn (not flagged | flagged)")
+    print("\n== answers alone, in %: not flagged, then flagged\n")
+    print_head("truth", "solver", *("accepted", "rejected", "answers") * 2)
     for truth in TRUTHS:
         for name in (INDEPENDENT, MEMORISING):
             both = [table[truth, name, flagged] for flagged in (False, True)]
-            cells = " | ".join(f"{percent(a.accepted)} {percent(a.rejected)} {a.drawn:5.1f}" for a in both)
-            print(f"    {truth:24s} {name:12s} {cells}")
-    print("    honest, independent, not flagged, by the question's success (accepted%, answers):")
-    print("      " + ", ".join(f"{r}: {percent(a.accepted)} {a.drawn:.1f}" for r, a in by_rate.items()))
-    header = "accepted%  lost%  answers"
-    print(f"\n{'':58s}  rows fatal% flagged%  {INDEPENDENT}: {header}   {MEMORISING}: {header}")
+            cells = [(percent(a.accepted), percent(a.rejected), f"{a.drawn:.1f}") for a in both]
+            print_row(truth, [name, *cells[0], *cells[1]])
+    print("\nhonest, independent, not flagged, by the question's success (accepted, answers):")
+    print(", ".join(f"{r}: {percent(a.accepted)} {a.drawn:.1f}" for r, a in by_rate.items()))
+    print("\n== shares in %, for independent and for memorising solvers\n")
+    print_head("rows of", "number", "fatal", "flagged", *("accepted", "lost to structure", "answers") * 2)
     files: dict[str, Any] = {}
     by_file: dict[str, list[Pair]] = {}
     honest: dict[str, list[Pair]] = {}

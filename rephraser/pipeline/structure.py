@@ -16,26 +16,34 @@ PREMISES = "premises"
 
 PREMISE_CHANGED, PREMISE_DROPPED = "premise_changed", "premise_dropped"
 
+WEIGHING = frozenset({"numbers", PREMISES})
+"""Groups that make a verdict ask for more: more frequent on broken candidates than on honest ones.
+
+`benchmarks/gate.py` prints how often each group is met on either.
+"""
+
 _GROUPS = {
     "number": "numbers",
-    "numbers": "numbers",
     "formula": "formulas",
     "variables": "formulas",
     "renaming": "formulas",
     "unit": "units",
+    "keyword": "words",
+    "name": "words",
     "premise": PREMISES,
 }
-_NO_WEIGHT = frozenset({"formula_in_words"})
+
+
+def groups_of(names: Iterable[str]) -> frozenset[str]:
+    """Return the groups of findings of these names: numbers, formulas, words, ..."""
+    heads = {name.split("_")[0] for name in names}
+    return frozenset(_GROUPS.get(head, head) for head in heads)
 
 
 def structure_of(names: Iterable[str]) -> Structure:
-    """Return what findings of these names mean for the verdict.
-
-    Those of words and names weigh nothing: they are as frequent on honest rephrasings as on broken ones.
-    """
+    """Return what findings of these names mean for the verdict."""
     found = set(names)
-    groups = {_GROUPS.get(name.split("_")[0], "") for name in found - _NO_WEIGHT} - {""}
-    return Structure(frozenset(groups), PREMISE_DROPPED in found)
+    return Structure(groups_of(found) & WEIGHING, PREMISE_DROPPED in found)
 
 
 def read_structures(

@@ -13,7 +13,7 @@ from evaluator.runs.cells import count_states
 from evaluator.runs.ledger import read_ledger
 from rephraser.pipeline.premises import premise_requests, read_premises
 from rephraser.pipeline.spec import PremiseSpec, RunSpec
-from rephraser.pipeline.structure import PREMISES, structure_of
+from rephraser.pipeline.structure import PREMISES, groups_of, structure_of
 from rephraser.premises import Premises, build_messages, parse_premises
 
 ASKED = PremiseSpec("judge")
@@ -68,6 +68,13 @@ def test_both_texts_are_shown() -> None:
     assert system["role"] == "system"
     assert "<original>\ntwo pens\n</original>" in user["content"]
     assert "<rewrite>\na pair of pens\n</rewrite>" in user["content"]
+
+
+def test_groups_that_do_not_tell_honest_from_broken_weigh_nothing() -> None:
+    names = ["keyword_missing", "name_missing", "formula_changed", "unit_missing"]
+    assert groups_of(names) == {"words", "formulas", "units"}
+    assert not structure_of(names).flagged
+    assert structure_of([*names, "numbers_swapped"]).groups == {"numbers"}
 
 
 def test_a_dropped_premise_blocks_and_a_changed_one_weighs() -> None:
