@@ -14,8 +14,8 @@ class Place:
     """A neighbor and the question it belongs to.
 
     Attributes:
-        now: for a removed neighbor, where its candidate stands now in the run behind the newer version
-            (rejected, say); None where that run did not propose it, and for added neighbors.
+        now: for a removed neighbor, where its candidate stands now in the runs behind the newer version
+            (rejected, say); None where these did not propose it, and for added neighbors.
     """
 
     question_id: str
@@ -103,8 +103,12 @@ def diff(session: Session, a: str, b: str) -> SetDiff:
 
 
 def _statuses(session: Session, header: SetHeader) -> dict[str, str | None]:
-    run = header.spec.get("run", {}).get("id")
-    return {} if run is None else {item.candidate_id: item.status for item in current_statuses(session, run)}
+    """Return where candidates stand in the version's runs; the first that proposed one counts."""
+    return {
+        item.candidate_id: item.status
+        for run in reversed(header.runs)
+        for item in current_statuses(session, run["id"])
+    }
 
 
 def _only_in(entry: SetEntry, other: dict[str, SetEntry]) -> list[Place]:

@@ -15,7 +15,7 @@ from evaluator.errors import InputError, NotFoundError
 from evaluator.questions import make_question
 from rephraser import sets
 from rephraser.sets import SetHeader
-from rephraser.sets.card import solver_name
+from rephraser.sets.successes import solver_name
 
 ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
 ASKED: list[Asked] = [
@@ -380,6 +380,6 @@ def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_p
 
 def test_the_card_names_a_checkpoint_by_its_weights_and_not_its_place() -> None:
     local = {"model": "somewhere/runs/solver", "engine": {"sampler": "local", "weights": "weights_1a2b"}}
-    assert solver_name(local) == "solver (`weights_1a2b`)"
+    assert solver_name(local) == "solver (weights_1a2b)"
     assert solver_name({"model": "openai/gpt-4-turbo"}) == "openai/gpt-4-turbo"
     assert solver_name({"model": "hosted_vllm/Qwen/Q", "engine": {"sampler": "vllm"}}) == "hosted_vllm/Qwen/Q"

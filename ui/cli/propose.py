@@ -93,6 +93,16 @@ def propose(
     rule: Annotated[
         Literal["overlap", "bayes"], typer.Option(help="Rule of the verdict; docs/verdicts.md compares them.")
     ] = "overlap",
+    min_distance: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Refuse candidates whose wording is nearer to the question or an earlier one; else 0.15, "
+            "for rules 0.",
+            show_default=False,
+        ),
+    ] = None,
     token_limit: Annotated[int, typer.Option(help="Most tokens of a candidate.")] = 512,
     tokenizer: Annotated[
         str | None, typer.Option(help="tokenizer.json file or Hub name that counts them; else an estimate.")
@@ -132,6 +142,7 @@ def propose(
     )
     from rephraser.strategies import load_strategy
     from rephraser.verdict import RULES
+    from rephraser.wording import usual_distance
     from ui.cli.solvers import make_solvers
 
     if proposer == "llm" and model is None:
@@ -185,6 +196,7 @@ def propose(
             token_limit=token_limit,
             tokenizer=tokenizer,
             source=None if found is None else found.content,
+            min_distance=usual_distance([proposer]) if min_distance is None else min_distance,
         )
         check_start(database, name, spec, limit=limit)
         prepared = prepare(

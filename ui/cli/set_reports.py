@@ -87,8 +87,7 @@ def print_counts(header: "SetHeader") -> None:
 def print_origin(header: "SetHeader") -> None:
     """Print what a version was made of: parent, tags, run, models, selection."""
     spec = header.spec
-    run = spec.get("run", {})
-    settings = run.get("spec", {})
+    settings = [run["spec"] for run in header.runs]
     facts = {
         "published": header.created_at,
         "parent": header.parent_id or "none",
