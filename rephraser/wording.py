@@ -70,9 +70,7 @@ def choose_apart(
     def away(first: Sequence[str], second: Sequence[str]) -> float:
         return round(1 - likeness_of_words(first, second), DIGITS)
 
-    nearest = {
-        place: min(away(words, other) for other in chosen) for place, words in enumerate(candidates)
-    }
+    nearest = {place: min(away(words, other) for other in chosen) for place, words in enumerate(candidates)}
     found: list[int] = []
     while nearest and (n is None or len(found) < n):
         best = max(nearest, key=lambda place: (nearest[place], -place))

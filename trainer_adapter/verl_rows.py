@@ -8,8 +8,8 @@ is to be normalised together has to be one row ("grouped").
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
-from rephraser.sets.successes import COUNTS, to_json
 from rephraser.sets.types import SetEntry
+from rephraser.verdict.successes import COUNTS, to_json
 from trainer_adapter.prompts import PromptTemplate
 
 Layout = Literal["grouped", "flat"]

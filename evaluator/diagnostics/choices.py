@@ -83,10 +83,7 @@ def compare_choices(
     """
     asked = [next((one for one in group.prompts if one.variant == ORIGINAL), None) for group in groups]
     needs = np.array(
-        [
-            one is None or not one.known or needs_neighbors(one.correct, one.known, g, unmixed)
-            for one in asked
-        ]
+        [one is None or not one.known or needs_neighbors(one.correct, one.known, g, unmixed) for one in asked]
     )
     posterior = _posteriors(groups, model)
     alone, around = _mixed(model.shift, g, g, 0), _mixed(model.shift, g, g, n)

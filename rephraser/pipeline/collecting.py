@@ -47,9 +47,7 @@ def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int)
     return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
 
 
-def store_candidate(
-    session: Session, question_id: str, text: str, *, question: str, **proposal: Any
-) -> bool:
+def store_candidate(session: Session, question_id: str, text: str, *, question: str, **proposal: Any) -> bool:
     """Store a candidate and who proposed it; return False where this run already has the same text.
 
     Args:

@@ -7,8 +7,8 @@ from typing import Any
 
 from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
 from rephraser.sets.features import features
-from rephraser.sets.successes import solver_name
 from rephraser.sets.types import SetHeader
+from rephraser.verdict.successes import solver_name
 
 OTHER_LICENSE = "other"
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))

@@ -20,10 +20,10 @@ from rephraser.browsing import find_neighbor_run
 from rephraser.sets.counts import PENDING, count_proposals
 from rephraser.sets.selection import Fitting, Selection, choose
 from rephraser.sets.store import write_set
-from rephraser.sets.successes import Successes, read_successes
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior
 from rephraser.status import CandidateStatus, current_statuses
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
+from rephraser.verdict.successes import Successes, read_successes
 
 SPEC_FORMAT = 2
 
@@ -148,9 +148,7 @@ def _candidates(
             duplicates += status.candidate_id in seen
             if status.candidate_id not in seen:
                 seen.add(status.candidate_id)
-                fitting = Fitting(
-                    status, texts[status.candidate_id], known[run.id].get(status.candidate_id)
-                )
+                fitting = Fitting(status, texts[status.candidate_id], known[run.id].get(status.candidate_id))
                 found.setdefault(status.question_id, []).append(fitting)
     return found, duplicates
 

@@ -15,10 +15,10 @@ from evaluator.questions import Question
 from evaluator.questions.tables import QuestionRow
 from evaluator.runs.store import check_name
 from rephraser.sets.canonical import set_hash
+from rephraser.sets.counts import count_successes
 from rephraser.sets.export import MANIFEST_KEY, SPLIT_FILE, manifest_beside
 from rephraser.sets.rows import MANIFEST_NAME, check_manifest, from_row
 from rephraser.sets.store import write_set
-from rephraser.sets.successes import count_successes
 from rephraser.sets.types import PublishedSet, SetEntry
 from rephraser.tables import CandidateRow
 from rephraser.wording import likeness

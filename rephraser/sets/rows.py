@@ -8,9 +8,9 @@ from evaluator.hashing import canonical_text
 from evaluator.questions import make_question
 from evaluator.runs.store import package_versions
 from rephraser.candidates import candidate_id
-from rephraser.sets.successes import from_columns, to_columns
 from rephraser.sets.types import Neighbor, SetEntry, SetHeader, canonical_posterior
 from rephraser.status import STATUSES
+from rephraser.verdict.successes import from_columns, to_columns
 from rephraser.wording import likeness
 
 FORMAT = "tagrpo neighbor set"

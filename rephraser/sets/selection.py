@@ -6,8 +6,8 @@ from typing import Any, Literal, get_args
 
 from evaluator.diagnostics.choices import needs_neighbors
 from evaluator.errors import InputError
-from rephraser.sets.successes import Successes
 from rephraser.status import STATUSES, CandidateStatus
+from rephraser.verdict.successes import Successes
 from rephraser.wording import choose_apart, wording
 
 Preference = Literal["any", "easier", "harder", "level"]

@@ -15,8 +15,7 @@ from evaluator.questions import Question
 from evaluator.questions.tables import QuestionRow
 from evaluator.runs.store import check_name
 from rephraser.sets.canonical import set_hash, set_id
-from rephraser.sets.counts import count_members
-from rephraser.sets.successes import count_successes, from_json, to_json
+from rephraser.sets.counts import count_members, count_successes
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader
 from rephraser.tables import (
     CandidateRow,
@@ -25,6 +24,7 @@ from rephraser.tables import (
     NeighborSetRow,
     NeighborSetTagRow,
 )
+from rephraser.verdict.successes import from_json, to_json
 
 _VERSION = re.compile(r"v?(\d+)")
 _ID_PREFIX = "set_"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.questions import Question
-from rephraser.sets.successes import Successes
+from rephraser.verdict.successes import Successes
 
 POSTERIOR_DIGITS = 6
 

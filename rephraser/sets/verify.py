@@ -9,9 +9,8 @@ from evaluator.questions import question_id
 from evaluator.runs.tables import RunRow
 from rephraser.candidates import candidate_id
 from rephraser.sets.canonical import set_hash, set_id
-from rephraser.sets.counts import count_members
+from rephraser.sets.counts import count_members, count_successes
 from rephraser.sets.store import find_set, load_entries
-from rephraser.sets.successes import count_successes
 from rephraser.sets.types import SetEntry, SetHeader
 from rephraser.tables import NeighborSetMemberRow, NeighborSetRow, ProposalRow
 

@@ -15,7 +15,7 @@ from evaluator.errors import InputError, NotFoundError
 from evaluator.questions import make_question
 from rephraser import sets
 from rephraser.sets import SetHeader
-from rephraser.sets.successes import solver_name
+from rephraser.verdict.successes import solver_name
 
 ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
 ASKED: list[Asked] = [

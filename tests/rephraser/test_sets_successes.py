@@ -9,7 +9,8 @@ from sqlalchemy import text
 from evaluator.database import Database
 from evaluator.errors import InputError
 from rephraser import sets
-from rephraser.sets.successes import Successes, count_successes, from_columns, read_successes, to_columns
+from rephraser.sets.counts import count_successes
+from rephraser.verdict.successes import Successes, from_columns, read_successes, to_columns
 
 HARD, EASY, SAME = "Add 2 and 3.", "2 plus 3 make?", "What do 3 and 2 sum up to?"
 ASKED: list[Asked] = [
@@ -70,7 +71,7 @@ def test_more_right_than_drawn_is_refused() -> None:
     row = to_columns(Successes("s", 1, 32, 3, 12))
     assert from_columns(row, "row 1") == Successes("s", 1, 32, 3, 12)
     assert from_columns({}, "row 1") is None
-    with pytest.raises(InputError, match='row 1: "solver" \'s\' needs whole numbers'):
+    with pytest.raises(InputError, match="row 1: \"solver\" 's' needs whole numbers"):
         from_columns({**row, "neighbor_right": 2.5}, "row 1")
     with pytest.raises(InputError, match="row 1: 40 right answers of 32"):
         from_columns({**row, "question_right": 40}, "row 1")

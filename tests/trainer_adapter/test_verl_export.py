@@ -10,8 +10,8 @@ import pytest
 
 from evaluator.errors import InputError, PrerequisiteError
 from evaluator.questions import make_question
-from rephraser.sets.successes import Successes
 from rephraser.sets.types import Neighbor, SetEntry
+from rephraser.verdict.successes import Successes
 from trainer_adapter.prompts import DEFAULT_INSTRUCTION, PromptTemplate, estimated_length
 from trainer_adapter.verl_export import DroppedPrompt, VerlExportReport, export_verl
 from trainer_adapter.verl_rows import Layout, schema
@@ -22,9 +22,7 @@ SHORT = PromptTemplate(instruction="Box it.", max_prompt_tokens=200)
 COUNTED = Successes("solver", 4, 32, 3, 12)
 
 
-def neighbor(
-    name: str, text: str, verdict: str = "accepted", successes: Successes | None = None
-) -> Neighbor:
+def neighbor(name: str, text: str, verdict: str = "accepted", successes: Successes | None = None) -> Neighbor:
     return Neighbor(name, text, "llm", "paraphrase", "h", "m", verdict, 0.99, False, successes)
 
 

@@ -262,7 +262,7 @@ def print_diversity(results: "Sequence[Diversity]") -> None:
 
 def print_choices(rows: "Sequence[ChoiceRow]", g: int, questions: int) -> None:
     """Print what numbers of neighbors yield."""
-    output.heading(f"What does each number of neighbors yield? A forecast from {questions:,} questions, G={g}")
+    output.heading(f"What does each number of neighbors yield? {questions:,} questions, G={g}")
     output.table(
         [
             "neighbors",

@@ -74,7 +74,9 @@ def publish(
     ] = None,
     g: Annotated[
         int,
-        typer.Option("--g", help="Responses of the group of a question alone.", rich_help_panel=ADAPTIVE_PANEL),
+        typer.Option(
+            "--g", help="Responses of the group of a question alone.", rich_help_panel=ADAPTIVE_PANEL
+        ),
     ] = 8,
     unmixed: Annotated[
         float,
@@ -161,8 +163,7 @@ def _show_draft(draft: Any, g: int, unmixed: float, *, as_json: bool) -> None:
     from evaluator.diagnostics.groups import count_groups
     from evaluator.diagnostics.rate_model import fit_rates
     from evaluator.errors import InputError
-    from rephraser.sets.counts import count_members
-    from rephraser.sets.successes import count_successes
+    from rephraser.sets.counts import count_members, count_successes
     from ui.cli.diagnose_records import choice_record
     from ui.cli.diagnose_reports import print_choices
 

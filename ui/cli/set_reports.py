@@ -146,7 +146,9 @@ def print_entry(entry: "SetEntry") -> None:
     output.say(f"{entry.question.id}  answer: {entry.question.answer}")
     output.say(entry.question.text)
     for number, neighbor in enumerate(entry.neighbors, start=1):
-        output.say(f"  {number}. [{_judged(neighbor)}] {neighbor.strategy}, {neighbor.model}{_rates(neighbor)}")
+        output.say(
+            f"  {number}. [{_judged(neighbor)}] {neighbor.strategy}, {neighbor.model}{_rates(neighbor)}"
+        )
         output.say(f"     {neighbor.text}")
     if not entry.neighbors:
         output.say("  no neighbors")

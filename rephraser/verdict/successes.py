@@ -1,17 +1,12 @@
 """How often a solver was right on a question and on its neighbor: counts that the verdict has paid for."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from evaluator.errors import InputError
-from evaluator.hashing import content_hash
-
-if TYPE_CHECKING:
-    from rephraser.sets.types import SetEntry
 
 Difficulty = Literal["easier", "level", "harder"]
 COUNTS = ("question_right", "question_drawn", "neighbor_right", "neighbor_drawn")
@@ -116,40 +111,7 @@ def to_columns(successes: Successes | None) -> dict[str, Any]:
     return asdict(successes)
 
 
-def count_successes(entries: "Iterable[SetEntry]") -> dict[str, Any]:
-    """Return the summary of a set's success counts and their hash, under `successes`; empty without counts.
-
-    Keys: `sha256` over solver and counts of every neighbor, by question and neighbor; `neighbors` with
-    counts; `solvers`; `difficulty`, how many are easier, level and harder; `question_rate` and
-    `neighbor_rate`, means over these neighbors to 4 digits.
-    """
-    counted = [
-        (neighbor.candidate_id, neighbor.successes)
-        for entry in entries
-        for neighbor in entry.neighbors
-        if neighbor.successes is not None
-    ]
-    if not counted:
-        return {}
-    found = Counter(successes.difficulty for _, successes in counted)
-    return {
-        "successes": {
-            "sha256": content_hash("successes", sorted([name, *asdict(one).values()] for name, one in counted)),
-            "neighbors": len(counted),
-            "solvers": sorted({one.solver for _, one in counted}),
-            "difficulty": {name: found[name] for name in ("easier", "level", "harder")},
-            "question_rate": _mean(one.question_right / one.question_drawn for _, one in counted),
-            "neighbor_rate": _mean(one.neighbor_right / one.neighbor_drawn for _, one in counted),
-        }
-    }
-
-
 def _posterior(right: int, drawn: int) -> tuple[float, float]:
     """Return mean and variance of a rate under Jeffreys' prior."""
     mean = (right + 0.5) / (drawn + 1)
     return mean, mean * (1 - mean) / (drawn + 2)
-
-
-def _mean(values: Iterable[float]) -> float:
-    rates = list(values)
-    return round(sum(rates) / len(rates), 4)
