@@ -126,10 +126,7 @@ def _numbers(card: NeighborCard) -> None:
         ("most frequent new answer of the neighbor", _number(found.new_top)),
         ("solvers", ", ".join(found.by_solver) or "none"),
         ("right answers", successes(card) or "not known"),
-        (
-            "words other than the question's",
-            "not known" if card.likeness is None else f"{1 - card.likeness:.0%}",
-        ),
+        ("other words than the question", _apart(card.likeness)),
         ("cost of the request", "not known" if card.usd is None else f"{card.usd:.4f} USD"),
         ("tokens of the request", _tokens(card)),
     ]
@@ -142,6 +139,10 @@ def _numbers(card: NeighborCard) -> None:
     if has_answers(found):
         key = f"answers-{card.proposal_id}"
         tables.download(f"{card.candidate_id}-answers", answer_rows(found), key=key, label="Answers as CSV")
+
+
+def _apart(likeness: float | None) -> str:
+    return "not known" if likeness is None else f"{1 - likeness:.0%}"
 
 
 def _number(value: float | None) -> str:

@@ -47,7 +47,7 @@ _WORDINGS = [
         "distance",
         "other words, median %",
         "share",
-        hint="Words that neighbor and question do not have in common in the same order, of all words of both.",
+        hint="Words that neighbor and question do not share in the same order, of all words of both.",
     ),
     Column("distance_p10", "10% are below, %", "share"),
     Column("distance_p90", "10% are above, %", "share"),
