@@ -37,22 +37,21 @@ FILES = ("rephrase_gsm8k_decontaminator", "free_honest", "free_broken", "math_na
 LEAST = (0.05, 0.1, MIN_DISTANCE, 0.2, 0.3)
 QUANTILES = (0.01, 0.1, 0.5, 0.9)
 RUN, PILOT, G, N = "candidates", "pilot.sandbox-1", 8, 3
-PHRASES = (
-    *(
-        ("are left", "remain"),
-        ("How many", "What number of"),
-        ("Find", "Determine"),
-        ("Compute", "Calculate"),
-    ),
-    *(("What is", "Find"), ("Evaluate", "Compute"), ("such that", "so that"), ("is equal to", "equals")),
-    *(
-        ("each", "every"),
-        ("total", "overall"),
-        ("Compute", "Calculate"),
-        ("buys", "purchases"),
-        ("has", "owns"),
-    ),
-)
+PHRASES = {
+    "are left": "remain",
+    "How many": "What number of",
+    "Find": "Determine",
+    "Compute": "Calculate",
+    "What is": "Find",
+    "Evaluate": "Compute",
+    "such that": "so that",
+    "is equal to": "equals",
+    "each": "every",
+    "total": "overall",
+    "If": "Given that",
+    "buys": "purchases",
+    "has": "owns",
+}
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -99,7 +98,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
 def exchange(questions: dict[str, None], count: int) -> Iterator[tuple[str, str]]:
     """Yield questions with their first `count` phrases exchanged; those with fewer are left out."""
     for question in questions:
-        known = [(old, new) for old, new in PHRASES if re.search(rf"(?<!\w){old}(?!\w)", question)]
+        known = [(old, new) for old, new in PHRASES.items() if re.search(rf"(?<!\w){old}(?!\w)", question)]
         if len(known) >= count:
             text = question
             for old, new in known[:count]:

@@ -98,8 +98,8 @@ def propose(
         typer.Option(
             min=0,
             max=1,
-            help="Refuse candidates whose wording is nearer to the question or an earlier one; else 0.15, "
-            "for rules 0.",
+            help="Refuse candidates whose wording is nearer to the question or an earlier one; else 0.15 of a "
+            "model's, and none of rules or a file.",
             show_default=False,
         ),
     ] = None,
@@ -142,7 +142,6 @@ def propose(
     )
     from rephraser.strategies import load_strategy
     from rephraser.verdict import RULES
-    from rephraser.wording import usual_distance
     from ui.cli.solvers import make_solvers
 
     if proposer == "llm" and model is None:
@@ -196,7 +195,7 @@ def propose(
             token_limit=token_limit,
             tokenizer=tokenizer,
             source=None if found is None else found.content,
-            min_distance=usual_distance([proposer]) if min_distance is None else min_distance,
+            min_distance=_least_distance(proposer) if min_distance is None else min_distance,
         )
         check_start(database, name, spec, limit=limit)
         prepared = prepare(
@@ -262,6 +261,13 @@ def resume(
         prepared = prepare(spec, execution, found)
         _note_unmatched(found)
         _carry_out(database, stored, prepared, execution, as_json=as_json)
+
+
+def _least_distance(proposer: str) -> float:
+    """Return 0.15 for a model, which can be asked again; what a file brings is left out when published."""
+    from rephraser.wording import MIN_DISTANCE
+
+    return MIN_DISTANCE if proposer == "llm" else 0.0
 
 
 def _execution(
