@@ -125,8 +125,9 @@ def _posteriors(groups: Sequence[QuestionGroup], model: RateModel) -> Floats:
         for column in range(1, 1 + counts.neighbors):
             own = binomial_table(counts.correct[:, column], counts.wrong[:, column])
             likelihood = likelihood * (own @ chances)
-    posterior: Floats = likelihood * model.mixture.weights
-    return posterior / posterior.sum(axis=1, keepdims=True)
+    joint = likelihood * model.mixture.weights
+    posterior: Floats = joint / joint.sum(axis=1, keepdims=True)
+    return posterior
 
 
 def _mixed(shift: Shift | None, first: int, each: int, n: int) -> Floats:

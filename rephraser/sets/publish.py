@@ -71,7 +71,8 @@ def publish(
 
 def make_selection(**filters: Any) -> Selection:
     """Return a selection; lists may stand for tuples."""
-    return Selection(**{key: tuple(v) if isinstance(v, list) else v for key, v in filters.items()})
+    given: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in filters.items()}
+    return Selection(**given)
 
 
 def draft(session: Session, run: str | Sequence[str], selection: Selection) -> Draft:

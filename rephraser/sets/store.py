@@ -169,8 +169,9 @@ def _members(session: Session, header_id: str, question_ids: list[str] | None) -
     if question_ids is not None:
         query = query.where(NeighborSetMemberRow.question_id.in_(question_ids))
     members: dict[str, list[Neighbor]] = {}
-    for question_id, *values, successes in session.execute(query):
-        members.setdefault(question_id, []).append(Neighbor(*values, successes=from_json(successes)))
+    for question_id, *values in session.execute(query):
+        values[-1] = from_json(values[-1])
+        members.setdefault(question_id, []).append(Neighbor(*values))
     return members
 
 

@@ -61,7 +61,7 @@ def read_successes(evidence: Mapping[str, Any], solvers: Iterable[Mapping[str, A
     gold = counts.get("gold")
     if gold is None:
         return None
-    sides = {}
+    sides: dict[str, int] = {}
     for side, stored in (("question", "original"), ("neighbor", "candidate")):
         drawn = sum(counts[stored]) + counts[f"{stored}_unparsed"]
         if drawn == 0:

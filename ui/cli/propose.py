@@ -98,7 +98,7 @@ def propose(
         typer.Option(
             min=0,
             max=1,
-            help="Refuse candidates whose wording is nearer to the question or an earlier one; else 0.15 of a "
+            help="Refuse candidates whose wording is nearer to the question or an earlier one: 0.15 of a "
             "model's, and none of rules or a file.",
             show_default=False,
         ),
