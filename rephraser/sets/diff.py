@@ -38,8 +38,12 @@ class Change:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields that differ."""
-        return tuple(key for key, value in vars(self.before).items() if getattr(self.after, key) != value)
+        """Names of the fields that differ; success counts are no part of the content."""
+        return tuple(
+            key
+            for key, value in vars(self.before).items()
+            if key != "successes" and getattr(self.after, key) != value
+        )
 
 
 @dataclass(frozen=True)
@@ -119,11 +123,12 @@ def _only_in(entry: SetEntry, other: dict[str, SetEntry]) -> list[Place]:
 
 def _changes(x: SetEntry, y: SetEntry) -> list[Change]:
     after = {neighbor.candidate_id: neighbor for neighbor in y.neighbors}
-    return [
+    both = (
         Change(x.question.id, neighbor, after[neighbor.candidate_id])
         for neighbor in x.neighbors
-        if neighbor.candidate_id in after and after[neighbor.candidate_id] != neighbor
-    ]
+        if neighbor.candidate_id in after
+    )
+    return [change for change in both if change.fields]
 
 
 def _reordered(x: SetEntry, y: SetEntry) -> bool:

@@ -91,7 +91,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
         fitting = candidates.get(question.id, [])
         if adaptive is not None:
             needed = adaptive.needs(rate)
-            tallies["unknown" if rate is None else "with neighbors" if needed else "alone"] += 1
+            tallies["unknown" if rate is None else "in need" if needed else "alone"] += 1
             fitting = fitting if needed else []
         chosen, too_like = choose(question.text, fitting, selection)
         tallies["too like"] += too_like
@@ -107,7 +107,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
     if len(runs) > 1:
         counts["duplicates"] = duplicates
     if adaptive is not None:
-        counts["adaptive"] = {name: tallies[name] for name in ("with neighbors", "alone", "unknown")}
+        counts["adaptive"] = {name: tallies[name] for name in ("in need", "alone", "unknown")}
     spec = {
         "format": SPEC_FORMAT,
         "runs": [

@@ -53,7 +53,7 @@ def test_adaptive_leaves_questions_alone_that_give_a_gradient(db: Database) -> N
     sizes = {question: len(found) for question, found in texts(db, "math").items()}
     # 16 of 32 gives a mixed group of 8, 0 and 31 of 32 hardly; of the last nothing is known
     assert sizes == {"What is 2+3?": 0, "Halve 8.": 1, "Double 8.": 2, "Is 7 prime?": 1}
-    assert header.counts["adaptive"] == {"with neighbors": 2, "alone": 1, "unknown": 1}
+    assert header.counts["adaptive"] == {"in need": 2, "alone": 1, "unknown": 1}
     assert header.spec["publish"]["adaptive"] == {"g": 8, "unmixed": 0.5, "pilot": None}
 
 

@@ -123,7 +123,7 @@ def test_several_runs_and_a_preference(counted: Cli) -> None:
 def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: Cli) -> None:
     text = counted("publish", "some", "--run", "counted", "--per-question", "adaptive").stdout
     assert "questions     3: 1 with 0, 1 with 1, 1 with 2 neighbors" in text
-    assert "neighbors for 2 that yield no gradient alone and 0 of unknown rate, none for 1" in text
+    assert "2 probably yield no gradient alone, 0 are of unknown rate; 1 are left without neighbors" in text
     assert "none where the chance of equal rewards is below 0.5 with 8 responses" in (
         counted("show", "some").stdout
     )
@@ -156,7 +156,7 @@ def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -
 
     found = counted.json("publish", "dry", "--run", "counted", "--dry-run", "--per-question", "adaptive")
     assert [row["choice"] for row in found["choices"]] == ["N=0", "N=1", "N=2", "adaptive"]
-    assert found["counts"]["adaptive"] == {"with neighbors": 2, "alone": 1, "unknown": 0}
+    assert found["counts"]["adaptive"] == {"in need": 2, "alone": 1, "unknown": 0}
     assert found["choices"][-1]["with_neighbors"] == pytest.approx(2 / 3)
     bare = counted.json("publish", "dry", "--run", "run", "--dry-run")
     assert bare["choices"] == []

@@ -78,8 +78,8 @@ def print_members(counts: Mapping[str, Any]) -> None:
     if counts.get("adaptive"):
         found = counts["adaptive"]
         output.say(
-            f"              neighbors for {found['with neighbors']:,} that yield no gradient alone and "
-            f"{found['unknown']:,} of unknown rate, none for {found['alone']:,}"
+            f"              {found['in need']:,} probably yield no gradient alone, {found['unknown']:,} are of "
+            f"unknown rate; {found['alone']:,} are left without neighbors"
         )
     verdicts = counts["neighbors_by_verdict"]
     shown = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
