@@ -78,8 +78,8 @@ def print_members(counts: Mapping[str, Any]) -> None:
     if counts.get("adaptive"):
         found = counts["adaptive"]
         output.say(
-            f"              {found['in need']:,} probably yield no gradient alone, {found['unknown']:,} are of "
-            f"unknown rate; {found['alone']:,} are left without neighbors"
+            f"              {found['in need']:,} probably yield no gradient alone, {found['unknown']:,} "
+            f"are of unknown rate; {found['alone']:,} are left without neighbors"
         )
     verdicts = counts["neighbors_by_verdict"]
     shown = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
