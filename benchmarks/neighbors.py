@@ -6,7 +6,8 @@
    distances; beside them the same questions with one phrase, or two, exchanged by another that says the same.
    A file of rewrites has the columns original_question and rephrased_question (or question).
 2. On the shipped demo: two neighbors a question, at random and furthest apart; difficulties by preference.
-3. What numbers of neighbors yield, from the demo's pilot and from its verdicts.
+3. What numbers of neighbors yield, from the demo's pilot and from its verdicts; "from 0.5": adaptive, for
+   questions whose chance of equal rewards is that or more.
 
 The last line is JSON. Files that are not there are named.
 """
@@ -18,6 +19,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,7 @@ PHRASES = {
     "buys": "purchases",
     "has": "owns",
 }
+UNMIXED = (0.3, 0.5, 0.7)
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -151,7 +154,11 @@ def report_chosen(db: Database) -> dict[str, Any]:
 def report_choices(db: Database, pilot: str | None) -> list[dict[str, Any]]:
     with db.read() as session:
         one = draft(session, RUN, make_selection(n=N, adaptive=Adaptive(g=G, pilot=pilot)))
-    rows = compare_choices(one.groups, fit_rates(count_groups(one.groups)), G, N)
+    model = fit_rates(count_groups(one.groups))
+    rows = compare_choices(one.groups, model, G, N)[:-1]
+    for chance in UNMIXED:
+        adaptive = compare_choices(one.groups, model, G, N, unmixed=chance)[-1]
+        rows.append(replace(adaptive, choice=f"from {chance}"))
     print(f"\nG={G}, N={N}, from {pilot or 'the answers of the verdicts'}: {len(one.groups)} questions")
     print("neighbors  questions with  responses  mixed  for 100 responses   all at the same: mixed  for 100")
     for row in rows:
