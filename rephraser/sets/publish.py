@@ -51,7 +51,8 @@ def publish(
     """Publish the neighbors of runs as the next version of the set `name`, in one transaction.
 
     Questions keep the order of the runs and of their questions. A candidate that several runs proposed
-    stands as in the first of them in which it fits. Where the newest version of the name has the same content
+    stands as in the first of them in which it fits; one that the answers of another run reject is not taken
+    as accepted. Where the newest version of the name has the same content
     and success counts, no new one is made.
 
     Args:
@@ -83,8 +84,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
     adaptive = selection.adaptive
     pilot = {} if adaptive is None or adaptive.pilot is None else _pilot(session, adaptive.pilot)
     rates = {**_question_rates(statuses, known, runs), **{key: _rate(group) for key, group in pilot.items()}}
-    candidates, duplicates = _candidates(session, runs, statuses, known, selection)
-    tallies: Counter[str] = Counter()
+    candidates, tallies = _candidates(session, runs, statuses, known, selection)
     every: list[SetEntry] = []
     for question in _questions(session, runs):
         rate = rates.get(question.id)
@@ -105,7 +105,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
         "proposals": count_proposals(status for of_run in statuses for status in of_run),
     }
     if len(runs) > 1:
-        counts["duplicates"] = duplicates
+        counts |= {name: tallies[name] for name in ("duplicates", "contradicted")}
     if adaptive is not None:
         counts["adaptive"] = {name: tallies[name] for name in ("in need", "alone", "unknown")}
     spec = {
@@ -136,22 +136,31 @@ def _candidates(
     statuses: Sequence[Sequence[CandidateStatus]],
     known: Mapping[str, Mapping[str, Successes]],
     selection: Selection,
-) -> tuple[dict[str, list[Fitting]], int]:
-    """Return what may be taken by question, in the order of runs and proposals, and how many came again."""
+) -> tuple[dict[str, list[Fitting]], Counter[str]]:
+    """Return what may be taken by question, in the order of runs and proposals, and what was left out."""
     seen: set[str] = set()
     found: dict[str, list[Fitting]] = {}
-    duplicates = 0
+    tallies: Counter[str] = Counter()
+    contradicted = {
+        status.candidate_id
+        for run, of_run in zip(runs, statuses, strict=True)
+        for status in of_run
+        if status.status == "rejected" and status.candidate_id in known[run.id]
+    }
     for run, of_run in zip(runs, statuses, strict=True):
         texts = _texts(session, run.id)
         for status in of_run:  # by round and ordinal within a question
             if not selection.takes(status):
                 continue
-            duplicates += status.candidate_id in seen
-            if status.candidate_id not in seen:
+            if status.candidate_id in seen:
+                tallies["duplicates"] += 1
+            elif status.status != "rejected" and status.candidate_id in contradicted:
+                tallies["contradicted"] += 1
+            else:
                 seen.add(status.candidate_id)
                 fitting = Fitting(status, texts[status.candidate_id], known[run.id].get(status.candidate_id))
                 found.setdefault(status.question_id, []).append(fitting)
-    return found, duplicates
+    return found, tallies
 
 
 def _question_rates(

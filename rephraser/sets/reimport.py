@@ -68,7 +68,7 @@ def import_set(
         spec = {**described["spec"], "import": origin}
         if not edited:
             stated = described.get("counts", {})
-            carried = [*counts, "too_like", "duplicates", "adaptive"]
+            carried = [*counts, "too_like", "duplicates", "contradicted", "adaptive"]
             counts |= {key: stated[key] for key in carried if key in stated}
     with db.write() as session:
         _store_questions(session, [entry.question for entry in entries], path)

@@ -98,6 +98,16 @@ def test_several_runs_make_one_set_without_repetition(db: Database) -> None:
         sets.publish(db, "twice", run=["run", "run"])
 
 
+def test_what_the_answers_of_another_run_reject_is_left_out(db: Database) -> None:
+    rejected = Proposed("What is half of 8?", ("rejected",), right=(30, 0))
+    add_run(db, "more", [("Halve 8.", "4", [rejected])], spec=make_spec(seed=1))
+
+    header = sets.publish(db, "math", run=["run", "more"]).header
+
+    assert texts(db, "math")["Halve 8."] == []
+    assert header.counts["contradicted"] == 1
+
+
 def test_verify_finds_neighbors_that_no_run_proposed(db: Database) -> None:
     header = sets.publish(db, "math", run="run").header
     with db.write() as session:

@@ -84,7 +84,12 @@ def print_members(counts: Mapping[str, Any]) -> None:
     verdicts = counts["neighbors_by_verdict"]
     shown = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
     output.say(f"neighbors     {counts['neighbors']:,}: {shown or 'none'}; {counts['reviewed']:,} reviewed")
-    for key, words in (("too_like", "too like others"), ("duplicates", "found in a second run")):
+    left_out = {
+        "too_like": "too like others",
+        "duplicates": "found in a second run",
+        "contradicted": "rejected by the answers of another run",
+    }
+    for key, words in left_out.items():
         if counts.get(key):
             output.say(f"              {counts[key]:,} more were {words} and left out")
     if verdicts["unverified"]:
