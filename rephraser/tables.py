@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from evaluator.database.base import BY_KEY_ALONE, Base
@@ -18,6 +18,7 @@ class CandidateRow(Base):
     question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"), index=True)
     text: Mapped[str]
     created_at: Mapped[str]
+    likeness: Mapped[float | None]  # to its question; null where it was stored before that was kept
 
 
 class ProposalRow(Base):
@@ -209,6 +210,7 @@ class NeighborSetMemberRow(Base):
     verdict: Mapped[str]
     posterior: Mapped[float | None]
     reviewed: Mapped[bool]  # a human decision stands behind the verdict
+    successes: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
     __table_args__ = (Index(None, "candidate_id", "set_id"),)
 

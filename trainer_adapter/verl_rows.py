@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from rephraser.sets.types import SetEntry
+from rephraser.verdict.successes import COUNTS, to_json
 from trainer_adapter.prompts import PromptTemplate
 
 Layout = Literal["grouped", "flat"]
@@ -24,6 +25,7 @@ def grouped_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, 
     row["extra_info"] |= {
         "neighbor_strategies": [neighbor.strategy for neighbor in entry.neighbors],
         "neighbor_verdicts": [neighbor.verdict for neighbor in entry.neighbors],
+        "neighbor_successes": [to_json(neighbor.successes) for neighbor in entry.neighbors],
     }
     yield row
 
@@ -31,7 +33,7 @@ def grouped_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, 
 def flat_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str]) -> Iterator[Row]:
     """Yield a row for the question (variant 0) and one for each neighbor (variants 1, 2, ...)."""
     row = _row(entry, entry.question.text, template, place)
-    row["extra_info"] |= {"variant": 0, "neighbor_id": None, "strategy": None, "verdict": None}
+    row["extra_info"] |= {"variant": 0, **dict.fromkeys(("neighbor_id", "strategy", "verdict", "successes"))}
     yield row
     for variant, neighbor in enumerate(entry.neighbors, start=1):
         row = _row(entry, neighbor.text, template, place)
@@ -40,6 +42,7 @@ def flat_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str
             "neighbor_id": neighbor.candidate_id,
             "strategy": neighbor.strategy,
             "verdict": neighbor.verdict,
+            "successes": to_json(neighbor.successes),
         }
         yield row
 
@@ -56,6 +59,7 @@ def schema(layout: Layout) -> Any:
 
     text = pa.string()
     messages = pa.list_(pa.struct([("role", text), ("content", text)]))
+    counts = pa.struct([("solver", text), *((name, pa.int64()) for name in COUNTS)])
     about = [
         ("index", pa.int64()),
         *((name, text) for name in ("question_id", "set", "split", "level", "subject")),
@@ -69,8 +73,10 @@ def schema(layout: Layout) -> Any:
     if layout == "grouped":
         columns += [("neighbors", pa.list_(messages)), ("neighbor_ids", pa.list_(text))]
         about += [("neighbor_strategies", pa.list_(text)), ("neighbor_verdicts", pa.list_(text))]
+        about += [("neighbor_successes", pa.list_(counts))]
     else:
         about += [("variant", pa.int64()), ("neighbor_id", text), ("strategy", text), ("verdict", text)]
+        about += [("successes", counts)]
     return pa.schema([*columns, ("extra_info", pa.struct(about))])
 
 

@@ -12,6 +12,7 @@ from evaluator.runs.cells import read_bodies
 from evaluator.runs.tables import AnswerRow, CellRow, RunRow
 from rephraser.pipeline.collecting import read_choices
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, StandingRow, VerdictRow
+from rephraser.verdict.successes import Successes, read_successes
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ class NeighborCard:
             answer); None for rules and files.
         usd, prompt_tokens, completion_tokens: of that request, which all its candidates share.
         reviewer, review_reason: of the newest review.
+        likeness: of its wording to the question's; None where it was stored before that was kept.
+        successes: of the solvers on question and candidate; None where answers were not compared.
     """
 
     proposal_id: int
@@ -96,6 +99,8 @@ class NeighborCard:
     evidence: Evidence
     reviewer: str | None
     review_reason: str | None
+    likeness: float | None
+    successes: Successes | None
 
 
 @dataclass(frozen=True)
@@ -239,6 +244,7 @@ def _cards() -> Any:
             VerdictRow.evidence,
             ReviewRow.reviewer,
             ReviewRow.reason.label("review_reason"),
+            CandidateRow.likeness,
         )
         .join(RunRow, RunRow.id == StandingRow.run_id)
         .join(ProposalRow, ProposalRow.id == StandingRow.proposal_id)
@@ -250,6 +256,7 @@ def _cards() -> Any:
 
 
 def _card(row: Any) -> NeighborCard:
+    evidence = row.evidence or {}
     return NeighborCard(
         proposal_id=row.proposal_id,
         candidate_id=row.candidate_id,
@@ -268,7 +275,9 @@ def _card(row: Any) -> NeighborCard:
         posterior=row.posterior,
         reason=row.reason or "",
         final=bool(row.final) or row.reviewer is not None,
-        evidence=read_evidence(row.evidence or {}),
+        evidence=read_evidence(evidence),
         reviewer=row.reviewer,
         review_reason=row.review_reason,
+        likeness=row.likeness,
+        successes=read_successes(evidence, ({"model": name} for name in evidence.get("by_solver", ()))),
     )

@@ -57,7 +57,7 @@ def check_candidate(
         if question == candidate:
             findings.append(fatal("same_as_original", "the candidate repeats the original"))
         return tuple(findings)
-    findings += check_sameness(question, candidate, siblings)
+    findings += check_sameness(question, candidate, siblings, options.min_distance)
     original, proposed = take_apart(question), take_apart(candidate)
     verbatim = _repeats(original, proposed)
     renaming = find_renaming(original.formulas, proposed.formulas)

@@ -33,6 +33,7 @@ class CheckOptions:
     token_limit: the most tokens a candidate may have.
     count_tokens: a tokenizer's count; None estimates (`shape.estimate_tokens`).
     allow_renamed_variables: accept a consistent one-to-one renaming of the variables.
+    min_distance: the least distance of its wording (`rephraser.wording`) to the original and its siblings.
     language: the language candidates must be in ("en", "fr", ...); None means that of the original.
     """
 
@@ -40,6 +41,7 @@ class CheckOptions:
     count_tokens: Callable[[str], int] | None = None
     allow_renamed_variables: bool = False
     language: str | None = None
+    min_distance: float = 0.0
 
 
 FINDINGS: dict[str, str] = {
@@ -70,6 +72,8 @@ FINDINGS: dict[str, str] = {
     "answer_format_added": "the candidate asks for a form of the answer that the original leaves open",
     "same_as_original": "the candidate is the original, apart from white space, case and punctuation",
     "same_as_sibling": "the candidate is one of its siblings, apart from white space, case and punctuation",
+    "too_like_original": "its wording is nearer to the original's than the run's least distance",
+    "too_like_sibling": "its wording is nearer to a sibling's than the run's least distance",
     "answer_leaked": "the candidate states the answer",
     "solution_included": "the candidate contains a solution or parts of one",
     "question_missing": "the candidate asks nothing",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from rephraser.checks.finding import Finding, fatal
+from rephraser.wording import distance
 
 _KEPT = re.compile(r"\\[a-z]+|\w|[-+*/=<>^_|!%&()\[\]]")
 _IGNORED = re.compile(
@@ -26,8 +27,10 @@ def skeleton(text: str) -> str:
     return "".join(_KEPT.findall(plain.replace("{", "").replace("}", "")))
 
 
-def check_sameness(question: str, candidate: str, siblings: Sequence[str]) -> list[Finding]:
-    """Findings same_as_original and same_as_sibling, both fatal."""
+def check_sameness(
+    question: str, candidate: str, siblings: Sequence[str], min_distance: float = 0.0
+) -> list[Finding]:
+    """Findings same_as_original, same_as_sibling, and nearer than `min_distance`: too_like_*; all fatal."""
     own = skeleton(candidate)
     findings = []
     if own == skeleton(question):
@@ -36,7 +39,26 @@ def check_sameness(question: str, candidate: str, siblings: Sequence[str]) -> li
         if own == skeleton(sibling):
             findings.append(fatal("same_as_sibling", f"the candidate repeats its sibling number {i}"))
             break
-    return findings
+    return findings or _too_like(question, candidate, siblings, min_distance)
+
+
+def _too_like(question: str, candidate: str, siblings: Sequence[str], least: float) -> list[Finding]:
+    """Refuse what would pose the problem in nearly the same words: eight more responses to one prompt."""
+    if not least:
+        return []
+    others = [("original", question), *((f"sibling number {i}", text) for i, text in enumerate(siblings, 1))]
+    for name, text in others:
+        apart = distance(text, candidate)
+        if apart < least:
+            kind = "too_like_original" if name == "original" else "too_like_sibling"
+            return [
+                fatal(
+                    kind,
+                    f"its words are {apart:.0%} other than those of the {name}, at least {least:.0%} are "
+                    "wanted: another structure, order or setting, not single words",
+                )
+            ]
+    return []
 
 
 def likeness(first: str, second: str) -> float:

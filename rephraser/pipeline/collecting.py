@@ -29,6 +29,7 @@ from rephraser.pipeline.planning import ANSWER, PROPOSE
 from rephraser.pipeline.spec import RunSpec, cell_seed
 from rephraser.proposers.parsing import Outcome, parse_candidates
 from rephraser.tables import CandidateRow, ProposalRow
+from rephraser.wording import likeness
 
 _CELLS_PER_READ = 500
 _GROUPS_PER_READ = 100
@@ -46,12 +47,22 @@ def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int)
     return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
 
 
-def store_candidate(session: Session, question_id: str, text: str, **proposal: Any) -> bool:
-    """Store a candidate and who proposed it; return False where this run already has the same text."""
+def store_candidate(session: Session, question_id: str, text: str, *, question: str, **proposal: Any) -> bool:
+    """Store a candidate and who proposed it; return False where this run already has the same text.
+
+    Args:
+        question: the text of its question, which its likeness is to.
+    """
     identity = candidate_id(question_id, text)
     session.execute(
         insert_or_ignore(_CANDIDATES)
-        .values(id=identity, question_id=question_id, text=canonical_text(text), created_at=utc_now())
+        .values(
+            id=identity,
+            question_id=question_id,
+            text=canonical_text(text),
+            created_at=utc_now(),
+            likeness=likeness(question, text),
+        )
         .on_conflict_do_nothing()
     )
     known = select(ProposalRow.id).where(
@@ -102,6 +113,7 @@ def _read_proposals(session: Session, run_id: str, spec: RunSpec, cells: Sequenc
                 session,
                 cell.subject_id,
                 candidate,
+                question=texts[cell.subject_id],
                 run_id=run_id,
                 cell_id=cell.id,
                 proposer=spec.proposer,

@@ -90,6 +90,7 @@ def _check_question(
                 token_limit=spec.token_limit,
                 count_tokens=count_tokens,
                 allow_renamed_variables=renames.get(status.strategy, False),
+                min_distance=spec.min_distance,
             )
             findings = check_candidate(question, text, answer=answer, siblings=siblings, options=options)
             row = _structural_verdict(run_id, spec, status.candidate_id, findings)

@@ -150,12 +150,15 @@ class RunSpec:
     token_limit: int = 512
     tokenizer: str | None = None
     source: str | None = None  # content hash of the candidates' file
+    min_distance: float = 0.0  # of wordings, to the question and to its earlier candidates
 
     def __post_init__(self) -> None:
         for name, low, high in (("n", 1, 64), ("rounds", 1, 20), ("content_attempts", 1, 20)):
             value = getattr(self, name)
             if not low <= value <= high:
                 raise InputError(f"{name.replace('_', '-')} is {value}; give {low} to {high}.")
+        if not 0 <= self.min_distance <= 1:
+            raise InputError(f"min-distance is {self.min_distance}; give 0 to 1.")
         if not self.strategies:
             raise InputError("a run needs at least one strategy.")
         if len({strategy.name for strategy in self.strategies}) != len(self.strategies):
@@ -204,6 +207,7 @@ class RunSpec:
                 "version": CHECKS_VERSION,
                 "token_limit": self.token_limit,
                 "tokenizer": self.tokenizer,
+                "min_distance": self.min_distance,
             },
             "source": self.source,
         }
@@ -231,6 +235,7 @@ class RunSpec:
             token_limit=data["checks"]["token_limit"],
             tokenizer=data["checks"]["tokenizer"],
             source=data["source"],
+            min_distance=data["checks"].get("min_distance", 0.0),  # earlier runs kept none
         )
 
 

@@ -4,26 +4,31 @@ from rephraser.sets.canonical import entry_hash, set_hash
 from rephraser.sets.counts import AcceptRate, accept_rates
 from rephraser.sets.diff import Change, Place, SetDiff, diff
 from rephraser.sets.export import ExportReport, export_hf, export_jsonl, export_parquet
-from rephraser.sets.publish import publish
+from rephraser.sets.publish import Draft, draft, make_selection, publish
 from rephraser.sets.reimport import import_set
+from rephraser.sets.selection import Adaptive, Selection
 from rephraser.sets.store import find_set, list_sets, load_entries, load_set, tag, untag
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader
 from rephraser.sets.verify import VerifyReport, verify
 
 __all__ = [
     "AcceptRate",
+    "Adaptive",
     "Change",
+    "Draft",
     "ExportReport",
     "Neighbor",
     "NeighborSet",
     "Place",
     "PublishedSet",
+    "Selection",
     "SetDiff",
     "SetEntry",
     "SetHeader",
     "VerifyReport",
     "accept_rates",
     "diff",
+    "draft",
     "entry_hash",
     "export_hf",
     "export_jsonl",
@@ -33,6 +38,7 @@ __all__ = [
     "list_sets",
     "load_entries",
     "load_set",
+    "make_selection",
     "publish",
     "set_hash",
     "tag",

@@ -1,7 +1,6 @@
 """Neighbor sets in pages: what changed between two versions, counted and paged; rates, lengths, wordings."""
 
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -16,10 +15,10 @@ from rephraser.sets.counts import AcceptRate, accept_rates
 from rephraser.sets.types import SetHeader
 from rephraser.status import STATUSES
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow
+from rephraser.wording import likeness_of_words, wording
 
 ChangeKind = Literal["added", "removed", "changed"]
 QUESTIONS_SAMPLED = 300
-_WORD = re.compile(r"\\?[A-Za-z]+|\d+")
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,7 @@ class Wordings:
 
     Attributes:
         length: characters of a neighbor over those of its question.
-        from_question: share of words that a neighbor does not have in common with its question, 0 to 1
-            (1 - Jaccard of the sets of words, LaTeX commands and numbers).
+        from_question: distance of a neighbor's wording from its question's (`rephraser.wording`).
         among_siblings: the same between two neighbors of a question; None where no question has two.
         by_strategy: the first two by strategy.
     """
@@ -168,12 +166,12 @@ def wordings(session: Session, set_id: str, *, questions: int = QUESTIONS_SAMPLE
     distances: dict[str, list[float]] = {}
     siblings: list[float] = []
     for question, neighbors in texts:
-        words = _words(question)
-        sets = [(strategy, text, _words(text)) for strategy, text in neighbors]
+        words = wording(question)
+        sets = [(strategy, text, wording(text)) for strategy, text in neighbors]
         for strategy, text, mine in sets:
             lengths.setdefault(strategy, []).append(len(text) / max(len(question), 1))
-            distances.setdefault(strategy, []).append(_distance(words, mine))
-        siblings += [_distance(x, y) for (_, _, x), (_, _, y) in combinations(sets, 2)]
+            distances.setdefault(strategy, []).append(1 - likeness_of_words(words, mine))
+        siblings += [1 - likeness_of_words(x, y) for (_, _, x), (_, _, y) in combinations(sets, 2)]
     found = [value for values in lengths.values() for value in values]
     return Wordings(
         questions=len(texts),
@@ -258,15 +256,6 @@ def _texts(session: Session, set_id: str, places: Sequence[int]) -> list[tuple[s
         if text is not None:
             entry[1].append((strategy, text))
     return [found[position] for position in sorted(found)]
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(word.lower() for word in _WORD.findall(text))
-
-
-def _distance(a: frozenset[str], b: frozenset[str]) -> float:
-    union = len(a | b)
-    return 1 - len(a & b) / union if union else 0.0
 
 
 def _summary(values: Sequence[float]) -> Summary | None:

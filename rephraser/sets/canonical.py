@@ -11,7 +11,8 @@ def entry_hash(entry: SetEntry) -> str:
 
     It covers the question's text, answer, level and subject and, of every neighbor in order, the text,
     proposer, strategy and its hash, model, verdict, posterior (6 digits) and whether it was reviewed. Ids are
-    left out: they follow from the texts.
+    left out: they follow from the texts. So are success counts, which grow with every verdict and change
+    nothing that is trained on; the id covers their own hash, which stands in the version's counts.
     """
     question = entry.question
     return content_hash(

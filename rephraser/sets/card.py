@@ -8,6 +8,7 @@ from typing import Any
 from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
 from rephraser.sets.features import features
 from rephraser.sets.types import SetHeader
+from rephraser.verdict.successes import solver_name
 
 OTHER_LICENSE = "other"
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -41,6 +42,9 @@ print(rows[0]["question"], [neighbor["text"] for neighbor in rows[0]["neighbors"
   - `verdict` (accepted, undecided, unverified, rejected)
   - `posterior` of asking the same problem, null where answers were not compared
   - `reviewed`: a human decided
+  - `likeness` of its wording to the question's, 0 to 1: words in common in the same order
+  - `question_right` of `question_drawn` answers of `solver` to the question, and `neighbor_right` of
+    `neighbor_drawn` to the neighbor, as its verdict counted them; null where answers were not compared
 
 ## Counts
 
@@ -51,6 +55,8 @@ print(rows[0]["question"], [neighbor["text"] for neighbor in rows[0]["neighbors"
 {strategies}
 
 Neighbors decided by a human: {reviewed:,}.
+
+{successes}
 
 ## Accept rate
 
@@ -101,6 +107,7 @@ def card_text(header: SetHeader, *, license_name: str) -> str:
         verdicts=_table(("verdict", "neighbors"), list(counts["neighbors_by_verdict"].items())),
         strategies=_table(("strategy", "neighbors"), list(counts["neighbors_by_strategy"].items())),
         reviewed=counts["reviewed"],
+        successes=_successes(counts.get("successes")),
         rates=_rates(accept_rates(counts.get("proposals", []))),
         provenance=_provenance(header),
         license=_license(license_name),
@@ -127,6 +134,17 @@ def _verified(verdicts: Mapping[str, int]) -> str:
     return warning
 
 
+def _successes(known: Mapping[str, Any] | None) -> str:
+    if not known:
+        return "How often a solver was right on questions and neighbors is not known."
+    found = ", ".join(f"{count:,} {name}" for name, count in known["difficulty"].items())
+    return (
+        f"Success rates of {', '.join(known['solvers'])} on {known['neighbors']:,} neighbors: "
+        f"{known['neighbor_rate']:.1%}, on their questions {known['question_rate']:.1%}. Beside its question "
+        f"(level: within one standard error) a neighbor is {found}."
+    )
+
+
 def _rates(rates: Sequence[AcceptRate]) -> str:
     if not rates:
         return "Not known: the run behind this set is not recorded here."
@@ -136,15 +154,24 @@ def _rates(rates: Sequence[AcceptRate]) -> str:
 
 
 def _provenance(header: SetHeader) -> str:
-    run = header.spec.get("run", {})
-    spec = run.get("spec", {})
     facts: list[tuple[str, object]] = [
         ("content hash", f"`{header.content_hash}`"),
         ("set id", f"`{header.id}`"),
         ("parent", f"`{header.parent_id}`" if header.parent_id else "none"),
         ("published", header.created_at),
-        ("run", f"{run['name']} (`{run['id']}`)" if run else "not recorded"),
     ]
+    if not header.runs:
+        facts.append(("run", "not recorded"))
+    parts = [_table(("", ""), facts), *(part for run in header.runs for part in _run(run))]
+    if header.spec.get("publish"):
+        parts.append(_json("Selection", header.spec["publish"]))
+    parts.append("Everything else (instructions, sampling, package versions) stands in `tagrpo.json`.")
+    return "\n\n".join(parts)
+
+
+def _run(run: Mapping[str, Any]) -> list[str]:
+    spec = run["spec"]
+    facts = [("run", f"{run['name']} (`{run['id']}`)")]
     facts += [
         (key, spec[key]) for key in ("questions", "proposer", "model", "n", "rounds", "seed") if key in spec
     ]
@@ -155,20 +182,13 @@ def _provenance(header: SetHeader) -> str:
     ]
     if strategies:
         parts.append(_table(("strategy", "version", "hash"), strategies))
-    for title, value in (
-        ("Rule of the verdicts", spec.get("rule") if spec.get("solvers") else None),
-        ("Selection", header.spec.get("publish")),
-    ):
-        if value:
-            parts.append(f"{title}:\n\n```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```")
-    parts.append("Everything else (instructions, sampling, package versions) stands in `tagrpo.json`.")
-    return "\n\n".join(parts)
+    if spec.get("solvers") and spec.get("rule"):
+        parts.append(_json("Rule of the verdicts", spec["rule"]))
+    return parts
 
 
-def solver_name(solver: Mapping[str, Any]) -> str:
-    """Return a solver's model; a checkpoint on this machine by its folder's name and its weights' hash."""
-    model, weights = str(solver.get("model")), (solver.get("engine") or {}).get("weights")
-    return f"{Path(model).name} (`{weights}`)" if weights else model
+def _json(title: str, value: object) -> str:
+    return f"{title}:\n\n```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```"
 
 
 def _license(license_name: str) -> str:

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from evaluator.hashing import content_hash
 from evaluator.intervals import exact_interval
 from rephraser.sets.types import SetEntry
 from rephraser.status import STATUSES, CandidateStatus
@@ -64,6 +65,36 @@ def count_members(entries: Iterable[SetEntry]) -> dict[str, Any]:
     }
 
 
+def count_successes(entries: Iterable[SetEntry]) -> dict[str, Any]:
+    """Return the summary of a set's success counts and their hash, under `successes`; empty without counts.
+
+    Keys: `sha256` over solver and counts of every neighbor, by question and neighbor; `neighbors` with
+    counts; `solvers`; `difficulty`, how many are easier, level and harder; `question_rate` and
+    `neighbor_rate`, means over these neighbors to 4 digits.
+    """
+    counted = [
+        (neighbor.candidate_id, neighbor.successes)
+        for entry in entries
+        for neighbor in entry.neighbors
+        if neighbor.successes is not None
+    ]
+    if not counted:
+        return {}
+    found = Counter(successes.difficulty for _, successes in counted)
+    return {
+        "successes": {
+            "sha256": content_hash(
+                "successes", sorted([name, *asdict(one).values()] for name, one in counted)
+            ),
+            "neighbors": len(counted),
+            "solvers": sorted({one.solver for _, one in counted}),
+            "difficulty": {name: found[name] for name in ("easier", "level", "harder")},
+            "question_rate": _mean(one.question_right / one.question_drawn for _, one in counted),
+            "neighbor_rate": _mean(one.neighbor_right / one.neighbor_drawn for _, one in counted),
+        }
+    }
+
+
 def count_proposals(statuses: Iterable[CandidateStatus]) -> list[dict[str, Any]]:
     """Return a run's proposals counted by status, one record per proposer, strategy and model."""
     groups: dict[tuple[str, str, str, str], Counter[str]] = {}
@@ -100,6 +131,11 @@ def accept_rates(proposals: Sequence[Mapping[str, Any]]) -> list[AcceptRate]:
     if len(by_strategy) > 1:
         rates += [_rate(strategy, found) for strategy, found in sorted(by_strategy.items())]
     return rates
+
+
+def _mean(values: Iterable[float]) -> float:
+    rates = list(values)
+    return round(sum(rates) / len(rates), 4)
 
 
 def _rate(strategy: str, found: Counter[str]) -> AcceptRate:

@@ -14,8 +14,8 @@ class Place:
     """A neighbor and the question it belongs to.
 
     Attributes:
-        now: for a removed neighbor, where its candidate stands now in the run behind the newer version
-            (rejected, say); None where that run did not propose it, and for added neighbors.
+        now: for a removed neighbor, where its candidate stands now in the runs behind the newer version
+            (rejected, say); None where these did not propose it, and for added neighbors.
     """
 
     question_id: str
@@ -38,8 +38,12 @@ class Change:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields that differ."""
-        return tuple(key for key, value in vars(self.before).items() if getattr(self.after, key) != value)
+        """Names of the fields that differ; success counts are no part of the content."""
+        return tuple(
+            key
+            for key, value in vars(self.before).items()
+            if key != "successes" and getattr(self.after, key) != value
+        )
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,12 @@ def diff(session: Session, a: str, b: str) -> SetDiff:
 
 
 def _statuses(session: Session, header: SetHeader) -> dict[str, str | None]:
-    run = header.spec.get("run", {}).get("id")
-    return {} if run is None else {item.candidate_id: item.status for item in current_statuses(session, run)}
+    """Return where candidates stand in the version's runs; the first that proposed one counts."""
+    return {
+        item.candidate_id: item.status
+        for run in reversed(header.runs)
+        for item in current_statuses(session, run["id"])
+    }
 
 
 def _only_in(entry: SetEntry, other: dict[str, SetEntry]) -> list[Place]:
@@ -115,11 +123,12 @@ def _only_in(entry: SetEntry, other: dict[str, SetEntry]) -> list[Place]:
 
 def _changes(x: SetEntry, y: SetEntry) -> list[Change]:
     after = {neighbor.candidate_id: neighbor for neighbor in y.neighbors}
-    return [
+    both = (
         Change(x.question.id, neighbor, after[neighbor.candidate_id])
         for neighbor in x.neighbors
-        if neighbor.candidate_id in after and after[neighbor.candidate_id] != neighbor
-    ]
+        if neighbor.candidate_id in after
+    )
+    return [change for change in both if change.fields]
 
 
 def _reordered(x: SetEntry, y: SetEntry) -> bool:

@@ -7,7 +7,7 @@ def features() -> Any:
     """Return `datasets.Features` of an exported row: ids, texts, a list of neighbors with typed fields."""
     from datasets import Features, List, Value
 
-    text = Value("string")
+    text, count = Value("string"), Value("int64")
     return Features(
         {
             "id": text,
@@ -26,6 +26,12 @@ def features() -> Any:
                     "verdict": text,
                     "posterior": Value("float64"),
                     "reviewed": Value("bool"),
+                    "likeness": Value("float64"),
+                    "solver": text,
+                    "question_right": count,
+                    "question_drawn": count,
+                    "neighbor_right": count,
+                    "neighbor_drawn": count,
                 }
             ),
         }

@@ -1,12 +1,16 @@
-"""Publishing: from the candidates of a run to an immutable version of a neighbor set."""
+"""Publishing: from the candidates of runs to an immutable version of a neighbor set."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.database import Database
+from evaluator.diagnostics.eval_runs import load_runs
+from evaluator.diagnostics.groups import ORIGINAL, PromptSample, QuestionGroup
 from evaluator.errors import InputError
 from evaluator.questions import Question
 from evaluator.questions.tables import QuestionRow
@@ -14,149 +18,224 @@ from evaluator.runs.store import Run, check_name, package_versions
 from evaluator.runs.tables import RunQuestionRow
 from rephraser.browsing import find_neighbor_run
 from rephraser.sets.counts import PENDING, count_proposals
+from rephraser.sets.selection import Fitting, Selection, choose
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior
-from rephraser.status import STATUSES, CandidateStatus, current_statuses
-from rephraser.tables import CandidateRow, ProposalRow
+from rephraser.status import CandidateStatus, current_statuses
+from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
+from rephraser.verdict.successes import Successes, read_successes
 
-SPEC_FORMAT = 1
+SPEC_FORMAT = 2
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Which candidates of a run become neighbors.
+class Draft:
+    """A version before it is written.
 
     Attributes:
-        n: at most so many a question; None takes all that fit.
-        include: statuses to take. Where a question has more than n, earlier ones in this tuple come first.
-        strategies, models: names to take; empty takes all.
-        min_posterior: leave out neighbors with a lower posterior, or none. A human review passes.
-        only_with_neighbors: leave out questions without any neighbor (else they stay and train alone).
+        entries: questions with their neighbors.
+        spec, counts: what will stand in its header beside what follows from the members.
+        groups: right and wrong answers to questions and neighbors, of the pilot or of the verdicts; what is
+            not known is left out.
     """
 
-    n: int | None = None
-    include: tuple[str, ...] = ("accepted",)
-    strategies: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    min_posterior: float | None = None
-    only_with_neighbors: bool = False
-
-    def __post_init__(self) -> None:
-        if self.n is not None and self.n < 1:
-            raise InputError(f"{self.n} neighbors a question make no set; ask for at least 1.")
-        unknown = [status for status in self.include if status not in STATUSES]
-        if unknown or not self.include:
-            raise InputError(
-                f"cannot include {', '.join(unknown) or 'nothing'}; known: {', '.join(STATUSES)}."
-            )
-        if self.min_posterior is not None and not 0 <= self.min_posterior <= 1:
-            raise InputError(f"a posterior lies between 0 and 1, {self.min_posterior} does not.")
-
-    def takes(self, status: CandidateStatus) -> bool:
-        """Say whether a candidate may become a neighbor, before n is applied."""
-        if status.status not in self.include:
-            return False
-        if self.strategies and status.strategy not in self.strategies:
-            return False
-        if self.models and status.model not in self.models:
-            return False
-        if self.min_posterior is None or status.reviewed:
-            return True
-        return status.posterior is not None and status.posterior >= self.min_posterior
+    entries: tuple[SetEntry, ...]
+    spec: Mapping[str, Any]
+    counts: Mapping[str, Any]
+    groups: tuple[QuestionGroup, ...]
 
 
 def publish(
-    db: Database,
-    name: str,
-    *,
-    run: str,
-    n: int | None = None,
-    include: Sequence[str] = ("accepted",),
-    strategies: Sequence[str] = (),
-    models: Sequence[str] = (),
-    min_posterior: float | None = None,
-    only_with_neighbors: bool = False,
+    db: Database, name: str, *, run: str | Sequence[str], selection: Selection | None = None, **filters: Any
 ) -> PublishedSet:
-    """Publish a run's neighbors as the next version of the set `name`, in one transaction.
+    """Publish the neighbors of runs as the next version of the set `name`, in one transaction.
 
-    Of every question the first n fitting candidates are taken, in order of status (as in `include`), round
-    and ordinal; questions keep the run's order. Where the newest version of the name has the same content,
-    no new one is made. The selection is explained at `Selection`.
+    Questions keep the order of the runs and of their questions. A candidate that several runs proposed
+    stands as in the first of them in which it fits; one that the answers of another run reject is not taken
+    as accepted. Where the newest version of the name has the same content
+    and success counts, no new one is made.
 
     Args:
-        run: name or id of the run.
+        run: name or id of a run, or of several.
+        selection: which candidates are taken; or its fields, as `filters`.
 
     Raises:
-        InputError: a bad name or selection; or no candidate fits, the message counts what the run has.
+        InputError: a bad name or selection, a run named twice; or no candidate fits, the message counts what
+            the runs have.
         NotFoundError: no such run.
     """
-    selection = Selection(
-        n, tuple(include), tuple(strategies), tuple(models), min_posterior, only_with_neighbors
-    )
     check_name(name)
     with db.write() as session:
-        source = find_neighbor_run(session, run)
-        statuses = current_statuses(session, source.id)
-        every = _entries(session, source, statuses, selection)
-        entries = [entry for entry in every if entry.neighbors or not selection.only_with_neighbors]
-        if not any(entry.neighbors for entry in entries):
-            raise InputError(_nothing_fits(source, statuses, selection))
-        return write_set(
-            session,
-            name,
-            entries,
-            spec={
-                "format": SPEC_FORMAT,
-                "run": {
-                    "id": source.id,
-                    "name": source.name,
-                    "kind": source.kind,
-                    "created_at": source.created_at,
-                    "finished_at": source.finished_at,
-                    "spec": source.spec,
-                    "versions": source.versions,
-                },
-                "publish": _as_json(selection),
-                "packages": package_versions(),
-            },
-            counts={
-                "questions_left_out": len(every) - len(entries),
-                "proposals": count_proposals(statuses),
-            },
-        )
+        found = draft(session, run, selection or make_selection(**filters))
+        return write_set(session, name, found.entries, spec=found.spec, counts=found.counts)
 
 
-def _entries(
-    session: Session, run: Run, statuses: Sequence[CandidateStatus], selection: Selection
-) -> list[SetEntry]:
-    rank = {status: place for place, status in enumerate(selection.include)}
-    chosen: dict[str, list[CandidateStatus]] = {}
-    for status in statuses:
-        if selection.takes(status):
-            chosen.setdefault(status.question_id, []).append(status)
-    texts = _texts(session, run.id)
-    entries = []
-    for question in _questions(session, run.id):
-        fitting = sorted(
-            chosen.get(question.id, ()),
-            key=lambda status: (rank[str(status.status)], status.round, status.ordinal),
-        )
-        neighbors = (_neighbor(status, texts[status.candidate_id]) for status in fitting[: selection.n])
-        entries.append(SetEntry(question, tuple(neighbors)))
-    return entries
+def make_selection(**filters: Any) -> Selection:
+    """Return a selection; lists may stand for tuples."""
+    given: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in filters.items()}
+    return Selection(**given)
 
 
-def _questions(session: Session, run_id: str) -> list[Question]:
+def draft(session: Session, run: str | Sequence[str], selection: Selection) -> Draft:
+    """Return what `publish` would write; see there."""
+    runs = _find_runs(session, [run] if isinstance(run, str) else run)
+    statuses = [current_statuses(session, one.id) for one in runs]
+    known = {one.id: _successes(session, one) for one in runs}
+    adaptive = selection.adaptive
+    pilot = {} if adaptive is None or adaptive.pilot is None else _pilot(session, adaptive.pilot)
+    rates = {**_question_rates(statuses, known, runs), **{key: _rate(group) for key, group in pilot.items()}}
+    candidates, tallies = _candidates(session, runs, statuses, known, selection)
+    every: list[SetEntry] = []
+    for question in _questions(session, runs):
+        rate = rates.get(question.id)
+        fitting = candidates.get(question.id, [])
+        if adaptive is not None:
+            needed = adaptive.needs(rate)
+            tallies["unknown" if rate is None else "in need" if needed else "alone"] += 1
+            fitting = fitting if needed else []
+        chosen, too_like = choose(question.text, fitting, selection)
+        tallies["too like"] += too_like
+        every.append(SetEntry(question, tuple(map(_neighbor, chosen))))
+    entries = [entry for entry in every if entry.neighbors or not selection.only_with_neighbors]
+    if not any(entry.neighbors for entry in entries):
+        raise InputError(_nothing_fits(runs, statuses, selection, tallies))
+    counts: dict[str, Any] = {
+        "questions_left_out": len(every) - len(entries),
+        "too_like": tallies["too like"],
+        "proposals": count_proposals(status for of_run in statuses for status in of_run),
+    }
+    if len(runs) > 1:
+        counts |= {name: tallies[name] for name in ("duplicates", "contradicted")}
+    if adaptive is not None:
+        counts["adaptive"] = {name: tallies[name] for name in ("in need", "alone", "unknown")}
+    spec = {
+        "format": SPEC_FORMAT,
+        "runs": [
+            {key: getattr(one, key) for key in ("id", "name", "kind", "created_at", "finished_at")}
+            | {"spec": one.spec, "versions": one.versions}
+            for one in runs
+        ],
+        "publish": selection.to_json(),
+        "packages": package_versions(),
+    }
+    ids = [entry.question.id for entry in entries]
+    groups = [pilot[key] for key in ids if key in pilot] or _verdict_groups(ids, candidates)
+    return Draft(tuple(entries), spec, counts, tuple(groups))
+
+
+def _find_runs(session: Session, references: Sequence[str]) -> list[Run]:
+    runs = [find_neighbor_run(session, reference) for reference in references]
+    if len({run.id for run in runs}) < len(runs) or not runs:
+        raise InputError(f"name each run once, not {', '.join(references) or 'none'}.")
+    return runs
+
+
+def _candidates(
+    session: Session,
+    runs: Sequence[Run],
+    statuses: Sequence[Sequence[CandidateStatus]],
+    known: Mapping[str, Mapping[str, Successes]],
+    selection: Selection,
+) -> tuple[dict[str, list[Fitting]], Counter[str]]:
+    """Return what may be taken by question, in the order of runs and proposals, and what was left out."""
+    seen: set[str] = set()
+    found: dict[str, list[Fitting]] = {}
+    tallies: Counter[str] = Counter()
+    contradicted = {
+        status.candidate_id
+        for run, of_run in zip(runs, statuses, strict=True)
+        for status in of_run
+        if status.status == "rejected" and status.candidate_id in known[run.id]
+    }
+    for run, of_run in zip(runs, statuses, strict=True):
+        texts = _texts(session, run.id)
+        for status in of_run:  # by round and ordinal within a question
+            if not selection.takes(status):
+                continue
+            if status.candidate_id in seen:
+                tallies["duplicates"] += 1
+            elif status.status != "rejected" and status.candidate_id in contradicted:
+                tallies["contradicted"] += 1
+            else:
+                seen.add(status.candidate_id)
+                fitting = Fitting(status, texts[status.candidate_id], known[run.id].get(status.candidate_id))
+                found.setdefault(status.question_id, []).append(fitting)
+    return found, tallies
+
+
+def _question_rates(
+    statuses: Sequence[Sequence[CandidateStatus]],
+    known: Mapping[str, Mapping[str, Successes]],
+    runs: Sequence[Run],
+) -> dict[str, tuple[int, int]]:
+    """Return right and drawn answers to questions, of the first run that has some."""
+    rates: dict[str, tuple[int, int]] = {}
+    for run, of_run in zip(runs, statuses, strict=True):
+        for status in of_run:
+            one = known[run.id].get(status.candidate_id)
+            if one is not None:
+                rates.setdefault(status.question_id, (one.question_right, one.question_drawn))
+    return rates
+
+
+def _successes(session: Session, run: Run) -> dict[str, Successes]:
+    """Return the counts behind the newest verdict of each candidate of a run that has some."""
     rows = session.execute(
-        select(QuestionRow.id, QuestionRow.text, QuestionRow.answer, QuestionRow.level, QuestionRow.subject)
-        .join(RunQuestionRow, RunQuestionRow.question_id == QuestionRow.id)
-        .where(RunQuestionRow.run_id == run_id)
-        .order_by(RunQuestionRow.position)
+        select(StandingRow.candidate_id, VerdictRow.evidence)
+        .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
+        .where(StandingRow.run_id == run.id)
     )
-    return [
-        Question(id=row.id, text=row.text, answer=row.answer, level=row.level, subject=row.subject)
-        for row in rows
-    ]
+    solvers = run.spec.get("solvers", ())
+    read = ((identity, read_successes(evidence, solvers)) for identity, evidence in rows)
+    return {identity: one for identity, one in read if one is not None}
+
+
+def _pilot(session: Session, reference: str) -> dict[str, QuestionGroup]:
+    """Return the groups of an eval run whose questions were answered, by question."""
+    (pilot,) = load_runs(session, [reference])
+    asked = ((group, _of(group)) for group in pilot.groups)
+    return {one.source_id or group.group_id: group for group, one in asked if one is not None}
+
+
+def _of(group: QuestionGroup) -> PromptSample | None:
+    return next((prompt for prompt in group.prompts if prompt.variant == ORIGINAL and prompt.known), None)
+
+
+def _rate(group: QuestionGroup) -> tuple[int, int]:
+    asked = _of(group)
+    assert asked is not None
+    return asked.correct, asked.known
+
+
+def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Fitting]]) -> list[QuestionGroup]:
+    """Return questions and what may become their neighbors, with the answers that the verdicts drew."""
+    groups = []
+    for question_id in ids:
+        counted = [one.successes for one in candidates.get(question_id, ()) if one.successes is not None]
+        if not counted:
+            continue
+        first = counted[0]
+        prompts = [(first.question_right, first.question_drawn)]
+        prompts += [(one.neighbor_right, one.neighbor_drawn) for one in counted]
+        samples = [PromptSample(place, right, n - right) for place, (right, n) in enumerate(prompts)]
+        groups.append(QuestionGroup(question_id, tuple(samples)))
+    return groups
+
+
+def _questions(session: Session, runs: Sequence[Run]) -> list[Question]:
+    found: dict[str, Question] = {}
+    for run in runs:
+        rows = session.execute(
+            select(
+                QuestionRow.id, QuestionRow.text, QuestionRow.answer, QuestionRow.level, QuestionRow.subject
+            )
+            .join(RunQuestionRow, RunQuestionRow.question_id == QuestionRow.id)
+            .where(RunQuestionRow.run_id == run.id)
+            .order_by(RunQuestionRow.position)
+        )
+        for row in rows:
+            found.setdefault(row.id, Question(*row))
+    return list(found.values())
 
 
 def _texts(session: Session, run_id: str) -> dict[str, str]:
@@ -168,10 +247,11 @@ def _texts(session: Session, run_id: str) -> dict[str, str]:
     return {row.id: row.text for row in rows}
 
 
-def _neighbor(status: CandidateStatus, text: str) -> Neighbor:
+def _neighbor(chosen: Fitting) -> Neighbor:
+    status = chosen.status
     return Neighbor(
         candidate_id=status.candidate_id,
-        text=text,
+        text=chosen.text,
         proposer=status.proposer,
         strategy=status.strategy,
         strategy_hash=status.strategy_hash,
@@ -179,26 +259,29 @@ def _neighbor(status: CandidateStatus, text: str) -> Neighbor:
         verdict=str(status.status),
         posterior=canonical_posterior(status.posterior),
         reviewed=status.reviewed,
+        successes=chosen.successes,
     )
 
 
-def _as_json(selection: Selection) -> dict[str, object]:
-    return {
-        key: list(value) if isinstance(value, tuple) else value for key, value in asdict(selection).items()
-    }
-
-
-def _nothing_fits(run: Run, statuses: Sequence[CandidateStatus], selection: Selection) -> str:
-    found: dict[str, int] = {}
-    for status in statuses:
-        found[status.status or PENDING] = found.get(status.status or PENDING, 0) + 1
+def _nothing_fits(
+    runs: Sequence[Run],
+    statuses: Sequence[Sequence[CandidateStatus]],
+    selection: Selection,
+    tallies: Mapping[str, int],
+) -> str:
+    found = Counter(status.status or PENDING for of_run in statuses for status in of_run)
     has = ", ".join(f"{count:,} {status}" for status, count in sorted(found.items())) or "none at all"
     ways = ["loosen the filters"]
     if found.get("unverified") and "unverified" not in selection.include:
         ways.append("pass --include unverified (their answers were not compared)")
     if found.get(PENDING):
         ways.append("let the run finish")
+    if tallies["too like"]:
+        ways.append(f"lower --min-distance ({tallies['too like']:,} were too like)")
+    if tallies["alone"]:
+        ways.append(f"give neighbors to all ({tallies['alone']:,} questions yield a gradient alone)")
+    names = " and ".join(repr(run.name) for run in runs)
     return (
-        f"no candidate of run {run.name!r} fits, so there is nothing to publish. It has {has}; taken are "
+        f"no candidate of run {names} fits, so there is nothing to publish. It has {has}; taken are "
         f"{', '.join(selection.include)}. Ways out: {', or '.join(ways)}."
     )

@@ -15,11 +15,13 @@ from evaluator.questions import Question
 from evaluator.questions.tables import QuestionRow
 from evaluator.runs.store import check_name
 from rephraser.sets.canonical import set_hash
+from rephraser.sets.counts import count_successes
 from rephraser.sets.export import MANIFEST_KEY, SPLIT_FILE, manifest_beside
 from rephraser.sets.rows import MANIFEST_NAME, check_manifest, from_row
 from rephraser.sets.store import write_set
 from rephraser.sets.types import PublishedSet, SetEntry
 from rephraser.tables import CandidateRow
+from rephraser.wording import likeness
 
 _ROWS_PER_STATEMENT = 500
 
@@ -48,12 +50,15 @@ def import_set(
     rows, described = read_export(path)
     entries = _entries(rows, path)
     content = set_hash(entries)
-    edited = described is not None and described["content_hash"] != content
+    edited = described is not None and (
+        described["content_hash"] != content
+        or described.get("counts", {}).get("successes") != count_successes(entries).get("successes")
+    )
     if described is not None and edited and not accept_changes:
         raise InputError(
-            f"{path}: its rows give the hash {content}, its manifest says {described['content_hash']}: the "
-            "rows were changed after the export. Export again, or pass --accept-changes to take them as "
-            "they are."
+            f"{path}: its rows give the hash {content}, its manifest says {described['content_hash']}, or "
+            "their success counts differ: the rows were changed after the export. Export again, or pass "
+            "--accept-changes to take them as they are."
         )
     origin: dict[str, Any] = {"file": path.name, "edited": edited}
     spec: dict[str, Any] = {"import": origin}
@@ -63,7 +68,8 @@ def import_set(
         spec = {**described["spec"], "import": origin}
         if not edited:
             stated = described.get("counts", {})
-            counts = {key: stated.get(key, value) for key, value in counts.items()}
+            carried = [*counts, "too_like", "duplicates", "contradicted", "adaptive"]
+            counts |= {key: stated[key] for key in carried if key in stated}
     with db.write() as session:
         _store_questions(session, [entry.question for entry in entries], path)
         _store_candidates(session, entries)
@@ -168,7 +174,13 @@ def _store_questions(session: Session, questions: Sequence[Question], path: Path
 def _store_candidates(session: Session, entries: Iterable[SetEntry]) -> None:
     now = utc_now()
     rows = [
-        {"id": item.candidate_id, "question_id": entry.question.id, "text": item.text, "created_at": now}
+        {
+            "id": item.candidate_id,
+            "question_id": entry.question.id,
+            "text": item.text,
+            "created_at": now,
+            "likeness": likeness(entry.question.text, item.text),
+        }
         for entry in entries
         for item in entry.neighbors
     ]

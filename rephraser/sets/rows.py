@@ -10,6 +10,8 @@ from evaluator.runs.store import package_versions
 from rephraser.candidates import candidate_id
 from rephraser.sets.types import Neighbor, SetEntry, SetHeader, canonical_posterior
 from rephraser.status import STATUSES
+from rephraser.verdict.successes import from_columns, to_columns
+from rephraser.wording import likeness
 
 FORMAT = "tagrpo neighbor set"
 FORMAT_VERSION = 1
@@ -18,7 +20,7 @@ NEIGHBOR_TEXTS = ("text", "proposer", "strategy", "strategy_hash", "model", "ver
 
 
 def to_row(entry: SetEntry) -> dict[str, Any]:
-    """Return the exported row of a question; it holds all that the content hash covers, and the ids."""
+    """Return the exported row of a question; it holds the ids and all that the hashes cover."""
     question = entry.question
     return {
         "id": question.id,
@@ -32,6 +34,8 @@ def to_row(entry: SetEntry) -> dict[str, Any]:
                 **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
                 "posterior": neighbor.posterior,
                 "reviewed": neighbor.reviewed,
+                "likeness": likeness(question.text, neighbor.text),
+                **to_columns(neighbor.successes),
             }
             for neighbor in entry.neighbors
         ],
@@ -118,6 +122,7 @@ def _neighbor(value: object, parent: str, *, place: str) -> Neighbor:
         candidate_id=candidate_id(parent, texts["text"]),
         posterior=canonical_posterior(posterior),
         reviewed=reviewed,
+        successes=from_columns(value, place),
         **texts,
     )
 

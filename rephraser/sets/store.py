@@ -15,7 +15,7 @@ from evaluator.questions import Question
 from evaluator.questions.tables import QuestionRow
 from evaluator.runs.store import check_name
 from rephraser.sets.canonical import set_hash, set_id
-from rephraser.sets.counts import count_members
+from rephraser.sets.counts import count_members, count_successes
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader
 from rephraser.tables import (
     CandidateRow,
@@ -24,6 +24,7 @@ from rephraser.tables import (
     NeighborSetRow,
     NeighborSetTagRow,
 )
+from rephraser.verdict.successes import from_json, to_json
 
 _VERSION = re.compile(r"v?(\d+)")
 _ID_PREFIX = "set_"
@@ -39,14 +40,21 @@ def write_set(
 ) -> PublishedSet:
     """Write the entries as the next version of `name`, unless its newest version has the same content.
 
-    Needs a write transaction; questions and candidates must be in the database. The set's own row is written
-    last and seals the members. `counts` is added to what `count_members` finds.
+    Content and success counts, that is: the same texts with other counts are another version of the same
+    content hash. Needs a write transaction; questions and candidates must be in the database. The set's own
+    row is written last and seals the members. `counts` is added to what `count_members` and
+    `count_successes` find.
     """
     check_name(name)
     content = set_hash(entries)
     versions = _headers(session, NeighborSetRow.name == name)
     newest = versions[-1] if versions else None
-    if newest is not None and newest.content_hash == content:
+    known = count_successes(entries)
+    if (
+        newest is not None
+        and newest.content_hash == content
+        and newest.counts.get("successes") == known.get("successes")
+    ):
         return PublishedSet(newest, created=False)
     header = SetHeader(
         id="",
@@ -55,7 +63,7 @@ def write_set(
         parent_id=newest.id if newest else None,
         content_hash=content,
         spec=dict(spec),
-        counts={**count_members(entries), **counts},
+        counts={**count_members(entries), **known, **counts},
         created_at=utc_now(),
         tags=(),
     )
@@ -152,6 +160,7 @@ def _members(session: Session, header_id: str, question_ids: list[str] | None) -
             NeighborSetMemberRow.verdict,
             NeighborSetMemberRow.posterior,
             NeighborSetMemberRow.reviewed,
+            NeighborSetMemberRow.successes,
         )
         .join(CandidateRow, CandidateRow.id == NeighborSetMemberRow.candidate_id)
         .where(NeighborSetMemberRow.set_id == header_id)
@@ -161,6 +170,7 @@ def _members(session: Session, header_id: str, question_ids: list[str] | None) -
         query = query.where(NeighborSetMemberRow.question_id.in_(question_ids))
     members: dict[str, list[Neighbor]] = {}
     for question_id, *values in session.execute(query):
+        values[-1] = from_json(values[-1])
         members.setdefault(question_id, []).append(Neighbor(*values))
     return members
 
@@ -228,6 +238,7 @@ def _insert_members(session: Session, header_id: str, entries: Iterable[SetEntry
         questions.append({"set_id": header_id, "position": position, "question_id": entry.question.id})
         for place, neighbor in enumerate(entry.neighbors, start=1):
             member = {**vars(neighbor), "set_id": header_id, "question_id": entry.question.id}
+            member["successes"] = to_json(neighbor.successes)
             del member["text"]
             members.append({**member, "position": place})
     if questions:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.questions import Question
+from rephraser.verdict.successes import Successes
 
 POSTERIOR_DIGITS = 6
 
@@ -17,6 +18,8 @@ class Neighbor:
         verdict: accepted, undecided, unverified or rejected.
         posterior: of "same problem", rounded to 6 digits; None where answers were not compared.
         reviewed: a human decision stands behind the verdict.
+        successes: of a solver on question and neighbor; None where answers were not compared. No part of
+            the content hash: it covers what is trained on.
     """
 
     candidate_id: str
@@ -28,6 +31,7 @@ class Neighbor:
     verdict: str
     posterior: float | None
     reviewed: bool
+    successes: Successes | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class SetHeader:
     Attributes:
         content_hash: SHA-256 over the members, the same wherever the same members are published.
         parent_id: the version of the same name before this one; None for the first.
-        spec: what made it: run with its settings and versions, filters, packages; or the import.
+        spec: what made it: runs with their settings and versions, filters, packages; or the import.
         counts: see `rephraser.sets.counts`.
         tags: names that point to it now.
     """
@@ -64,6 +68,12 @@ class SetHeader:
     def ref(self) -> str:
         """`NAME@VERSION`."""
         return f"{self.name}@{self.version}"
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """The runs that it was published from, with their settings; none recorded, none listed."""
+        alone = self.spec.get("run")  # as versions before several runs have it
+        return list(self.spec.get("runs", [alone] if alone else []))
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.questions import question_id
+from evaluator.runs.tables import RunRow
 from rephraser.candidates import candidate_id
 from rephraser.sets.canonical import set_hash, set_id
-from rephraser.sets.counts import count_members
+from rephraser.sets.counts import count_members, count_successes
 from rephraser.sets.store import find_set, load_entries
 from rephraser.sets.types import SetEntry, SetHeader
-from rephraser.tables import NeighborSetMemberRow, NeighborSetRow
+from rephraser.tables import NeighborSetMemberRow, NeighborSetRow, ProposalRow
 
 _SHOWN = 5
 
@@ -38,6 +39,8 @@ class VerifyReport:
 def verify(session: Session, reference: str) -> VerifyReport:
     """Re-derive a version's hash, id, counts and the ids of its texts, and compare them with the stored ones.
 
+    Neighbors must have been proposed in the runs that the version names, where these are in the database.
+
     Raises:
         NotFoundError: no such set.
     """
@@ -57,10 +60,11 @@ def verify(session: Session, reference: str) -> VerifyReport:
     counted = count_members(entries)
     problems += [
         f"the members give {key} = {value}, the set says {header.counts.get(key)}"
-        for key, value in counted.items()
+        for key, value in (counted | {"successes": count_successes(entries).get("successes")}).items()
         if header.counts.get(key) != value
     ]
     problems += _wrong_ids(entries)
+    problems += _of_no_run(session, header, entries)
     stored = session.scalar(
         select(func.count()).select_from(NeighborSetMemberRow).where(NeighborSetMemberRow.set_id == header.id)
     )
@@ -69,6 +73,23 @@ def verify(session: Session, reference: str) -> VerifyReport:
     if header.parent_id is not None and session.get(NeighborSetRow, header.parent_id) is None:
         problems.append(f"its parent {header.parent_id} is missing")
     return VerifyReport(header, derived, tuple(problems))
+
+
+def _of_no_run(session: Session, header: SetHeader, entries: list[SetEntry]) -> list[str]:
+    """Say which neighbors none of the set's runs proposed, where this database holds these runs."""
+    runs = [run["id"] for run in header.runs]
+    held = session.scalar(select(func.count()).select_from(RunRow).where(RunRow.id.in_(runs)))
+    if "import" in header.spec or not runs or held != len(runs):
+        return []
+    proposed = set(session.scalars(select(ProposalRow.candidate_id).where(ProposalRow.run_id.in_(runs))))
+    return _some(
+        [
+            f"neighbor {neighbor.candidate_id} was proposed in none of its runs"
+            for entry in entries
+            for neighbor in entry.neighbors
+            if neighbor.candidate_id not in proposed
+        ]
+    )
 
 
 def _wrong_ids(entries: list[SetEntry]) -> list[str]:
@@ -82,5 +103,9 @@ def _wrong_ids(entries: list[SetEntry]) -> list[str]:
             for neighbor in entry.neighbors
             if candidate_id(question.id, neighbor.text) != neighbor.candidate_id
         ]
+    return _some(wrong)
+
+
+def _some(wrong: list[str]) -> list[str]:
     more = len(wrong) - _SHOWN
     return wrong[:_SHOWN] + ([f"and {more} more like these"] if more > 0 else [])

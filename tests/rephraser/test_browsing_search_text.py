@@ -150,7 +150,7 @@ def test_texts_of_an_older_database_are_found_when_it_is_opened(tmp_path: Path) 
         assert found(db, "needle") == read_through("needle")
         assert found(db, r"\tfrac{12}") == read_through(r"\tfrac{12}")
         with db.write() as session:  # what comes later gets numbers of its own
-            session.execute(text("INSERT INTO candidates VALUES ('c', 'q_0', 'neon', '')"))
+            session.execute(text("INSERT INTO candidates VALUES ('c', 'q_0', 'neon', '', NULL)"))
         assert found(db, "neon") == {TEXTS[0][0]}
         assert found(db, r"\sqrt{5}") == {TEXTS[1][0]}
 

@@ -23,7 +23,7 @@ from rephraser.pipeline.requests import proposing_requests
 from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec, cell_seed
 from rephraser.pipeline.summary import summarize
 from rephraser.strategies import load_strategy
-from rephraser.tables import ProposalRow, VerdictRow
+from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
 from rephraser.verdict import BayesRule, OverlapRule
 
 
@@ -114,6 +114,27 @@ def test_a_rejected_slot_is_proposed_again_and_told_what_to_avoid(tmp_path: Path
     world.read()
     with world.db.read() as session:
         assert open_slots(session, world.run.id, world.spec) == []
+
+
+def test_what_is_too_like_is_refused_before_an_answer_is_paid(tmp_path: Path) -> None:
+    near = "If $x + 7 = 19$, what is then the value of $x$?"
+    again = GOOD[0].replace("What is", "What is then")
+    world = World(tmp_path, make_spec(n=3, min_distance=0.15))
+    world.plan()
+    (cell,) = world.claim()
+    world.fill(cell, proposals((near, GOOD[0], again)))
+    world.read()
+    assert world.statuses() == [
+        (near, "rejected", True),
+        (GOOD[0], "unverified", False),
+        (again, "rejected", True),
+    ]
+    with world.db.read() as session:
+        reasons = session.scalars(select(VerdictRow.reason).order_by(VerdictRow.id)).all()
+        likeness = dict(session.execute(select(CandidateRow.text, CandidateRow.likeness)).all())
+    assert "5% other than those of the original, at least 15% are wanted" in reasons[0]
+    assert "those of the sibling number 1" in reasons[2]
+    assert likeness == {near: 0.9524, GOOD[0]: 0.6, again: 0.5714}
 
 
 def test_rounds_end(tmp_path: Path) -> None:

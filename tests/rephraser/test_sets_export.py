@@ -15,7 +15,7 @@ from evaluator.errors import InputError, NotFoundError
 from evaluator.questions import make_question
 from rephraser import sets
 from rephraser.sets import SetHeader
-from rephraser.sets.card import solver_name
+from rephraser.verdict.successes import solver_name
 
 ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
 ASKED: list[Asked] = [
@@ -95,6 +95,12 @@ def test_a_row_holds_question_answer_and_neighbors(
         "verdict": "accepted",
         "posterior": 0.333333,
         "reviewed": True,
+        "likeness": 0.5714,
+        "solver": None,
+        "question_right": None,
+        "question_drawn": None,
+        "neighbor_right": None,
+        "neighbor_drawn": None,
     }
     assert (unverified["verdict"], unverified["posterior"]) == ("unverified", None)
 
@@ -117,7 +123,7 @@ def test_an_export_reads_back_to_the_same_hash_in_another_database(
     assert imported.created
     assert imported.header.content_hash == header.content_hash
     assert imported.header.counts == header.counts
-    assert imported.header.spec["run"] == header.spec["run"]
+    assert imported.header.runs == header.runs
     assert imported.header.spec["import"] == {
         "file": name,
         "edited": False,
@@ -328,8 +334,9 @@ def test_the_data_set_loads_offline_with_typed_columns(
     assert isinstance(loaded.features["neighbors"], List)
     assert loaded.features["neighbors"].feature["posterior"] == Value("float64")
     assert loaded.features["neighbors"].feature["reviewed"] == Value("bool")
+    assert loaded.features["neighbors"].feature["neighbor_right"] == Value("int64")
     assert loaded[0]["question"] == ODD
-    assert [neighbor["posterior"] for neighbor in loaded[0]["neighbors"]] == [1.0, None]
+    assert [neighbor["posterior"] for neighbor in loaded[0]["neighbors"]] == [None, 1.0]
 
 
 def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
@@ -380,6 +387,6 @@ def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_p
 
 def test_the_card_names_a_checkpoint_by_its_weights_and_not_its_place() -> None:
     local = {"model": "somewhere/runs/solver", "engine": {"sampler": "local", "weights": "weights_1a2b"}}
-    assert solver_name(local) == "solver (`weights_1a2b`)"
+    assert solver_name(local) == "solver (weights_1a2b)"
     assert solver_name({"model": "openai/gpt-4-turbo"}) == "openai/gpt-4-turbo"
     assert solver_name({"model": "hosted_vllm/Qwen/Q", "engine": {"sampler": "vllm"}}) == "hosted_vllm/Qwen/Q"

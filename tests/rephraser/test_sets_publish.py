@@ -41,14 +41,14 @@ def texts(db: Database, reference: str) -> dict[str, list[str]]:
     return {entry.question.text: [neighbor.text for neighbor in entry.neighbors] for entry in entries}
 
 
-def test_the_first_n_accepted_in_order_of_round_and_ordinal(db: Database) -> None:
+def test_the_n_accepted_that_lie_furthest_apart(db: Database) -> None:
     add_run(db, "run", ASKED)
 
     published = sets.publish(db, "math", run="run", n=2)
 
     assert (published.created, published.header.ref) == (True, "math@1")
     assert texts(db, "math") == {
-        "What is 2+3?": ["Add 2 and 3.", "Sum up 2 and 3."],
+        "What is 2+3?": ["Sum up 2 and 3.", "Again: add 2 to 3."],
         "Halve 8.": ["What is half of 8?"],
         "Is 7 prime?": [],
         "Double 8.": [],
@@ -60,7 +60,7 @@ def test_without_n_all_that_fit(db: Database) -> None:
 
     sets.publish(db, "math", run="run")
 
-    assert texts(db, "math")["What is 2+3?"] == ["Add 2 and 3.", "Sum up 2 and 3.", "Again: add 2 to 3."]
+    assert texts(db, "math")["What is 2+3?"] == ["Sum up 2 and 3.", "Again: add 2 to 3.", "Add 2 and 3."]
 
 
 def test_counts_cover_the_members_and_the_run(db: Database) -> None:
@@ -140,7 +140,7 @@ def test_filters(db: Database) -> None:
         "Is 7 prime?": [],
         "Double 8.": [],
     }
-    assert texts(db, "sure")["What is 2+3?"] == ["Add 2 and 3.", "Again: add 2 to 3."]
+    assert texts(db, "sure")["What is 2+3?"] == ["Again: add 2 to 3.", "Add 2 and 3."]
 
 
 def test_reviews_override_verdicts_and_pass_the_posterior_filter(db: Database) -> None:
@@ -153,8 +153,8 @@ def test_reviews_override_verdicts_and_pass_the_posterior_filter(db: Database) -
     with db.read() as session:
         entry = sets.load_set(session, "math").entries[0]
     assert [(item.text, item.verdict, item.reviewed) for item in entry.neighbors] == [
-        ("2 and 3 make?", "accepted", True),
         ("Again: add 2 to 3.", "accepted", False),
+        ("2 and 3 make?", "accepted", True),
     ]
     assert header.counts["reviewed"] == 1
 
@@ -173,9 +173,9 @@ def test_the_spec_holds_the_whole_run_the_selection_and_the_packages(db: Databas
 
     spec = sets.publish(db, "math", run=run.id[:12], n=1, min_posterior=0.5).header.spec
 
-    assert spec["run"]["id"] == run.id
-    assert spec["run"]["spec"] == make_spec().to_json()
-    assert spec["run"]["versions"] == {"tagrpo": "0.0.test"}
+    assert spec["runs"][0]["id"] == run.id
+    assert spec["runs"][0]["spec"] == make_spec().to_json()
+    assert spec["runs"][0]["versions"] == {"tagrpo": "0.0.test"}
     assert spec["publish"] == {
         "n": 1,
         "include": ["accepted"],
@@ -183,6 +183,9 @@ def test_the_spec_holds_the_whole_run_the_selection_and_the_packages(db: Databas
         "models": [],
         "min_posterior": 0.5,
         "only_with_neighbors": False,
+        "min_distance": 0.0,
+        "prefer": "any",
+        "adaptive": None,
     }
     assert {"python", "tagrpo"} <= set(spec["packages"])
 
@@ -194,7 +197,7 @@ def test_posteriors_are_stored_with_six_digits(db: Database) -> None:
     with db.read() as session:
         entry: SetEntry = sets.load_set(session, "math").entries[0]
 
-    assert [neighbor.posterior for neighbor in entry.neighbors] == [1.0, 0.95, 0.97]
+    assert [neighbor.posterior for neighbor in entry.neighbors] == [0.95, 0.97, 1.0]
 
 
 def test_the_same_content_again_makes_no_version(db: Database) -> None:

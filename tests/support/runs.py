@@ -39,6 +39,7 @@ class Proposed:
     strategy: str = "perspectives"
     model: str = "test/proposer"
     round: int = 0
+    right: tuple[int, int] | None = None  # answers to the question (of 32) and to this (of 12)
 
 
 Asked = tuple[str, str, Sequence[Proposed]]
@@ -108,7 +109,9 @@ def add_run(
                     "ordinal": ordinal,
                 }
             )
-            verdicts += [_verdict(identity, status, item.posterior, now) for status in item.verdicts]
+            verdicts += [
+                _verdict(identity, status, item.posterior, now, item.right) for status in item.verdicts
+            ]
     with db.write() as session:
         _ignore(session, QuestionRow, [{**vars(question), "created_at": now} for question in questions])
         _ignore(session, CandidateRow, candidates)
@@ -182,7 +185,13 @@ def _ignore(session: Any, table: Any, rows: list[dict[str, Any]]) -> None:
         session.execute(insert_or_ignore(table).on_conflict_do_nothing(), rows)
 
 
-def _verdict(candidate: str, status: str, posterior: float | None, now: str) -> dict[str, Any]:
+def _verdict(
+    candidate: str,
+    status: str,
+    posterior: float | None,
+    now: str,
+    right: tuple[int, int] | None = None,
+) -> dict[str, Any]:
     compared = status in {"accepted", "rejected", "undecided"}
     return {
         "candidate_id": candidate,
@@ -190,6 +199,18 @@ def _verdict(candidate: str, status: str, posterior: float | None, now: str) -> 
         "posterior": posterior if compared else None,
         "reason": f"{status} by the test",
         "final": True,
-        "evidence": {},
+        "evidence": {} if right is None else {"counts": _counts(*right)},
         "created_at": now,
+    }
+
+
+def _counts(question: int, candidate: int) -> dict[str, Any]:
+    return {
+        "classes": ["gold", "other"],
+        "original": [question, 31 - question],
+        "candidate": [candidate, 12 - candidate],
+        "gold": 0,
+        "original_unparsed": 1,
+        "candidate_unparsed": 0,
+        "unknown_pairs": 0,
     }

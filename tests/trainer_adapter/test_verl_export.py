@@ -11,6 +11,7 @@ import pytest
 from evaluator.errors import InputError, PrerequisiteError
 from evaluator.questions import make_question
 from rephraser.sets.types import Neighbor, SetEntry
+from rephraser.verdict.successes import Successes
 from trainer_adapter.prompts import DEFAULT_INSTRUCTION, PromptTemplate, estimated_length
 from trainer_adapter.verl_export import DroppedPrompt, VerlExportReport, export_verl
 from trainer_adapter.verl_rows import Layout, schema
@@ -18,8 +19,11 @@ from trainer_adapter.verl_rows import Layout, schema
 SHORT = PromptTemplate(instruction="Box it.", max_prompt_tokens=200)
 
 
-def neighbor(name: str, text: str, verdict: str = "accepted") -> Neighbor:
-    return Neighbor(name, text, "llm", "paraphrase", "h", "m", verdict, 0.99, False)
+COUNTED = Successes("solver", 4, 32, 3, 12)
+
+
+def neighbor(name: str, text: str, verdict: str = "accepted", successes: Successes | None = None) -> Neighbor:
+    return Neighbor(name, text, "llm", "paraphrase", "h", "m", verdict, 0.99, False, successes)
 
 
 def entry(text: str, answer: str, *neighbors: Neighbor) -> SetEntry:
@@ -29,7 +33,7 @@ def entry(text: str, answer: str, *neighbors: Neighbor) -> SetEntry:
 SUM = entry(
     "What is 2+3?",
     "5",
-    neighbor("c_a", "Add 2 and 3."),
+    neighbor("c_a", "Add 2 and 3.", successes=COUNTED),
     neighbor("c_b", "Find the sum of 2 and 3.", "unverified"),
 )
 LONE = entry("Halve 8.", "4")
@@ -72,6 +76,7 @@ def test_grouped_has_one_row_a_question_with_its_neighbors_inside(tmp_path: Path
             "subject": "Prealgebra",
             "neighbor_strategies": ["paraphrase", "paraphrase"],
             "neighbor_verdicts": ["accepted", "unverified"],
+            "neighbor_successes": [vars(COUNTED), None],
         },
     }
     assert second["neighbors"] == []

@@ -276,12 +276,13 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     for question in (
         "What share",
         "forecast from step 1",
+        "What does each number of neighbors yield",
         "Do rephrasings",
         "How far apart",
         "What does a group",
     ):
         assert question in done.out
-    assert len(list((tmp_path / "out").glob("*.csv"))) == 13
+    assert len(list((tmp_path / "out").glob("*.csv"))) == 14
     without = tagrpo(
         "diagnose", "report", "--rollouts", rollouts(tmp_path / "s.jsonl", responses=False), "--g", 4
     )

@@ -94,6 +94,76 @@ def test_an_unfinished_run_needs_attention(cli: Cli) -> None:
     assert cli.json("publish", "early", "--run", "open", code=1)["created"] is False
 
 
+COUNTED: list[Asked] = [
+    ("Three and four?", "7", [Proposed("How many are 3 with 4?", right=(16, 9))]),
+    ("Five and four?", "9", [Proposed("Join 5 to 4.", right=(0, 2)), Proposed("4 on 5?", right=(0, 0))]),
+    ("Six and four?", "10", [Proposed("Put 6 on 4.", right=(31, 12))]),
+]
+
+
+@pytest.fixture
+def counted(cli: Cli) -> Cli:
+    with Database.open(cli.db) as database:
+        add_run(database, "counted", COUNTED)
+    return cli
+
+
+def test_several_runs_and_a_preference(counted: Cli) -> None:
+    text = counted("publish", "both", "--run", "counted", "--run", "run", "--prefer", "easier").stdout
+    assert "success       47.9% on 4 neighbors, 36.7% on their questions, by test/solver" in text
+    assert "beside the question: 2 easier, 2 level, 0 harder" in text
+
+    shown = counted("show", "both", "--limit", "2").stdout
+    assert shown.count("\nrun           ") == 2
+    assert "distance at least 0.15, easier ones first" in shown
+    assert "right 2/12, question 0/32, easier" in shown
+    assert isinstance(counted.error("publish", "both", "--run", "run", "--run", "run"), InputError)
+
+
+def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: Cli) -> None:
+    text = counted("publish", "some", "--run", "counted", "--per-question", "adaptive").stdout
+    assert "questions     3: 1 with 0, 1 with 1, 1 with 2 neighbors" in text
+    assert "2 probably yield no gradient alone, 0 are of unknown rate; 1 are left without neighbors" in text
+    assert "none where the chance of equal rewards is below 0.5 with 8 responses" in (
+        counted("show", "some").stdout
+    )
+    capped = counted.json("publish", "some", "--run", "counted", "--per-question", "adaptive", "--n", "1")
+    assert capped["counts"]["questions_by_neighbors"] == {"0": 1, "1": 2}
+    three = counted.json("publish", "all", "--run", "counted", "--per-question", "1")
+    assert three["counts"]["questions_by_neighbors"] == {"0": 0, "1": 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--per-question", "few"), "give adaptive, or a number from 1 on"),
+        (("--per-question", "2", "--n", "3"), "say two numbers"),
+        (("--pilot", "p"), "--pilot belongs to --per-question adaptive"),
+        (("--prefer", "hard"), "easier"),
+        (("--min-distance", "15"), "--min-distance"),
+    ],
+)
+def test_what_publish_refuses(counted: Cli, options: tuple[str, ...], message: str) -> None:
+    refused = counted("publish", "no", "--run", "counted", *options, code=2)
+    assert message in " ".join(refused.stderr.replace("│", " ").split())
+
+
+def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -> None:
+    text = counted("publish", "dry", "--run", "counted", "--dry-run").stdout
+    assert "would be published:" in text
+    assert "What does each number of neighbors yield? 3 questions, G=8" in text
+    assert "adaptive" in text
+
+    found = counted.json("publish", "dry", "--run", "counted", "--dry-run", "--per-question", "adaptive")
+    assert [row["choice"] for row in found["choices"]] == ["N=0", "N=1", "N=2", "adaptive"]
+    assert found["counts"]["adaptive"] == {"in need": 2, "alone": 1, "unknown": 0}
+    assert found["choices"][-1]["with_neighbors"] == pytest.approx(2 / 3)
+    bare = counted.json("publish", "dry", "--run", "run", "--dry-run")
+    assert bare["choices"] == []
+    assert "no answers were compared" in bare["no_choices"]
+    assert counted.json("list")["sets"] == []
+
+
 def test_filters_reach_the_selection(cli: Cli) -> None:
     options = ("--strategy", "perspectives", "--model", "test/proposer", "--min-posterior", "0.9")
     cli("publish", "math", "--run", "run", *options, "--only-with-neighbors", "--include", "undecided")
@@ -106,6 +176,9 @@ def test_filters_reach_the_selection(cli: Cli) -> None:
         "models": ["test/proposer"],
         "min_posterior": 0.9,
         "only_with_neighbors": True,
+        "min_distance": 0.15,
+        "prefer": "any",
+        "adaptive": None,
     }
     assert (shown["counts"]["questions"], shown["counts"]["questions_left_out"]) == (2, 1)
 

@@ -216,7 +216,10 @@ def prepare(page: str, folder: Path) -> None:
             (
                 row["question"],
                 row["answer"],
-                [Proposed(f"Say, {row['question']}"), Proposed(f"Well, {row['question']}")],
+                [
+                    Proposed(" ".join(reversed(row["question"].split()))),
+                    Proposed(" ".join(sorted(row["question"].split()))),
+                ],
             )
             for row in rows[:8]
         ]

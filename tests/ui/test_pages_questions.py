@@ -12,6 +12,7 @@ from runs import Proposed, add_run, open_empty
 
 from evaluator.database import Database
 from evaluator.grading import Grader
+from evaluator.questions import make_question
 from rephraser import sets
 from rephraser.browsing.neighbors import AnswerClass, read_evidence
 from rephraser.pipeline.judging import judge_answers
@@ -210,3 +211,11 @@ def test_answers_are_text_whatever_they_hold_and_the_rest_is_summed():
         {"answer": "(not compared in time)", "gold": False, "original": 0, "neighbor": 3},
     ]
     assert not answers.has_answers(read_evidence({}))
+
+
+def test_how_often_solvers_were_right_stands_beside_the_verdict(tmp_path):
+    db = open_empty(tmp_path / "counted.db")
+    add_run(db, "r", [("Three and four?", "7", [Proposed("How many are 3 with 4?", right=(16, 12))])])
+    question = make_question("Three and four?", "7", "Level 3", "Algebra")
+    app = open_page("questions", tmp_path / "counted.db", id=question.id)
+    assert "right 12 of 12, on the question 16 of 32: easier" in said(app)

@@ -6,7 +6,7 @@ pytest.importorskip("streamlit")
 
 from apple_sets import publish_apples
 from pages import numbers, open_page, tables
-from runs import add_review, open_empty
+from runs import Proposed, add_review, add_run, open_empty
 
 from evaluator.questions import make_question
 from rephraser import sets
@@ -92,3 +92,12 @@ def test_verifying_says_that_everything_is_as_published(db):
     app.button(key="verify").click().run()
     assert not app.exception
     assert "is what was published" in app.success[0].value
+
+
+def test_success_counts_of_the_verdicts_are_shown(path):
+    opened = open_empty(path)
+    add_run(opened, "r", [("Three and four?", "7", [Proposed("How many are 3 with 4?", right=(16, 12))])])
+    sets.publish(opened, "counted", run="r")
+    found = numbers(shown())
+    assert (found["solved neighbors"], found["their questions"]) == ("100.0%", "50.0%")
+    assert (found["easier"], found["level"], found["harder"]) == ("1", "0", "0")

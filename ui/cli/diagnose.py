@@ -299,7 +299,7 @@ def report_(
     db: DbOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show all of it: equal rewards, forecast, difficulty, diversity, cost.
+    """Show all of it: equal rewards, forecast, numbers of neighbors, difficulty, diversity, cost.
 
     Of several checkpoints the forecast, the difficulty and the cost are those of the first one. What the
     responses do not allow (no neighbors, no texts) is named and left out.
@@ -315,6 +315,7 @@ def report_(
     shares = work.shares(given, g, neighbors)
     predicted = work.forecasts(pilot, g, neighbors, None, seed)
     fitted = [one for _, one, _ in predicted]
+    choices = work.choices(pilot, g, neighbors, fitted)
     costs = work.costs(pilot, g, neighbors, usd_per_gpu_hour, tokens_per_second, seed, fitted)
     left_out: dict[str, str] = {}
     audits: list[DifficultyAudit] = []
@@ -331,6 +332,7 @@ def report_(
     tables = {
         **records.zero_gradient_tables(shares),
         **records.forecast_tables(predicted),
+        **records.choice_tables([(label, rows) for label, rows, _ in choices]),
         **records.difficulty_tables(audits),
         **records.diversity_tables(results),
         **records.cost_tables(costs),
@@ -341,6 +343,9 @@ def report_(
         for label, one, rows in predicted:
             output.say()
             reports.print_forecast(label, one, rows)
+        for _, found, questions_of in choices:
+            output.say()
+            reports.print_choices(found, g, questions_of)
         for audit in audits:
             output.say()
             reports.print_difficulty(audit, limit)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evaluator.diagnostics.choices import ChoiceRow
     from evaluator.diagnostics.cost import CostReport
     from evaluator.diagnostics.difficulty import DifficultyAudit, NeighborRow
     from evaluator.diagnostics.diversity import Diversity
@@ -45,6 +46,20 @@ def forecast_tables(rows: "Sequence[tuple[str, Forecast, Sequence[ForecastRow]]]
             }
             for label, fitted, _ in rows
         ],
+    }
+
+
+def choice_tables(rows: "Sequence[tuple[str, Sequence[ChoiceRow]]]") -> Tables:
+    return {
+        "choices": [{"checkpoint": label, **choice_record(row)} for label, found in rows for row in found]
+    }
+
+
+def choice_record(row: "ChoiceRow") -> Record:
+    return {
+        **vars(row),
+        "per_hundred_responses": row.per_hundred,
+        "equal_per_hundred_responses": row.equal_per_hundred,
     }
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ui.cli import output
 
 if TYPE_CHECKING:
+    from evaluator.diagnostics.choices import ChoiceRow
     from evaluator.diagnostics.cost import CostReport
     from evaluator.diagnostics.difficulty import DifficultyAudit, NeighborRow
     from evaluator.diagnostics.diversity import Diversity
@@ -257,6 +258,34 @@ def print_diversity(results: "Sequence[Diversity]") -> None:
                 f"{result.checkpoint}: {result.without_vector:,} responses are left out: the embedding finds "
                 "nothing in them"
             )
+
+
+def print_choices(rows: "Sequence[ChoiceRow]", g: int, questions: int) -> None:
+    """Print what numbers of neighbors yield."""
+    output.heading(f"What does each number of neighbors yield? {questions:,} questions, G={g}")
+    output.table(
+        [
+            "neighbors",
+            "questions with",
+            "responses a question",
+            "mixed groups",
+            "mixed for 100 responses",
+            f"mixed, all at {rows[0].equal_responses}",
+            "for 100",
+        ],
+        [
+            [
+                row.choice,
+                percent(row.with_neighbors),
+                f"{row.responses:.1f}",
+                percent(row.mixed),
+                f"{row.per_hundred:.2f}",
+                percent(row.equal_mixed),
+                f"{row.equal_per_hundred:.2f}",
+            ]
+            for row in rows
+        ],
+    )
 
 
 def print_cost(label: str, report: "CostReport") -> None:

@@ -12,6 +12,7 @@ from ui.cli import diagnose_reports as reports
 from ui.cli import output
 
 if TYPE_CHECKING:
+    from evaluator.diagnostics.choices import ChoiceRow
     from evaluator.diagnostics.cost import CostReport
     from evaluator.diagnostics.difficulty import DifficultyAudit
     from evaluator.diagnostics.diversity import Diversity
@@ -81,6 +82,22 @@ def validate(path: Path, g: int, seed: int, *, csv: Path | None, overwrite: bool
         output.print_json({"source": str(path), **tables})
     else:
         reports.print_checks(checks)
+
+
+def choices(
+    given: given_by.Given, g: int, neighbors: int | None, fitted: "Sequence[Forecast]"
+) -> "list[tuple[str, list[ChoiceRow], int]]":
+    """Return what numbers of neighbors yield, of each checkpoint by its own forecast; and its questions."""
+    from evaluator.diagnostics.choices import compare_choices
+    from evaluator.diagnostics.groups import pool_visits
+
+    n = given.neighbors(neighbors)
+    found = []
+    for checkpoint, one in zip(given.checkpoints, fitted, strict=True):
+        groups = pool_visits(checkpoint.groups)
+        rows = compare_choices(groups, one.model, g, n if one.model.shift else 0)
+        found.append((checkpoint.label, rows, len(groups)))
+    return found
 
 
 def audits(given: given_by.Given, fdr: float, seed: int) -> "list[DifficultyAudit]":

@@ -63,6 +63,8 @@ def print_page(run_name: str, page: "Page") -> None:
 
 def detail_json(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> dict[str, Any]:
     """Return all about a candidate as one JSON object; exchanges stand beside the proposals, if wanted."""
+    from rephraser.wording import likeness
+
     question = detail.question
     runs = []
     for index, proposal in enumerate(detail.proposals):
@@ -85,6 +87,7 @@ def detail_json(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> dic
         "candidate": detail.candidate.id,
         "text": detail.candidate.text,
         "created_at": detail.created_at,
+        "likeness": likeness(question.text, detail.candidate.text),
         "question": {
             "id": question.id,
             "text": question.text,
@@ -100,10 +103,14 @@ def detail_json(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> dic
 
 def print_detail(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> None:
     """Print all about a candidate."""
+    from rephraser.wording import likeness
+
     output.say(f"candidate {detail.candidate.id}")
     output.say(f"of question {detail.question.id}, gold answer: {visible(detail.question.answer) or '-'}")
     _print_text("original", detail.question.text)
     _print_text("candidate", detail.candidate.text)
+    output.say()
+    output.say(f"likeness of the wordings: {likeness(detail.question.text, detail.candidate.text):.2f}")
     for index, proposal in enumerate(detail.proposals):
         _print_proposal(proposal)
         if exchanges:

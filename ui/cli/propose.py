@@ -107,6 +107,16 @@ def propose(
             help="Model that is asked whether each premise of the question is kept. None: not asked.",
         ),
     ] = None,
+    min_distance: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Refuse candidates whose wording is nearer to the question or an earlier one: 0.15 of a "
+            "model's, and none of rules or a file.",
+            show_default=False,
+        ),
+    ] = None,
     token_limit: Annotated[int, typer.Option(help="Most tokens of a candidate.")] = 512,
     tokenizer: Annotated[
         str | None, typer.Option(help="tokenizer.json file or Hub name that counts them; else an estimate.")
@@ -209,6 +219,7 @@ def propose(
             token_limit=token_limit,
             tokenizer=tokenizer,
             source=None if found is None else found.content,
+            min_distance=_least_distance(proposer) if min_distance is None else min_distance,
         )
         check_start(database, name, spec, limit=limit)
         prepared = prepare(
@@ -276,6 +287,13 @@ def resume(
         prepared = prepare(spec, execution, found)
         _note_unmatched(found)
         _carry_out(database, stored, prepared, execution, as_json=as_json)
+
+
+def _least_distance(proposer: str) -> float:
+    """Return 0.15 for a model, which can be asked again; what a file brings is left out when published."""
+    from rephraser.wording import MIN_DISTANCE
+
+    return MIN_DISTANCE if proposer == "llm" else 0.0
 
 
 def _execution(

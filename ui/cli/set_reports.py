@@ -1,6 +1,6 @@
 """What `tagrpo sets` prints: headers with counts and accept rates, entries, differences."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ui.cli import output
@@ -61,21 +61,47 @@ def print_headers(headers: Sequence["SetHeader"]) -> None:
 
 def print_counts(header: "SetHeader") -> None:
     """Print hash, counts by verdict and by neighbors a question, and the accept rate of the run."""
+    output.say(f"id            {header.id}")
+    output.say(f"content hash  {header.content_hash}")
+    print_members(header.counts)
+
+
+def print_members(counts: Mapping[str, Any]) -> None:
+    """Print what a version holds: questions, neighbors, success rates, and the accept rates of its runs."""
     from rephraser.sets import accept_rates
     from rephraser.sets.card import percent
 
-    counts = header.counts
-    output.say(f"id            {header.id}")
-    output.say(f"content hash  {header.content_hash}")
     sizes = ", ".join(f"{number:,} with {size}" for size, number in counts["questions_by_neighbors"].items())
     output.say(f"questions     {counts['questions']:,}: {sizes} neighbors")
     if counts.get("questions_left_out"):
         output.say(f"              {counts['questions_left_out']:,} without neighbors were left out")
+    if counts.get("adaptive"):
+        found = counts["adaptive"]
+        output.say(
+            f"              {found['in need']:,} probably yield no gradient alone, {found['unknown']:,} "
+            f"are of unknown rate; {found['alone']:,} are left without neighbors"
+        )
     verdicts = counts["neighbors_by_verdict"]
     shown = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
     output.say(f"neighbors     {counts['neighbors']:,}: {shown or 'none'}; {counts['reviewed']:,} reviewed")
+    left_out = {
+        "too_like": "too like others",
+        "duplicates": "found in a second run",
+        "contradicted": "rejected by the answers of another run",
+    }
+    for key, words in left_out.items():
+        if counts.get(key):
+            output.say(f"              {counts[key]:,} more were {words} and left out")
     if verdicts["unverified"]:
         output.say("              unverified: the answers of question and neighbor were not compared")
+    known = counts.get("successes")
+    if known:
+        found = ", ".join(f"{number:,} {name}" for name, number in known["difficulty"].items())
+        output.say(
+            f"success       {known['neighbor_rate']:.1%} on {known['neighbors']:,} neighbors, "
+            f"{known['question_rate']:.1%} on their questions, by {', '.join(known['solvers'])}"
+        )
+        output.say(f"              beside the question: {found}")
     for rate in accept_rates(counts.get("proposals", [])):
         left = f", {rate.unverified:,} unverified" if rate.unverified else ""
         output.say(
@@ -85,30 +111,38 @@ def print_counts(header: "SetHeader") -> None:
 
 
 def print_origin(header: "SetHeader") -> None:
-    """Print what a version was made of: parent, tags, run, models, selection."""
+    """Print what a version was made of: parent, tags, runs, models, selection."""
     spec = header.spec
-    run = spec.get("run", {})
-    settings = run.get("spec", {})
-    facts = {
-        "published": header.created_at,
-        "parent": header.parent_id or "none",
-        "tags": ", ".join(header.tags) or "none",
-        "run": f"{run['name']} ({run['id']})" if run else "not recorded",
-        "model": settings.get("model"),
-        "strategies": ", ".join(
-            f"{item['name']} {item['version']} ({item['hash']})" for item in settings.get("strategies", ())
-        ),
-        "solvers": ", ".join(solver["model"] for solver in settings.get("solvers", ())) or "none",
-        "rule": _rule(settings),
-        "selection": _selection(spec.get("publish", {})),
-    }
+    facts = [
+        ("published", header.created_at),
+        ("parent", header.parent_id or "none"),
+        ("tags", ", ".join(header.tags) or "none"),
+        *(fact for run in header.runs for fact in _run_facts(run)),
+        ("selection", _selection(spec.get("publish", {}))),
+    ]
+    if not header.runs:
+        facts.append(("run", "not recorded"))
     if "import" in spec:
         origin = spec["import"]
         edited = ", edited since its export" if origin.get("edited") else ""
-        facts["imported"] = f"{origin['file']}, {origin.get('name')}@{origin.get('version')}{edited}"
-    for name, value in facts.items():
+        facts.append(("imported", f"{origin['file']}, {origin.get('name')}@{origin.get('version')}{edited}"))
+    for name, value in facts:
         if value:
             output.say(f"{name:13} {value}")
+
+
+def _run_facts(run: dict[str, Any]) -> list[tuple[str, Any]]:
+    settings = run["spec"]
+    strategies = (
+        f"{item['name']} {item['version']} ({item['hash']})" for item in settings.get("strategies", ())
+    )
+    return [
+        ("run", f"{run['name']} ({run['id']})"),
+        ("model", settings.get("model")),
+        ("strategies", ", ".join(strategies)),
+        ("solvers", ", ".join(solver["model"] for solver in settings.get("solvers", ())) or "none"),
+        ("rule", _rule(settings)),
+    ]
 
 
 def print_entry(entry: "SetEntry") -> None:
@@ -117,7 +151,9 @@ def print_entry(entry: "SetEntry") -> None:
     output.say(f"{entry.question.id}  answer: {entry.question.answer}")
     output.say(entry.question.text)
     for number, neighbor in enumerate(entry.neighbors, start=1):
-        output.say(f"  {number}. [{_judged(neighbor)}] {neighbor.strategy}, {neighbor.model}")
+        output.say(
+            f"  {number}. [{_judged(neighbor)}] {neighbor.strategy}, {neighbor.model}{_rates(neighbor)}"
+        )
         output.say(f"     {neighbor.text}")
     if not entry.neighbors:
         output.say("  no neighbors")
@@ -191,6 +227,16 @@ def _judged(neighbor: "Neighbor") -> str:
     return f"{neighbor.verdict}{posterior}{', reviewed' if neighbor.reviewed else ''}"
 
 
+def _rates(neighbor: "Neighbor") -> str:
+    one = neighbor.successes
+    if one is None:
+        return ""
+    return (
+        f"; right {one.neighbor_right}/{one.neighbor_drawn}, question "
+        f"{one.question_right}/{one.question_drawn}, {one.difficulty}"
+    )
+
+
 def _short(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= TEXT_SHOWN else f"{flat[:TEXT_SHOWN]}..."
@@ -213,6 +259,16 @@ def _selection(publish: dict[str, Any]) -> str:
     parts += [f"{key} {', '.join(publish[key])}" for key in ("strategies", "models") if publish.get(key)]
     if publish.get("min_posterior") is not None:
         parts.append(f"posterior at least {publish['min_posterior']}")
+    if publish.get("min_distance"):
+        parts.append(f"distance at least {publish['min_distance']}")
+    if publish.get("prefer", "any") != "any":
+        parts.append(f"{publish['prefer']} ones first")
+    if publish.get("adaptive"):
+        rule = publish["adaptive"]
+        parts.append(
+            f"none where the chance of equal rewards is below {rule['unmixed']} with {rule['g']} responses, "
+            f"by {'pilot ' + rule['pilot'] if rule['pilot'] else 'the answers of the verdicts'}"
+        )
     if publish.get("only_with_neighbors"):
         parts.append("only questions with neighbors")
     return ", ".join(parts)

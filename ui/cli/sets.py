@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ui.cli import output, set_exports, set_reports
+from ui.cli import output, set_exports, set_publishing, set_reports
 from ui.cli.output import DbOption, JsonOption
 
 app = typer.Typer(
@@ -22,72 +22,7 @@ Reference = Annotated[
 ]
 
 
-@app.command()
-def publish(
-    name: Annotated[str, typer.Argument(help="Name of the set.", show_default=False)],
-    run: Annotated[str, typer.Option(help="Name or id of the run to publish from.", show_default=False)],
-    n: Annotated[
-        int | None,
-        typer.Option("--n", min=1, help="Most neighbors a question; else all that fit.", show_default=False),
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Take unverified, undecided or rejected ones too, behind the accepted; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    strategy: Annotated[
-        list[str] | None, typer.Option(help="Only of this strategy; may be repeated.", show_default=False)
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help="Only of this model; may be repeated.", show_default=False)
-    ] = None,
-    min_posterior: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Only with this posterior or more, or reviewed.", show_default=False),
-    ] = None,
-    only_with_neighbors: Annotated[
-        bool, typer.Option("--only-with-neighbors", help="Leave out questions that have none.")
-    ] = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Publish a run's neighbors as the next, immutable version of a set.
-
-    Of every question the first N accepted candidates are taken, in the order in which they were proposed.
-    A review counts more than a verdict. Questions without neighbors stay and train alone.
-    Where the newest version has the same content already, none is made.
-
-    Exit code 1: the run is not finished, so the set may lack neighbors.
-
-    Example: [bold]tagrpo sets publish math --run math-gpt4 --n 3[/bold]
-
-    Example: [bold]tagrpo sets publish math-rules --run rules --include unverified[/bold]
-    """
-    from evaluator.database import Database, locate_database
-    from evaluator.runs.store import find_run
-    from rephraser import sets
-
-    with Database.open(locate_database(db), create=False) as database:
-        published = sets.publish(
-            database,
-            name,
-            run=run,
-            n=n,
-            include=("accepted", *dict.fromkeys(include or ())),
-            strategies=strategy or (),
-            models=model or (),
-            min_posterior=min_posterior,
-            only_with_neighbors=only_with_neighbors,
-        )
-        with database.read() as session:
-            finished = find_run(session, run).finished_at is not None
-    set_reports.announce(published, "published", as_json=as_json)
-    if not finished:
-        raise output.needs_attention(
-            f"run {run} is not finished; when it is (`tagrpo neighbors resume {run}`), publish again."
-        )
+app.command()(set_publishing.publish)
 
 
 @app.command("list")

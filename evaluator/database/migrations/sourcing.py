@@ -1,4 +1,4 @@
-"""What revision 0012 counts: grades by where in the response the answer was found."""
+"""What revision 0010 counts: grades by where in the response the answer was found."""
 
 EARLIER_NAMES = {
     "boxed": "box",

@@ -54,12 +54,24 @@ def reasons(card: NeighborCard) -> None:
     said = [] if card.reason == fatal else [card.reason]
     if card.posterior is not None:
         said.append(f"posterior of the same problem {_posterior(card.posterior)}")
+    said.append(successes(card))
     if any(said):
         st.caption(escaped(" · ".join(one for one in said if one)))
     if card.reviewer and card.review_reason:
         st.caption(escaped(f"{card.reviewer}: {card.review_reason}"))
     if card.evidence.findings:
         st.markdown("\\\n".join(_finding(one) for one in card.evidence.findings))  # safe
+
+
+def successes(card: NeighborCard) -> str:
+    """Return how often the solvers were right on question and neighbor, in words; empty where not known."""
+    one = card.successes
+    if one is None:
+        return ""
+    return (
+        f"right {one.neighbor_right} of {one.neighbor_drawn}, on the question {one.question_right} of "
+        f"{one.question_drawn}: {one.difficulty}"
+    )
 
 
 def _finding(finding: FoundFinding) -> str:
@@ -115,6 +127,8 @@ def _numbers(card: NeighborCard) -> None:
         ("rule", found.rule or "none"),
         ("asked for more because of", ", ".join(found.asks_for_more) or "nothing"),
         ("solvers", ", ".join(found.by_solver) or "none"),
+        ("right answers", successes(card) or "not known"),
+        ("other words than the question", _apart(card.likeness)),
         ("cost of the request", "not known" if card.usd is None else f"{card.usd:.4f} USD"),
         ("tokens of the request", _tokens(card)),
     ]
@@ -127,6 +141,10 @@ def _numbers(card: NeighborCard) -> None:
     if has_answers(found):
         key = f"answers-{card.proposal_id}"
         tables.download(f"{card.candidate_id}-answers", answer_rows(found), key=key, label="Answers as CSV")
+
+
+def _apart(likeness: float | None) -> str:
+    return "not known" if likeness is None else f"{1 - likeness:.0%}"
 
 
 def _number(value: float | None) -> str:

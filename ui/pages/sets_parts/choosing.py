@@ -92,14 +92,13 @@ def show_versions(found: list[SetHeader], name: str) -> None:
 
 def row(header: SetHeader) -> dict[str, object]:
     """Return a version as a row."""
-    run = header.spec.get("run")
     return {
         "set": header.ref,
         "questions": header.counts["questions"],
         "neighbors": header.counts["neighbors"],
         "reviewed": header.counts["reviewed"],
         "tags": ", ".join(header.tags),
-        "run": run["name"] if isinstance(run, dict) else "imported",
+        "run": ", ".join(run["name"] for run in header.runs) or "imported",
         "published": header.created_at.replace("T", " ").removesuffix("Z"),
         "hash": header.content_hash,
     }

@@ -31,6 +31,7 @@ _RATES = [
     Column("low", "95% from, %", "share"),
     Column("high", "to, %", "share"),
 ]
+_DIFFICULTY = "Beside the question; level: within one standard error of the two rates."
 _WORDINGS = [
     Column("strategy", "strategy"),
     Column("neighbors", "neighbors", "whole"),
@@ -46,7 +47,7 @@ _WORDINGS = [
         "distance",
         "other words, median %",
         "share",
-        hint="Words that neighbor and question do not share, of all words of both.",
+        hint="Words that neighbor and question do not share in the same order, of all words of both.",
     ),
     Column("distance_p10", "10% are below, %", "share"),
     Column("distance_p90", "10% are above, %", "share"),
@@ -77,6 +78,7 @@ def show_statistics(header: SetHeader) -> None:
                 _rates(rates, by)
     else:
         _one_rate(found["strategy"])
+    _successes(header)
     if header.counts.get("proposals"):
         st.caption(escaped(f"Accept rate: {RATE_DEFINITION}."))
     left, right = st.columns(2, gap="large")
@@ -132,6 +134,28 @@ def _rates(found: Sequence[AcceptRate], by: str) -> None:
 def rate_row(one: AcceptRate) -> dict[str, Any]:
     """Return a rate as the chart wants it."""
     return {"name": one.strategy, "rate": one.rate, "low": one.low, "high": one.high, "of": one.judged}
+
+
+def _successes(header: SetHeader) -> None:
+    """Show how hard neighbors are beside their questions, as the solvers of the verdicts found it."""
+    known = header.counts.get("successes")
+    if not known:
+        return
+    layout.numbers(
+        [
+            layout.Number(
+                "solved neighbors",
+                f"{known['neighbor_rate']:.1%}",
+                hint=f"Mean share of right answers on {known['neighbors']:,} neighbors, by "
+                f"{', '.join(known['solvers'])}.",
+            ),
+            layout.Number("their questions", f"{known['question_rate']:.1%}"),
+            *(
+                layout.Number(name, f"{count:,}", hint=_DIFFICULTY)
+                for name, count in known["difficulty"].items()
+            ),
+        ]
+    )
 
 
 def _sizes(header: SetHeader) -> None:

@@ -5,8 +5,8 @@ from alembic import op
 
 from evaluator.database.migrations.sourcing import COUNT, TRIGGER
 
-revision = "0012"
-down_revision = "0008"
+revision = "0010"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 

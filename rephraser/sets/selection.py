@@ -1,0 +1,142 @@
+"""Which candidates become neighbors: what is taken, how many of a question, and which of them."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from evaluator.diagnostics.choices import needs_neighbors
+from evaluator.errors import InputError
+from rephraser.status import STATUSES, CandidateStatus
+from rephraser.verdict.successes import Successes
+from rephraser.wording import choose_apart, wording
+
+Preference = Literal["any", "easier", "harder", "level"]
+_ORDER: dict[Preference, tuple[str | None, ...]] = {
+    "any": (),
+    "easier": ("easier", "level", None, "harder"),
+    "harder": ("harder", "level", None, "easier"),
+    "level": ("level", None, "easier", "harder"),
+}
+"""Which difficulties come first; None is that of candidates without counts."""
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """Neighbors only where the question alone yields no gradient, by `needs_neighbors`.
+
+    Attributes:
+        g: responses of the group of the question alone.
+        unmixed: from which chance of an unmixed group on a question gets neighbors.
+        pilot: eval run whose responses to the questions count; None: the answers that the verdicts drew.
+    """
+
+    g: int = 8
+    unmixed: float = 0.5
+    pilot: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.g < 2 or not 0 < self.unmixed < 1:
+            raise InputError(
+                f"adaptive takes a group of 2 responses or more and a chance between 0 and 1, not {self.g} "
+                f"and {self.unmixed}."
+            )
+
+    def needs(self, rate: tuple[int, int] | None) -> bool:
+        """Say whether a question needs neighbors; `rate` is right and drawn, None where it is not known."""
+        return rate is None or needs_neighbors(*rate, self.g, self.unmixed)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which candidates of the runs become neighbors.
+
+    Attributes:
+        n: at most so many a question; None takes all that fit.
+        include: statuses to take. Where a question has more than n, earlier ones in this tuple come first.
+        strategies, models: names to take; empty takes all.
+        min_posterior: leave out neighbors with a lower posterior, or none. A human review passes.
+        only_with_neighbors: leave out questions without any neighbor (else they stay and train alone).
+        min_distance: leave out what is nearer to its question, or to a neighbor chosen before.
+        prefer: of one status these come first; of one difficulty those that are furthest apart.
+        adaptive: neighbors for some questions only; None: for all.
+    """
+
+    n: int | None = None
+    include: tuple[str, ...] = ("accepted",)
+    strategies: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    min_posterior: float | None = None
+    only_with_neighbors: bool = False
+    min_distance: float = 0.0
+    prefer: Preference = "any"
+    adaptive: Adaptive | None = None
+
+    def __post_init__(self) -> None:
+        if self.n is not None and self.n < 1:
+            raise InputError(f"{self.n} neighbors a question make no set; ask for at least 1.")
+        unknown = [status for status in self.include if status not in STATUSES]
+        if unknown or not self.include:
+            raise InputError(
+                f"cannot include {', '.join(unknown) or 'nothing'}; known: {', '.join(STATUSES)}."
+            )
+        if self.min_posterior is not None and not 0 <= self.min_posterior <= 1:
+            raise InputError(f"a posterior lies between 0 and 1, {self.min_posterior} does not.")
+        if not 0 <= self.min_distance <= 1:
+            raise InputError(f"a distance lies between 0 and 1, {self.min_distance} does not.")
+        if self.prefer not in get_args(Preference):
+            raise InputError(f"{self.prefer!r} is no preference; known: {', '.join(get_args(Preference))}.")
+
+    def takes(self, status: CandidateStatus) -> bool:
+        """Say whether a candidate may become a neighbor, before distances and n are applied."""
+        if status.status not in self.include:
+            return False
+        if self.strategies and status.strategy not in self.strategies:
+            return False
+        if self.models and status.model not in self.models:
+            return False
+        if self.min_posterior is None or status.reviewed:
+            return True
+        return status.posterior is not None and status.posterior >= self.min_posterior
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that stands in a version's spec."""
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A candidate that may become a neighbor, with what choosing among its siblings takes."""
+
+    status: CandidateStatus
+    text: str
+    successes: Successes | None
+
+
+def choose(question: str, fitting: Sequence[Fitting], selection: Selection) -> tuple[list[Fitting], int]:
+    """Return up to n candidates in the order in which they train, and how many were too like.
+
+    By status, then by the preferred difficulty, then greedily those furthest from the question and from what
+    is chosen; of equals the one proposed earlier.
+    """
+    words = [wording(one.text) for one in fitting]
+    kept: list[int] = []
+    near = [wording(question)]
+    for group in _groups(fitting, selection):
+        left = None if selection.n is None else selection.n - len(kept)
+        found = choose_apart(near, [words[place] for place in group], left, selection.min_distance)
+        kept += [group[place] for place in found]
+        near += [words[group[place]] for place in found]
+    rest = [words[place] for place in range(len(fitting)) if place not in kept]
+    too_like = sum(not choose_apart(near, [one], 1, selection.min_distance) for one in rest)
+    return [fitting[place] for place in kept], too_like
+
+
+def _groups(fitting: Sequence[Fitting], selection: Selection) -> list[list[int]]:
+    """Return the places of candidates that only their distances tell apart, the preferred ones first."""
+    order = _ORDER[selection.prefer]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, one in enumerate(fitting):
+        difficulty = None if one.successes is None else one.successes.difficulty
+        rank = order.index(difficulty) if order else 0
+        groups.setdefault((selection.include.index(str(one.status.status)), rank), []).append(place)
+    return [groups[key] for key in sorted(groups)]

@@ -1,0 +1,117 @@
+"""How often a solver was right on a question and on its neighbor: counts that the verdict has paid for."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from math import sqrt
+from pathlib import Path
+from typing import Any, Literal
+
+from evaluator.errors import InputError
+
+Difficulty = Literal["easier", "level", "harder"]
+COUNTS = ("question_right", "question_drawn", "neighbor_right", "neighbor_drawn")
+
+
+@dataclass(frozen=True)
+class Successes:
+    """Right answers of `solver` among those drawn for a question and for its neighbor.
+
+    Several solvers of a run are counted together and named together. Answers in which no result was found
+    count as drawn and not right.
+
+    Raises:
+        InputError: more right than drawn, or none drawn.
+    """
+
+    solver: str
+    question_right: int
+    question_drawn: int
+    neighbor_right: int
+    neighbor_drawn: int
+
+    def __post_init__(self) -> None:
+        for side in ("question", "neighbor"):
+            right, drawn = getattr(self, f"{side}_right"), getattr(self, f"{side}_drawn")
+            if not 0 <= right <= drawn or drawn == 0:
+                raise InputError(f"{right} right answers of {drawn} to the {side} cannot be.")
+
+    @property
+    def difficulty(self) -> Difficulty:
+        """What the neighbor is beside its question.
+
+        Level where the shrunken rates, (right + 1/2) / (drawn + 1), differ by no more than one standard
+        error of their difference.
+        """
+        question, of_question = _posterior(self.question_right, self.question_drawn)
+        neighbor, of_neighbor = _posterior(self.neighbor_right, self.neighbor_drawn)
+        apart = neighbor - question
+        if abs(apart) <= sqrt(of_question + of_neighbor):
+            return "level"
+        return "easier" if apart > 0 else "harder"
+
+
+def read_successes(evidence: Mapping[str, Any], solvers: Iterable[Mapping[str, Any]]) -> Successes | None:
+    """Return the counts behind a verdict; None where answers were not compared or no class is the gold's.
+
+    Args:
+        evidence: as stored with the verdict.
+        solvers: as the run's spec has them.
+    """
+    counts = evidence.get("counts") or {}
+    gold = counts.get("gold")
+    if gold is None:
+        return None
+    sides: dict[str, int] = {}
+    for side, stored in (("question", "original"), ("neighbor", "candidate")):
+        drawn = sum(counts[stored]) + counts[f"{stored}_unparsed"]
+        if drawn == 0:
+            return None
+        sides |= {f"{side}_right": int(counts[stored][gold]), f"{side}_drawn": int(drawn)}
+    return Successes(" + ".join(map(solver_name, solvers)), **sides)
+
+
+def solver_name(solver: Mapping[str, Any]) -> str:
+    """Return a solver's model; a checkpoint on this machine by its folder's name and its weights' hash."""
+    model, weights = str(solver.get("model")), (solver.get("engine") or {}).get("weights")
+    return f"{Path(model).name} ({weights})" if weights else model
+
+
+def to_json(successes: Successes | None) -> dict[str, Any] | None:
+    """Return the form that is stored."""
+    return None if successes is None else asdict(successes)
+
+
+def from_json(value: Mapping[str, Any] | None) -> Successes | None:
+    """Return what `to_json` made."""
+    return None if value is None else Successes(**value)
+
+
+def from_columns(row: Mapping[str, Any], place: str) -> Successes | None:
+    """Return the counts of a neighbor's columns in an export; None where it has none.
+
+    Raises:
+        InputError: a number is missing, is none, or cannot be.
+    """
+    solver = row.get("solver")
+    if solver is None:
+        return None
+    numbers = {name: row.get(name) for name in COUNTS}
+    if not isinstance(solver, str) or any(type(number) is not int for number in numbers.values()):
+        raise InputError(f'{place}: "solver" {solver!r} needs whole numbers: {", ".join(COUNTS)}.')
+    try:
+        return Successes(solver, **numbers)  # type: ignore[arg-type]
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+
+
+def to_columns(successes: Successes | None) -> dict[str, Any]:
+    """Return the columns of an export; null where there are no counts."""
+    if successes is None:
+        return dict.fromkeys(("solver", *COUNTS))
+    return asdict(successes)
+
+
+def _posterior(right: int, drawn: int) -> tuple[float, float]:
+    """Return mean and variance of a rate under Jeffreys' prior."""
+    mean = (right + 0.5) / (drawn + 1)
+    return mean, mean * (1 - mean) / (drawn + 2)

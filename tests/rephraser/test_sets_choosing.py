@@ -1,0 +1,131 @@
+"""Which neighbors a version gets: least distance, several runs, adaptive numbers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runs import Asked, Proposed, add_run, make_spec, open_empty
+from sqlalchemy import text
+
+from evaluator.database import Database
+from evaluator.errors import InputError, NotFoundError
+from rephraser import sets
+from rephraser.sets import Adaptive
+
+FAR, NEAR = "Two coins and three coins make how many?", "What is 2 + 3 ?"
+ASKED: list[Asked] = [
+    ("What is 2+3?", "5", [Proposed(NEAR, right=(16, 6)), Proposed(FAR, right=(16, 6))]),
+    ("Halve 8.", "4", [Proposed("What is half of 8?", right=(0, 0))]),
+    ("Double 8.", "16", [Proposed("Twice 8 is?", right=(31, 12)), Proposed("8 and 8 give?")]),
+    ("Is 7 prime?", "yes", [Proposed("Prime: 7?")]),
+]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as database:
+        add_run(database, "run", ASKED)
+        yield database
+
+
+def texts(db: Database, reference: str) -> dict[str, list[str]]:
+    with db.read() as session:
+        entries = sets.load_set(session, reference).entries
+    return {entry.question.text: [one.text for one in entry.neighbors] for entry in entries}
+
+
+def test_what_is_too_like_is_left_out_and_counted(db: Database) -> None:
+    header = sets.publish(db, "math", run="run", min_distance=0.15).header
+
+    assert texts(db, "math")["What is 2+3?"] == [FAR]
+    assert header.counts["too_like"] == 1
+    assert header.spec["publish"]["min_distance"] == 0.15
+    add_run(db, "near", [("What is 2+3?", "5", [Proposed(NEAR)])])
+    with pytest.raises(InputError, match=r"lower --min-distance \(1 were too like\)"):
+        sets.publish(db, "none", run="near", min_distance=0.15)
+    with pytest.raises(InputError, match="a distance lies between 0 and 1, 15 does not"):
+        sets.publish(db, "none", run="near", min_distance=15)
+
+
+def test_adaptive_leaves_questions_alone_that_give_a_gradient(db: Database) -> None:
+    header = sets.publish(db, "math", run="run", adaptive=Adaptive()).header
+
+    sizes = {question: len(found) for question, found in texts(db, "math").items()}
+    # 16 of 32 gives a mixed group of 8, 0 and 31 of 32 hardly; of the last nothing is known
+    assert sizes == {"What is 2+3?": 0, "Halve 8.": 1, "Double 8.": 2, "Is 7 prime?": 1}
+    assert header.counts["adaptive"] == {"in need": 2, "alone": 1, "unknown": 1}
+    assert header.spec["publish"]["adaptive"] == {"g": 8, "unmixed": 0.5, "pilot": None}
+
+
+def test_a_larger_group_needs_fewer_neighbors(db: Database) -> None:
+    sets.publish(db, "math", run="run", adaptive=Adaptive(g=64))
+
+    assert texts(db, "math")["Double 8."] == []
+
+
+def test_adaptive_with_nothing_to_give_says_so(db: Database) -> None:
+    add_run(db, "mixed", ASKED[:1])
+    with pytest.raises(InputError, match=r"give neighbors to all \(1 questions yield a gradient alone\)"):
+        sets.publish(db, "math", run="mixed", adaptive=Adaptive())
+    with pytest.raises(InputError, match="a chance between 0 and 1, not 8 and 1"):
+        Adaptive(unmixed=1.0)
+    with pytest.raises(NotFoundError, match="pilot"):
+        sets.publish(db, "math", run="run", adaptive=Adaptive(pilot="pilot"))
+
+
+def test_several_runs_make_one_set_without_repetition(db: Database) -> None:
+    more: list[Asked] = [
+        ("Triple 3.", "9", [Proposed("Three times 3?")]),
+        ("What is 2+3?", "5", [Proposed(FAR, model="other"), Proposed("Find the sum of 2 and 3.")]),
+        ("Halve 8.", "4", [Proposed("What is half of 8?", ("rejected",))]),
+    ]
+    other = add_run(db, "more", more, spec=make_spec(seed=1))
+
+    header = sets.publish(db, "math", run=["run", "more"]).header
+
+    found = texts(db, "math")
+    assert list(found) == [*(question for question, _, _ in ASKED), "Triple 3."]
+    assert sorted(found["What is 2+3?"]) == sorted([FAR, NEAR, "Find the sum of 2 and 3."])
+    assert found["Halve 8."] == ["What is half of 8?"]
+    assert [run["name"] for run in header.runs] == ["run", "more"]
+    assert header.runs[1]["spec"] == other.spec
+    assert header.counts["duplicates"] == 1
+    with db.read() as session:
+        (entry,) = [e for e in sets.load_set(session, "math").entries if e.question.text == "What is 2+3?"]
+        assert {one.text: one.model for one in entry.neighbors}[FAR] == "test/proposer"
+        assert sets.verify(session, "math").ok
+    with pytest.raises(InputError, match="name each run once, not run, run"):
+        sets.publish(db, "twice", run=["run", "run"])
+
+
+def test_what_the_answers_of_another_run_reject_is_left_out(db: Database) -> None:
+    rejected = Proposed("What is half of 8?", ("rejected",), right=(30, 0))
+    add_run(db, "more", [("Halve 8.", "4", [rejected])], spec=make_spec(seed=1))
+
+    header = sets.publish(db, "math", run=["run", "more"]).header
+
+    assert texts(db, "math")["Halve 8."] == []
+    assert header.counts["contradicted"] == 1
+
+
+def test_verify_finds_neighbors_that_no_run_proposed(db: Database) -> None:
+    header = sets.publish(db, "math", run="run").header
+    with db.write() as session:
+        for (name,) in session.execute(
+            text("SELECT name FROM sqlite_master WHERE type='trigger' AND tbl_name='proposals'")
+        ).all():
+            session.execute(text(f'DROP TRIGGER "{name}"'))
+        session.execute(text("DELETE FROM proposals WHERE ordinal = 1"))
+    with db.read() as session:
+        problems = sets.verify(session, header.id).problems
+    assert len(problems) == 2
+    assert all("was proposed in none of its runs" in one for one in problems)
+
+
+def test_a_version_with_one_run_as_earlier_ones_recorded_it(db: Database) -> None:
+    header = sets.publish(db, "math", run="run").header
+    (run,) = header.runs
+    spec = {key: value for key, value in header.spec.items() if key != "runs"}
+    earlier = sets.SetHeader(**{**vars(header), "spec": {**spec, "run": run}})
+    assert earlier.runs == [run]
+    assert sets.SetHeader(**{**vars(header), "spec": {"import": {}}}).runs == []
