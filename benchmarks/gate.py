@@ -1,10 +1,10 @@
 """The whole gate on real pairs: structure read from the texts, answers drawn by simulated solvers.
 
-    python benchmarks/gate.py [FOLDER_OR_FILE ...] [--rows 400] [--cases 9000] [--seed 0]
+    python benchmarks/gate.py [FOLDER_OR_FILE ...] [--data DIR] [--rows 400] [--cases 9000] [--seed 0]
 
-Reads files of question pairs (`original_question`, `question`; JSON Lines or parquet), by default those named
-in `FILES` under `../shared/data`; what is missing is named and left out. Each row is honest, changed, changed
-but with the same answer by chance, or unanswerable, as its own fields say (`truth_of`). Structure is what the
+Reads files of question pairs (`original_question`, `question`; JSON Lines, or parquet as Co-rewarding
+publishes it); what is missing is named and left out. Each row is honest, changed, changed but with the same
+answer by chance, or unanswerable, as its own fields say (`question_pairs.truth_of`). Structure is what the
 checks find in the row. Answers are simulated (`verdict_simulation.py`) over success rates .1 to .9 by solvers
 of two kinds: independent ones answer what they read; memorising ones know the original, and answer that in a
 share of cases (`MEMORY`). Given the truth of a row, structure and answers are taken as independent.
@@ -19,35 +19,24 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import question_pairs
 import verdict_simulation as simulation
 from numpy.random import Generator, default_rng
+from question_pairs import print_head, print_row
 from verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
 
 from rephraser.checks import Severity, check_candidate
 from rephraser.pipeline.structure import WEIGHING, groups_of
 from rephraser.verdict import OverlapRule, Rule, Structure, Verdict, rule_for
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-FILES = (
-    "free_honest.jsonl",
-    "free_broken.jsonl",
-    "free_shifted.jsonl",
-    "rephrase_gsm8k_decontaminator.jsonl",
-    "math_natural_near_pairs.jsonl",
-    "math_perturb_simple.jsonl",
-    "gsm_hard.jsonl",
-    "reliablemath_unsolvable.jsonl",
-)
 WEIGHTS = {CHANGED: 0.78, UNANSWERABLE: 0.2, SAME_ANSWER: 0.02}  # as in verdict_simulation.WEIGHTS
 BROKEN_SHARE = 0.1
-KEPT = ("preserving", "intended_preserving", "same", "unknown")  # relations that say or mean the same problem
 FEWEST_ROWS = 20  # of honest candidates, to make a mixture of
 RATES = tuple(round(0.1 * step, 1) for step in range(1, 10))
 INDEPENDENT, MEMORISING = "independent", "memorising"
@@ -79,55 +68,22 @@ Table = dict[tuple[str, str, bool], Answers]
 """By truth, kind of solver, and whether structure makes the verdict ask for more."""
 
 
-def truth_of(row: dict[str, Any]) -> str | None:
-    """Return what a row is by its own fields; None where they do not say, or both texts are one.
-
-    Rewrites without a label count as what they were meant to be.
-    """
-    relation = str(row.get("relation") or "")
-    same = {"true": True, "1": True, "false": False, "0": False}.get(str(row.get("same_answer")).lower())
-    if relation in ("identical", "unlinked"):
-        return None
-    if relation == "unanswerable":
-        return UNANSWERABLE
-    if relation in KEPT or (not relation and (same or row.get("kind") == "difficulty")):
-        return CHANGED if same is False else HONEST
-    return SAME_ANSWER if same else CHANGED
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    if path.suffix == ".parquet":
-        import pyarrow.parquet
-
-        found = pyarrow.parquet.read_table(path).to_pylist()
-    else:
-        with path.open(encoding="utf-8") as lines:
-            found = [json.loads(line) for line in lines if line.strip()]
-    return [
-        row
-        for row in found
-        if isinstance(row.get("original_question"), str) and isinstance(row.get("question"), str)
-    ]
-
-
 def read_pairs(path: Path, limit: int, rng: random.Random) -> list[Pair]:
     """Return up to `limit` rows of a file, drawn at random, checked."""
-    rows = [row for row in read_rows(path) if truth_of(row) is not None]
+    rows = [row for row in question_pairs.read_rows(path) if question_pairs.truth_of(row) is not None]
     rows = rng.sample(rows, min(limit, len(rows)))
     return [checked(row) for row in rows]
 
 
 def checked(row: dict[str, Any]) -> Pair:
-    truth = truth_of(row)
+    truth = question_pairs.truth_of(row)
     assert truth is not None
-    answer = row.get("original_answer") or row.get("answer")
     findings = check_candidate(
-        row["original_question"], row["question"], answer=str(answer) if answer else None
+        row["original_question"], row["question"], answer=question_pairs.answer_of(row)
     )
-    kind = row.get("fault") or row.get("style") or row.get("perturbation") or row.get("relation") or "all"
     return Pair(
         truth=truth,
-        kind=str(kind),
+        kind=question_pairs.kind_of(row),
         fatal=any(finding.severity is Severity.FATAL for finding in findings),
         groups=groups_of(finding.name for finding in findings),
     )
@@ -256,16 +212,6 @@ def print_line(title: str, pairs: Sequence[Pair], table: Table) -> dict[str, flo
     return one
 
 
-def print_row(title: str, cells: Iterable[str]) -> None:
-    """Print a row of a Markdown table."""
-    print(f"| {title} | " + " | ".join(cells) + " |")
-
-
-def print_head(*titles: str) -> None:
-    print_row(titles[0], titles[1:])
-    print("|" + "---|" * len(titles))
-
-
 def print_groups(by_file: dict[str, list[Pair]]) -> dict[str, dict[str, float]]:
     """Print how often each group of findings is met on the rows of a file that are not fatal."""
     weigh = ", ".join(sorted(WEIGHING))
@@ -312,23 +258,6 @@ def print_mixtures(
     return found
 
 
-def sources(given: Sequence[Path]) -> list[Path]:
-    """Return the files to read; those that are missing are named on standard error."""
-    if not given:
-        given = [DATA / name for name in FILES]
-    found: list[Path] = []
-    for path in given:
-        if path.is_dir():
-            inside = sorted((*path.glob("*.jsonl"), *path.glob("*.parquet")))
-            named = [path / name for name in FILES if (path / name).exists()]
-            found += named or [one for one in inside if read_rows(one)[:1]]
-        elif path.exists():
-            found.append(path)
-        else:
-            print(f"{path} is not there and was left out", file=sys.stderr)
-    return found
-
-
 def rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): rounded(inner) for key, inner in value.items()}
@@ -340,16 +269,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("paths", nargs="*", type=Path, help="folders or files of pairs")
-    parser.add_argument("--rows", type=int, default=400, help="most rows of a file, drawn at random")
+    question_pairs.add_arguments(parser)
     parser.add_argument("--cases", type=int, default=9000, help="simulated candidates per truth and solver")
-    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    paths = sources(args.paths)
-    if not paths:
-        parser.error(
-            f"no file of pairs in {', '.join(map(str, args.paths or [DATA]))}; name files or folders"
-        )
+    paths = question_pairs.sources(args, parser)
     table, by_rate = simulate(default_rng(args.seed), args.cases, RULE)
     print(f"{args.cases} simulated candidates per truth and kind of solver, seed {args.seed}; {RULE}")
     print("\n== answers alone, in %: not flagged, then flagged\n")

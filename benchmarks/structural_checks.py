@@ -1,110 +1,135 @@
-"""Measure the structural checks on every file of question pairs in a folder.
+"""What the structural checks notice on honest and on broken rewrites.
 
-    python benchmarks/structural_checks.py [--data DIR] [--show FILE [--passed]] [--half even|odd]
+    python benchmarks/structural_checks.py [FOLDER_OR_FILE ...] [--data DIR] [--rows N] [--show FINDING]
 
-A file of pairs is a `*.jsonl` file whose rows have `original_question` and `question`. `flagged` is the
-share of its rows with at least one fatal finding; rows whose `same_answer` differs are counted apart as
-well, and so are the even and the odd rows. The last line is one JSON object.
+Reads every file of question pairs (`original_question`, `question`; JSON Lines, or parquet as Co-rewarding
+publishes it). Rows are apart by what they are (`question_pairs.truth_of`): honest, changed, ... Prints per
+file the share of rows with a fatal finding, with a fatal one other than figure code left out, and with
+evidence of each group; then what each group alone notices; then the share of each finding. `--show` prints
+the rows with a finding. The last line is one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from rephraser.checks import Severity, check_candidate
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)]
+
+import question_pairs
+from verdict_simulation import TRUTHS
+
+from rephraser.checks import FATAL, FINDINGS, GROUPS, check_candidate, groups_of
+
+FIGURES = "figure_missing"
 
 
-def read_pairs(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of pairs that have both texts; empty for a file of another kind."""
-    rows: list[dict[str, Any]] = []
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            if not line.strip():
-                continue
-            row = json.loads(line)
-            if not isinstance(row, dict) or "original_question" not in row or "question" not in row:
-                return []
-            if isinstance(row["original_question"], str) and isinstance(row["question"], str):
-                rows.append(row)
-    return rows
+@dataclass(frozen=True)
+class Checked:
+    """A row with what the checks notice, and the seconds that took."""
+
+    row: dict[str, Any]
+    details: dict[str, str]
+    seconds: float
+
+    @property
+    def fatal(self) -> frozenset[str]:
+        return FATAL & set(self.details)
+
+    @property
+    def groups(self) -> frozenset[str]:
+        return groups_of(self.details)
 
 
-def share(flags: list[bool]) -> float:
-    return round(sum(flags) / len(flags), 4) if flags else 0.0
+def check(row: dict[str, Any]) -> Checked:
+    started = time.perf_counter()
+    findings = check_candidate(
+        row["original_question"], row["question"], answer=question_pairs.answer_of(row)
+    )
+    return Checked(row, {f.name: f.detail for f in findings}, time.perf_counter() - started)
 
 
-def measure(rows: list[dict[str, Any]]) -> tuple[list[bool], Counter[str], list[list[str]]]:
-    """For every row whether it is flagged; how many rows each fatal finding names; each row's findings."""
-    flags, names, details = [], Counter[str](), []
-    for row in rows:
-        findings = check_candidate(row["original_question"], row["question"])
-        fatal = [f for f in findings if f.severity is Severity.FATAL]
-        flags.append(bool(fatal))
-        names.update({f.name for f in fatal})
-        details.append([f"{f.name}: {f.detail}" for f in fatal])
-    return flags, names, details
+def share(count: int, rows: list[Checked]) -> float:
+    return round(count / len(rows), 5)
+
+
+def shares(rows: list[Checked]) -> dict[str, Any]:
+    """Return the shares of rows by severity, by group, by what a group alone notices, and by finding."""
+    groups = sorted(set(GROUPS.values()))
+    return {
+        "rows": len(rows),
+        "fatal": share(sum(bool(row.fatal) for row in rows), rows),
+        "fatal_but_figures": share(sum(bool(row.fatal - {FIGURES}) for row in rows), rows),
+        "evidence": share(sum(bool(row.groups) for row in rows), rows),
+        "groups": {name: share(sum(name in row.groups for row in rows), rows) for name in groups},
+        "alone": {
+            name: share(sum(row.groups == {name} and not row.fatal for row in rows), rows) for name in groups
+        },
+        "findings": {
+            name: share(count, rows)
+            for name, count in Counter(name for row in rows for name in row.details).most_common()
+        },
+    }
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def show(rows: list[Checked], finding: str) -> None:
+    for one in rows:
+        if finding in one.details:
+            print(f"--- {one.row.get('id', '')}: {one.details[finding]}")
+            print(f"  original:  {one.row['original_question']}\n  candidate: {one.row['question']}")
 
 
 def main() -> None:
+    """Print the report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    question_pairs.add_arguments(parser)
     parser.add_argument(
-        "--data", type=Path, default=ROOT / ".." / "shared" / "data", help="folder of *.jsonl files"
+        "--show", metavar="FINDING", choices=FINDINGS, help="print the rows with this finding"
     )
-    parser.add_argument("--show", metavar="FILE", help="print the flagged rows of this file")
-    parser.add_argument(
-        "--passed", action="store_true", help="with --show: print the rows that are not flagged"
-    )
-    parser.add_argument("--half", choices=["even", "odd"], help="with --show: only these rows")
-    options = parser.parse_args()
-    files = sorted(options.data.glob("*.jsonl"))
-    if not files:
-        parser.error(f"no *.jsonl files in {options.data}; give the folder with --data")
-    result: dict[str, dict[str, float | int]] = {}
-    pairs, seconds = 0, 0.0
-    for path in files:
-        rows = read_pairs(path)
-        if not rows:
-            continue
-        started = time.perf_counter()
-        flags, names, details = measure(rows)
-        seconds += time.perf_counter() - started
-        pairs += len(rows)
-        entry: dict[str, float | int] = {"rows": len(rows), "flagged": share(flags)}
-        for key, wanted in (("same_answer_true", True), ("same_answer_false", False)):
-            chosen = [flag for flag, row in zip(flags, rows, strict=True) if row.get("same_answer") is wanted]
-            if chosen and len(chosen) < len(rows):
-                entry |= {f"{key}_rows": len(chosen), f"{key}_flagged": share(chosen)}
-        entry |= {"even_flagged": share(flags[::2]), "odd_flagged": share(flags[1::2])}
-        result[path.stem] = entry
-        print(f"{path.stem}: {entry['flagged']:.1%} of {len(rows)} rows flagged")
-        print(
-            "  "
-            + ", ".join(f"{key} {value}" for key, value in entry.items() if key not in {"rows", "flagged"})
-        )
-        print("  " + ", ".join(f"{name} {count}" for name, count in names.most_common(12)))
-        if options.show == path.stem:
-            for i, (row, flag) in enumerate(zip(rows, flags, strict=True)):
-                if flag is options.passed or (options.half and options.half != ("even", "odd")[i % 2]):
-                    continue
-                print(f"--- {row.get('id', i)} same_answer={row.get('same_answer')}")
-                print(f"  original:  {row['original_question']}\n  candidate: {row['question']}")
-                print("".join(f"    {detail}\n" for detail in details[i]), end="")
-    if not result:
-        parser.error(f"no file in {options.data} has rows with original_question and question")
-    print(f"{pairs / seconds:.0f} pairs per second")
-    print(json.dumps(result))
+    args = parser.parse_args()
+    report: dict[str, dict[str, Any]] = {}
+    every: list[Checked] = []
+    for path in question_pairs.sources(args, parser):
+        rows = [row for row in question_pairs.read_rows(path) if question_pairs.truth_of(row) is not None]
+        drawn = random.Random(args.seed).sample(rows, min(args.rows, len(rows)))
+        for truth in TRUTHS:
+            if checked := [check(row) for row in drawn if question_pairs.truth_of(row) == truth]:
+                every += checked
+                report[f"{path.stem}: {truth}"] = shares(checked)
+                if args.show:
+                    show(checked, args.show)
+    groups = sorted(set(GROUPS.values()))
+    print(f"{len(every) / sum(one.seconds for one in every):.0f} pairs a second\n\nShares of rows, in %\n")
+    question_pairs.print_head("file", "rows", "fatal", "... figures aside", *groups, "any of them")
+    for name, one in report.items():
+        cells = (one["fatal"], one["fatal_but_figures"], *one["groups"].values(), one["evidence"])
+        question_pairs.print_row(name, [str(one["rows"]), *map(percent, cells)])
+    print("\nNoticed by one group alone, in % of the rows\n")
+    question_pairs.print_head("file", "rows", *groups)
+    for name, one in report.items():
+        question_pairs.print_row(name, [str(one["rows"]), *map(percent, one["alone"].values())])
+    print("\nBy finding, in % of the rows; fatal ones in bold\n")
+    question_pairs.print_head("finding", *report)
+    for finding in FINDINGS:
+        found = [one["findings"].get(finding, 0.0) for one in report.values()]
+        if any(found):
+            name = f"**{finding}**" if finding in FATAL else finding
+            question_pairs.print_row(name, [percent(value) for value in found])
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ from evaluator.questions import Question
 from evaluator.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fail_cell, fill_cell, set_outcomes
 from evaluator.runs.store import Run, finish_run, open_run
 from rephraser.candidates import candidate_id
+from rephraser.checks import FATAL, Finding
 from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
 from rephraser.strategies import Strategy
 
 STRATEGIES = (
-    Strategy("perspectives", "5", "other words, other order", "Say it in other words.", False),
-    Strategy("format", "1", "another layout", "Lay it out in another way.", False),
-    Strategy("rename", "1", "other names", "Use other names.", True),
+    Strategy("perspectives", "5", "other words, other order", "Say it in other words."),
+    Strategy("format", "1", "another layout", "Lay it out in another way."),
+    Strategy("rename", "1", "other names", "Use other names."),
 )
 FINDINGS = ("number_changed", "answer_format_lost", "formula_changed", "too_similar", "unit_lost")
 MODELS = ("openai/gpt-4-turbo", "hosted_vllm/Qwen/Qwen2.5-32B-Instruct")
@@ -88,7 +89,10 @@ def make_candidates(db: Database, texts: Texts, questions: Sequence[Question]) -
                 fill_cell(session, cell, body, Receipt(MODELS[0], 700, 400, 0.019, 1, 4.2))
         set_outcomes(session, dict.fromkeys(bodies, "ok"))
         connection = session.connection()
-        connection.exec_driver_sql("INSERT INTO candidates VALUES (?, ?, ?, ?)", rows["candidates"])
+        connection.exec_driver_sql(
+            "INSERT INTO candidates (id, question_id, text, created_at) VALUES (?, ?, ?, ?)",
+            rows["candidates"],
+        )
         connection.exec_driver_sql(
             "INSERT INTO proposals (run_id, question_id, candidate_id, cell_id, proposer, strategy,"
             " strategy_hash, model, round, ordinal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -109,11 +113,11 @@ def _findings(chance: random.Random) -> list[dict[str, str]]:
     return [
         {
             "name": name,
-            "severity": "fatal" if chance.random() < 0.3 else "warning",
+            "severity": Finding(name, "").severity.value,
             "detail": f"{name.replace('_', ' ')}: 12 became 13.",
         }
         for name in FINDINGS
-        if chance.random() < 0.06
+        if chance.random() < (0.015 if name in FATAL else 0.1)
     ]
 
 

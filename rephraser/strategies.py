@@ -10,35 +10,32 @@ from evaluator.hashing import content_hash
 
 SHIPPED = ("perspectives", "paraphrase", "rename", "format")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
-_FLAGS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-_HEADER_KEYS = {"version", "summary", "renames_variables"}
+_HEADER_KEYS = {"version", "summary"}
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """An instruction. `hash` covers the text and the flag, so that a changed prompt is another strategy."""
+    """An instruction. `hash` covers the text, so that a changed prompt is another strategy."""
 
     name: str
     version: str
     summary: str
     text: str
-    renames_variables: bool
 
     @property
     def hash(self) -> str:
-        """SHA-256 over text and flag, 16 hex digits."""
-        return content_hash("strategy", {"text": self.text, "renames": self.renames_variables})[:16]
+        """SHA-256 over the text, 16 hex digits."""
+        return content_hash("strategy", {"text": self.text})[:16]
 
 
 def load_strategy(reference: str) -> Strategy:
     """Return a shipped strategy by name, or one from a text file by path.
 
-    A file is the instruction itself. It may begin with a header (`version: 2`, `summary: ...`,
-    `renames_variables: yes`) that ends with a line `---`.
+    A file is the instruction itself. It may begin with a header (`version: 2`, `summary: ...`) that ends with
+    a line `---`.
 
     Raises:
-        InputError: no such strategy or file, an empty file, broken UTF-8, control characters, a
-            flag in its header that is neither yes nor no.
+        InputError: no such strategy or file, an empty file, broken UTF-8, control characters.
     """
     if reference in SHIPPED:
         shipped = resources.files("rephraser").joinpath("prompts", f"{reference}.md")
@@ -76,13 +73,9 @@ def _parse(name: str, text: str, *, place: str) -> Strategy:
         body = text
     if not body.strip():
         raise InputError(f"{place}: the instruction is empty.")
-    renames = header.get("renames_variables", "no").lower()
-    if renames not in _FLAGS:
-        raise InputError(f"{place}: renames_variables is {renames!r}; say yes or no.")
     return Strategy(
         name=name,
         version=header.get("version", "1"),
         summary=header.get("summary", "an instruction of your own"),
         text=body.strip(),
-        renames_variables=_FLAGS[renames],
     )

@@ -30,7 +30,7 @@ class FoundFinding:
     """A finding of the structural checks."""
 
     name: str
-    severity: str  # fatal or warning
+    severity: str  # fatal or evidence
     detail: str
 
 

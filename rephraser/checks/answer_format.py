@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rephraser.checks.finding import Finding, fatal, warning
+from rephraser.checks.finding import Finding, noticed
 from rephraser.checks.text import Question
 
 _PLACES = {"one": "tenth", "1": "tenth", "two": "hundredth", "2": "hundredth", "three": "thousandth",
@@ -95,9 +95,9 @@ def answer_formats(question: Question) -> dict[str, str]:
 
 
 def check_answer_format(original: Question, candidate: Question) -> list[Finding]:
-    """Findings answer_format_missing, answer_format_changed (fatal) and answer_format_added.
+    """Findings answer_format_missing, answer_format_changed and answer_format_added.
 
-    The last is a warning, but fatal for a rounding that the original does not ask for.
+    A rounding that the original does not ask for changes the form, since it changes the answer.
     """
     before, after = answer_formats(original), answer_formats(candidate)
     text_before, text_after = _spoken(original), _spoken(candidate)
@@ -109,23 +109,24 @@ def check_answer_format(original: Question, candidate: Question) -> list[Finding
             if name == "base" and _same_bases(before[name], after[name], original, candidate):
                 continue
             findings.append(
-                fatal("answer_format_changed", f"the {name} asked for is {after[name]}, not {before[name]}")
+                noticed("answer_format_changed", f"the {name} asked for is {after[name]}, not {before[name]}")
             )
     for name in lost:
         other = next((g for g in gained if name in _EXCLUSIVE and g in _EXCLUSIVE), None)
         if name in {"base", "in terms of"} and not other and _formula_shows(name, original, candidate):
             continue
         if other:
-            findings.append(fatal("answer_format_changed", f"the answer is asked as {other}, not as {name}"))
+            findings.append(
+                noticed("answer_format_changed", f"the answer is asked as {other}, not as {name}")
+            )
         else:
-            findings.append(fatal("answer_format_missing", f"the request for the form '{name}' is missing"))
+            findings.append(noticed("answer_format_missing", f"the request for the form '{name}' is missing"))
     for name in gained:
         rounds = name == "rounding" and not _ROUNDING.search(text_before)
-        findings.append(
-            (fatal if rounds else warning)("answer_format_added", f"the form '{name}' is asked for only here")
-        )
+        finding = "answer_format_changed" if rounds else "answer_format_added"
+        findings.append(noticed(finding, f"the form '{name}' is asked for only here"))
     if _LIGHT.search(text_before) and not _LIGHT.search(text_after) and not lost:
-        findings.append(warning("answer_format_missing", "the request to simplify, order or list is missing"))
+        findings.append(noticed("answer_format_missing", "the request to simplify, order or list is missing"))
     return findings
 
 

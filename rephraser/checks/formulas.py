@@ -1,8 +1,9 @@
-"""Formulas of the original must be in the candidate: as formulas, in other spellings, or in words.
+"""Formulas of the original that stand in the candidate with another operator, relation, number or order.
 
 Formulas are split into pieces (`canonical.pieces`) and matched as sets, so that repeating, joining and
-splitting formulas is free. What stays unmatched on both sides and looks alike is a change; what stays
-unmatched on one side is missing or added, unless words say the same.
+splitting formulas is free; so are a consistent renaming of the variables, the order of terms and factors, and
+another way of writing the same value or the same equation. A formula that is told in words, left out or added
+is none of this check's business: on free rephrasings that happens as often in honest as in broken ones.
 """
 
 from __future__ import annotations
@@ -11,66 +12,16 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from evaluator.grading.numeric import same_value
 from rephraser.checks.canonical import Piece, pieces
-from rephraser.checks.finding import Finding, fatal, shorten, warning
+from rephraser.checks.finding import Finding, noticed, shorten
 from rephraser.checks.latex import Token, is_number, is_variable, tokenize
-from rephraser.checks.numbers import NumberFacts, implied_by_run
+from rephraser.checks.renaming import Renaming, find_renaming, rename
 from rephraser.checks.text import Question
 
 _MOST_PIECES = 300
-_WORDS_FOR: dict[Token, str] = {
-    "+": r"plus|sums?|add(?:s|ed|ing|ition)?|total|more|increased?|exceeds?|combined|together|greater|"
-         r"older|longer",
-    "-": r"minus|differences?|subtract\w*|less|fewer|decreased?|reduced|negative|below|opposite|from|"
-         r"remain\w*|left",
-    "*": r"times|products?|multipl\w*|twice|double\w*|triple\w*|thrice|each|by|factorial|dozen",
-    "/": r"divid\w*|over|quotients?|ratios?|per|fractions?|half|halves|thirds?|quarters?|fourths?|fifths?|"
-         r"sixths?|"
-    r"sevenths?|eighths?|ninths?|tenths?|reciprocals?|out of|to|mixed",
-    "^": r"squared?s?|cubed?s?|powers?|exponents?|raised|degree|superscript|inverse",
-    "<": r"less|smaller|below|under|between|fewer|greater|larger|more|above|exceed\w*|positive|negative|"
-         r"beyond|over|"
-    r"before|after|increasing|decreasing|order|inside|within|outside",
-    ">": r"less|smaller|below|under|between|fewer|greater|larger|more|above|exceed\w*|positive|negative|"
-         r"beyond|over|"
-    r"increasing|decreasing|order|inside|within|outside",
-    "≤": r"at most|no more|no greater|between|inclusive|not exceed\w*|up to|from|through|maximum|"
-         r"nonpositive|or less|"
-    r"or equal|at least|no less|no fewer|non-?negative|interval|or more|or fewer|non-?decreasing|"
-    r"not greater|not more",
-    "≥": r"at least|no less|no fewer|between|inclusive|or more|minimum|non-?negative|from|or greater|"
-         r"or equal|"
-    r"at most|no more|interval|through|not less|not below",
-    "≠": r"not|non-?zero|distinct|different|unequal|none|except|other than|never|undefined",
-    "\\sqrt": r"roots?|radicals?",
-    "|": r"absolute|magnitude|modulus|divides|divisible|distance|given|norm|factors?|divisor",
-    "\\sin": r"sines?", "\\cos": r"cosines?", "\\tan": r"tangents?", "\\log": r"log\w*",
-    "\\sec": r"secants?", "\\csc": r"cosecants?", "\\cot": r"cotangents?",
-    "\\arcsin": r"inverse sine|arcsine", "\\arccos": r"inverse cosine|arccosine",
-    "\\arctan": r"inverse tangent|arctangent",
-    "\\gcd": r"greatest common|gcd|highest common|largest common", "\\det": r"determinants?",
-    "\\max": r"maximum|greatest|largest|larger",
-    "\\min": r"minimum|least|smallest|smaller", "\\ln": r"log\w*|ln",
-    "!": r"factorials?", "%": r"percent\w*|%", "\\mod": r"modulo|mod|remainders?|congruent",
-    "\\equiv": r"congruent|remainders?|equivalent|identical\w*|modulo|mod|leaves|equal",
-    "\\in": r"in|on|element|belong\w*|real|integers?|members?|lies?|from|between|domain|interval",
-    "\\choose": r"choose|choos\w*|combinations?|binomial|select\w*", "\\sum": r"sums?|add\w*|summation",
-    "\\parallel": r"parallel", "\\perp": r"perpendicular|right angles?|orthogonal|altitude|normal",
-    "\\pm": r"plus or minus|both", "\\cap": r"intersection|and|both|common", "\\cup": r"union|or",
-    "\\cong": r"congruent", "\\sim": r"similar", "⌊": r"floor|greatest integer|rounded",
-    "⌈": r"ceiling|least integer|rounded",
-    "→": r"rounded|from|to|maps?|mapping|becomes|approaches", "\\approx": r"approximately|about|roughly",
-    "\\overline": r"repeating|bar|segment|line|conjugate|digits?|arc", "\\infty": r"infinite\w*|infinity|"
-        r"forever|endless",
-    "\\propto": r"proportional", "\\notin": r"not", "\\not": r"not|non-?zero", "\\emptyset": r"empty",
-    "\\neg": r"not", "\\subset": r"subset|contained", "\\subseteq": r"subset|contained", "\\to": r"to|maps?",
-}  # fmt: skip
-_SUPPORT = {token: re.compile(rf"\b(?:{words})(?!\w)") for token, words in _WORDS_FOR.items()}
-_PART = "⟨part⟩"
-_INVERSE_WORD = re.compile(r"\b(?:inverse|reciprocal)s?\b")
-_FREE = {"=", "(", ")", "[", "]", "_", ",", ":", "°", "\\angle", "\\triangle", "'", "...", "¤", ".", "?",
-"&", "\\\\",
-         "\\{", "\\}", "\\circ", "\\pi", "\\square", "\\odot", ";", "\\therefore"}  # fmt: skip
+_ALIKE = 0.5
+_LEFT_OUT = {"¤", "%", "°", "-", ".", "...", "(", ")", "'", "\\triangle", "\\angle", "?", "!"}
 _PLAIN_FORMULA = re.compile(
     r"(?:(?<![A-Za-z\\'])[A-Za-z]{1,2}(?![A-Za-z'])|\\[a-zA-Z]+|\d[\d,]*(?:\.\d+)?|[()+*/^=<>|_!%\[\]:-]|,(?=\s?-?\d)|\s)+"
 )
@@ -79,60 +30,30 @@ _OPERATOR = re.compile(r"[=+*/^<>_(\[-]")
 
 @dataclass(frozen=True)
 class FormulaFacts:
-    """The pieces of a question's formulas: those between delimiters, and those standing bare in the prose."""
+    """The pieces of a question's formulas by canonical key, between delimiters and bare in the prose.
+
+    `flat` is the text of all of them, `known` their keys with those of the sides of equations and of single
+    numbers and names.
+    """
 
     firm: dict[str, Piece]
-    bare: dict[str, Piece]
-    labels: frozenset[str]
-    variables: Counter[Token]
+    known: frozenset[str]
     flat: str
-    words: str
-    small: frozenset[str] = frozenset()
-
-    @property
-    def equated(self) -> set[str]:
-        """The sides of all equations."""
-        return {
-            side for p in (*self.firm.values(), *self.bare.values()) if "=" in p.tokens for side in p.sides
-        }
-
-    @property
-    def keys(self) -> set[str]:
-        known = set(self.firm) | set(self.bare) | self.small
-        for piece in (*self.firm.values(), *self.bare.values()):
-            known.update(piece.sides)
-        return known
 
 
-def formula_facts(question: Question) -> FormulaFacts:
-    """All formulas of a question, in pieces."""
-    return facts_of(question, question.formulas)
-
-
-def facts_of(question: Question, formulas: tuple[tuple[Token, ...], ...]) -> FormulaFacts:
-    """As `formula_facts`, with the formulas given (used to try a renaming of the variables)."""
-    bare_formulas = _bare_formulas(question.prose)
+def formula_facts(question: Question, mapping: dict[Token, Token] | None = None) -> FormulaFacts:
+    """All formulas of a question, in pieces, with the variables of `mapping` renamed."""
+    formulas = rename(question.formulas, mapping) if mapping else question.formulas
+    bare = _bare_formulas(question.prose)
     firm: dict[str, Piece] = {}
-    labels: set[str] = set()
-    variables: Counter[Token] = Counter()
-    small: set[str] = set()
-    for tokens in formulas:
-        variables.update(t for t in tokens if is_variable(t))
+    known: set[str] = set()
+    for tokens in (*formulas, *bare):
         for piece in pieces(tokens):
-            if _is_label(piece.tokens):
-                name = "".join(t for t in piece.tokens if t.isupper())
-                labels.add(min(name, name[::-1]))
-            elif not _is_trivial(piece.tokens):
+            known.update((piece.key, *piece.sides))
+            if tokens in formulas and not _is_trivial(piece.tokens):
                 firm.setdefault(piece.key, piece)
-            else:
-                small.add(piece.key)
-    bare: dict[str, Piece] = {}
-    for tokens in bare_formulas:
-        for piece in pieces(tokens):
-            if not _is_trivial(piece.tokens):
-                bare.setdefault(piece.key, piece)
-    flat = " | | ".join(f" {' '.join(tokens)} " for tokens in (*formulas, *bare_formulas))
-    return FormulaFacts(firm, bare, frozenset(labels), variables, flat, question.reading, frozenset(small))
+    flat = " | | ".join(f" {' '.join(tokens)} " for tokens in (*formulas, *bare))
+    return FormulaFacts(firm, frozenset(known), flat)
 
 
 def _bare_formulas(prose: str) -> tuple[tuple[Token, ...], ...]:
@@ -145,140 +66,83 @@ def _bare_formulas(prose: str) -> tuple[tuple[Token, ...], ...]:
 
 
 def _is_trivial(tokens: tuple[Token, ...]) -> bool:
-    content = [
-        t for t in tokens if t not in {"¤", "%", "°", "-", ".", "...", "(", ")", "'", "\\triangle", "?", "!"}
-    ]
-    content = [t for t in content if t != "\\angle"]
-    if not content:
+    content = [token for token in tokens if token not in _LEFT_OUT]
+    names = all(is_variable(token) for token in content)
+    return not content or names or (len(content) == 1 and is_number(content[0]) and tokens[-1] != "!")
+
+
+def check_formulas(original: Question, candidate: Question, answer: str | None) -> list[Finding]:
+    """Findings formula_changed, variables_renamed and, fatal, answer_variable_renamed."""
+    renaming = find_renaming(original.formulas, candidate.formulas)
+    back = {new: old for old, new in renaming.mapping.items()}
+    before, after = formula_facts(original), formula_facts(candidate, back)
+    findings = _of_renaming(renaming, answer)
+    if len(before.firm) + len(after.firm) > _MOST_PIECES:
+        return findings
+    lost = [piece for key, piece in before.firm.items() if not _occurs(key, piece, after)]
+    for piece in [piece for key, piece in after.firm.items() if not _occurs(key, piece, before)]:
+        partner = max(lost, key=lambda other: (_likeness(other, piece), other.key), default=None)
+        if partner is None or _likeness(partner, piece) < _ALIKE:
+            continue
+        lost.remove(partner)
+        if not _same_content(partner, piece):
+            was, became = (shorten(" ".join(one.tokens)) for one in (partner, piece))
+            findings.append(noticed("formula_changed", f"'{was}' of the original became '{became}'"))
+    return findings
+
+
+def _of_renaming(renaming: Renaming, answer: str | None) -> list[Finding]:
+    if not renaming.consistent:
+        return [noticed("formula_changed", "no one-to-one renaming of the variables explains the formulas")]
+    if not renaming.mapping:
+        return []
+    pairs = ", ".join(f"{old} to {new}" for old, new in sorted(renaming.mapping.items()))
+    inside = {token for token in tokenize(answer or "") if is_variable(token)} & set(renaming.mapping)
+    if inside:
+        names = ", ".join(sorted(inside))
+        return [noticed("answer_variable_renamed", f"the answer is written in {names}, now renamed")]
+    return [noticed("variables_renamed", f"variables are renamed: {pairs}")]
+
+
+def _occurs(key: str, piece: Piece, other: FormulaFacts) -> bool:
+    if key in other.known or f" {' '.join(piece.tokens)} " in other.flat:
         return True
-    if tokens[-1] == "!" or (len(content) > 1 and "(" in tokens):
-        return False
-    if all(is_number(t) for t in content):
-        return len(content) == 1
-    return all(is_variable(t) for t in content) and len(content) <= 1
-
-
-def _is_label(tokens: tuple[Token, ...]) -> bool:
-    content = [t for t in tokens if t not in {"\\triangle", "\\angle", "'"}]
-    return len(content) >= 2 and all(len(t) == 1 and t.isupper() for t in content)
-
-
-def check_formulas(
-    original: FormulaFacts, candidate: FormulaFacts, numbers: NumberFacts, original_numbers: NumberFacts
-) -> list[Finding]:
-    """Findings formula_changed, formula_missing, formula_added (fatal or warning) and formula_in_words.
-
-    `numbers` are those of the candidate, `original_numbers` those of the original (a formula may be told in
-    words).
-    """
-    known, available = original.keys, candidate.keys
-    few = len(original.firm) + len(candidate.firm) <= _MOST_PIECES
-    lost = [
-        p for k, p in original.firm.items()
-        if not (_occurs(k, p, available, candidate.flat if few else "") or _told(p, candidate, available,
-        numbers))
-    ]  # fmt: skip
-    gained = [
-        p for k, p in candidate.firm.items()
-        if not (_occurs(k, p, known, original.flat if few else "") or _told(p, original, known,
-        original_numbers))
-    ]  # fmt: skip
-    findings: list[Finding] = []
-    if not few:
-        return [fatal("formula_missing", f"{len(lost)} formulas of the original are missing")] if lost else []
-    for piece in list(gained):
-        partner = max(lost, key=lambda p: (_likeness(p, piece), p.key), default=None)
-        if partner is not None and _likeness(partner, piece) >= 0.5:
-            if not _same_content(partner, piece):
-                findings.append(
-                    fatal("formula_changed", f"'{_show(partner)}' of the original became '{_show(piece)}'")
-                )
-            gained.remove(piece)
-            lost.remove(partner)
-    for piece in lost:
-        findings.append(_missing(piece, candidate, numbers))
-    for piece in gained:
-        findings.append(_added(piece, original, original_numbers))
-    return [f for f in findings if f is not None]
-
-
-def _occurs(key: str, piece: Piece, keys: set[str], flat: str) -> bool:
-    return key in keys or bool(flat and f" {' '.join(piece.tokens)} " in flat)
-
-
-def _told(piece: Piece, other: FormulaFacts, keys: set[str], numbers: NumberFacts) -> bool:
-    """Both sides of an equation may stand apart ('x^2 + 1 is 5'), unless one equals something else."""
-    if not piece.is_relation or "=" not in piece.tokens or set(piece.sides) & other.equated:
-        return False
-    return all(
-        side in keys or (is_number(side) and " " not in side and numbers.has(side)) for side in piece.sides
-    )
+    # Both sides of an equation may stand apart: "$x^2 + 1$ is 5".
+    return piece.is_relation and "=" in piece.tokens and all(side in other.known for side in piece.sides)
 
 
 def _same_content(first: Piece, second: Piece) -> bool:
-    """The same expression with a relation to a number or name split off or put in front."""
-    return any(
-        a.sides and not b.sides and b.key in a.sides and "=" in a.tokens
-        for a, b in ((first, second), (second, first))
-    )
+    """The same expression with a name or number put in front, the same value, or the same equation."""
+    for one, other in ((first, second), (second, first)):
+        if one.sides and not other.sides and other.key in one.sides and "=" in one.tokens:
+            return True
+    if first.is_relation != second.is_relation:
+        return False
+    if not first.is_relation:
+        return same_value(_spelled(first.tokens), _spelled(second.tokens)) is True
+    if "=" not in first.tokens or "=" not in second.tokens:
+        return False
+    return _same_equation(first, second)
+
+
+def _same_equation(first: Piece, second: Piece) -> bool:
+    """Whether the differences of the sides are equal up to their sign."""
+    differences = [
+        "({})-({})".format(*(_spelled(side) for side in _sides(piece.tokens))) for piece in (first, second)
+    ]
+    flipped = f"-({differences[1]})"
+    return True in (same_value(differences[0], differences[1]), same_value(differences[0], flipped))
+
+
+def _sides(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    place = tokens.index("=")
+    return tokens[:place], tokens[place + 1 :]
+
+
+def _spelled(tokens: tuple[Token, ...]) -> str:
+    return " ".join(tokens).replace("( ", "(").replace(" )", ")")
 
 
 def _likeness(first: Piece, second: Piece) -> float:
     a, b = Counter(first.tokens), Counter(second.tokens)
     return 2 * sum((a & b).values()) / (len(first.tokens) + len(second.tokens))
-
-
-def _unsupported(piece: Piece, words: str) -> list[Token]:
-    missing = []
-    tokens = " ".join(piece.tokens)
-    if _INVERSE_WORD.search(words):
-        tokens = tokens.replace("^ ( - 1 )", "")
-    for token in dict.fromkeys(tokens.split()):
-        if token in _FREE or token == _PART or is_number(token) or is_variable(token):
-            continue
-        pattern = _SUPPORT.get(token)
-        if pattern is None or not pattern.search(words):
-            missing.append(token)
-    return missing
-
-
-def _rest(piece: Piece, other: FormulaFacts) -> Piece:
-    """What remains to be told in words when parts of a formula stand in the other text as formulas.
-
-    Of "$7 x^3$" in "seven times $x^3$" there remains a product, of "$a/b - c/d$" in "subtract $c/d$ from
-    $a/b$" a difference.
-    """
-    text = f" {' '.join(piece.tokens)} "
-    for known in sorted(other.firm.values(), key=lambda p: -len(p.tokens)):
-        if 3 <= len(known.tokens) < len(piece.tokens):
-            text = text.replace(f" {' '.join(known.tokens)} ", f" {_PART} ")
-    tokens = tuple(text.split())
-    if _PART in tokens and not any(t in _WORDS_FOR for t in tokens):
-        tokens = (*tokens, "*")
-    return Piece(tokens, piece.key, piece.sides)
-
-
-def _missing(piece: Piece, candidate: FormulaFacts, numbers: NumberFacts) -> Finding:
-    operators = _unsupported(_rest(piece, candidate), candidate.words)
-    implied = {str(n) for n in implied_by_run(" ".join(piece.tokens))}
-    absent = [t for t in piece.tokens if is_number(t) and not numbers.has(t) and t not in implied]
-    if operators or absent:
-        return fatal("formula_missing", f"the formula '{_show(piece)}' of the original is missing")
-    return warning(
-        "formula_in_words", f"the formula '{_show(piece)}' of the original is told in words, if at all"
-    )
-
-
-def _added(piece: Piece, original: FormulaFacts, numbers: NumberFacts) -> Finding:
-    operators = [
-        t
-        for t in _unsupported(_rest(piece, original), original.words)
-        if t not in {"/", "-"} or any(is_variable(other) for other in piece.tokens)
-    ]
-    if operators:
-        return fatal("formula_added", f"the formula '{_show(piece)}' states something the original does not")
-    return warning("formula_added", f"the formula '{_show(piece)}' is not in the original, its words may be")
-
-
-def _show(piece: Piece) -> str:
-    return shorten(" ".join(piece.tokens))

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 
-from rephraser.checks.finding import Finding, fatal
+from rephraser.checks.finding import Finding, noticed
 from rephraser.checks.text import Question, take_apart
 
 _COMMON: dict[str, frozenset[str]] = {
@@ -83,23 +83,25 @@ def same_language(original: str, candidate: str) -> bool:
 
 
 def check_language(original: Question, candidate: Question, wanted: str | None) -> list[Finding]:
-    """Finding language_changed, fatal: another script, another language, or a good part in another script."""
+    """Finding language_changed: another script, another language, or a good part in another script."""
     before, after = _prose(original), _prose(candidate)
     script_wanted = (
         _LANGUAGE_SCRIPTS.get(wanted, _SCRIPT_OF.get(wanted, "LATIN")) if wanted else script(before)
     )
     script_found = script(after)
     if script_wanted and script_found and script_found != script_wanted:
-        return [fatal("language_changed", f"the candidate is written in {script_found.lower()} letters")]
+        return [noticed("language_changed", f"the candidate is written in {script_found.lower()} letters")]
     if script_wanted == "LATIN" and _foreign_share(after) > max(0.1, 2 * _foreign_share(before)):
-        return [fatal("language_changed", "a part of the candidate is written in other than latin letters")]
+        return [noticed("language_changed", "a part of the candidate is written in other than latin letters")]
     language_wanted, language_found = wanted or language(before), language(after)
     if wanted in _LANGUAGE_SCRIPTS or not language_found:
         return []
     if language_found != (language_wanted or language_found) or (
         not language_wanted and language_found != "en" and wanted
     ):
-        return [fatal("language_changed", f"the candidate is in '{language_found}', not '{language_wanted}'")]
+        return [
+            noticed("language_changed", f"the candidate is in '{language_found}', not '{language_wanted}'")
+        ]
     return []
 
 

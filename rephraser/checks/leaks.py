@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rephraser.checks.finding import Finding, fatal
+from rephraser.checks.finding import Finding, noticed
 from rephraser.checks.formulas import FormulaFacts
 from rephraser.checks.latex import is_number, tokenize
 from rephraser.checks.numbers import NumberFacts
@@ -34,41 +34,39 @@ _SOLVES: dict[str, re.Pattern[str]] = {
     ),
     "a step of a solution": re.compile(
         r"\b(?:we (?:get|obtain|find that|can solve|first note|know that the answer|compute|simplify|"
-        r"calculate|substitute)|"
-        r"which (?:gives us|gives|yields|simplifies to)\s*[§$\d]|let(?:'s| us) (?:solve|start|first|"
-        r"calculate|compute|find|begin)|"
-        r"(?:subtracting|adding|dividing|multiplying|simplifying|factoring|substituting|solving|plugging)\b[^.?!]{0,80}\b(?:gives|yields|"
-        r"we get|we obtain|leads to|results in|we find)|to solve this|by the quadratic formula)",
+        r"calculate|substitute)|which (?:gives us|simplifies to)\b|let(?:'s| us) (?:solve|start|first|"
+        r"calculate|compute|find|begin)|to solve this|by the quadratic formula|"
+        r"(?:both|the two) sides\b[^.?!]{0,40}\b(?:gives|yields))",
         re.IGNORECASE,
     ),
 }  # fmt: skip
 
 
 def check_solution(original: str, candidate: str) -> list[Finding]:
-    """Findings solution_included and answer_leaked by phrases that a problem does not contain, fatal.
+    """Findings solution_included and answer_leaked by phrases that a problem does not contain.
 
     A phrase that the original has too is no finding.
     """
     findings = []
     told = [m for m in _TELLS.finditer(candidate) if not _intermediate(m, original)]
     if told and not _TELLS.search(original):
-        findings.append(fatal("answer_leaked", "the candidate says what the answer is"))
+        findings.append(noticed("answer_leaked", "the candidate says what the answer is"))
     for what, pattern in _SOLVES.items():
         if pattern.search(original):
             continue
         if any(not _given(match, original) for match in pattern.finditer(candidate)):
-            findings.append(fatal("solution_included", f"the candidate contains {what}"))
+            findings.append(noticed("solution_included", f"the candidate contains {what}"))
             break
     return findings
 
 
 def _intermediate(match: re.Match[str], original: str) -> bool:
-    """'Three is added and the result is $7$' tells no answer where the original has that 7 too."""
+    """'The result is $7$' tells no answer where the original has that 7 too, nor 'the result is even'."""
     if "answer" in match.group(0).lower() or "solution" in match.group(0).lower():
         return False
     start = match.end() - 1 if match.re is _TELLS else match.end()
-    rest = _VALUE.match(match.string, start)
-    return rest is not None and rest[1] in original
+    value = _VALUE.match(match.string, start)
+    return value[1] in original if value else match.re is _TELLS
 
 
 def _given(match: re.Match[str], original: str) -> bool:
@@ -90,7 +88,7 @@ def check_answer(
     original_numbers: NumberFacts,
     candidate_numbers: NumberFacts,
 ) -> list[Finding]:
-    """Finding answer_leaked, fatal: the candidate states the answer and the original does not.
+    """Finding answer_leaked: the candidate states the answer and the original does not.
 
     Integers below 13 are left out: counts and indices come in and out of a rephrasing. They are found as
     `number_added` where the original does not have them.
@@ -104,13 +102,13 @@ def check_answer(
         small = len(words[0]) < 2 or words[0] in {"10", "11", "12"}
         stated = candidate_numbers.has(words[0]) and _states(words[0], candidate_numbers)
         if stated and not small and not original_numbers.has(words[0]):
-            return [fatal("answer_leaked", f"the candidate contains the answer {text}")]
+            return [noticed("answer_leaked", f"the candidate contains the answer {text}")]
         return []
     if len(tokens) < 3 or not any(is_number(t) or t.startswith("\\") for t in tokens):
         return []
     needle = f" {' '.join(tokens)} "
     if needle in candidate.flat and needle not in original.flat:
-        return [fatal("answer_leaked", f"the candidate contains the answer {text}")]
+        return [noticed("answer_leaked", f"the candidate contains the answer {text}")]
     return []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rephraser.checks.finding import Finding, fatal
+from rephraser.checks.finding import Finding, noticed
 from rephraser.checks.latex import tokenize
 
 _LABEL = re.compile(
@@ -41,19 +41,19 @@ def _content(text: str) -> str:
 
 
 def check_options(original: str, candidate: str) -> list[Finding]:
-    """Findings options_missing, options_added and options_changed, all fatal."""
+    """Findings options_missing, options_added and options_changed."""
     before, after = options(original), options(candidate)
     if not before:
-        return [fatal("options_added", f"answer options {', '.join(after)} were added")] if after else []
+        return [noticed("options_added", f"answer options {', '.join(after)} were added")] if after else []
     if not after:
-        return [fatal("options_missing", f"the answer options {', '.join(before)} are missing")]
+        return [noticed("options_missing", f"the answer options {', '.join(before)} are missing")]
     if list(before) != list(after):
-        return [fatal("options_changed", f"options {', '.join(before)} became {', '.join(after)}")]
+        return [noticed("options_changed", f"options {', '.join(before)} became {', '.join(after)}")]
     last = list(before)[-1]
     changed = [
         k for k in before if before[k] != after[k] and not (k == last and _starts_alike(before[k], after[k]))
     ]
-    return [fatal("options_changed", f"option {k} is not the original's") for k in changed[:1]]
+    return [noticed("options_changed", f"option {k} is not the original's") for k in changed[:1]]
 
 
 def _starts_alike(first: str, second: str) -> bool:

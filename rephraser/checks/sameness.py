@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rephraser.checks.finding import Finding, fatal
+from rephraser.checks.finding import Finding, noticed
 from rephraser.wording import distance
 
 _KEPT = re.compile(r"\\[a-z]+|\w|[-+*/=<>^_|!%&()\[\]]")
@@ -34,10 +34,10 @@ def check_sameness(
     own = skeleton(candidate)
     findings = []
     if own == skeleton(question):
-        findings.append(fatal("same_as_original", "the candidate repeats the original"))
+        findings.append(noticed("same_as_original", "the candidate repeats the original"))
     for i, sibling in enumerate(siblings, start=1):
         if own == skeleton(sibling):
-            findings.append(fatal("same_as_sibling", f"the candidate repeats its sibling number {i}"))
+            findings.append(noticed("same_as_sibling", f"the candidate repeats its sibling number {i}"))
             break
     return findings or _too_like(question, candidate, siblings, min_distance)
 
@@ -52,7 +52,7 @@ def _too_like(question: str, candidate: str, siblings: Sequence[str], least: flo
         if apart < least:
             kind = "too_like_original" if name == "original" else "too_like_sibling"
             return [
-                fatal(
+                noticed(
                     kind,
                     f"its words are {apart:.0%} other than those of the {name}, at least {least:.0%} are "
                     "wanted: another structure, order or setting, not single words",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from rephraser.checks.finding import CheckOptions, Finding, fatal
+from rephraser.checks.finding import CheckOptions, Finding, noticed
 from rephraser.checks.text import Question
 
 LONGEST_TEXT = 20_000
@@ -51,44 +51,44 @@ def estimate_tokens(text: str) -> int:
 
 
 def check_length(original: Question, candidate: Question) -> list[Finding]:
-    """Finding text_missing, fatal: of a longer original less than two fifths of the words are left.
+    """Finding text_missing: of a longer original less than two fifths of the words are left.
 
     Among the real rephrasings measured (docs/structural-checks.md) none that keeps its problem comes near.
     """
     before, after = len(_WORDS.findall(original.reading)), len(_WORDS.findall(candidate.reading))
     if before >= 15 and after < 0.4 * before:
-        return [fatal("text_missing", f"the candidate has {after} words, the original {before}")]
+        return [noticed("text_missing", f"the candidate has {after} words, the original {before}")]
     return []
 
 
 def check_shape(original: str, candidate: str, options: CheckOptions) -> list[Finding]:
-    """Findings empty, too_long, truncated, control_characters and prompt_chatter, all fatal."""
+    """Findings empty, too_long, truncated, control_characters and prompt_chatter."""
     if not any(c.isalnum() for c in candidate):
-        return [fatal("empty", "the candidate has no words")]
+        return [noticed("empty", "the candidate has no words")]
     findings: list[Finding] = []
     if len(candidate) > LONGEST_TEXT or len(original) > LONGEST_TEXT:
         longer = max(len(candidate), len(original))
         findings.append(
-            fatal("too_long", f"{longer} characters are more than the {LONGEST_TEXT} that can be compared")
+            noticed("too_long", f"{longer} characters are more than the {LONGEST_TEXT} that can be compared")
         )
     else:
         count = (options.count_tokens or estimate_tokens)(candidate)
         if count > options.token_limit:
-            findings.append(fatal("too_long", f"{count} tokens are more than {options.token_limit}"))
+            findings.append(noticed("too_long", f"{count} tokens are more than {options.token_limit}"))
     control = _control(candidate) - _control(original)
     if control:
         shown = ", ".join(f"U+{ord(c):04X}" for c in sorted(control)[:5])
-        findings.append(fatal("control_characters", f"the candidate contains {shown}"))
+        findings.append(noticed("control_characters", f"the candidate contains {shown}"))
     where = _cut(original, candidate)
     if where:
-        findings.append(fatal("truncated", where))
+        findings.append(noticed("truncated", where))
     chatter = _CHATTER.search(candidate[:20_000])
     if chatter and not _CHATTER.search(original[:20_000]):
         findings.append(
-            fatal("prompt_chatter", f"'{chatter.group(0).strip()[:40]}' is not part of a problem")
+            noticed("prompt_chatter", f"'{chatter.group(0).strip()[:40]}' is not part of a problem")
         )
     elif _LABELLED.match(candidate) and not _LABELLED.match(original):
-        findings.append(fatal("prompt_chatter", "the candidate begins with a label such as 'Question:'"))
+        findings.append(noticed("prompt_chatter", "the candidate begins with a label such as 'Question:'"))
     return findings
 
 

@@ -79,19 +79,15 @@ def _check_question(
 
     Siblings whose answers were judged count whatever came out: how far that is must not matter here.
     """
-    renames = {strategy.name: strategy.renames_variables for strategy in spec.strategies}
+    options = CheckOptions(
+        token_limit=spec.token_limit, count_tokens=count_tokens, min_distance=spec.min_distance
+    )
     question, answer = texts[statuses[0].question_id]
     siblings: list[str] = []
     rows = []
     for status in sorted(statuses, key=lambda s: s.ordinal):
         text = texts[status.candidate_id][0]
         if status.status is None:
-            options = CheckOptions(
-                token_limit=spec.token_limit,
-                count_tokens=count_tokens,
-                allow_renamed_variables=renames.get(status.strategy, False),
-                min_distance=spec.min_distance,
-            )
             findings = check_candidate(question, text, answer=answer, siblings=siblings, options=options)
             row = _structural_verdict(run_id, spec, status.candidate_id, findings)
             rows.append(row)

@@ -11,6 +11,7 @@ from evaluator.questions.tables import QuestionRow
 from evaluator.remote import ChatRequest, Message
 from evaluator.runs.cells import Cell, add_cells, read_bodies, read_cells, set_outcomes, unparsed_cells
 from evaluator.runs.tables import CellRow
+from rephraser.checks import Severity
 from rephraser.pipeline.collecting import first_choice
 from rephraser.pipeline.planning import premise_plan
 from rephraser.pipeline.spec import PremiseSpec, RunSpec
@@ -87,7 +88,7 @@ def read_premises(session: Session, spec: RunSpec, candidate_ids: Collection[str
 def premise_findings(premises: Premises) -> list[dict[str, str]]:
     """Return what was changed or dropped, in the form of findings of the structural checks."""
     pairs = ((PREMISE_DROPPED, premises.dropped), (PREMISE_CHANGED, premises.changed))
-    return [{"name": name, "severity": "warning", "detail": "; ".join(said)} for name, said in pairs if said]
+    return [{"name": name, "severity": Severity.EVIDENCE.value, "detail": "; ".join(said)} for name, said in pairs if said]
 
 
 def premise_evidence(spec: PremiseSpec, premises: Premises) -> dict[str, Any]:

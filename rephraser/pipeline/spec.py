@@ -220,7 +220,7 @@ class RunSpec:
             proposer=data["proposer"],
             model=data["model"],
             strategies=tuple(
-                Strategy(s["name"], s["version"], s["summary"], s["text"], s["renames_variables"])
+                Strategy(s["name"], s["version"], s["summary"], s["text"])
                 for s in data["strategies"]
             ),
             n=data["n"],
@@ -245,8 +245,4 @@ def cell_seed(*parts: str | int) -> int:
 
 
 def _strategy_text(strategy: Strategy) -> dict[str, Any]:
-    return {
-        "summary": strategy.summary,
-        "text": strategy.text,
-        "renames_variables": strategy.renames_variables,
-    }
+    return {"summary": strategy.summary, "text": strategy.text}

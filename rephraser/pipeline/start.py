@@ -22,8 +22,8 @@ KIND = "propose"
 def local_strategies(proposer: str) -> tuple[Strategy, ...]:
     """Return what stands for the rules or file proposer where a strategy is named."""
     if proposer == "rules":
-        return (Strategy("rules", RULES_VERSION, "rules of English wording, no model", "", False),)
-    return (Strategy("file", "1", "candidates from a file", "", False),)
+        return (Strategy("rules", RULES_VERSION, "rules of English wording, no model", ""),)
+    return (Strategy("file", "1", "candidates from a file", ""),)
 
 
 def choose_output(

@@ -7,6 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.runs.tables import CellRow
+from rephraser.checks import groups_of
 from rephraser.pipeline.spec import RunSpec
 from rephraser.tables import CandidateFindingRow
 from rephraser.verdict import Structure
@@ -16,34 +17,18 @@ PREMISES = "premises"
 
 PREMISE_CHANGED, PREMISE_DROPPED = "premise_changed", "premise_dropped"
 
-WEIGHING = frozenset({"numbers", PREMISES})
+WEIGHING = frozenset({"numbers", "words", PREMISES})
 """Groups that make a verdict ask for more: more frequent on broken candidates than on honest ones.
 
 `benchmarks/gate.py` prints how often each group is met on either.
 """
 
-_GROUPS = {
-    "number": "numbers",
-    "formula": "formulas",
-    "variables": "formulas",
-    "renaming": "formulas",
-    "unit": "units",
-    "keyword": "words",
-    "name": "words",
-    "premise": PREMISES,
-}
-
-
-def groups_of(names: Iterable[str]) -> frozenset[str]:
-    """Return the groups of findings of these names: numbers, formulas, words, ..."""
-    heads = {name.split("_")[0] for name in names}
-    return frozenset(_GROUPS.get(head, head) for head in heads)
-
 
 def structure_of(names: Iterable[str]) -> Structure:
     """Return what findings of these names mean for the verdict."""
     found = set(names)
-    return Structure(groups_of(found) & WEIGHING, PREMISE_DROPPED in found)
+    premises = {PREMISES} if found & {PREMISE_CHANGED, PREMISE_DROPPED} else set()
+    return Structure((groups_of(found) | premises) & WEIGHING, PREMISE_DROPPED in found)
 
 
 def read_structures(

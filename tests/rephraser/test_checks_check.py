@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from rephraser.checks import (
     CHECKS_VERSION,
+    FATAL,
     FINDINGS,
+    GROUPS,
     CheckOptions,
     Finding,
     Severity,
@@ -30,13 +32,18 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
+def names_of(question: str, candidate: str, **more: Any) -> list[str]:
+    return [f.name for f in check_candidate(question, candidate, **more)]
+
+
 def fatal(question: str, candidate: str, **more: Any) -> list[str]:
     findings = check_candidate(question, candidate, **more)
     return [f.name for f in findings if f.severity is Severity.FATAL]
 
 
-def warnings(question: str, candidate: str) -> list[str]:
-    return [f.name for f in check_candidate(question, candidate) if f.severity is Severity.WARNING]
+def evidence(question: str, candidate: str) -> list[str]:
+    findings = check_candidate(question, candidate)
+    return [f.name for f in findings if f.severity is Severity.EVIDENCE]
 
 
 def test_honest_pairs_pass() -> None:
@@ -53,15 +60,22 @@ def test_causes_of_false_alarms_stay_mended() -> None:
         assert fatal(row["original_question"], row["question"]) == [], row["question"]
 
 
-def test_broken_pairs_are_flagged_by_name() -> None:
-    rows = read(HERE / "broken_pairs.jsonl")
-    missed = [
-        (r["expected"], r["question"])
-        for r in rows
-        if r["expected"] not in fatal(r["original_question"], r["question"], answer=r.get("answer"))
-    ]
-    assert len(rows) >= 80
-    assert len(missed) <= 0.05 * len(rows), missed
+def test_broken_pairs_are_noticed_by_name() -> None:
+    """Rows without an expected finding are left to the answers: no finding tells them from honest ones."""
+    rows = [r for r in read(HERE / "broken_pairs.jsonl") if r["expected"]]
+    assert len(rows) >= 75
+    for row in rows:
+        names = names_of(row["original_question"], row["question"], answer=row.get("answer"))
+        assert row["expected"] in names, row["question"]
+
+
+def test_only_what_is_certain_is_fatal() -> None:
+    for row in read(HERE / "broken_pairs.jsonl"):
+        names = fatal(row["original_question"], row["question"], answer=row.get("answer"))
+        assert set(names) <= FATAL
+        assert bool(names) is (row["expected"] in FATAL), row["question"]
+    assert set(FINDINGS) > FATAL
+    assert set(GROUPS) <= set(FINDINGS) - FATAL
 
 
 def test_every_finding_of_the_pairs_is_explained() -> None:
@@ -70,7 +84,7 @@ def test_every_finding_of_the_pairs_is_explained() -> None:
         for finding in check_candidate(row["original_question"], row["question"]):
             assert finding.name in FINDINGS
             assert finding.detail
-    assert {row["expected"] for row in read(HERE / "broken_pairs.jsonl")} <= set(FINDINGS)
+    assert {row["expected"] for row in read(HERE / "broken_pairs.jsonl")} - {None} <= set(FINDINGS)
     assert CHECKS_VERSION
 
 
@@ -97,7 +111,7 @@ def test_the_details_name_the_number() -> None:
     findings = check_candidate(
         "Ann has 12 eggs and eats 5. How many are left?", "Ann eats 5 eggs. How many are left?"
     )
-    assert Finding("number_missing", Severity.FATAL, "the number 12 of the original is missing") in findings
+    assert Finding("number_missing", "the number 12 of the original is missing") in findings
 
 
 @pytest.mark.parametrize("answer", ["427", "\\frac{29}{65}", "3\\sqrt{7}"])
@@ -122,22 +136,20 @@ def test_the_estimate_counts_digits_and_signs_one_by_one() -> None:
     assert estimate_tokens("circumference") == 3
 
 
-def test_renaming_is_accepted_only_where_allowed() -> None:
+def test_a_consistent_renaming_is_recorded_and_another_is_a_changed_formula() -> None:
     question = "If $p + q = 12$ and $pq = 35$, find $p^2 + q^2$."
     renamed = "Given $u + v = 12$ and $uv = 35$, what is $u^2 + v^2$?"
     wrong = "Given $u + v = 12$ and $uv = 35$, what is $u^2 + w^2$?"
-    allowed = CheckOptions(allow_renamed_variables=True)
-    assert fatal(question, renamed) == ["variables_renamed"]
-    assert fatal(question, renamed, options=allowed) == []
-    assert "renaming_inconsistent" in fatal(question, wrong, options=allowed)
+    assert names_of(question, renamed) == ["variables_renamed"]
+    assert "variables_renamed" not in GROUPS
+    assert "formula_changed" in evidence(question, wrong)
 
 
 def test_a_renamed_variable_of_the_answer_is_fatal() -> None:
     question = "Expand $(m + 2)(m - 5)$ and write the result as a polynomial in $m$."
     renamed = "Write the expansion of $(k + 2)(k - 5)$ as a polynomial in $k$."
-    allowed = CheckOptions(allow_renamed_variables=True)
-    assert "answer_variable_renamed" in fatal(question, renamed, answer="m^2-3m-10", options=allowed)
-    assert "answer_variable_renamed" not in fatal(question, renamed, answer="7", options=allowed)
+    assert fatal(question, renamed, answer="m^2-3m-10") == ["answer_variable_renamed"]
+    assert fatal(question, renamed, answer="7") == []
 
 
 def test_language_can_be_asked_for() -> None:
@@ -152,7 +164,7 @@ def test_a_hidden_story_is_missing_text() -> None:
         "Every weekday Tom drinks water with breakfast, with lunch and with dinner, and again before bed; on "
         "weekends he has juice with dinner instead. How many glasses of water does he drink in a week?"
     )
-    assert "text_missing" in fatal(question, "How many glasses of water does Tom drink in a week?")
+    assert "text_missing" in evidence(question, "How many glasses of water does Tom drink in a week?")
 
 
 PIECES = st.sampled_from(
@@ -164,11 +176,10 @@ PIECES = st.sampled_from(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.text(), st.text(), st.one_of(st.none(), st.text()), st.booleans())
-def test_never_raises_on_any_text(question: str, candidate: str, answer: str | None, renamed: bool) -> None:
-    options = CheckOptions(allow_renamed_variables=renamed)
-    first = check_candidate(question, candidate, answer=answer, siblings=(question,), options=options)
-    assert first == check_candidate(question, candidate, answer=answer, siblings=(question,), options=options)
+@given(st.text(), st.text(), st.one_of(st.none(), st.text()))
+def test_never_raises_on_any_text(question: str, candidate: str, answer: str | None) -> None:
+    first = check_candidate(question, candidate, answer=answer, siblings=(question,))
+    assert first == check_candidate(question, candidate, answer=answer, siblings=(question,))
 
 
 @settings(max_examples=150, deadline=None)
@@ -196,15 +207,19 @@ def test_a_megabyte_is_too_long_and_quickly_so() -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize(
-    ("name", "same_answer", "low", "high"),
+    ("name", "same_answer", "low", "high", "most_fatal"),
     [
-        ("rephrase_gsm8k_decontaminator", None, 0.0, 0.03),
-        ("gsm_hard", False, 0.995, 1.0),
-        ("math_natural_near_pairs", False, 0.95, 1.0),
-        ("math_perturb_simple", None, 0.88, 1.0),
+        ("free_honest", None, 0.0, 0.4, 0.02),
+        ("rephrase_gsm8k_decontaminator", None, 0.0, 0.03, 0.01),
+        ("gsm_hard", False, 0.98, 1.0, 0.01),
+        ("math_natural_near_pairs", False, 0.8, 1.0, 0.02),
+        ("math_perturb_simple", None, 0.8, 1.0, 0.05),
     ],
 )
-def test_shares_on_real_pairs(name: str, same_answer: bool | None, low: float, high: float) -> None:
+def test_shares_on_real_pairs(
+    name: str, same_answer: bool | None, low: float, high: float, most_fatal: float
+) -> None:
+    """Share with evidence of any group that weighs or a fatal finding, and share with a fatal one."""
     path = SHARED / f"{name}.jsonl"
     if not path.exists():
         pytest.skip(f"{path} is not here; give the folder of the shared data with TAGRPO_DATA")
@@ -212,8 +227,9 @@ def test_shares_on_real_pairs(name: str, same_answer: bool | None, low: float, h
     if same_answer is not None:
         rows = [r for r in rows if r.get("same_answer") is same_answer]
     rows = rows[::3]
-    flagged = sum(bool(fatal(r["original_question"], r["question"])) for r in rows) / len(rows)
-    assert low <= flagged <= high
+    found = [set(names_of(r["original_question"], r["question"])) for r in rows]
+    assert low <= sum(bool(names & (FATAL | set(GROUPS))) for names in found) / len(rows) <= high
+    assert sum(bool(names & FATAL) for names in found) / len(rows) <= most_fatal
 
 
 @pytest.mark.shared

@@ -95,27 +95,33 @@ def test_formulas_kept(original: str, candidate: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("original", "candidate", "finding"),
+    ("original", "candidate"),
     [
-        ("Solve $x^2 - 4x = 21$.", "Which $x$ solve $x^2 + 4x = 21$?", "formula_changed"),
-        ("Find all $x$ with $3x < 21$.", "Which $x$ satisfy $3x \\le 21$?", "formula_changed"),
-        ("If $x+y=9$ and $xy=8$, find $x$.", "If $xy=8$, what is $x$?", "formula_missing"),
-        ("If $2k = 8$, find $k$.", "What is $k^2$ if $2k=8$?", "formula_added"),
-        (
-            "$D$ lies on $BC$. Find $\\angle CAD$.",
-            "What is $\\angle BAD$ if $D$ lies on $BC$?",
-            "formula_changed",
-        ),
+        ("Solve $x^2 - 4x = 21$.", "Which $x$ solve $x^2 + 4x = 21$?"),
+        ("Find all $x$ with $3x < 21$.", "Which $x$ satisfy $3x \\le 21$?"),
+        ("Find $\\sqrt{x} - 2$ for $x = 9$.", "For $x=9$, what is $\\sqrt{x - 2}$?"),
+        ("Evaluate $\\frac{x+3}{y-3}$ at $x=9$, $y=7$.", "If $x=9$, $y=7$, what is $\\frac{y-3}{x+3}$?"),
     ],
 )
-def test_formulas_changed(original: str, candidate: str, finding: str) -> None:
-    assert finding in fatal(original, candidate)
+def test_formulas_changed(original: str, candidate: str) -> None:
+    findings = check_candidate(original, candidate)
+    assert [(f.name, f.severity) for f in findings] == [("formula_changed", Severity.EVIDENCE)]
 
 
-def test_a_formula_told_in_words_is_a_warning() -> None:
-    findings = check_candidate("Find $n$ if $n \\neq 0$ and $3n = n^2$.", "What nonzero $n$ has $3n=n^2$?")
-    assert ("formula_in_words", Severity.WARNING) in [(f.name, f.severity) for f in findings]
-    assert all(f.severity is Severity.WARNING for f in findings)
+@pytest.mark.parametrize(
+    ("original", "candidate"),
+    [
+        ("Find $n$ if $n \\neq 0$ and $3n = n^2$.", "What nonzero $n$ has $3n=n^2$?"),
+        ("If $a^4 - 4a - 1 = 0$, find $a^8$.", "Given $a^4 = 4a + 1$, what is $a^8$?"),
+        ("Find $AC$ if $AC = 2 \\cdot AB$.", "What is $CA$ when $CA=2AB$?"),
+        ("Half of $\\frac{-3}{5}$ is what?", "What is half of $-\\frac35$?"),
+        ("What is $17/4$ of $x^2 + 1$?", "What is $4.25$ of $1 + x^2$?"),
+        ("$D$ is on $BC$. Find $\\angle CAD$.", "What is $\\angle BAD$, $D$ on $CB$?"),  # B and C swapped
+        ("Let $x$ be real with $x + 2 = 6$.", "Let $t$ be real with $t+2=6$."),
+    ],
+)
+def test_another_way_of_writing_is_no_change(original: str, candidate: str) -> None:
+    assert "formula_changed" not in [finding.name for finding in check_candidate(original, candidate)]
 
 
 @pytest.mark.parametrize(

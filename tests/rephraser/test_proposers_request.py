@@ -6,7 +6,7 @@ from rephraser.proposers.parsing import Outcome, parse_candidates
 from rephraser.proposers.request import RESPONSE_SCHEMA, build_messages
 from rephraser.strategies import Strategy
 
-STRATEGY = Strategy("own", "1", "mine", "Say it anew.", False)
+STRATEGY = Strategy("own", "1", "mine", "Say it anew.")
 QUESTION = "What is $\\frac{1}{2}+1$?"
 
 
@@ -45,7 +45,7 @@ def test_earlier_candidates_are_shown_whole() -> None:
 
 
 def test_braces_of_latex_and_of_strategies_are_left_alone() -> None:
-    strategy = Strategy("own", "1", "mine", "Keep {braces} and {0}.", False)
+    strategy = Strategy("own", "1", "mine", "Keep {braces} and {0}.")
     system, asked = build_messages(strategy, "What is {x}?", 2, structured=True)
     assert system["content"] == "Keep {braces} and {0}."
     assert "What is {x}?" in asked["content"]

@@ -20,22 +20,18 @@ def test_shipped_strategies_differ_and_perspectives_is_version_5() -> None:
     loaded = [load_strategy(name) for name in SHIPPED]
     assert len({strategy.hash for strategy in loaded}) == len(SHIPPED)
     assert {strategy.name: strategy.version for strategy in loaded}["perspectives"] == "5"
-    assert [strategy.name for strategy in loaded if strategy.renames_variables] == ["rename"]
     assert not [strategy.name for strategy in loaded if "---" in strategy.text or "version:" in strategy.text]
 
 
 def test_a_file_without_a_header_is_the_instruction(tmp_path: Path) -> None:
     strategy = own(tmp_path, "  Say it anew.\n\n---\n\nKeep numbers.\n")
     assert strategy.text == "Say it anew.\n\n---\n\nKeep numbers."
-    assert (strategy.name, strategy.version, strategy.renames_variables) == ("own", "1", False)
+    assert (strategy.name, strategy.version) == ("own", "1")
 
 
-def test_a_header_names_version_summary_and_flag(tmp_path: Path) -> None:
-    strategy = own(
-        tmp_path, "version: 7\nsummary: with a colon: here\n\nrenames_variables: YES\n---\nSay it anew."
-    )
+def test_a_header_names_version_and_summary(tmp_path: Path) -> None:
+    strategy = own(tmp_path, "version: 7\n\nsummary: with a colon: here\n---\nSay it anew.")
     assert (strategy.version, strategy.summary) == ("7", "with a colon: here")
-    assert strategy.renames_variables
     assert strategy.text == "Say it anew."
 
 
@@ -49,10 +45,9 @@ def test_lines_that_are_no_header_stay_in_the_instruction(tmp_path: Path) -> Non
     assert own(tmp_path, "version: 2\ntone: dry\n---\nSay it.").text == "version: 2\ntone: dry\n---\nSay it."
 
 
-def test_the_hash_covers_text_and_flag_and_nothing_else(tmp_path: Path) -> None:
+def test_the_hash_covers_the_text_and_nothing_else(tmp_path: Path) -> None:
     base = own(tmp_path, "Say it anew.")
     assert own(tmp_path, "version: 9\nsummary: x\n---\nSay it anew.", "other.txt").hash == base.hash
-    assert own(tmp_path, "renames_variables: yes\n---\nSay it anew.").hash != base.hash
     assert own(tmp_path, "Say it anew!").hash != base.hash
     assert len(base.hash) == 16
 
@@ -65,7 +60,6 @@ def test_the_hash_covers_text_and_flag_and_nothing_else(tmp_path: Path) -> None:
         (b"version: 3\n---\n", "own.txt: the instruction is empty"),
         (b"caf\xe9", "own.txt: not UTF-8 at byte 3"),
         (b"one\ntwo\nth\x00ree", "own.txt:3: holds the control character"),
-        (b"renames_variables: perhaps\n---\nSay it.", "renames_variables is 'perhaps'; say yes or no"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path: Path, content: bytes, message: str) -> None:

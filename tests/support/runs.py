@@ -24,8 +24,8 @@ from rephraser.strategies import Strategy
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow
 
 STRATEGIES = (
-    Strategy("perspectives", "5", "other words, other order", "Say it in other words.", False),
-    Strategy("format", "1", "another layout", "Lay it out in another way.", False),
+    Strategy("perspectives", "5", "other words, other order", "Say it in other words."),
+    Strategy("format", "1", "another layout", "Lay it out in another way."),
 )
 
 
