@@ -31,7 +31,8 @@ Report = dict[str, Any]
 def main() -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folders", type=Path, nargs="*", default=[ROOT.parent / "shared" / "data"])
+    parser.add_argument("paths", type=Path, nargs="*", help="folders of responses; by default that of --data")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--files", nargs="+", metavar="NAME", help="only these files, without .jsonl")
     parser.add_argument("--rows", type=int, help="at most so many rows a file and model, evenly drawn")
     parser.add_argument("--out", type=Path, help="write the disagreements here, one JSON object a line")
@@ -41,12 +42,13 @@ def main() -> None:
 
     import grading_data as data
 
+    folders = args.paths or [args.data]
     report: Report = {}
     disagreements: list[Report] = []
     with Grader(workers=args.workers) as grader:
-        for file, rows in data.load_folders(args.folders, args.files):
+        for file, rows in data.load_folders(folders, args.files):
             if rows is None:
-                print(f"\n{file}: not in {', '.join(map(str, args.folders))}")
+                print(f"\n{file}: not in {', '.join(map(str, folders))}")
                 report[file] = None
                 continue
             rows = data.thinned(rows, args.rows)

@@ -39,8 +39,8 @@ def check_structure(
 ) -> int:
     """Run the structural checks on all candidates that had none; return how many.
 
-    A fatal finding rejects. What is left is unverified: finally without a solver, with one until its answers
-    are compared.
+    A fatal finding rejects. What is left is unverified: with a solver, until its answers are compared.
+    Without one for good, and undecided where evidence speaks against it that answers would have to outweigh.
     """
     with db.read() as session:
         unchecked = [
@@ -103,10 +103,14 @@ def _structural_verdict(
     run_id: str, spec: RunSpec, candidate_id: str, findings: Sequence[Finding]
 ) -> dict[str, Any]:
     fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
+    weighing = [finding for finding in findings if structure_of([finding.name]).flagged]
     if fatal:
         status, final, reason = Verdict.REJECTED, True, "; ".join(finding.detail for finding in fatal)
     elif spec.solvers:
         status, final, reason = Verdict.UNVERIFIED, False, "passed the structural checks; answers are awaited"
+    elif weighing:
+        status, final = Verdict.UNDECIDED, True
+        reason = "no solver compared answers, and " + "; ".join(finding.detail for finding in weighing)
     else:
         status, final = Verdict.UNVERIFIED, True
         reason = "passed the structural checks; no solver, so answers were not compared"

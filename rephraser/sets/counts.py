@@ -143,7 +143,7 @@ def _rate(strategy: str, found: Counter[str]) -> AcceptRate:
     judged = accepted + found["rejected"] + found["undecided"]
     unverified = found["unverified"] + found[PENDING]
     # Without a solver only structural checks and reviews decide; a share of those few would mislead.
-    measured = judged > 0 and (accepted + found["undecided"] > 0 or unverified == 0)
+    measured = judged > 0 and (accepted > 0 or unverified == 0)
     if not measured:
         return AcceptRate(strategy, accepted, judged, unverified, None, None, None)
     low, high = exact_interval(accepted, judged)

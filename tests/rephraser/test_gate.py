@@ -51,7 +51,7 @@ def write(path: Path, question: str, count: int, **fields: Any) -> None:
     ],
 )
 def test_rows_say_what_they_are(row: dict[str, Any], truth: str | None) -> None:
-    assert gate.truth_of(row) == truth
+    assert gate.question_pairs.truth_of(row) == truth
 
 
 def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from evaluator.errors import InputError
 from evaluator.grading import Clustering, Grader
 from evaluator.runs.cells import count_states
 from evaluator.runs.store import open_run
-from rephraser.checks import Finding, Severity
+from rephraser.checks import Finding
 from rephraser.pipeline.collecting import collect_proposals, read_choices
 from rephraser.pipeline.judging import judge_answers
 from rephraser.pipeline.planning import ANSWER, PROPOSE, open_slots
@@ -95,13 +95,13 @@ def test_good_candidates_are_accepted_and_end_the_run(tmp_path: Path) -> None:
     assert (summary.complete, summary.candidates, summary.open_requests) == (1, {"accepted": 2}, 0)
 
 
-def test_a_rejected_slot_is_proposed_again_and_told_what_to_avoid(tmp_path: Path) -> None:
+def test_a_slot_that_is_not_filled_is_proposed_again_and_told_what_to_avoid(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(solvers=()))
     world.plan()
     (cell,) = world.claim()
     world.fill(cell, proposals((GOOD[0], BAD_NUMBER)))
     world.read()
-    assert [status for _, status, _ in world.statuses()] == ["unverified", "rejected"]
+    assert [status for _, status, _ in world.statuses()] == ["unverified", "undecided"]
     assert world.plan() == 1
     (again,) = world.claim()
     assert (again.round, again.payload["count"]) == (1, 1)
@@ -147,7 +147,7 @@ def test_rounds_end(tmp_path: Path) -> None:
     assert world.plan() == 0
     with world.db.read() as session:
         (unfinished,) = summarize(session, world.run).unfinished
-    assert unfinished.reason == "2 rejected"
+    assert unfinished.reason == "2 undecided"
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_a_slow_grader_rejects_no_good_neighbor(tmp_path: Path, rule: OverlapRul
 def test_a_candidate_with_findings_is_looked_at_more_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finding = Finding("number_added", Severity.WARNING, "7")
+    finding = Finding("number_added", "7")
     monkeypatch.setattr("rephraser.pipeline.judging.check_candidate", lambda *_, **__: (finding,))
     world = World(tmp_path, make_spec(n=1, rounds=1, rule=OverlapRule(accept_overlap=11)))
     world.plan()

@@ -71,10 +71,10 @@ def test_both_texts_are_shown() -> None:
 
 
 def test_groups_that_do_not_tell_honest_from_broken_weigh_nothing() -> None:
-    names = ["keyword_missing", "name_missing", "formula_changed", "unit_missing"]
-    assert groups_of(names) == {"words", "formulas", "units"}
+    names = ["formula_changed", "text_missing", "options_changed", "variables_renamed"]
+    assert groups_of(names) == {"formulas", "length", "form"}
     assert not structure_of(names).flagged
-    assert structure_of([*names, "numbers_swapped"]).groups == {"numbers"}
+    assert structure_of([*names, "number_missing", "keyword_changed"]).groups == {"numbers", "words"}
 
 
 def test_a_dropped_premise_blocks_and_a_changed_one_weighs() -> None:

@@ -59,7 +59,7 @@ def test_counts_are_read_from_the_evidence() -> None:
         "original_unparsed": 9,
         "candidate_unparsed": 2,
     }
-    solvers = [{"model": "a/b"}, {"model": "/home/me/ck", "engine": {"weights": "w_1"}}]
+    solvers = [{"model": "a/b"}, {"model": "checkpoints/ck", "engine": {"weights": "w_1"}}]
     assert read_successes({"counts": counts}, solvers) == Successes("a/b + ck (w_1)", 20, 32, 9, 12)
     assert read_successes({"counts": {**counts, "gold": None}}, solvers) is None
     assert read_successes({}, solvers) is None

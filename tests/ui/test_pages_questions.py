@@ -53,7 +53,7 @@ def filled(use, tmp_path):
         world.fill(cell, proposals((*GOOD, BAD_NUMBER) if mine else (CHANGED,)))
     world.read()
     world.plan()
-    world.solve({"the pen cost": "7", "A pen costs": "17", "19": "12"})
+    world.solve({"the pen cost": "7", "A pen costs": "17", "x + 8": "11", "19": "12"})
     with Grader(workers=1) as grader:
         judge_answers(world.db, world.run.id, world.spec, grader, report=lambda *_: None)
     world.db.close()
