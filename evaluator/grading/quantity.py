@@ -55,6 +55,7 @@ _NAME_ONLY = re.compile(rf"{_NAME}(?:\({_NAME}\))?|\({_NAME}(?:, ?{_NAME})*\)")
 
 # Answers in words.
 _OPTION = re.compile(r"\W{0,3}\(?[A-J]\)[\s:.]*[^\s,(]|[A-J][.:]\s+\S")
+_DOLLAR = re.compile(r"\\\(\s*\\?\$\s*\\\)")  # of the price \(\$\)81
 _LETTER_FIRST = re.compile(r"([A-J]) \(([^()]+)\)")
 _ORDINAL = re.compile(r"(?<![\w.])(\d+)(?:st|nd|rd|th)\b")
 _NUMBER_WORD = re.compile(
@@ -72,16 +73,22 @@ _LEADING = re.compile(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", re.IGNOR
 # What a sentence says beside its statement: why, under which condition, in parentheses.
 _REASON = re.compile(
     r"\s*(?:,\s*(?:which|where|since|because|as|not|rather than|while|assuming|instead|regardless)\b"
-    r"(?!\s+(?:(?:is|are|equals?|equal to|was)\s+(?:[-\d$*√\\(]|sqrt)|give|yield|leave|make|total|result|"
-    r"amount|come|mean))|(?<!and )(?<!but )\b(?:because|since|due to the fact)\b"
-    r"|(?<=[\w)$*])\s(?:when|if|where|given that|assuming)\b).*",
+    r"(?!\s+(?:(?:is|are|equals?|equal to|was)\s+(?:[-\d$*√\\(]|sqrt|US\$)|give|yield|leave|make|total|"
+    r"result|amount|come|mean))|(?<!and )(?<!but )\b(?:because|since|due to the fact)\b"
+    r"|(?<=[\w)$*])(?<!\bso)(?<!\band)(?<!\bbut)(?<!\bthat)\s(?:when|if|where|given that|assuming)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
 _REPLY = re.compile(r"(?:^|[,:] )(?:(?:so|thus|therefore|hence),? )?\**(yes|no)\**(?:, |$)", re.IGNORECASE)
+_TIMES = r"(?:years?|months?|weeks?|days?|hours?|minutes?|seconds?)"
+_RESTATED = re.compile(
+    r"(?<=[a-z])(?:,? or|, which is(?: equal to)?)(?: about| exactly)? "
+    rf"\*{{0,2}}\d+ {_TIMES},?(?: and)? \d+ {_TIMES}\b\*{{0,2}}"
+)
 _QUOTED = re.compile(r'["“]([^"“”]{1,40})["”]')
 _REMARK = re.compile(r"(?<=[\w.,%*$]\s)\([^()]*[A-Za-z]{3}[^()]*\)")
 _CONDITION = re.compile(
-    r"^\W*(?:since|because|as|if|when|given|after|for|to|with|in|by|on|at|before|over|during|based|[a-z]+ing)\b"
+    r"^\W*(?:(?:so|thus|hence|therefore|then),?\s+)?(?:since|because|as|if|when|given|after|for|to|with|in|by|on|"
+    r"at|before|over|during|based|out of|[a-z]+ing)\b"
     r"(?:[^,=]|,(?=\d))*,\s+",
     re.IGNORECASE,
 )
@@ -107,7 +114,8 @@ _LEAD = re.compile(
 _ANCHOR = re.compile(
     r"(?:=|\b(?:is|are|was|were|equals?|be|becomes?|gives?|giving|gave|yields?|yielding|leaves|leaving|makes|"
     r"making|total(?:l?ing|s)?|results? in|resulted in|resulting in|amounts? to|comes? (?:out )?to|"
-    r"simplifies to|(?:to )?(?:gets?|obtain)|or|(?:total|sum|maximum|minimum|average|profit) of)\b)\s*"
+    r"simplifies to|(?:leaves?|leaving) \w+ with|(?:to )?(?:gets?|obtain)|or|"
+    r"(?:total|sum|maximum|minimum|average|profit) of)\b)\s*"
     r"(?:(?:about|approximately|roughly|exactly|only|just|now|still|currently|simply|equal to|us|him|her|"
     r"them|at least|at most|(?:a|an|the)(?: \w+){0,3} of)\s+){0,2}(?:US)?[*$\\(]{0,4}$",
     re.IGNORECASE,
@@ -152,10 +160,10 @@ def stated(sentence: str, before: str = "") -> str:
     >>> stated("12, which is even")
     '12'
     """
-    sentence = _LETTER_FIRST.sub(r"(\1) \2", _unwrapped(sentence))
+    sentence = _LETTER_FIRST.sub(r"(\1) \2", _unwrapped(_DOLLAR.sub("$", sentence)))
     if reply := _REPLY.search(sentence):
         return reply.group(1)
-    without = _REMARK.sub("", sentence)
+    without = _RESTATED.sub("", _REMARK.sub("", sentence))
     short = _unwrapped(_REASON.sub("", without))
     for option in (short, *strong_parts(short)[-1:]):
         if is_option(option):

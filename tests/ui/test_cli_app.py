@@ -356,7 +356,7 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
         # The demo shows commands and reports nothing itself; a watch goes on, and so do the pages. A score
         # needs a judged run (test_scoring.py), pre-training needs torch (test_policy.py).
         others = {("demo",), ("rollouts", "watch"), ("ui",), ("sandbox", "score"), ("sandbox", "pretrain")}
-            others |= {("neighbors", "judge")}  # needs answers of a solver (test_cli_judge.py)
+        others |= {("neighbors", "judge")}  # needs answers of a solver (test_cli_judge.py)
         assert set(calls) == set(COMMANDS) - others
         for path, arguments in calls.items():
             done = cli(*path, *arguments, "--json")

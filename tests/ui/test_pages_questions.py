@@ -139,7 +139,7 @@ def test_a_question_shows_its_neighbors_with_what_speaks_for_and_against_them(fi
     assert chips.count("rejected]") == 1
     assert "number added" in chips
     assert "question, 32 drawn" in "".join(one.proto.body for one in app.get("html"))
-    assert [button.label for button in app.button].count("Responses") == 2
+    assert [button.label for button in app.button].count("Responses") == 3
     only = opened(id=QUESTION.id, show="rejected")
     assert "accepted]" not in said(only)
 
