@@ -7,6 +7,7 @@ is not plain arithmetic is left to algebra.
 """
 
 import decimal
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -45,16 +46,25 @@ def same_value(first: str, second: str) -> bool | None:
                 name: _POINTS[(start + 3 * place) % len(_POINTS)] + place // len(_POINTS)
                 for place, name in enumerate(names)
             }
-            try:
-                same = _same(Reader(left, point).value(), Reader(right, point).value())
-            except (UnreadableError, ArithmeticError):
+            values = [_at(side, point) for side in (left, right)]
+            if values[0] is None and values[1] is None:
                 continue  # not defined here, or not readable anywhere
+            if values[0] is None or values[1] is None:
+                return None  # one is defined where the other is not
+            same = _same(values[0], values[1])
             if same is not True:
                 return same
             agreed += 1
     if not names:  # rational numbers of few digits that differ at all differ by more than 1e-25
         return True if agreed and all(_decides(side) for side in (left, right)) else None
     return True if agreed >= _FEWEST_POINTS and letters[0] == letters[1] else None
+
+
+def _at(side: Sequence[Token], point: Mapping[str, Decimal]) -> Value | None:
+    try:
+        return Reader(side, point).value()
+    except (UnreadableError, ArithmeticError):
+        return None
 
 
 def constant(text: str) -> Fraction | None:

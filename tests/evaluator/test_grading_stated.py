@@ -66,6 +66,12 @@ from evaluator.grading import GradeValue, grade
         ("The angle is 45°.", r"45^\circ"),
         ("The temperature is -10 degrees.", "-10"),
         ("the value is 1.5 × 10^8 m.", r"1.5\times10^8"),
+        ("So it takes 135 minutes, or 2 hours and 15 minutes.", "135"),
+        (r"So Nina is paid \(\$\)54 for the week.", "54"),
+        ("Paying $12 for the ticket leaves him with $9.", "9"),
+        ("Thus, out of the 3,000 lamps, 45 lamps are both red and broken.", "45"),
+        ("He has 90 beads, so if he makes a string for each friend, he uses 90 / 6 = 15 beads a string.", "15"),
+        ("Her share is 40% of US$8,000, which is US$3,200 a year.", "3200"),
     ],
 )
 def test_stated(response: str, gold: str) -> None:
