@@ -50,11 +50,13 @@ _EXPRESSION = re.compile(
 )
 _NUMERIC = re.compile(r"[\d¼-¾⅐-⅞⁰²³⁴-⁹√π∞\\]|[A-Za-z]\s?[-−+*/×^]\s?[A-Za-z]")
 _PLAIN = re.compile(_SIGN + _DIGITS)
+_GRAMS = re.compile(rf"{_SIGN}{_DIGITS}g")
 _NAME = r"\\?[A-Za-z]{1,6}'*(?:_\w|_\{\w+\}|[₀-₉])?"
 _NAME_ONLY = re.compile(rf"{_NAME}(?:\({_NAME}\))?|\({_NAME}(?:, ?{_NAME})*\)")
 
 # Answers in words.
 _OPTION = re.compile(r"\W{0,3}\(?[A-J]\)[\s:.]*[^\s,(]|[A-J][.:]\s+\S")
+_MODULUS = re.compile(r"(?<=\S)\s*(?:\\pmod\s?\{[^{}]*\}|\\?\(\\?mod\b[^()]*\))\s*$")  # of a congruence
 _DOLLAR = re.compile(r"\\\(\s*\\?\$\s*\\\)")  # of the price \(\$\)81
 _LETTER_FIRST = re.compile(r"([A-J]) \(([^()]+)\)")
 _ORDINAL = re.compile(r"(?<![\w.])(\d+)(?:st|nd|rd|th)\b")
@@ -104,6 +106,10 @@ _LIMITS = re.compile(
     r"|\b(?:\d+|each|out|all|one|some|most|half|rest|none|both|any|third|quarter|%|percent|members?|people)"
     r" of(?: the)?|\b(?:the|these|those|its|his|her|their|all|both|your|my|our))\s[*$\\(]{0,4}$",
     re.IGNORECASE,
+)
+_NEEDED = re.compile(
+    r"(?:\s[\w-]+){1,4}? (?:is|are|was|were|will be|would be) "
+    r"(?:needed|required|left|remaining|used|possible)\b"
 )
 _NEGATED = re.compile(r"\bnot\s[*$\\(]{0,4}$", re.IGNORECASE)
 _LEAD = re.compile(
@@ -160,10 +166,12 @@ def stated(sentence: str, before: str = "") -> str:
     >>> stated("12, which is even")
     '12'
     """
-    sentence = _LETTER_FIRST.sub(r"(\1) \2", _unwrapped(_DOLLAR.sub("$", sentence)))
+    sentence = _unwrapped(_DOLLAR.sub("$", sentence).replace('\\"', '"'))
+    sentence = _LETTER_FIRST.sub(r"(\1) \2", sentence)
     if reply := _REPLY.search(sentence):
         return reply.group(1)
     without = _RESTATED.sub("", _REMARK.sub("", sentence))
+    without = without if _parts(without) else sentence
     short = _unwrapped(_REASON.sub("", without))
     for option in (short, *strong_parts(short)[-1:]):
         if is_option(option):
@@ -181,8 +189,9 @@ def stated(sentence: str, before: str = "") -> str:
 
 def _value(text: str) -> str:
     """The last side of what was worked out: `5` of `m + n = 2 + 3 = 5`, but `x^2 + y^2 = 5` is a circle."""
-    sides = [side.strip() for side in re.split(r"(?<![<>!])=", text)]
-    curve = "^" in sides[0] or ("x" in sides[0] and "y" in sides[0])
+    sides = [side.strip() for side in re.split(r"(?<![<>!])=|≡|\\equiv(?![a-z])", _MODULUS.sub("", text))]
+    names = set(_VARIABLE.findall(_COMMAND.sub("", sides[0])))
+    curve = bool(names) and names <= set("xyzr") and ("^" in sides[0] or len(names) > 1)
     named = _NAME_ONLY.fullmatch(sides[0]) is not None
     if len(sides) < 2 or not sides[-1] or (len(sides) == 2 and (curve or named)):
         return text
@@ -236,6 +245,8 @@ def _whole(text: str) -> str | None:
         word for word in _WORDS.findall(text) if word.lower() not in ("and", "or") and not is_measure(word)
     ]
     latex = _COMMAND.search(text) is not None
+    if _GRAMS.fullmatch(text):
+        return text  # or four times the variable g
     if "=" in text and len(words) < len(_WORDS.findall(text)):
         return None  # units on both sides
     parts = _parts(text)
@@ -269,7 +280,8 @@ def _parts(sentence: str) -> list[_Part]:
             text += f" {tail}"
         elif tail and tail != "°":
             text += r"\%"
-        parts.append(_Part(found.start(), found.end(), text.strip()))
+        end = found.end() - (_GRAMS.fullmatch(text) is not None)
+        parts.append(_Part(found.start(), end, text[: end - found.end() or None].strip()))
     parts.sort(key=lambda part: part.start)
     named = [part for part in parts if not _NAME_ONLY.fullmatch(part.text)]
     return named or parts
@@ -290,7 +302,7 @@ def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
     strong = [found.span() for found in _STRONG.finditer(sentence)]
     parts = [part for part in parts if any(a <= part.start and part.end <= b for a, b in strong)] or parts
     direct = parts[0].start == 0 and before.rstrip().endswith(" is") and "=" not in sentence
-    if len(parts) == 1 or direct:
+    if len(parts) == 1 or direct or (parts[0].start == 0 and _NEEDED.match(sentence, parts[0].end)):
         return parts[0]
     for part in reversed(parts):
         if "=" in part.text or _ANCHOR.search(sentence, max(0, part.start - 60), part.start):

@@ -46,7 +46,7 @@ _ASIDE = re.compile(r"\((?=.*(?:=|[A-Za-z]{3})).*\)\W?", re.DOTALL)
 _POLITE = re.compile(
     r"\b(?:let me know|feel free|hope (?:this|that|it)|happy to|glad to|would you like)\b"
     r"|\bif you (?:have|need|want)\b"
-    r"|\bcorrect\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b",
+    r"|\b(?:is|are)(?: indeed)? correct\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b",
     re.IGNORECASE,
 )
 
