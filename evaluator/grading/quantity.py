@@ -80,6 +80,9 @@ _REASON = re.compile(
     r"|(?<=[\w)$*])(?<!\bso)(?<!\band)(?<!\bbut)(?<!\bthat)\s(?:when|if|where|given that|assuming)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
+_WHICH_IS = re.compile(
+    r"\s(?:where|when|if)\b.*, which (?:is|equals) ([*$\\(\d][^,]*)$", re.IGNORECASE | re.DOTALL
+)
 _REPLY = re.compile(r"(?:^|[,:] )(?:(?:so|thus|therefore|hence),? )?\**(yes|no)\**(?:, |$)", re.IGNORECASE)
 _TIMES = r"(?:years?|months?|weeks?|days?|hours?|minutes?|seconds?)"
 _RESTATED = re.compile(
@@ -172,7 +175,8 @@ def stated(sentence: str, before: str = "") -> str:
         return reply.group(1)
     without = _RESTATED.sub("", _REMARK.sub("", sentence))
     without = without if _parts(without) else sentence
-    short = _unwrapped(_REASON.sub("", without))
+    last = _WHICH_IS.search(without)
+    short = _unwrapped(_REASON.sub("", last.group(1) if last is not None else without))
     for option in (short, *strong_parts(short)[-1:]):
         if is_option(option):
             return option

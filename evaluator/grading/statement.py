@@ -36,7 +36,9 @@ _SENTENCE_END = re.compile(
     r"|(?<=\$)(?=\s(?:So|Thus|Hence|Therefore)\b)"
 )
 _BULLET = re.compile(r"(?:[-*+>#•]+|\(?\d{1,2}[.)]|Step \d+[.:])\s+")
-_LABEL = re.compile(r"\**[A-Za-z][^:*$\n]{0,80}(?::\*{0,2}\s+|\*\*:\s*|:\*\*\s*)(?=\S)")
+_LABEL = re.compile(
+    r"\*\*[^*$\n]{1,80}:\*\*\s*(?=\S)|\**[A-Za-z][^:*$\n]{0,80}(?::\*{0,2}\s+|\*\*:\s*|:\*\*\s*)(?=\S)"
+)
 _CONCLUSION = re.compile(
     r"\W*(?:so|thus|hence|therefore|consequently|accordingly|in conclusion|finally|conclusion|answer|however)"
     r"\b",
