@@ -12,6 +12,7 @@ from evaluator.questions.store import as_question, get_set
 from evaluator.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow
 from evaluator.questions.types import Question
 from rephraser.sets.store import find_set
+from rephraser.suspects import find_suspects
 from rephraser.tables import (
     CandidateFindingRow,
     CandidateRow,
@@ -41,6 +42,7 @@ class QuestionFilters:
         finding: name of a finding of the structural checks, in any verdict.
         question_set: name of a set of questions.
         neighbor_set: `NAME`, `NAME@VERSION`, `NAME@TAG` or an id.
+        suspect: only questions whose gold the solvers contradict (`rephraser.suspects`).
     """
 
     text: str | None = None
@@ -53,6 +55,7 @@ class QuestionFilters:
     run_id: str | None = None
     question_set: str | None = None
     neighbor_set: str | None = None
+    suspect: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bo
         NotFoundError: no such set.
     """
     about_labels = {"subject": filters.subject, "level": filters.level}
-    if filters == QuestionFilters(**about_labels):
+    if filters == QuestionFilters(subject=filters.subject, level=filters.level):
         return _count_by_labels(session, about_labels)
     query, _ = _matching(session, filters)
     counted = query.limit(COUNTED_AT_MOST + 1).subquery()
@@ -234,6 +237,9 @@ def _question_conditions(session: Session, filters: QuestionFilters) -> list[Col
                 NeighborSetQuestionRow.set_id == header.id,
             )
         )
+    if filters.suspect:
+        suspects = find_suspects(session, run_id=filters.run_id)
+        found.append(QuestionRow.id.in_({one.question_id for one in suspects}))
     if terms := search_terms(filters.text or ""):
         likely = may_hold(terms)
         if likely is not None:

@@ -88,7 +88,11 @@ def read_premises(session: Session, spec: RunSpec, candidate_ids: Collection[str
 def premise_findings(premises: Premises) -> list[dict[str, str]]:
     """Return what was changed or dropped, in the form of findings of the structural checks."""
     pairs = ((PREMISE_DROPPED, premises.dropped), (PREMISE_CHANGED, premises.changed))
-    return [{"name": name, "severity": Severity.EVIDENCE.value, "detail": "; ".join(said)} for name, said in pairs if said]
+    return [
+        {"name": name, "severity": Severity.EVIDENCE.value, "detail": "; ".join(said)}
+        for name, said in pairs
+        if said
+    ]
 
 
 def premise_evidence(spec: PremiseSpec, premises: Premises) -> dict[str, Any]:

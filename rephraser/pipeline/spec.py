@@ -220,8 +220,7 @@ class RunSpec:
             proposer=data["proposer"],
             model=data["model"],
             strategies=tuple(
-                Strategy(s["name"], s["version"], s["summary"], s["text"])
-                for s in data["strategies"]
+                Strategy(s["name"], s["version"], s["summary"], s["text"]) for s in data["strategies"]
             ),
             n=data["n"],
             rounds=data["rounds"],

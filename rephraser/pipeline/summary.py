@@ -13,6 +13,7 @@ from evaluator.runs.store import Run, run_question_ids
 from evaluator.runs.tables import CellRow, RunCellRow
 from rephraser.pipeline.planning import PROPOSE, statuses_by_question
 from rephraser.pipeline.spec import RunSpec
+from rephraser.suspects import find_suspects
 from rephraser.tables import VerdictRow
 
 UNFINISHED_SHOWN = 20
@@ -39,11 +40,12 @@ class RunSummary:
     compared_answers: bool
     questions_by_neighbors: dict[int, int]
     candidates: dict[str, int]  # by status
-    findings: dict[str, int]  # fatal and warning findings of the structural checks, by name
+    findings: dict[str, int]  # of the structural checks, by name
     unreadable: dict[str, int]  # what was wrong with answers of the proposer
     open_requests: int
     failed_requests: int
     errors: dict[str, int]
+    suspects: int  # questions whose gold the solvers contradict
     unfinished: tuple[Unfinished, ...]
     ledger: tuple[LedgerLine, ...]
 
@@ -85,6 +87,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
         open_requests=sum(count for (_, state), count in states.items() if state == EMPTY),
         failed_requests=sum(count for (_, state), count in states.items() if state == FAILED),
         errors=_errors(session, run.id),
+        suspects=len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
         unfinished=tuple(unfinished),
         ledger=tuple(read_ledger(session, run.id)),
     )

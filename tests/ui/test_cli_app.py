@@ -293,6 +293,7 @@ def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tu
         ("questions", "import"): [one_question(folder), "--name", "odd", "--db", db],
         ("questions", "list"): ["demo", "--db", db],
         ("questions", "show"): ["q_1ff", "--db", db],
+        ("questions", "suspects"): ["--db", db],
         ("questions", "mix"): [
             *("mixed", "--base", "demo", "--extra", "odd", "--chunks", "1", "--chunk", "1", "--db", db),
         ],

@@ -198,9 +198,7 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
     assert "hash" not in message
 
 
-def test_consistently_renamed_variables_pass(
-    cli: CommandLine, tmp_path: Path, db: Path
-) -> None:
+def test_consistently_renamed_variables_pass(cli: CommandLine, tmp_path: Path, db: Path) -> None:
     (tmp_path / "renaming.py").write_text(
         "import re\n"
         "def answer(messages, n, seed):\n"

@@ -182,6 +182,25 @@ def test_a_part_of_the_evidence_is_read_when_it_is_asked_for(filled):
     assert rows["cost of the request"] == "0.0100 USD"
 
 
+def test_a_question_whose_gold_the_solvers_contradict_says_so_and_can_be_filtered(use, tmp_path):
+    world = World(tmp_path, make_spec(rounds=1), (QUESTION, OTHER))
+    world.plan()
+    for cell in world.claim():
+        world.fill(cell, proposals(GOOD if cell.subject_id == QUESTION.id else (CHANGED,)))
+    world.read()
+    world.plan()
+    world.solve({"pen": "17", "19": "26"})
+    with Grader(workers=1) as grader:
+        judge_answers(world.db, world.run.id, world.spec, grader, report=lambda *_: None)
+    world.db.close()
+    use(tmp_path / "t.db")
+    (note,) = [one.value for one in opened(id=QUESTION.id).warning]
+    assert "32 of 32 answers to the question and 24 of 24 to its accepted neighbors (2) are 26" in note
+    assert not opened(id=OTHER.id).warning
+    assert opens(opened(gold="suspect")) == [f"open-{QUESTION.id}"]
+    assert len(opens(opened())) == 2
+
+
 def test_a_candidate_leads_to_its_question(filled):
     with filled.db.read() as session:
         from rephraser.browsing.neighbors import page_neighbors

@@ -51,6 +51,12 @@ def print_summary(summary: "RunSummary") -> None:
                 for line in summary.ledger
             ],
         )
+    if summary.suspects:
+        output.say()
+        output.say(
+            f"{plural(summary.suspects, 'question')} with a suspect gold, which the solvers contradict: "
+            f"`tagrpo questions suspects --run {summary.run}`"
+        )
     if not summary.compared_answers:
         output.say()
         output.say(

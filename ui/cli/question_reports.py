@@ -7,6 +7,7 @@ from ui.cli import output
 
 if TYPE_CHECKING:
     from evaluator.questions import ImportReport, Member, Question
+    from rephraser.suspects import Suspect
 
 PAIRS_SHOWN = 10
 TEXT_SHOWN = 90
@@ -16,6 +17,33 @@ ID_SHOWN = 12  # long enough for `show`
 def plural(count: int, noun: str) -> str:
     """Return the count with its noun: `1 row`, `7,500 rows`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def print_suspects(suspects: "Sequence[Suspect]", total: int) -> None:
+    """Print questions whose gold the solvers contradict."""
+    if not suspects:
+        output.say("no question whose solvers agree on another answer than the gold")
+        return
+    output.table(
+        ["question", "gold", "agreed", "on question", "on neighbors", "neighbors", "gold given", "run"],
+        [
+            [
+                one.question_id[:ID_SHOWN],
+                one.gold,
+                one.agreed,
+                f"{one.question_agreeing} of {one.question_drawn}",
+                f"{one.neighbor_agreeing} of {one.neighbor_drawn}",
+                one.neighbors,
+                one.gold_given,
+                one.run,
+            ]
+            for one in suspects
+        ],
+    )
+    more = f"; the first {len(suspects)} (--limit, --json has all)" if len(suspects) < total else ""
+    output.say(
+        f"{plural(total, 'question')}{more}: the gold is wrong, or the solver always errs; look at them"
+    )
 
 
 def print_report(report: "ImportReport") -> None:

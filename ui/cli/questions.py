@@ -196,6 +196,44 @@ def show(
 
 
 @app.command()
+def suspects(
+    run: Annotated[
+        str | None, typer.Option(help="Name or id of a run; without it all runs.", show_default=False)
+    ] = None,
+    agreement: Annotated[
+        float, typer.Option(help="Least share of the answers that agree, on question and on neighbors.")
+    ] = 0.75,
+    min_answers: Annotated[int, typer.Option(help="Least answers to either.")] = 12,
+    limit: Annotated[int, typer.Option(min=1, help="Questions shown; --json has all.")] = 20,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List questions whose gold the solvers contradict: wrong golds, or mistakes that all of them make.
+
+    On the question and on its accepted neighbors the answers agree on another one than the gold. They are the
+    answers that verdicts were made from; nobody is asked.
+
+    Example: [bold]tagrpo questions suspects --run math-gpt4[/bold]
+    """
+    from evaluator.database import Database, locate_database
+    from rephraser.browsing import choose_run
+    from rephraser.suspects import find_suspects
+
+    with Database.open(locate_database(db), create=False) as database, database.read() as session:
+        chosen = choose_run(session, run) if run is not None else None
+        found = find_suspects(
+            session,
+            run_id=chosen.id if chosen is not None else None,
+            agreement=agreement,
+            min_answers=min_answers,
+        )
+    if as_json:
+        output.print_json({"suspects": [suspect.to_json() for suspect in found]})
+    else:
+        question_reports.print_suspects(found[:limit], len(found))
+
+
+@app.command()
 def mix(
     name: Annotated[str, typer.Argument(help="Name of the new set.", show_default=False)],
     base: Annotated[str, typer.Option(help="The set that is taken whole.", show_default=False)],

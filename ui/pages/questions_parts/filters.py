@@ -19,10 +19,24 @@ from ui.pages.kit.database import cached
 from ui.pages.kit.text import escaped
 
 ANY = ""
+SUSPECT = "suspect"
+"""Gold answers that the solvers contradict."""
 PLACES = ("after", "before")
 """Parameters that lose their meaning when a filter changes."""
 
-NAMES = ("q", "subject", "level", "verdict", "strategy", "model", "finding", "run", "set", "neighbors")
+NAMES = (
+    "q",
+    "subject",
+    "level",
+    "verdict",
+    "strategy",
+    "model",
+    "finding",
+    "run",
+    "set",
+    "neighbors",
+    "gold",
+)
 """Parameters of the filters."""
 
 
@@ -41,6 +55,7 @@ def choices(session: Session) -> dict[str, list[str]]:
         "run": [run.name for run in runs],
         "set": [stored.name for stored, _, _ in list_question_sets(session)],
         "neighbors": [header.ref for header in list_sets(session)],
+        "gold": [SUSPECT],
     }
 
 
@@ -71,6 +86,7 @@ def read() -> QuestionFilters:
         run_id=None if run is None else run_ids()[run],
         question_set=found["set"],
         neighbor_set=found["neighbors"],
+        suspect=found["gold"] == SUSPECT,
     )
 
 
@@ -96,6 +112,7 @@ def show() -> None:
             _select("Run", "run", known["run"], "any run")
             _select("Set of questions", "set", known["set"], "any set")
             _select("Neighbor set", "neighbors", known["neighbors"], "any neighbor set")
+            _select("Gold answer", "gold", known["gold"], "any gold answer")
     show_active([name for name in NAMES if name not in ("q", "verdict")], PLACES)
     say_absent(NAMES)
 

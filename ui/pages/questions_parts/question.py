@@ -11,6 +11,7 @@ from rephraser.browsing.search import PENDING
 from rephraser.reviews.store import find_candidate
 from rephraser.sets.store import find_set, member_ids
 from rephraser.status import STATUSES
+from rephraser.suspects import Suspect, find_suspects
 from ui.pages.kit import layout, links
 from ui.pages.kit.answers import has_answers, show_answers
 from ui.pages.kit.database import cached
@@ -56,6 +57,11 @@ def _members(session: Session, neighbor_set: str, question_id: str) -> frozenset
     return member_ids(session, find_set(session, neighbor_set).id, question_id)
 
 
+@cached
+def _suspects(session: Session, question_id: str) -> list[Suspect]:
+    return find_suspects(session, question_id=question_id)
+
+
 def show(reference: str, candidate: str) -> None:
     """Draw the question with this id, or the one that this candidate belongs to."""
     st.button(
@@ -85,9 +91,19 @@ def _question(question: Question, stands: list[Place]) -> None:
                 chips.append(layout.chip(place, "orange" if held else "gray"))
             if chips:
                 layout.line(*chips)
+            for suspect in _suspects(question.id):
+                layout.note(_contradiction(suspect))
             st.caption(escaped(question.id))
             if runs_with(question.id):
                 links.link("Rollouts", "rollouts", icon=":material/account_tree:", q=question.id)
+
+
+def _contradiction(suspect: Suspect) -> str:
+    return (
+        f"Suspect gold: in run {suspect.run} {suspect.question_agreeing} of {suspect.question_drawn} answers "
+        f"to the question and {suspect.neighbor_agreeing} of {suspect.neighbor_drawn} to its accepted "
+        f"neighbors ({suspect.neighbors}) are {suspect.agreed}; {suspect.gold_given} are the gold."
+    )
 
 
 def _all_neighbors(question: Question, candidate: str) -> None:

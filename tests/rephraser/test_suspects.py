@@ -1,0 +1,78 @@
+"""Questions whose gold the solvers contradict, from the answers behind verdicts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand_filled import GOOD, OTHER, QUESTION, World, make_spec, proposals
+from sqlalchemy import select
+
+from evaluator.errors import InputError
+from evaluator.grading import Grader
+from rephraser.browsing.search import QuestionFilters, page_questions
+from rephraser.pipeline.judging import judge_answers
+from rephraser.pipeline.summary import summarize
+from rephraser.reviews.store import Decision, record_reviews
+from rephraser.suspects import Suspect, find_suspects
+from rephraser.tables import CandidateRow
+
+PENS = (
+    "How many dollars do a pen at $12$ dollars and a pad at $5$ dollars cost together?",
+    "A pad for $5$ dollars and a pen for $12$ dollars: how many dollars is that together?",
+)
+
+
+def solved(path: Path, answers: dict[str, str]) -> World:
+    """Two questions with two candidates each, answered and judged; the golds are 12 and 17."""
+    world = World(path, make_spec(rounds=1), (QUESTION, OTHER))
+    world.plan()
+    for cell in world.claim():
+        world.fill(cell, proposals(GOOD if cell.subject_id == QUESTION.id else PENS))
+    world.read()
+    with Grader(workers=1) as grader:
+        while world.plan():
+            world.solve(answers)
+            judge_answers(world.db, world.run.id, world.spec, grader, report=lambda *_: None)
+    return world
+
+
+def suspects(world: World, **wanted: Any) -> list[Suspect]:
+    with world.db.read() as session:
+        return find_suspects(session, **wanted)
+
+
+def test_a_question_whose_answers_agree_on_another_one_is_suspect(tmp_path: Path) -> None:
+    world = solved(tmp_path, {"pen": "17", "x": "26"})
+    (one,) = suspects(world)
+    assert (one.question_id, one.gold, one.agreed) == (QUESTION.id, "12", "26")
+    assert (one.question_agreeing, one.question_drawn) == (32, 32)
+    assert (one.neighbor_agreeing, one.neighbor_drawn, one.neighbors) == (24, 24, 2)
+    assert (one.gold_given, one.share, one.solvers, one.run) == (0, 1.0, ("s",), "run")
+    assert suspects(world, run_id=world.run.id, question_id=QUESTION.id) == [one]
+    assert suspects(world, question_id=OTHER.id) == []
+    assert suspects(world, run_id="none such") == []
+    with world.db.read() as session:
+        assert summarize(session, world.run).suspects == 1
+        listed = page_questions(session, QuestionFilters(suspect=True)).questions
+        assert [shown.question.id for shown in listed] == [QUESTION.id]
+
+
+def test_thresholds_hold_on_either_side(tmp_path: Path) -> None:
+    world = solved(tmp_path, {"pen": "17", "x": "26"})
+    assert suspects(world, min_answers=24)
+    assert suspects(world, min_answers=25) == []  # of the neighbors
+    for wrong in ({"agreement": 0.5}, {"agreement": 1.1}, {"min_answers": 0}):
+        with pytest.raises(InputError):
+            suspects(world, **wrong)
+
+
+def test_neighbors_that_a_person_rejected_say_nothing(tmp_path: Path) -> None:
+    world = solved(tmp_path, {"pen": "17", "x": "26"})
+    with world.db.write() as session:
+        ids = session.scalars(select(CandidateRow.id).where(CandidateRow.text.in_(GOOD))).all()
+        assert record_reviews(session, [Decision(id, "rejected", "no", "ann") for id in ids]) == 2
+    assert suspects(world) == []
+
+
+def test_golds_that_are_given_are_not_suspect(tmp_path: Path) -> None:
+    assert suspects(solved(tmp_path, {"pen": "17", "x": "12"})) == []
