@@ -61,20 +61,24 @@ class VerdictRow(Base):
 
 
 class AuditRow(Base):
-    """A stratified random sample of neighbors drawn for blind review."""
+    """A random sample drawn for blind review: of candidates by verdict, or of questions ("groups")."""
 
     __tablename__ = "audits"
     id: Mapped[int] = mapped_column(primary_key=True)
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    kind: Mapped[str]  # candidates, groups
     seed: Mapped[int]
     size: Mapped[int]
     created_at: Mapped[str]
 
-    __table_args__ = (UniqueConstraint("run_id", "seed", "size"),)
+    __table_args__ = (UniqueConstraint("run_id", "kind", "seed", "size"),)
 
 
 class AuditMemberRow(Base):
-    """A neighbor in an audit, with the verdict it had when the sample was drawn and its stratum's size."""
+    """A neighbor in an audit, with the verdict it had when the sample was drawn and its stratum's size.
+
+    The stratum of an audit of groups are the questions with accepted neighbors.
+    """
 
     __tablename__ = "audit_members"
     audit_id: Mapped[int] = mapped_column(ForeignKey("audits.id"), primary_key=True)

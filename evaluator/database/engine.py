@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from evaluator.database import sqlite
 from evaluator.errors import DatabaseError
 
-HEAD_REVISION = "0010"  # the newest file in migrations/versions
-KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+HEAD_REVISION = "0011"  # the newest file in migrations/versions
+KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 
 
 def locate_database(option: str | Path | None) -> Path:

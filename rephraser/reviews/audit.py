@@ -1,6 +1,9 @@
 """Audits in the database: drawn once, read again, reported as far as they are reviewed."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, cast
 
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
@@ -9,52 +12,69 @@ from evaluator.database import Database, utc_now
 from evaluator.errors import InputError, NotFoundError
 from evaluator.runs.store import Run
 from evaluator.runs.tables import RunRow
-from rephraser.reviews.rates import ErrorRates, error_rates
-from rephraser.reviews.sampling import STRATA, Drawn, draw
+from rephraser.reviews.rates import ErrorRates, GroupRate, error_rates, group_rate
+from rephraser.reviews.sampling import STRATA, Drawn, draw, draw_groups
 from rephraser.reviews.store import Review, as_review, counts
-from rephraser.tables import AuditMemberRow, AuditRow, ReviewRow, VerdictRow
+from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, VerdictRow
+
+Kind = Literal["candidates", "groups"]
+
+_IDS_PER_QUERY = 5_000
 
 
 @dataclass(frozen=True)
 class Audit:
-    """A drawn audit; `members` stand in the order of review, which says nothing about their verdicts."""
+    """A drawn audit; `members` stand in the order of review, which says nothing about their verdicts.
+
+    Attributes:
+        kind: whether candidates were drawn, or questions ("groups") with all their accepted neighbors.
+        size: candidates or questions, as asked for; fewer where the run had fewer.
+    """
 
     id: int
     run_id: str
     run_name: str
+    kind: Kind
     seed: int
-    size: int  # as asked for; fewer members where the run had fewer candidates
+    size: int
     members: tuple[Drawn, ...]
     created_at: str
 
 
-def open_audit(db: Database, run: Run, *, size: int, seed: int) -> tuple[Audit, bool]:
-    """Return the audit of this run, seed and size, drawn if there is none yet, and whether it is new.
+def open_audit(
+    db: Database, run: Run, *, kind: Kind = "candidates", size: int, seed: int
+) -> tuple[Audit, bool]:
+    """Return the audit of this run, kind, seed and size, drawn if there is none yet, and whether it is new.
 
     It is drawn from all candidates whose newest verdict in the run is final, by the verdict alone: earlier
     reviews do not move a candidate to another stratum, since the rates are the verdict's. Once drawn it stays
     as it is, whatever the run does later.
 
     Raises:
-        InputError: the run has no candidate with a final verdict.
+        InputError: the run has no candidate with a final verdict, or no accepted one for an audit of groups.
     """
     with db.read() as session:
-        known = _find(session, run.id, size=size, seed=seed)
+        known = _find(session, run.id, kind, size=size, seed=seed)
     if known is not None:
         return known, False
     with db.write() as session:
         # Another process may have drawn it meanwhile.
-        known = _find(session, run.id, size=size, seed=seed)
+        known = _find(session, run.id, kind, size=size, seed=seed)
         if known is not None:
             return known, False
         strata = final_verdicts(session, run.id)
-        members = draw(strata, size=size, seed=seed)
+        if kind == "groups":
+            accepted = _by_question(session, strata["accepted"])
+            members = draw_groups(accepted, size=size, seed=seed)
+        else:
+            members = draw(strata, size=size, seed=seed)
         if not members:
+            lacks = "accepted candidate" if kind == "groups" else "candidate with a final verdict"
             raise InputError(
-                f"run {run.name!r} has no candidate with a final verdict, so there is nothing to audit; "
+                f"run {run.name!r} has no {lacks}, so there is nothing to audit; "
                 f"`tagrpo runs show {run.name}` says where it stands."
             )
-        row = AuditRow(run_id=run.id, seed=seed, size=size, created_at=utc_now())
+        row = AuditRow(run_id=run.id, kind=kind, seed=seed, size=size, created_at=utc_now())
         session.add(row)
         session.flush()
         session.execute(
@@ -89,6 +109,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
         row.id,
         row.run_id,
         name,
+        cast(Kind, row.kind),
         row.seed,
         row.size,
         tuple(Drawn(*member) for member in members),
@@ -99,6 +120,15 @@ def get_audit(session: Session, audit_id: int) -> Audit:
 def audit_rates(session: Session, audit: Audit) -> ErrorRates:
     """Return the error rates from the decisions made for this audit so far."""
     return error_rates(audit.members, audit_reviews(session, audit.id))
+
+
+def audit_groups(session: Session, audit: Audit) -> GroupRate | None:
+    """Return the share of groups with a broken neighbor so far; None of an audit of candidates."""
+    if audit.kind != "groups":
+        return None
+    ids = [member.candidate_id for member in audit.members]
+    questions = {one: question for question, ids in _by_question(session, ids).items() for one in ids}
+    return group_rate(audit.members, questions, audit_reviews(session, audit.id))
 
 
 def audit_reviews(session: Session, audit_id: int) -> list[Review]:
@@ -124,8 +154,24 @@ def final_verdicts(session: Session, run_id: str) -> dict[str, list[str]]:
     return strata
 
 
-def _find(session: Session, run_id: str, *, size: int, seed: int) -> Audit | None:
+def _by_question(session: Session, candidate_ids: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
+        wanted = CandidateRow.id.in_(candidate_ids[start : start + _IDS_PER_QUERY])
+        for identity, question in session.execute(
+            select(CandidateRow.id, CandidateRow.question_id).where(wanted)
+        ):
+            found[question].append(identity)
+    return found
+
+
+def _find(session: Session, run_id: str, kind: Kind, *, size: int, seed: int) -> Audit | None:
     number = session.scalar(
-        select(AuditRow.id).where(AuditRow.run_id == run_id, AuditRow.seed == seed, AuditRow.size == size)
+        select(AuditRow.id).where(
+            AuditRow.run_id == run_id,
+            AuditRow.kind == kind,
+            AuditRow.seed == seed,
+            AuditRow.size == size,
+        )
     )
     return None if number is None else get_audit(session, number)

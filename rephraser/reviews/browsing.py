@@ -69,6 +69,7 @@ class AuditHeader:
     """An audit without its members."""
 
     id: int
+    kind: str  # candidates, groups
     seed: int
     size: int
     created_at: str
@@ -176,7 +177,7 @@ def read_decisions(
 def list_audits(session: Session, run_id: str) -> list[AuditHeader]:
     """Return the audits of a run, oldest first."""
     rows = session.execute(
-        select(AuditRow.id, AuditRow.seed, AuditRow.size, AuditRow.created_at)
+        select(AuditRow.id, AuditRow.kind, AuditRow.seed, AuditRow.size, AuditRow.created_at)
         .where(AuditRow.run_id == run_id)
         .order_by(AuditRow.id)
     )

@@ -60,6 +60,25 @@ class BrokenShare:
 
 
 @dataclass(frozen=True)
+class GroupRate:
+    """What an audit of groups says: how many questions have a broken one among their accepted neighbors.
+
+    Attributes:
+        size: questions of the run with accepted neighbors when the audit was drawn.
+        drawn: questions in the audit.
+        complete: those of which every neighbor has a decision; only these are counted.
+        broken: the share of those with a neighbor that the reviewers reject.
+        broken_groups: their ids.
+    """
+
+    size: int
+    drawn: int
+    complete: int
+    broken: Rate
+    broken_groups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ReviewerRates:
     """What one reviewer alone decided."""
 
@@ -154,6 +173,34 @@ def error_rates(members: Sequence[Drawn], reviews: Sequence[Review]) -> ErrorRat
     )
 
 
+def group_rate(
+    members: Sequence[Drawn], questions: Mapping[str, str], reviews: Sequence[Review]
+) -> GroupRate:
+    """Return the share of groups with a broken neighbor; the newest decision on a candidate counts.
+
+    A group that is not reviewed whole is left out even where a neighbor was rejected: groups with a broken
+    one would be known sooner than the others.
+
+    Args:
+        questions: the question of each member, by candidate id.
+    """
+    standing = {
+        review.candidate_id: review.decision for review in sorted(reviews, key=lambda review: review.id)
+    }
+    groups: dict[str, list[str | None]] = {}
+    for member in members:
+        groups.setdefault(questions[member.candidate_id], []).append(standing.get(member.candidate_id))
+    complete = {question: made for question, made in groups.items() if None not in made}
+    broken = tuple(question for question, made in complete.items() if "rejected" in made)
+    return GroupRate(
+        size=members[0].stratum_size,
+        drawn=len(groups),
+        complete=len(complete),
+        broken=_share(len(broken), len(complete)),
+        broken_groups=broken,
+    )
+
+
 def _wrong(
     members: Sequence[Drawn], decisions: Mapping[str, str], status: str, decision: str
 ) -> tuple[str, ...]:
@@ -171,11 +218,14 @@ def _rate(members: Sequence[Drawn], decisions: Mapping[str, str], status: str, d
         for member in members
         if member.status == status and member.candidate_id in decisions
     ]
-    if not made:
+    return _share(made.count(decision), len(made))
+
+
+def _share(count: int, reviewed: int) -> Rate:
+    if not reviewed:
         return Rate(0, 0, None, None, None)
-    count = made.count(decision)
-    low, high = exact_interval(count, len(made), CONFIDENCE)
-    return Rate(count, len(made), count / len(made), low, high)
+    low, high = exact_interval(count, reviewed, CONFIDENCE)
+    return Rate(count, reviewed, count / reviewed, low, high)
 
 
 def _stratum(status: str, members: Sequence[Drawn], standing: Mapping[str, str]) -> Stratum:

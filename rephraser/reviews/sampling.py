@@ -12,7 +12,10 @@ undecided ones belong to neither rate and get half as many."""
 
 @dataclass(frozen=True)
 class Drawn:
-    """A candidate in an audit: its verdict when it was drawn, and how many candidates had that verdict."""
+    """A candidate in an audit: its verdict when it was drawn, and how many candidates had that verdict.
+
+    In an audit of groups `stratum_size` is the number of questions that had accepted neighbors.
+    """
 
     candidate_id: str
     status: str
@@ -57,6 +60,20 @@ def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[D
         for candidate_id in sorted(ids, key=lambda identity: _chance("draw", seed, identity))[: places[name]]
     ]
     return sorted(drawn, key=lambda member: _chance("order", seed, member.candidate_id))
+
+
+def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[Drawn]:
+    """Draw `size` questions at random, with all their accepted neighbors, one question after the other.
+
+    Args:
+        accepted: candidate ids by question id.
+    """
+    questions = sorted(accepted, key=lambda identity: _chance("draw", seed, identity))[:size]
+    return [
+        Drawn(candidate_id, "accepted", len(accepted))
+        for question in questions
+        for candidate_id in sorted(accepted[question], key=lambda one: _chance("order", seed, one))
+    ]
 
 
 def _chance(what: str, seed: int, candidate_id: str) -> str:

@@ -9,10 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import IntegrityError
 
 import evaluator.contamination.tables
 import evaluator.evals.tables  # noqa: F401
@@ -62,6 +64,32 @@ def test_migrations_make_the_tables_of_all_rooms(path: Path) -> None:
         ours = {"include_name": lambda name, kind, _: kind != "table" or not name.startswith(TABLE)}
         context = MigrationContext.configure(connection, opts=ours)
         assert compare_metadata(context, Base.metadata) == []
+
+
+def test_audits_and_what_refers_to_them_survive_the_revision_that_makes_their_table_anew(path: Path) -> None:
+    old = Database(path)
+    with old._connection(write=True) as connection:
+        command.upgrade(alembic_config(connection), "0010")
+        for statement in (
+            "INSERT INTO runs VALUES ('r', 'run', 'propose', '{}', '{}', 'then', NULL)",
+            "INSERT INTO questions (id, text, answer, created_at) VALUES ('q', '1+1=?', '2', 'then')",
+            "INSERT INTO candidates (id, question_id, text, created_at) VALUES ('c', 'q', 'one', 'then')",
+            "INSERT INTO audits VALUES (7, 'r', 3, 50, 'then')",
+            "INSERT INTO audit_members VALUES (7, 0, 'c', 'accepted', 1)",
+            "INSERT INTO reviews VALUES (1, 'c', 'ada', 'accepted', '', 7, 'then')",
+        ):
+            connection.exec_driver_sql(statement)
+    old.close()
+    with Database.open(path) as db, db.write() as session:
+        rows = session.execute(text("SELECT id, run_id, kind, seed, size FROM audits")).all()
+        assert [tuple(row) for row in rows] == [(7, "r", "candidates", 3, 50)]
+        assert db.integrity_report() == []
+        insert = (
+            "INSERT INTO audits (run_id, kind, seed, size, created_at) VALUES ('r', 'groups', 3, 50, 'now')"
+        )
+        session.execute(text(insert))
+        with pytest.raises(IntegrityError):
+            session.execute(text(insert))
 
 
 def test_known_revisions_are_the_migration_history() -> None:

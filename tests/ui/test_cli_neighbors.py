@@ -396,6 +396,26 @@ def test_an_audit_from_the_draw_to_the_rates(cli: Cli, run: Run) -> None:
     assert f"{false_accepts} of 2, {false_accepts / 2:.1%} (exact 95% interval {percent})" in out
 
 
+def test_an_audit_of_groups(cli: Cli, run: Run, tmp_path: Path) -> None:
+    code, out, err = cli("audit", "run", "--groups", "--export", str(tmp_path / "sheet.jsonl"))
+    assert (code, "audit 1 has 2 of 2 candidates without a decision" in err) == (1, True)
+    assert "audit 1 of run run, 50 questions with all their accepted neighbors, seed 0: drawn" in out
+    assert "of 2 groups 0 reviewed whole" in out or "of 1 groups 0 reviewed whole" in out
+    rows = [json.loads(line) for line in (tmp_path / "sheet.jsonl").read_text().splitlines()]
+    assert {row["candidate"] for row in rows} == {ADD, HALVED}
+    out = cli("review", "--audit", "1", "--interactive", typed="a\n\nr\nno\n")[1]
+    assert "what the audit shows: tagrpo neighbors audit run --groups --sample 50 --seed 0" in out
+    code, out, err = cli("audit", "run", "--groups")
+    assert (code, err) == (0, "")
+    done = json.loads(cli("audit", "run", "--groups", "--json")[1])
+    groups = done["groups"]
+    assert (done["kind"], groups["drawn"], groups["complete"]) == ("groups", groups["size"], groups["size"])
+    assert groups["broken"]["count"] == 1
+    assert f"groups with a broken neighbor: 1 of {groups['size']}, {1 / groups['size']:.1%} (exact 95%" in out
+    assert "broken neighbors: 1 of 2 reviewed" in out
+    assert f"groups with a broken neighbor: {groups['broken_groups'][0]}" in out
+
+
 def test_an_audit_by_sheet_and_two_reviewers(cli: Cli, run: Run, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.jsonl"
     code, out, _ = cli("audit", "--export", str(sheet))

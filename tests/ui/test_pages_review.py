@@ -8,6 +8,7 @@ from pages import open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
 from evaluator.database import Database
+from evaluator.runs.store import find_run
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit
 from rephraser.reviews.browsing import run_agreement
 from rephraser.reviews.store import Decision, record_reviews
@@ -135,6 +136,24 @@ def test_what_the_verdict_got_wrong_is_listed_with_what_reviewers_say(path):
     app = opened(path, reviewer="ben", audit="1", view="Results", candidate=wrong)
     labels = [link.proto.label.replace("\\", "") for link in app.get("page_link")]
     assert labels.count(f"Candidate {wrong} beside its question") == 2  # a false accept, and disputed
+
+
+def test_results_of_an_audit_of_groups(path):
+    with Database.open(path) as db:
+        with db.read() as session:
+            run = find_run(session, "r")
+        audit, _ = open_audit(db, run, kind="groups", size=4, seed=2)
+        ids = [member.candidate_id for member in audit.members]
+        with db.write() as session:
+            made = [Decision(id, "accepted", "", "ben", audit.id) for id in ids[1:3]]
+            record_reviews(session, [Decision(ids[0], "rejected", "no", "ben", audit.id), *made])
+    app = opened(path, reviewer="ben", audit=str(audit.id))
+    assert not app.warning
+    numbers = {one.label: one.value for one in opened(path, audit=str(audit.id), view="Results").metric}
+    assert numbers["groups reviewed"] == "3 of 4"
+    assert numbers["groups with a broken neighbor"] == "33.3%"
+    assert numbers["broken neighbors"] == "33.3%"
+    assert "false rejects" not in numbers
 
 
 def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_audit_found(path):

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any
 from ui.cli import output
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rephraser.reviews.agreement import Agreement
     from rephraser.reviews.audit import Audit
-    from rephraser.reviews.rates import BrokenShare, ErrorRates, Rate
+    from rephraser.reviews.rates import BrokenShare, ErrorRates, GroupRate, Rate
 
 SHOWN = 10
 
 
-def audit_json(audit: "Audit", rates: "ErrorRates", *, new: bool) -> dict[str, Any]:
+def audit_json(
+    audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, new: bool
+) -> dict[str, Any]:
     """Return an audit and its rates as one JSON object; members stand in the order of review.
 
     Their verdicts are left out until the audit is complete: whoever prints it may still have to review.
@@ -27,6 +31,7 @@ def audit_json(audit: "Audit", rates: "ErrorRates", *, new: bool) -> dict[str, A
         "audit": audit.id,
         "run": audit.run_name,
         "run_id": audit.run_id,
+        "kind": audit.kind,
         "sample": audit.size,
         "seed": audit.seed,
         "created_at": audit.created_at,
@@ -34,14 +39,50 @@ def audit_json(audit: "Audit", rates: "ErrorRates", *, new: bool) -> dict[str, A
         "complete": rates.complete,
         "open": rates.open,
         **said,
+        **({} if groups is None else {"groups": asdict(groups)}),
         "members": members,
     }
 
 
-def print_audit(audit: "Audit", rates: "ErrorRates", *, new: bool) -> None:
+def print_audit(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, new: bool) -> None:
     """Print the sample, how to review it, and the rates as far as there are decisions."""
     made = "drawn" if new else f"drawn on {audit.created_at}"
-    output.say(f"audit {audit.id} of run {audit.run_name}, sample {audit.size}, seed {audit.seed}: {made}")
+    what = "sample" if groups is None else "questions with all their accepted neighbors"
+    said = f"{what} {audit.size}" if groups is None else f"{audit.size} {what}"
+    output.say(f"audit {audit.id} of run {audit.run_name}, {said}, seed {audit.seed}: {made}")
+    if groups is not None:
+        _print_groups(rates, groups)
+    else:
+        _print_strata(audit, rates)
+    if not rates.complete:
+        output.say()
+        output.say("review it blind with")
+        output.say(f"  tagrpo neighbors review --audit {audit.id} --interactive")
+
+
+def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
+    if groups.drawn == groups.size:
+        output.say(f"all {groups.size:,} questions of the run with accepted neighbors are in the audit")
+    else:
+        output.say(f"{groups.drawn:,} of the run's {groups.size:,} questions with accepted neighbors")
+    output.say(
+        f"{rates.drawn:,} neighbors, {rates.reviewed:,} reviewed; of {groups.drawn:,} groups "
+        f"{groups.complete:,} reviewed whole"
+    )
+    if groups.complete:
+        output.say(f"groups with a broken neighbor: {_rate(groups.broken)}")
+    if rates.reviewed:
+        found = rates.false_accept
+        output.say(
+            f"broken neighbors: {found.count:,} of {found.reviewed:,} reviewed; those of one question may "
+            "err alike, so the figure to go by is that of the groups"
+        )
+        _print_reviewers(rates)
+    if rates.complete and groups.broken_groups:
+        _print_ids("groups with a broken neighbor", groups.broken_groups)
+
+
+def _print_strata(audit: "Audit", rates: "ErrorRates") -> None:
     if rates.drawn < audit.size:
         output.say(f"the run had only {rates.drawn:,} candidates with a final verdict; all are in the audit")
     output.table(
@@ -62,16 +103,16 @@ def print_audit(audit: "Audit", rates: "ErrorRates", *, new: bool) -> None:
         if not rates.complete:
             output.say(f"provisional: {rates.open:,} of {rates.drawn:,} candidates have no decision yet")
         _print_rates(rates)
-    if not rates.complete:
-        output.say()
-        output.say("review it blind with")
-        output.say(f"  tagrpo neighbors review --audit {audit.id} --interactive")
 
 
 def _print_rates(rates: "ErrorRates") -> None:
     output.say(f"false accepts (accepted by the verdict, rejected by reviewers): {_rate(rates.false_accept)}")
     output.say(f"false rejects (rejected by the verdict, accepted by reviewers): {_rate(rates.false_reject)}")
     output.say(_broken(rates.broken))
+    _print_reviewers(rates)
+
+
+def _print_reviewers(rates: "ErrorRates") -> None:
     if len(rates.reviewers) > 1:
         output.say()
         output.say("where reviewers differ, the newest decision counts above; each one alone:")
@@ -88,8 +129,12 @@ def _print_rates(rates: "ErrorRates") -> None:
         ("false rejects", rates.false_rejects if rates.complete else ()),
     ):
         if ids:
-            more = ", ... (--json lists all)" if len(ids) > SHOWN else ""
-            output.say(f"{name}: {', '.join(ids[:SHOWN])}{more}")
+            _print_ids(name, ids)
+
+
+def _print_ids(name: str, ids: "Sequence[str]") -> None:
+    more = ", ... (--json lists all)" if len(ids) > SHOWN else ""
+    output.say(f"{name}: {', '.join(ids[:SHOWN])}{more}")
 
 
 def _rate(rate: "Rate") -> str:

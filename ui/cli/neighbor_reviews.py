@@ -209,7 +209,10 @@ def audit(
         str | None,
         typer.Argument(help="Name or id of a run; not needed where there is only one.", show_default=False),
     ] = None,
-    sample: Annotated[int, typer.Option(min=4, help="Candidates to draw.")] = 50,
+    sample: Annotated[int, typer.Option(min=4, help="Candidates to draw; with --groups questions.")] = 50,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Draw questions, each with all its accepted neighbors.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
     export: Annotated[
         Path | None,
@@ -230,28 +233,37 @@ def audit(
     False accepts: accepted by the verdict, rejected by the reviewers, among the reviewed accepted ones. False
     rejects: the other way round. Intervals are exact (Clopper-Pearson, 95%).
 
+    With --groups questions are drawn, each with all its accepted neighbors, one after the other: the share of
+    questions with a broken neighbor among them is what training meets in a group.
+
     Exit code 1: some of its candidates have no decision yet.
 
     Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7[/bold]
 
     Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7 --export sheet.jsonl[/bold]
+
+    Example: [bold]tagrpo neighbors audit math-gpt4 --groups --seed 7[/bold]
     """
     from evaluator.database import Database, locate_database
     from rephraser.browsing import choose_run
-    from rephraser.reviews.audit import audit_rates, open_audit
+    from rephraser.reviews.audit import audit_groups, audit_rates, open_audit
     from rephraser.reviews.sheet import write_sheet
 
     with Database.open(locate_database(db), create=False) as database:
         with database.read() as session:
             chosen = choose_run(session, run)
-        drawn, new = open_audit(database, chosen, size=sample, seed=seed)
+        drawn, new = open_audit(
+            database, chosen, kind="groups" if groups else "candidates", size=sample, seed=seed
+        )
         with database.read() as session:
-            rates = audit_rates(session, drawn)
+            rates, of_groups = audit_rates(session, drawn), audit_groups(session, drawn)
             exported = None if export is None else write_sheet(session, drawn, export)
     if as_json:
-        output.print_json({**audit_reports.audit_json(drawn, rates, new=new), "exported": exported})
+        output.print_json(
+            {**audit_reports.audit_json(drawn, rates, of_groups, new=new), "exported": exported}
+        )
     else:
-        audit_reports.print_audit(drawn, rates, new=new)
+        audit_reports.print_audit(drawn, rates, of_groups, new=new)
         if export is not None:
             output.say(f"{exported:,} rows written to {export}; fill in decision and reason, then")
             output.say(f"  tagrpo neighbors review --from {export}")

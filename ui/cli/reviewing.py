@@ -44,7 +44,10 @@ def review_interactively(
             audit = get_audit(session, audit_id)
             queue, chosen = audit_queue(session, audit, reviewer), None
             what = f"audit {audit.id} of run {audit.run_name}"
-            report = f"tagrpo neighbors audit {audit.run_name} --sample {audit.size} --seed {audit.seed}"
+            kind = " --groups" if audit.kind == "groups" else ""
+            report = (
+                f"tagrpo neighbors audit {audit.run_name}{kind} --sample {audit.size} --seed {audit.seed}"
+            )
         else:
             chosen = choose_run(session, run)
             queue = run_queue(session, chosen, reviewer, status)

@@ -171,7 +171,13 @@ def _or_none(value: str) -> str | None:
 def _said(audit: AuditHeader | None) -> str:
     if audit is None:
         return WHOLE
-    return f"audit {audit.id}: {audit.size:,} drawn, seed {audit.seed}"
+    return f"audit {audit.id}: {describe(audit)}"
+
+
+def describe(audit: AuditHeader) -> str:
+    """Say what an audit drew, and by which seed."""
+    drawn = "questions with their neighbors" if audit.kind == "groups" else "drawn"
+    return f"{audit.size:,} {drawn}, seed {audit.seed}"
 
 
 def _usual_reviewer() -> str:

@@ -7,7 +7,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.agreement import Agreement
-from rephraser.reviews.audit import audit_reviews, get_audit
+from rephraser.reviews.audit import audit_groups, audit_reviews, get_audit
 from rephraser.reviews.browsing import (
     GrowingRate,
     ReviewProgress,
@@ -20,14 +20,14 @@ from rephraser.reviews.browsing import (
     run_progress,
 )
 from rephraser.reviews.queue import ReviewItem
-from rephraser.reviews.rates import ErrorRates, Rate, error_rates
+from rephraser.reviews.rates import ErrorRates, GroupRate, Rate, error_rates
 from ui.charts.review_rates import false_accept_chart, rate_rows
 from ui.pages.kit import layout, links
 from ui.pages.kit.charts import kept_chart, show_chart
 from ui.pages.kit.database import cached
 from ui.pages.kit.picking import pick_row
 from ui.pages.kit.tables import Column, download, page_table
-from ui.pages.review_queue.choosing import Choice, audits_of
+from ui.pages.review_queue.choosing import Choice, audits_of, describe
 
 LISTED = 25
 
@@ -44,12 +44,13 @@ _PAIRS = [
 @cached
 def _audit_results(
     session: Session, audit_id: int, reviewer: str
-) -> tuple[ErrorRates, list[GrowingRate], ReviewProgress]:
-    """Return rates, how they grew, and the reviewer's progress."""
+) -> tuple[ErrorRates, GroupRate | None, list[GrowingRate], ReviewProgress]:
+    """Return rates, those of groups, how they grew, and the reviewer's progress."""
     audit = get_audit(session, audit_id)
     made = audit_reviews(session, audit_id)
     return (
         error_rates(audit.members, made),
+        audit_groups(session, audit),
         growing_false_accepts(audit.members, made),
         audit_progress(session, audit_id, len(audit.members), reviewer),
     )
@@ -72,13 +73,21 @@ def show_results(choice: Choice) -> None:
 
 
 def _audit(choice: Choice, audit_id: int) -> None:
-    rates, growing, progress = _audit_results(audit_id, choice.reviewer)
+    rates, groups, growing, progress = _audit_results(audit_id, choice.reviewer)
     numbers = [
         layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by anybody"),
         layout.Number("false accepts", *_rate(rates.false_accept, "accepted by the verdict")),
         layout.Number("false rejects", *_rate(rates.false_reject, "rejected by the verdict")),
     ]
-    if rates.broken.share is not None:
+    if groups is not None:
+        numbers[1:] = [
+            layout.Number("groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "", "all neighbors"),
+            layout.Number(
+                "groups with a broken neighbor", *_rate(groups.broken, "of those that are reviewed whole")
+            ),
+            layout.Number("broken neighbors", *_rate(rates.false_accept, "accepted by the verdict")),
+        ]
+    elif rates.broken.share is not None:
         low, high = rates.broken.low or 0.0, rates.broken.high or 0.0
         numbers.append(
             layout.Number(
@@ -159,7 +168,7 @@ def _run(choice: Choice) -> None:
     layout.section("Error rates", "They need a random sample, which an audit draws.")
     for audit in audits:
         links.link(
-            f"audit {audit.id}: {audit.size:,} candidates, seed {audit.seed}",
+            f"audit {audit.id}: {describe(audit)}",
             "review",
             icon=":material/fact_check:",
             run=choice.run,

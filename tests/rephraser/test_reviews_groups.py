@@ -1,0 +1,138 @@
+"""Audits of groups: questions with all their accepted neighbors, and the share with a broken one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runs import Proposed, add_run, open_empty
+
+from evaluator.database import Database
+from evaluator.errors import InputError
+from evaluator.runs.store import Run
+from rephraser.reviews.audit import Audit, audit_groups, open_audit
+from rephraser.reviews.queue import audit_queue
+from rephraser.reviews.rates import group_rate
+from rephraser.reviews.sampling import Drawn, draw_groups
+from rephraser.reviews.store import Decision, DecisionWord, Review, record_reviews
+
+QUESTIONS = 9
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "t.db") as database:
+        yield database
+
+
+@pytest.fixture
+def run(db: Database) -> Run:
+    """Question n has n accepted candidates, a rejected and an undecided one; question 0 none accepted."""
+    return add_run(
+        db,
+        "run",
+        [
+            (
+                f"What is {n} + 1?",
+                str(n + 1),
+                [
+                    *(Proposed(f"Way {way} to add one to {n}.", ("accepted",)) for way in range(n)),
+                    Proposed(f"Add two to {n}.", ("rejected",)),
+                    Proposed(f"Add one or two to {n}.", ("undecided",)),
+                ],
+            )
+            for n in range(QUESTIONS)
+        ],
+    )
+
+
+def groups(db: Database, audit: Audit) -> list[tuple[str, int]]:
+    """The question of the members in their order, with how many of them stand together."""
+    found: list[tuple[str, int]] = []
+    with db.read() as session:
+        from rephraser.reviews.queue import read_item
+
+        for member in audit.members:
+            question = read_item(session, member.candidate_id).question
+            if found and found[-1][0] == question:
+                found[-1] = (question, found[-1][1] + 1)
+            else:
+                found.append((question, 1))
+    return found
+
+
+def test_questions_are_drawn_with_all_their_accepted_neighbors_together(db: Database, run: Run) -> None:
+    audit, new = open_audit(db, run, kind="groups", size=4, seed=7)
+    assert new
+    drawn = groups(db, audit)
+    assert len(drawn) == 4
+    assert [int(question.split()[2]) for question, _ in drawn] == [count for _, count in drawn]
+    assert {(member.status, member.stratum_size) for member in audit.members} == {("accepted", QUESTIONS - 1)}
+    assert open_audit(db, run, kind="groups", size=4, seed=7) == (audit, False)
+    other, _ = open_audit(db, run, kind="groups", size=4, seed=8)
+    assert groups(db, other) != drawn
+    candidates, _ = open_audit(db, run, size=4, seed=7)
+    assert (candidates.kind, candidates.id) == ("candidates", other.id + 1)
+    with db.read() as session:
+        assert audit_groups(session, candidates) is None
+        assert audit_queue(session, audit, "ada") == [member.candidate_id for member in audit.members]
+
+
+def test_a_small_run_gives_all_its_groups_and_one_without_any_is_refused(db: Database, run: Run) -> None:
+    audit, _ = open_audit(db, run, kind="groups", size=50, seed=0)
+    assert len(groups(db, audit)) == QUESTIONS - 1
+    none = add_run(db, "none", [("What is 7 + 9?", "16", [Proposed("Add 7 and 8.", ("rejected",))])])
+    with pytest.raises(InputError, match="has no accepted candidate"):
+        open_audit(db, none, kind="groups", size=50, seed=0)
+
+
+def test_the_share_is_over_groups_that_are_reviewed_whole(db: Database, run: Run) -> None:
+    audit, _ = open_audit(db, run, kind="groups", size=50, seed=0)
+
+    def rate() -> tuple[int, int, int]:
+        with db.read() as session:
+            found = audit_groups(session, audit)
+        assert found is not None
+        return found.complete, found.broken.count, found.broken.reviewed
+
+    assert rate() == (0, 0, 0)
+    sizes = [count for _, count in groups(db, audit)]
+    first = [member.candidate_id for member in audit.members[: sizes[0]]]
+    last = [member.candidate_id for member in audit.members[-sizes[-1] :]]
+
+    def decide(ids: list[str], word: DecisionWord) -> None:
+        with db.write() as session:
+            record_reviews(session, [Decision(id, word, "seen", "ada", audit.id) for id in ids])
+
+    decide(first, "accepted")
+    assert rate() == (1, 0, 1)
+    decide(last[:1], "rejected")
+    assert rate() == ((2, 1, 2) if len(last) == 1 else (1, 0, 1))
+    decide(last[1:], "accepted")
+    assert rate() == (2, 1, 2)
+    decide(last[:1], "accepted")  # the newest decision counts
+    assert rate() == (2, 0, 2)
+
+
+def test_the_exact_interval_by_hand() -> None:
+    """Two of ten groups: Clopper and Pearson's interval as printed in tables, .0252 to .5561."""
+    members = [Drawn(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(3)]
+    questions = {member.candidate_id: member.candidate_id[0] for member in members}
+    words: dict[str, DecisionWord] = {"2-1": "rejected", "5-0": "rejected", "5-2": "rejected"}
+    reviews = [
+        Review(n, one.candidate_id, "ada", words.get(one.candidate_id, "accepted"), "", 1, "")
+        for n, one in enumerate(members)
+    ]
+    found = group_rate(members, questions, reviews)
+    assert (found.size, found.drawn, found.complete, found.broken_groups) == (40, 10, 10, ("2", "5"))
+    assert (found.broken.count, found.broken.share) == (2, 0.2)
+    assert (found.broken.low, found.broken.high) == pytest.approx((0.0252, 0.5561), abs=1e-4)
+
+
+def test_a_draw_depends_on_seed_and_ids_alone() -> None:
+    accepted = {f"q{n}": [f"c{n}-{m}" for m in range(3)] for n in range(20)}
+    shuffled = {question: accepted[question][::-1] for question in reversed(accepted)}
+    drawn = draw_groups(accepted, size=5, seed=1)
+    assert drawn == draw_groups(shuffled, size=5, seed=1)
+    assert len(drawn) == 15
+    larger = draw_groups(accepted, size=6, seed=1)
+    assert larger[:15] == drawn
