@@ -7,15 +7,15 @@ from evaluator.errors import PrerequisiteError
 from evaluator.remote.types import Endpoint
 
 
-def supports_structured_output(endpoint: Endpoint) -> bool:
-    """Return whether a request to this endpoint would carry its response schema; nothing is sent.
+def enforces_schema(endpoint: Endpoint) -> bool:
+    """Return whether every answer of this endpoint keeps to the schema it is given; nothing is sent.
 
     Raises:
         PrerequisiteError: litellm does not understand the model's spelling.
     """
     from evaluator.remote.backend import open_backend
 
-    return open_backend(endpoint).structured
+    return open_backend(endpoint).enforces_schema
 
 
 def supports_n(endpoint: Endpoint) -> bool:

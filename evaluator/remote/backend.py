@@ -94,6 +94,15 @@ class Backend:
         return field in self.supported and field not in self.refused
 
     @property
+    def enforces_schema(self) -> bool:
+        """Whether the provider itself keeps every answer to a schema: OpenAI, for models that litellm names.
+
+        Of other providers litellm says the same where a schema is a tool's, or no more than a wish; a server
+        of one's own may have any model behind it.
+        """
+        return self.provider == "openai" and self.base is None and self.structured
+
+    @property
     def takes_raw_text(self) -> bool:
         """Whether litellm reaches a page of this provider where raw text is continued."""
         return self.provider in _WITH_COMPLETIONS

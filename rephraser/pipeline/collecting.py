@@ -136,7 +136,7 @@ def _read_proposals(session: Session, run_id: str, spec: RunSpec, cells: Sequenc
 def _retry(spec: RunSpec, cell: Cell, count: int) -> CellPlan:
     attempt = cell.attempt + 1
     seed = cell_seed(spec.seed, cell.subject_id, cell.round, cell.ordinal, attempt)
-    payload = {"count": count, "seed": seed}
+    payload = {**cell.payload, "count": count, "seed": seed}
     return CellPlan(cell.scope, cell.kind, cell.subject_id, cell.round, cell.ordinal, attempt, payload)
 
 

@@ -15,6 +15,7 @@ from evaluator.database import Database
 from evaluator.runs.cells import EMPTY, CellPlan, add_cells
 from evaluator.runs.store import run_question_ids
 from evaluator.runs.tables import CellRow, RunCellRow
+from rephraser.pipeline.reasons import latest_reasons, read_reasons
 from rephraser.pipeline.spec import PremiseSpec, RunSpec, cell_seed
 from rephraser.pipeline.structure import PREMISES, read_structures
 from rephraser.status import CandidateStatus, current_statuses
@@ -66,7 +67,12 @@ def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
 
 
 def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]:
-    """Return the cells that ask for the candidates still missing."""
+    """Return the cells that ask for the candidates still missing.
+
+    Each keeps why earlier candidates failed, so that what it asks stays the same whatever is found later.
+    """
+    open_now = [slots for slots in open_slots(session, run_id, spec) if slots.round < spec.rounds]
+    told = _told(session, run_id, spec, [slots.question_id for slots in open_now if slots.round])
     return [
         CellPlan(
             scope=run_id,
@@ -78,13 +84,29 @@ def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> list[CellPla
             payload={
                 "count": count,
                 "seed": cell_seed(spec.seed, slots.question_id, slots.round, index, 0),
+                **told.get(slots.question_id, {}),
             },
         )
-        for slots in open_slots(session, run_id, spec)
-        if slots.round < spec.rounds
+        for slots in open_now
         for index, count in enumerate(slots.missing)
         if count
     ]
+
+
+def _told(
+    session: Session, run_id: str, spec: RunSpec, question_ids: Sequence[str]
+) -> dict[str, dict[str, dict[str, str]]]:
+    """Return by question what its new cells keep of why earlier candidates failed: {"reasons": ...}."""
+    if not question_ids or not spec.tells_reasons:
+        return {}
+    statuses = statuses_by_question(session, run_id)
+    earlier = {question_id: statuses.get(question_id, []) for question_id in question_ids}
+    reasons = read_reasons(session, run_id, [one for found in earlier.values() for one in found])
+    return {
+        question_id: {"reasons": latest}
+        for question_id, found in earlier.items()
+        if (latest := latest_reasons(found, reasons))
+    }
 
 
 def looks_taken(session: Session, run_id: str) -> dict[str, int]:

@@ -12,19 +12,18 @@ from evaluator.runs.cells import Cell
 from evaluator.sampling.remote.requests import chat_request
 from evaluator.sampling.work import SampleRequest
 from rephraser.pipeline.collecting import proposal_ordinal
+from rephraser.pipeline.reasons import EARLIER_SHOWN
 from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
 from rephraser.pipeline.subjects import read_subjects, read_texts
-from rephraser.proposers.request import RESPONSE_SCHEMA, build_messages
+from rephraser.proposers.request import RESPONSE_SCHEMA, Earlier, build_messages
 from rephraser.tables import CandidateRow, ProposalRow
-
-EARLIER_SHOWN = 6  # earlier candidates a model is told to keep away from
 
 
 def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> list[ChatRequest]:
     """Return the requests for candidates, one a cell.
 
-    Earlier candidates are those of earlier rounds and of earlier attempts: they are fixed when the cell is
-    made, so a continued run asks the same.
+    Earlier candidates are those of earlier rounds and of earlier attempts, and why some failed stands in the
+    cell: both are fixed when the cell is made, so a continued run asks the same.
     """
     if spec.sampling is None:
         raise ValueError("a run that asks a model needs sampling settings")
@@ -34,7 +33,12 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
     requests = []
     for cell in cells:
         until = proposal_ordinal(cell.round, 0, cell.attempt, 0)
-        avoid = [text for ordinal, text in earlier[cell.subject_id] if ordinal < until]
+        reasons = cell.payload.get("reasons", {})
+        avoid = [
+            Earlier(text, reasons.get(str(ordinal)))
+            for ordinal, text in earlier[cell.subject_id]
+            if ordinal < until
+        ]
         structured = spec.output == "json"
         messages = build_messages(
             spec.strategies[cell.ordinal],

@@ -143,7 +143,7 @@ class RunSpec:
     content_attempts: int = 3  # how often an unusable answer is asked again with another seed
     seed: int = 0
     sampling: Sampling | None = None
-    output: Literal["json", "tags"] = "json"
+    output: Literal["json", "tags"] = "tags"
     solvers: tuple[SolverSpec, ...] = ()
     rule: Rule = field(default_factory=OverlapRule)
     premises: PremiseSpec | None = None
@@ -151,6 +151,7 @@ class RunSpec:
     tokenizer: str | None = None
     source: str | None = None  # content hash of the candidates' file
     min_distance: float = 0.0  # of wordings, to the question and to its earlier candidates
+    request_version: str = REQUEST_VERSION
 
     def __post_init__(self) -> None:
         for name, low, high in (("n", 1, 64), ("rounds", 1, 20), ("content_attempts", 1, 20)):
@@ -178,6 +179,11 @@ class RunSpec:
         """Number of neighbors wanted from each strategy; together n."""
         return tuple(len(range(i, self.n, len(self.strategies))) for i in range(len(self.strategies)))
 
+    @property
+    def tells_reasons(self) -> bool:
+        """Whether later rounds are told why earlier candidates failed."""
+        return self.request_version != "1"
+
     def shares(self, samples: int) -> tuple[int, ...]:
         """Return how many of `samples` answers each solver draws: as even as can be."""
         solvers = len(self.solvers)
@@ -199,7 +205,7 @@ class RunSpec:
             "seed": self.seed,
             "sampling": asdict(self.sampling) if self.sampling else None,
             "output": self.output,
-            "request_version": REQUEST_VERSION,
+            "request_version": self.request_version,
             "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],
             "rule": rule_spec(self.rule),
             **({} if self.premises is None else {"premises": self.premises.to_json()}),
@@ -234,6 +240,7 @@ class RunSpec:
             token_limit=data["checks"]["token_limit"],
             tokenizer=data["checks"]["tokenizer"],
             source=data["source"],
+            request_version=data.get("request_version", "1"),
             min_distance=data["checks"].get("min_distance", 0.0),  # earlier runs kept none
         )
 

@@ -8,7 +8,7 @@ from evaluator.database import Database
 from evaluator.errors import InputError
 from evaluator.questions import load_question_set
 from evaluator.remote import Endpoint
-from evaluator.remote.abilities import supports_structured_output
+from evaluator.remote.abilities import enforces_schema
 from evaluator.runs.store import Run, find_same_run, open_run, package_versions
 from rephraser.pipeline.execution import CandidateFile
 from rephraser.pipeline.spec import RunSpec
@@ -29,16 +29,14 @@ def local_strategies(proposer: str) -> tuple[Strategy, ...]:
 def choose_output(
     wanted: Literal["auto", "json", "tags"], model: str | None, api_base: str | None
 ) -> Literal["json", "tags"]:
-    """Return how the proposer is to answer: JSON where the model may support a schema, else tags.
+    """Return how the proposer is to answer: JSON where its provider enforces a schema, else tags.
 
     Raises:
         PrerequisiteError: litellm does not understand the model's spelling.
     """
     if wanted != "auto":
         return wanted
-    if model is None:
-        return "tags"
-    return "json" if supports_structured_output(Endpoint(model, api_base)) else "tags"
+    return "json" if model is not None and enforces_schema(Endpoint(model, api_base)) else "tags"
 
 
 def read_candidate_file(

@@ -1,6 +1,7 @@
 """What a model is asked for candidates: the strategy, the question, how many, and how to answer."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rephraser.strategies import Strategy
@@ -12,8 +13,14 @@ RESPONSE_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 
-REQUEST_VERSION = "1"
+REQUEST_VERSION = "2"
+"""Stored with a run. Since 2 it is told why earlier candidates failed; runs of before go on as they began."""
 
+_AVOID = "Keep clearly away from these earlier rewrites:"
+_FAILED = (
+    "Keep clearly away from these earlier rewrites. Below some of them stands what was wrong; make none of "
+    "these mistakes again:"
+)
 _ONE = "Write one rewrite of the problem below."
 _MANY = (
     "Write {count} rewrites of the problem below that differ from each other in wording, format and order of "
@@ -26,8 +33,16 @@ _JSON = (
 _TAGS = "Put each rewrite between the tags <rephrasing> and </rephrasing> and write nothing outside the tags."
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier candidate, and in one line what was wrong with it; None: nothing, or nothing known."""
+
+    text: str
+    reason: str | None = None
+
+
 def build_messages(
-    strategy: Strategy, question: str, count: int, *, avoid: Sequence[str] = (), structured: bool
+    strategy: Strategy, question: str, count: int, *, avoid: Sequence[Earlier] = (), structured: bool
 ) -> tuple[dict[str, str], ...]:
     """Return the chat messages that ask for `count` candidates of one question.
 
@@ -37,8 +52,11 @@ def build_messages(
     many = count > 1
     lines = [_MANY.format(count=count) if many else _ONE]
     if avoid:
-        lines.append("Keep clearly away from these earlier rewrites:")
-        lines += [f"<earlier>\n{text}\n</earlier>" for text in avoid]
+        lines.append(_FAILED if any(one.reason for one in avoid) else _AVOID)
+        lines += [
+            f"<earlier>\n{one.text}\n</earlier>" + (f"\nWrong: {one.reason}" if one.reason else "")
+            for one in avoid
+        ]
     if structured:
         lines.append(_JSON.format(strings=f"exactly {count} strings" if many else "exactly one string"))
     else:

@@ -108,7 +108,8 @@ def test_a_slot_that_is_not_filled_is_proposed_again_and_told_what_to_avoid(tmp_
     (request,) = proposing_requests(world.db, world.run.id, world.spec, [again])
     asked = request.messages[1].content
     assert GOOD[0] in asked
-    assert BAD_NUMBER in asked
+    assert f"{BAD_NUMBER}\n</earlier>\nWrong: " in asked
+    assert f"{GOOD[0]}\n</earlier>\n\n" in asked  # nothing was wrong with it
     assert asked.endswith(f"<problem>\n{QUESTION.text}\n</problem>")
     world.fill(again, proposals((GOOD[1],)))
     world.read()

@@ -3,14 +3,14 @@
 import json
 
 from rephraser.proposers.parsing import Outcome, parse_candidates
-from rephraser.proposers.request import RESPONSE_SCHEMA, build_messages
+from rephraser.proposers.request import RESPONSE_SCHEMA, Earlier, build_messages
 from rephraser.strategies import Strategy
 
 STRATEGY = Strategy("own", "1", "mine", "Say it anew.")
 QUESTION = "What is $\\frac{1}{2}+1$?"
 
 
-def user(count: int = 1, *, structured: bool = False, avoid: tuple[str, ...] = ()) -> str:
+def user(count: int = 1, *, structured: bool = False, avoid: tuple[Earlier, ...] = ()) -> str:
     system, asked = build_messages(STRATEGY, QUESTION, count, structured=structured, avoid=avoid)
     assert (system["role"], system["content"]) == ("system", "Say it anew.")
     assert asked["role"] == "user"
@@ -38,10 +38,17 @@ def test_json_is_asked_for_with_doubled_backslashes() -> None:
 
 
 def test_earlier_candidates_are_shown_whole() -> None:
-    asked = user(avoid=("First\nway.", "Second {way}."))
-    assert "<earlier>\nFirst\nway.\n</earlier>" in asked
+    asked = user(avoid=(Earlier("First\nway."), Earlier("Second {way}.")))
+    assert "these earlier rewrites:\n\n<earlier>\nFirst\nway.\n</earlier>" in asked
     assert "<earlier>\nSecond {way}.\n</earlier>" in asked
+    assert "wrong" not in asked.casefold()
     assert "earlier" not in user()
+
+
+def test_what_was_wrong_with_an_earlier_candidate_stands_below_it() -> None:
+    asked = user(avoid=(Earlier("First."), Earlier("Second.", "the number {7} is missing")))
+    assert "<earlier>\nFirst.\n</earlier>\n\n<earlier>\nSecond.\n</earlier>\nWrong: the number {7}" in asked
+    assert "make none of these mistakes again" in asked
 
 
 def test_braces_of_latex_and_of_strategies_are_left_alone() -> None:

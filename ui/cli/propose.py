@@ -90,7 +90,10 @@ def propose(
     ] = 3,
     output_format: Annotated[
         Literal["auto", "json", "tags"],
-        typer.Option("--output", help="How the proposer answers: structured JSON or tags."),
+        typer.Option(
+            "--output",
+            help="How the proposer answers; auto: JSON where OpenAI enforces a schema, else tags.",
+        ),
     ] = "auto",
     rule: Annotated[
         RuleName, typer.Option(help="Rule of the verdict; docs/verdicts.md compares them.")
