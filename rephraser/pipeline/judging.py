@@ -17,6 +17,7 @@ from rephraser.pipeline.planning import awaiting_answers, looks_taken, statuses_
 from rephraser.pipeline.premises import premise_evidence, premise_findings, read_premises
 from rephraser.pipeline.spec import RunSpec
 from rephraser.pipeline.structure import PREMISE_CHANGED, PREMISE_DROPPED, structure_of
+from rephraser.pipeline.topping import earlier_texts
 from rephraser.premises import Premises
 from rephraser.status import CandidateStatus
 from rephraser.tables import CandidateRow, VerdictRow
@@ -55,10 +56,20 @@ def check_structure(
         batch = unchecked[start : start + QUESTIONS_PER_BATCH]
         with db.read() as session:
             texts = _texts(session, batch)
+            questions = {statuses[0].question_id for statuses in batch}
+            elsewhere = earlier_texts(session, spec, questions, standing=True)
         rows = [
             row
             for statuses in batch
-            for row in _check_question(run_id, spec, statuses, texts, taken, count_tokens=count_tokens)
+            for row in _check_question(
+                run_id,
+                spec,
+                statuses,
+                texts,
+                taken,
+                elsewhere[statuses[0].question_id],
+                count_tokens=count_tokens,
+            )
         ]
         _store_first_verdicts(db, run_id, rows)
         done += len(rows)
@@ -72,18 +83,20 @@ def _check_question(
     statuses: Sequence[CandidateStatus],
     texts: dict[str, tuple[str, str]],
     taken: dict[str, int],
+    elsewhere: Sequence[str],
     *,
     count_tokens: Callable[[str], int] | None,
 ) -> list[dict[str, Any]]:
     """Check the candidates that had no verdict against the question and what passed these checks before.
 
-    Siblings whose answers were judged count whatever came out: how far that is must not matter here.
+    Siblings whose answers were judged count whatever came out: how far that is must not matter here. So do
+    those of runs that this one tops up (`elsewhere`).
     """
     options = CheckOptions(
         token_limit=spec.token_limit, count_tokens=count_tokens, min_distance=spec.min_distance
     )
     question, answer = texts[statuses[0].question_id]
-    siblings: list[str] = []
+    siblings = list(elsewhere)
     rows = []
     for status in sorted(statuses, key=lambda s: s.ordinal):
         text = texts[status.candidate_id][0]

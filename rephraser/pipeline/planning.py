@@ -18,6 +18,7 @@ from evaluator.runs.tables import CellRow, RunCellRow
 from rephraser.pipeline.reasons import latest_reasons, read_reasons
 from rephraser.pipeline.spec import PremiseSpec, RunSpec, cell_seed
 from rephraser.pipeline.structure import PREMISES, read_structures
+from rephraser.pipeline.topping import counted_neighbors
 from rephraser.status import CandidateStatus, current_statuses
 from rephraser.tables import VerdictRow
 from rephraser.verdict import rule_for
@@ -50,7 +51,7 @@ def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
     """
     statuses = statuses_by_question(session, run_id)
     cells = _propose_cells(session, run_id)
-    good = {"accepted"} if spec.solvers else {"accepted", "unverified"}
+    elsewhere = counted_neighbors(session, spec)
     names = [strategy.name for strategy in spec.strategies]
     found = []
     for question_id in run_question_ids(session, run_id):
@@ -58,8 +59,11 @@ def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
         asked = cells.get(question_id, [])
         if any(not done for _, done in asked) or any(not candidate.final for candidate in candidates):
             continue
-        kept = [names.index(c.strategy) for c in candidates if c.status in good and c.strategy in names]
-        missing = tuple(max(0, wanted - kept.count(i)) for i, wanted in enumerate(spec.slots))
+        kept = [
+            names.index(c.strategy) for c in candidates if c.status in spec.counting and c.strategy in names
+        ]
+        slots = spec.slots(len(elsewhere.get(question_id, ())))
+        missing = tuple(max(0, wanted - kept.count(i)) for i, wanted in enumerate(slots))
         if any(missing):
             rounds = [number for number, _ in asked] + [candidate.round for candidate in candidates]
             found.append(OpenSlots(question_id, max(rounds, default=-1) + 1, missing))

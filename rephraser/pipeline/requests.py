@@ -15,6 +15,7 @@ from rephraser.pipeline.collecting import proposal_ordinal
 from rephraser.pipeline.reasons import EARLIER_SHOWN
 from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
 from rephraser.pipeline.subjects import read_subjects, read_texts
+from rephraser.pipeline.topping import earlier_texts
 from rephraser.proposers.request import RESPONSE_SCHEMA, Earlier, build_messages
 from rephraser.tables import CandidateRow, ProposalRow
 
@@ -30,11 +31,13 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
     with db.read() as session:
         texts = read_texts(session, [cell.subject_id for cell in cells])
         earlier = _earlier(session, run_id, [cell.subject_id for cell in cells])
+        elsewhere = earlier_texts(session, spec, {cell.subject_id for cell in cells})
     requests = []
     for cell in cells:
         until = proposal_ordinal(cell.round, 0, cell.attempt, 0)
         reasons = cell.payload.get("reasons", {})
-        avoid = [
+        avoid = [Earlier(text) for text in elsewhere[cell.subject_id]]
+        avoid += [
             Earlier(text, reasons.get(str(ordinal)))
             for ordinal, text in earlier[cell.subject_id]
             if ordinal < until

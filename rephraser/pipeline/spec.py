@@ -152,6 +152,7 @@ class RunSpec:
     source: str | None = None  # content hash of the candidates' file
     min_distance: float = 0.0  # of wordings, to the question and to its earlier candidates
     request_version: str = REQUEST_VERSION
+    tops_up: tuple[str, ...] = ()  # ids of runs whose neighbors count for n
 
     def __post_init__(self) -> None:
         for name, low, high in (("n", 1, 64), ("rounds", 1, 20), ("content_attempts", 1, 20)):
@@ -174,10 +175,15 @@ class RunSpec:
         if self.premises is not None and not self.solvers:
             raise InputError("premises are evidence beside answers; name a solver that draws them.")
 
+    def slots(self, there: int = 0) -> tuple[int, ...]:
+        """Return the number of neighbors wanted from each strategy; with those that are there, n."""
+        wanted = max(0, self.n - there)
+        return tuple(len(range(i, wanted, len(self.strategies))) for i in range(len(self.strategies)))
+
     @property
-    def slots(self) -> tuple[int, ...]:
-        """Number of neighbors wanted from each strategy; together n."""
-        return tuple(len(range(i, self.n, len(self.strategies))) for i in range(len(self.strategies)))
+    def counting(self) -> frozenset[str]:
+        """The statuses of candidates that are neighbors: without a solver, unverified ones too."""
+        return frozenset({"accepted"} if self.solvers else {"accepted", "unverified"})
 
     @property
     def tells_reasons(self) -> bool:
@@ -216,6 +222,7 @@ class RunSpec:
                 "min_distance": self.min_distance,
             },
             "source": self.source,
+            **({} if not self.tops_up else {"tops_up": list(self.tops_up)}),
         }
 
     @classmethod
@@ -240,6 +247,7 @@ class RunSpec:
             token_limit=data["checks"]["token_limit"],
             tokenizer=data["checks"]["tokenizer"],
             source=data["source"],
+            tops_up=tuple(data.get("tops_up", ())),
             request_version=data.get("request_version", "1"),
             min_distance=data["checks"].get("min_distance", 0.0),  # earlier runs kept none
         )

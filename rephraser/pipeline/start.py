@@ -2,21 +2,28 @@
 
 from typing import Literal
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.database import Database
-from evaluator.errors import InputError
+from evaluator.errors import InputError, TagrpoError
 from evaluator.questions import load_question_set
 from evaluator.remote import Endpoint
 from evaluator.remote.abilities import enforces_schema
-from evaluator.runs.store import Run, find_same_run, open_run, package_versions
+from evaluator.runs.store import Run, find_same_run, open_run, package_versions, run_question_ids
+from evaluator.runs.tables import RunRow
 from rephraser.pipeline.execution import CandidateFile
 from rephraser.pipeline.spec import RunSpec
+from rephraser.pipeline.topping import lacking
 from rephraser.proposers.file import FileCandidates
 from rephraser.proposers.rules import RULES_VERSION
 from rephraser.strategies import Strategy
 
 KIND = "propose"
+
+
+class NothingLacksError(TagrpoError):
+    """Every question of the runs to be topped up has its neighbors: there is nothing to do."""
 
 
 def local_strategies(proposer: str) -> tuple[Strategy, ...]:
@@ -53,7 +60,7 @@ def read_candidate_file(
 def check_start(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> None:
     """Raise what `start_run` would raise; nothing is stored. Cheap, where reaching a model may take long."""
     with db.read() as session:
-        questions = _questions(session, spec, limit)
+        questions = _questions(session, name, spec, limit)
         find_same_run(session, name=name, kind=KIND, spec=spec.to_json(), question_ids=questions)
 
 
@@ -70,16 +77,26 @@ def start_run(db: Database, name: str, spec: RunSpec, *, limit: int | None = Non
             name=name,
             kind=KIND,
             spec=spec.to_json(),
-            question_ids=_questions(session, spec, limit),
+            question_ids=_questions(session, name, spec, limit),
             versions=package_versions(),
         )
 
 
-def _questions(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
+def _questions(session: Session, name: str, spec: RunSpec, limit: int | None) -> list[str]:
+    """Return the questions of a run; of one that tops up others those that lacked neighbors at its start."""
+    if spec.tops_up:
+        known = session.scalar(select(RunRow).where(RunRow.name == name))
+        if known is not None and known.spec == spec.to_json():
+            return run_question_ids(session, known.id)
     questions = load_question_set(session, spec.questions)[:limit]
     if not questions:
         raise InputError(
             f"question set {spec.questions!r} has no usable question; `tagrpo questions list "
             f"{spec.questions} --held` says why."
         )
-    return [question.id for question in questions]
+    wanted = lacking(session, spec, [question.id for question in questions])
+    if not wanted:
+        raise NothingLacksError(
+            f"no question of the topped-up run lacks a neighbor: all have {spec.n}; raise --n for more."
+        )
+    return wanted

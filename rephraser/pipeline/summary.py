@@ -9,10 +9,11 @@ from sqlalchemy.orm import Session
 
 from evaluator.runs.cells import EMPTY, FAILED, count_states
 from evaluator.runs.ledger import LedgerLine, read_ledger
-from evaluator.runs.store import Run, run_question_ids
+from evaluator.runs.store import Run, find_run, run_question_ids
 from evaluator.runs.tables import CellRow, RunCellRow
 from rephraser.pipeline.planning import PROPOSE, statuses_by_question
 from rephraser.pipeline.spec import RunSpec
+from rephraser.pipeline.topping import counted_neighbors
 from rephraser.suspects import find_suspects
 from rephraser.tables import VerdictRow
 
@@ -30,10 +31,14 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in numbers. `complete` counts questions with all n neighbors (unverified, if no solver)."""
+    """A run in numbers. `complete` counts questions with all n neighbors (unverified, if no solver).
+
+    Neighbors in the runs that it tops up count.
+    """
 
     run: str
     run_id: str
+    tops_up: tuple[str, ...]  # names of runs
     questions: int
     complete: int
     wanted: int
@@ -59,9 +64,10 @@ def summarize(session: Session, run: Run) -> RunSummary:
     spec = RunSpec.from_json(run.spec)
     question_ids = run_question_ids(session, run.id)
     statuses = statuses_by_question(session, run.id)
-    good = {"accepted"} if spec.solvers else {"accepted", "unverified"}
+    elsewhere = counted_neighbors(session, spec)
     neighbors = {
-        question_id: sum(c.status in good and c.final for c in statuses.get(question_id, []))
+        question_id: len(elsewhere.get(question_id, ()))
+        + sum(c.status in spec.counting and c.final for c in statuses.get(question_id, []))
         for question_id in question_ids
     }
     states = count_states(session, run.id)
@@ -76,6 +82,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
     return RunSummary(
         run=run.name,
         run_id=run.id,
+        tops_up=tuple(find_run(session, one).name for one in spec.tops_up),
         questions=len(question_ids),
         complete=sum(count >= spec.n for count in neighbors.values()),
         wanted=spec.n,

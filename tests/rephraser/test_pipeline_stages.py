@@ -64,7 +64,7 @@ def test_slots_and_shares_are_even_and_complete(n: int, parts: int) -> None:
         strategies=tuple(load_strategy(name) for name in names),
         solvers=tuple(SolverSpec(f"s{i}") for i in range(parts)),
     )
-    for split in (spec.slots, spec.shares(n)):
+    for split in (spec.slots(), spec.shares(n)):
         assert sum(split) == n
         assert max(split) - min(split) <= 1
 

@@ -124,6 +124,13 @@ def propose(
     tokenizer: Annotated[
         str | None, typer.Option(help="tokenizer.json file or Hub name that counts them; else an estimate.")
     ] = None,
+    tops_up: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tops-up",
+            help="A run whose neighbors count for --n: only what lacks is proposed. May be repeated.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first questions.")] = None,
     api_base: ApiBase = None,
@@ -152,12 +159,14 @@ def propose(
     from rephraser.pipeline.execution import prepare
     from rephraser.pipeline.spec import PremiseSpec, RunSpec, Sampling
     from rephraser.pipeline.start import (
+        NothingLacksError,
         check_start,
         choose_output,
         local_strategies,
         read_candidate_file,
         start_run,
     )
+    from rephraser.pipeline.topping import runs_to_top_up
     from rephraser.strategies import load_strategy
     from ui.cli.solvers import make_solvers
 
@@ -205,6 +214,8 @@ def propose(
             dtype=solver_dtype,
             batch_size=solver_batch_size,
         )
+        with database.read() as session:
+            topped_up = runs_to_top_up(session, tops_up or (), questions)
         spec = RunSpec(
             questions=questions,
             proposer=proposer,
@@ -223,8 +234,15 @@ def propose(
             tokenizer=tokenizer,
             source=None if found is None else found.content,
             min_distance=_least_distance(proposer) if min_distance is None else min_distance,
+            tops_up=topped_up,
         )
-        check_start(database, name, spec, limit=limit)
+        try:
+            check_start(database, name, spec, limit=limit)
+        except NothingLacksError as nothing:
+            output.note(str(nothing))
+            if as_json:
+                output.print_json({"run": None, "message": str(nothing)})
+            return
         prepared = prepare(
             spec, execution, found, samplers
         )  # before the name is taken by a run that cannot begin

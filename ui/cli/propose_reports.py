@@ -51,6 +51,11 @@ def print_summary(summary: "RunSummary") -> None:
                 for line in summary.ledger
             ],
         )
+    if summary.tops_up:
+        both = " ".join(f"--run {name}" for name in (*summary.tops_up, summary.run))
+        output.say()
+        output.say(f"Neighbors of {' and '.join(summary.tops_up)} count, which this run tops up; publish all")
+        output.say(f"with `tagrpo sets publish NAME {both}`.")
     if summary.suspects:
         output.say()
         output.say(

@@ -130,6 +130,8 @@ def _print_header(run: "Run") -> None:
     strategies = ", ".join(f"{s['name']} v{s['version']}" for s in spec["strategies"])
     output.say(f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})")
     solvers = ", ".join(solver["model"] for solver in spec["solvers"])
+    if spec.get("tops_up"):
+        output.say("counts the neighbors of the runs that it tops up, and proposes what lacks")
     output.say(
         f"{spec['n']} neighbors wanted, at most {spec['rounds']} rounds, "
         + (f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver")
