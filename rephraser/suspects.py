@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.errors import InputError
@@ -90,10 +90,17 @@ def find_suspects(
 
 def _agreed(session: Session, run_id: str | None, question_id: str | None) -> Iterator[Suspect]:
     """Every question with accepted neighbors whose most frequent answer is not the gold."""
+    gold = func.json_extract(VerdictRow.evidence, "$.counts.gold")
+    of_gold = func.json_extract(VerdictRow.evidence, func.printf("$.counts.original[%d]", gold))
     query = (
         select(StandingRow.run_id, StandingRow.question_id, VerdictRow.evidence["counts"])
         .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
-        .where(StandingRow.status == "accepted")
+        .where(
+            StandingRow.status == "accepted",
+            gold.is_not(None),
+            # Most verdicts end here, before they are read.
+            func.json_extract(VerdictRow.evidence, "$.original_top") > of_gold,
+        )
     )
     if run_id is not None:
         query = query.where(StandingRow.run_id == run_id)
@@ -101,8 +108,7 @@ def _agreed(session: Session, run_id: str | None, question_id: str | None) -> It
         query = query.where(StandingRow.question_id == question_id)
     tallies: dict[tuple[str, str], list[_Tally]] = defaultdict(list)
     for run, question, counts in session.execute(query):
-        if (tally := _tally(counts)) is not None:
-            tallies[run, question].append(tally)
+        tallies[run, question].append(_tally(counts))
     named = {run for run, _ in tallies}
     runs = {row.id: row for row in session.scalars(select(RunRow).where(RunRow.id.in_(named)))}
     ids = sorted({question for _, question in tallies})
@@ -142,14 +148,10 @@ class _Tally:
     gold_on_neighbor: int
 
 
-def _tally(counts: Mapping[str, Any] | None) -> _Tally | None:
-    """Read the counts of a verdict; None without answers, or where the most frequent one is the gold."""
-    if not counts or not counts["original"] or counts["gold"] is None:
-        return None
+def _tally(counts: Mapping[str, Any]) -> _Tally:
+    """Read the counts of a verdict."""
     question, neighbor, gold = counts["original"], counts["candidate"], counts["gold"]
     top = max(range(len(question)), key=lambda place: (question[place], neighbor[place]))
-    if top == gold or not question[top]:
-        return None
     drawn = {
         side: sum(counts[side]) + counts[f"{side}_unparsed"] + counts.get(f"{side}_unsettled", 0)
         for side in ("original", "candidate")
