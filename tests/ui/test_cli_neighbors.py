@@ -457,7 +457,7 @@ def test_the_docs_hold(cli: Cli, db: Path, tmp_path: Path, monkeypatch: pytest.M
         for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
         for line in block.splitlines()
     ]
-    assert len(commands) == 11
+    assert len(commands) == 14
     for program, noun, *arguments in commands:
         words = [ADD if word == "c_3fa1" else word for word in arguments]
         assert program == "tagrpo"
