@@ -66,9 +66,12 @@ class GroupRate:
     Attributes:
         size: questions of the run with accepted neighbors when the audit was drawn.
         drawn: questions in the audit.
-        complete: those of which every neighbor has a decision; only these are counted.
+        complete: those of which every neighbor has a decision.
         broken: the share of those with a neighbor that the reviewers reject.
-        broken_groups: their ids.
+        broken_groups: all with a rejected neighbor, those that are not complete too.
+        open: those without a rejected neighbor so far of which some has no decision.
+        low, high: the exact interval of the share over all drawn, whatever the open ones turn out to be: its
+            low end if none of them is broken, its high end if all are.
     """
 
     size: int
@@ -76,6 +79,9 @@ class GroupRate:
     complete: int
     broken: Rate
     broken_groups: tuple[str, ...]
+    open: int
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -178,8 +184,9 @@ def group_rate(
 ) -> GroupRate:
     """Return the share of groups with a broken neighbor; the newest decision on a candidate counts.
 
-    A group that is not reviewed whole is left out even where a neighbor was rejected: groups with a broken
-    one would be known sooner than the others.
+    The share is over groups that are reviewed whole: with others that have a rejected neighbor it would be
+    too large, since a broken group is known sooner than one without. It is too small where reviewers leave a
+    group at its first broken neighbor. The bounds over all drawn groups hold in any case.
 
     Args:
         questions: the question of each member, by candidate id.
@@ -190,14 +197,18 @@ def group_rate(
     groups: dict[str, list[str | None]] = {}
     for member in members:
         groups.setdefault(questions[member.candidate_id], []).append(standing.get(member.candidate_id))
-    complete = {question: made for question, made in groups.items() if None not in made}
-    broken = tuple(question for question, made in complete.items() if "rejected" in made)
+    complete = [made for made in groups.values() if None not in made]
+    broken = tuple(question for question, made in groups.items() if "rejected" in made)
+    undecided = sum(None in made and "rejected" not in made for made in groups.values())
     return GroupRate(
         size=members[0].stratum_size,
         drawn=len(groups),
         complete=len(complete),
-        broken=_share(len(broken), len(complete)),
+        broken=_share(sum("rejected" in made for made in complete), len(complete)),
         broken_groups=broken,
+        open=undecided,
+        low=exact_interval(len(broken), len(groups), CONFIDENCE)[0],
+        high=exact_interval(len(broken) + undecided, len(groups), CONFIDENCE)[1],
     )
 
 

@@ -32,17 +32,21 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
     """Write the blind sheet of an audit, in its order, and return the number of rows.
 
     One row a candidate: `audit`, `candidate` (its id), `question`, `answer` (the gold), `candidate_text`, and
-    `decision` and `reason`, empty, to be filled in. Nothing tells the verdict, model or strategy.
+    `decision` and `reason`, empty, to be filled in; in an audit of groups also `group`, the same number for
+    all neighbors of a question. Nothing tells the verdict, model or strategy.
 
     Raises:
         InputError: the file exists already (it may be filled in), or cannot be written.
     """
     rows = []
+    groups: dict[tuple[str, str], int] = {}
     for member in audit.members:
         item = read_item(session, member.candidate_id)
+        group = groups.setdefault((item.question, item.answer), len(groups) + 1)
         rows.append(
             {
                 "audit": audit.id,
+                **({"group": group} if audit.kind == "groups" else {}),
                 "candidate": item.candidate_id,
                 "question": item.question,
                 "answer": item.answer,

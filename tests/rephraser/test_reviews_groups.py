@@ -1,5 +1,6 @@
 """Audits of groups: questions with all their accepted neighbors, and the share with a broken one."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from evaluator.database import Database
 from evaluator.errors import InputError
 from evaluator.runs.store import Run
 from rephraser.reviews.audit import Audit, audit_groups, open_audit
-from rephraser.reviews.queue import audit_queue
+from rephraser.reviews.queue import audit_queue, read_item
 from rephraser.reviews.rates import group_rate
 from rephraser.reviews.sampling import Drawn, draw_groups
+from rephraser.reviews.sheet import read_sheet, write_sheet
 from rephraser.reviews.store import Decision, DecisionWord, Review, record_reviews
 
 QUESTIONS = 9
@@ -49,8 +51,6 @@ def groups(db: Database, audit: Audit) -> list[tuple[str, int]]:
     """The question of the members in their order, with how many of them stand together."""
     found: list[tuple[str, int]] = []
     with db.read() as session:
-        from rephraser.reviews.queue import read_item
-
         for member in audit.members:
             question = read_item(session, member.candidate_id).question
             if found and found[-1][0] == question:
@@ -126,6 +126,44 @@ def test_the_exact_interval_by_hand() -> None:
     assert (found.size, found.drawn, found.complete, found.broken_groups) == (40, 10, 10, ("2", "5"))
     assert (found.broken.count, found.broken.share) == (2, 0.2)
     assert (found.broken.low, found.broken.high) == pytest.approx((0.0252, 0.5561), abs=1e-4)
+
+
+def test_open_groups_bound_the_share() -> None:
+    """Ten groups of two: 0, 1 sound; 2 broken; 3 broken, not whole; 4 accepted in part; 5 to 9 not."""
+    members = [Drawn(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(2)]
+    questions = {member.candidate_id: member.candidate_id[0] for member in members}
+    made: dict[str, DecisionWord] = {f"{group}-{n}": "accepted" for group in range(3) for n in range(2)}
+    made |= {"2-1": "rejected", "3-0": "rejected", "4-1": "accepted"}
+    reviews = [Review(n, one, "ada", word, "", 1, "") for n, (one, word) in enumerate(made.items())]
+
+    found = group_rate(members, questions, reviews)
+
+    assert (found.complete, found.broken.count, found.open) == (3, 1, 6)
+    assert found.broken_groups == ("2", "3")
+    # Clopper and Pearson: 2 of 10 from .0252; 8 of 10, which mirrors it, to .9748.
+    assert (found.low, found.high) == pytest.approx((0.0252, 0.9748), abs=1e-4)
+    nothing = group_rate(members, questions, [])
+    assert (nothing.open, nothing.broken_groups, nothing.low, nothing.high) == (10, (), 0.0, 1.0)
+
+
+def test_the_sheet_numbers_the_groups_and_comes_back(db: Database, run: Run, tmp_path: Path) -> None:
+    audit, _ = open_audit(db, run, kind="groups", size=4, seed=7)
+    path = tmp_path / "sheet.jsonl"
+    with db.read() as session:
+        write_sheet(session, audit, path)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    counts = [count for _, count in groups(db, audit)]
+    assert [row["group"] for row in rows] == [n + 1 for n, count in enumerate(counts) for _ in range(count)]
+    for row in rows:
+        row["decision"], row["reason"] = ("reject", "no") if row["group"] == 2 else ("accept", "")
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with db.write() as session:
+        sheet = read_sheet(session, path, reviewer="ada", audit_id=None)
+        record_reviews(session, sheet.decisions)
+        found = audit_groups(session, audit)
+    assert found is not None
+    assert (found.complete, found.open, found.broken.count, found.broken.reviewed) == (4, 0, 1, 4)
+    assert (found.low, found.high) == (found.broken.low, found.broken.high)
 
 
 def test_a_draw_depends_on_seed_and_ids_alone() -> None:

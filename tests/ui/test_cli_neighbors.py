@@ -400,10 +400,21 @@ def test_an_audit_of_groups(cli: Cli, run: Run, tmp_path: Path) -> None:
     code, out, err = cli("audit", "run", "--groups", "--export", str(tmp_path / "sheet.jsonl"))
     assert (code, "audit 1 has 2 of 2 candidates without a decision" in err) == (1, True)
     assert "audit 1 of run run, 50 questions with all their accepted neighbors, seed 0: drawn" in out
-    assert "of 2 groups 0 reviewed whole" in out or "of 1 groups 0 reviewed whole" in out
+    assert "2 neighbors, 0 reviewed; of 2 groups 0 reviewed whole" in out
+    assert "0 have a broken neighbor so far and 2 are open: 0.0% to 100.0% are broken" in out
     rows = [json.loads(line) for line in (tmp_path / "sheet.jsonl").read_text().splitlines()]
     assert {row["candidate"] for row in rows} == {ADD, HALVED}
+    cli("review", rows[0]["candidate"], "--reject", "--reason", "no", "--audit", "1")
+    half = json.loads(cli("audit", "run", "--groups", "--json")[1])
+    assert (half["complete"], half["groups"]["complete"], half["groups"]["open"]) == (False, 1, 1)
+    assert "broken_groups" not in half["groups"]  # who still reviews must not know
+    # One of two: .0126; two of two: 1.
+    assert (half["groups"]["low"], half["groups"]["high"]) == pytest.approx((0.0126, 1.0), abs=1e-4)
+    assert half["broken_neighbors"] == {"count": 1, "reviewed": 1}
+    assert not {"strata", "broken", "false_accept", "false_reject"} & set(half)
+    cli("review", rows[0]["candidate"], "--withdraw", "--audit", "1")
     out = cli("review", "--audit", "1", "--interactive", typed="a\n\nr\nno\n")[1]
+    assert "audit 1 of run run, neighbors of a question together: 2 to review as ada" in out
     assert "what the audit shows: tagrpo neighbors audit run --groups --sample 50 --seed 0" in out
     code, out, err = cli("audit", "run", "--groups")
     assert (code, err) == (0, "")
@@ -413,6 +424,7 @@ def test_an_audit_of_groups(cli: Cli, run: Run, tmp_path: Path) -> None:
     assert groups["broken"]["count"] == 1
     assert f"groups with a broken neighbor: 1 of {groups['size']}, {1 / groups['size']:.1%} (exact 95%" in out
     assert "broken neighbors: 1 of 2 reviewed" in out
+    assert "are open" not in out
     assert f"groups with a broken neighbor: {groups['broken_groups'][0]}" in out
 
 

@@ -149,10 +149,16 @@ def test_results_of_an_audit_of_groups(path):
             record_reviews(session, [Decision(ids[0], "rejected", "no", "ben", audit.id), *made])
     app = opened(path, reviewer="ben", audit=str(audit.id))
     assert not app.warning
-    numbers = {one.label: one.value for one in opened(path, audit=str(audit.id), view="Results").metric}
+    assert "The accepted neighbors of a question come one after the other." in said(app)
+    results = opened(path, audit=str(audit.id), view="Results")
+    numbers = {one.label: one.value for one in results.metric}
     assert numbers["groups reviewed"] == "3 of 4"
+    assert numbers["groups open"] == "1"
     assert numbers["groups with a broken neighbor"] == "33.3%"
-    assert numbers["broken neighbors"] == "33.3%"
+    assert numbers["broken neighbors"] == "1 of 3"
+    # Clopper and Pearson: 1 of 4 from .0063, 2 of 4 to .9324.
+    assert "25.0% to 50.0% are broken (exact 95% interval 0.6% to 93.2%" in said(results).replace("\\", "")
+    assert "By verdict" not in [one.value for one in results.subheader]
     assert "false rejects" not in numbers
 
 

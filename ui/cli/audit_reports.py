@@ -20,13 +20,24 @@ def audit_json(
 ) -> dict[str, Any]:
     """Return an audit and its rates as one JSON object; members stand in the order of review.
 
-    Their verdicts are left out until the audit is complete: whoever prints it may still have to review.
+    Their verdicts, and which groups are broken, are left out until the audit is complete: whoever prints it
+    may still have to review. An audit of groups holds accepted candidates alone, so it has no strata, and
+    neighbors of a question may err alike, so theirs is a count without an interval.
     """
     members = [asdict(member) for member in audit.members]
     said = asdict(rates)
+    if groups is not None:
+        found = rates.false_accept
+        for name in ("strata", "broken", "false_accept", "false_reject", "false_rejects"):
+            del said[name]
+        said["broken_neighbors"] = {"count": found.count, "reviewed": found.reviewed}
+        said["groups"] = asdict(groups)
     if not rates.complete:
         members = [{"candidate_id": member["candidate_id"]} for member in members]
-        del said["false_accepts"], said["false_rejects"]
+        for name in ("false_accepts", "false_rejects"):
+            said.pop(name, None)
+        if groups is not None:
+            del said["groups"]["broken_groups"]
     return {
         "audit": audit.id,
         "run": audit.run_name,
@@ -39,7 +50,6 @@ def audit_json(
         "complete": rates.complete,
         "open": rates.open,
         **said,
-        **({} if groups is None else {"groups": asdict(groups)}),
         "members": members,
     }
 
@@ -71,6 +81,8 @@ def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
     )
     if groups.complete:
         output.say(f"groups with a broken neighbor: {_rate(groups.broken)}")
+    if groups.complete < groups.drawn:
+        output.say(f"of all groups {bounds(groups)}")
     if rates.reviewed:
         found = rates.false_accept
         output.say(
@@ -80,6 +92,16 @@ def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
         _print_reviewers(rates)
     if rates.complete and groups.broken_groups:
         _print_ids("groups with a broken neighbor", groups.broken_groups)
+
+
+def bounds(groups: "GroupRate") -> str:
+    """Say within what the share of broken groups lies while some are open."""
+    known = len(groups.broken_groups)
+    return (
+        f"{known:,} have a broken neighbor so far and {groups.open:,} are open: "
+        f"{known / groups.drawn:.1%} to {(known + groups.open) / groups.drawn:.1%} are broken "
+        f"(exact 95% interval {groups.low:.1%} to {groups.high:.1%}, whatever the open ones turn out to be)"
+    )
 
 
 def _print_strata(audit: "Audit", rates: "ErrorRates") -> None:

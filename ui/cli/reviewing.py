@@ -43,7 +43,8 @@ def review_interactively(
         if audit_id is not None:
             audit = get_audit(session, audit_id)
             queue, chosen = audit_queue(session, audit, reviewer), None
-            what = f"audit {audit.id} of run {audit.run_name}"
+            together = ", neighbors of a question together" if audit.kind == "groups" else ""
+            what = f"audit {audit.id} of run {audit.run_name}{together}"
             kind = " --groups" if audit.kind == "groups" else ""
             report = (
                 f"tagrpo neighbors audit {audit.run_name}{kind} --sample {audit.size} --seed {audit.seed}"

@@ -119,6 +119,8 @@ def _what(runs: dict[str, Run]) -> Choice:
         )
         if number:
             st.caption("An audit has an order of its own and is always blind.")
+            if audits[number].kind == "groups":
+                st.caption("The accepted neighbors of a question come one after the other.")
         else:
             st.toggle(
                 "Blind",

@@ -22,11 +22,13 @@ from rephraser.reviews.browsing import (
 from rephraser.reviews.queue import ReviewItem
 from rephraser.reviews.rates import ErrorRates, GroupRate, Rate, error_rates
 from ui.charts.review_rates import false_accept_chart, rate_rows
+from ui.cli.audit_reports import bounds
 from ui.pages.kit import layout, links
 from ui.pages.kit.charts import kept_chart, show_chart
 from ui.pages.kit.database import cached
 from ui.pages.kit.picking import pick_row
 from ui.pages.kit.tables import Column, download, page_table
+from ui.pages.kit.text import escaped
 from ui.pages.review_queue.choosing import Choice, audits_of, describe
 
 LISTED = 25
@@ -82,10 +84,16 @@ def _audit(choice: Choice, audit_id: int) -> None:
     if groups is not None:
         numbers[1:] = [
             layout.Number("groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "", "all neighbors"),
+            layout.Number("groups open", f"{groups.open:,}", "", "none rejected, some without a decision"),
             layout.Number(
                 "groups with a broken neighbor", *_rate(groups.broken, "of those that are reviewed whole")
             ),
-            layout.Number("broken neighbors", *_rate(rates.false_accept, "accepted by the verdict")),
+            layout.Number(
+                "broken neighbors",
+                f"{rates.false_accept.count:,} of {rates.false_accept.reviewed:,}",
+                "",
+                "those of one question may err alike, so the figure to go by is that of the groups",
+            ),
         ]
     elif rates.broken.share is not None:
         low, high = rates.broken.low or 0.0, rates.broken.high or 0.0
@@ -100,6 +108,29 @@ def _audit(choice: Choice, audit_id: int) -> None:
     if choice.reviewer:
         numbers.insert(1, layout.Number(f"by {choice.reviewer}", f"{progress.decided:,}"))
     layout.numbers(numbers)
+    if groups is None:
+        _verdicts(rates, growing, audit_id)
+    elif groups.complete < groups.drawn:
+        st.caption(escaped(f"Of all groups {bounds(groups)}."))
+    if rates.complete:
+        accepts, rejects = rates.false_accepts, rates.false_rejects
+        words = "What the verdict gets wrong in this sample: the newest decision on each candidate."
+        _candidates("False accepts", words, accepts, f"audit-{audit_id}-false-accepts-list", audit_id)
+        _candidates("False rejects", words, rejects, f"audit-{audit_id}-false-rejects-list", audit_id)
+    elif rates.false_accepts or rates.false_rejects:
+        st.caption("Which candidates are false accepts or false rejects is shown once all are reviewed.")
+    _agreements("Reviewers with each other", rates.agreements, f"audit-{audit_id}-reviewers")
+    _candidates(
+        "Reviewers differ",
+        "The newest decision counts.",
+        rates.disputed,
+        f"audit-{audit_id}-disputed",
+        audit_id,
+    )
+
+
+def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) -> None:
+    """Draw how the false-accept rate grew, and what reviewers reject of each verdict."""
     if growing:
         chart = kept_chart(false_accept_chart, growing)
         show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=rate_rows(growing))
@@ -136,21 +167,6 @@ def _audit(choice: Choice, audit_id: int) -> None:
         ],
         "strata",
         name=f"audit-{audit_id}-strata",
-    )
-    if rates.complete:
-        accepts, rejects = rates.false_accepts, rates.false_rejects
-        words = "What the verdict gets wrong in this sample: the newest decision on each candidate."
-        _candidates("False accepts", words, accepts, f"audit-{audit_id}-false-accepts-list", audit_id)
-        _candidates("False rejects", words, rejects, f"audit-{audit_id}-false-rejects-list", audit_id)
-    elif rates.false_accepts or rates.false_rejects:
-        st.caption("Which candidates are false accepts or false rejects is shown once all are reviewed.")
-    _agreements("Reviewers with each other", rates.agreements, f"audit-{audit_id}-reviewers")
-    _candidates(
-        "Reviewers differ",
-        "The newest decision counts.",
-        rates.disputed,
-        f"audit-{audit_id}-disputed",
-        audit_id,
     )
 
 
