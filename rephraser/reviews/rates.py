@@ -83,6 +83,16 @@ class GroupRate:
     low: float
     high: float
 
+    @property
+    def bounds(self) -> str:
+        """Within what the share of broken groups lies while some are open, in words."""
+        known = len(self.broken_groups)
+        return (
+            f"{known:,} have a broken neighbor so far and {self.open:,} are open: "
+            f"{known / self.drawn:.1%} to {(known + self.open) / self.drawn:.1%} are broken "
+            f"(exact 95% interval {self.low:.1%} to {self.high:.1%}, whatever the open ones turn out to be)"
+        )
+
 
 @dataclass(frozen=True)
 class ReviewerRates:

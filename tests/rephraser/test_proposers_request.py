@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+from rephraser.pipeline.start import choose_output
 from rephraser.proposers.parsing import Outcome, parse_candidates
 from rephraser.proposers.request import RESPONSE_SCHEMA, Earlier, build_messages
 from rephraser.strategies import Strategy
@@ -74,3 +77,31 @@ def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
     answered = user() + "\n\n<rephrasing>Add one to $\\frac{1}{2}$.</rephrasing>"
     parsed = parse_candidates(answered, question=QUESTION, count=1, truncated=False)
     assert parsed.candidates == ("Add one to $\\frac{1}{2}$.",)
+
+
+@pytest.mark.parametrize(
+    ("model", "api_base", "form"),
+    [
+        ("gpt-4o-mini", None, "json"),
+        ("openai/gpt-4o", None, "json"),
+        ("gpt-4-turbo", None, "tags"),  # it knows JSON, but keeps to no schema
+        ("openai/gpt-4o", "http://localhost:8000/v1", "tags"),  # whatever answers there under this name
+        ("hosted_vllm/Qwen/Qwen3-4B", "http://localhost:8000/v1", "tags"),
+        ("anthropic/claude-3-haiku-20240307", None, "tags"),
+        (None, None, "tags"),
+    ],
+)
+def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(
+    monkeypatch: pytest.MonkeyPatch, model: str | None, api_base: str | None, form: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_BASE", raising=False)
+    assert choose_output("auto", model, api_base) == form
+    assert (choose_output("json", model, api_base), choose_output("tags", model, api_base)) == (
+        "json",
+        "tags",
+    )
+
+
+def test_an_address_from_the_environment_is_a_server_of_one_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", "http://localhost:8000/v1")
+    assert choose_output("auto", "openai/gpt-4o", None) == "tags"

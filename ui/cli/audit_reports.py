@@ -82,7 +82,7 @@ def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
     if groups.complete:
         output.say(f"groups with a broken neighbor: {_rate(groups.broken)}")
     if groups.complete < groups.drawn:
-        output.say(f"of all groups {bounds(groups)}")
+        output.say(f"of all groups {groups.bounds}")
     if rates.reviewed:
         found = rates.false_accept
         output.say(
@@ -92,16 +92,6 @@ def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
         _print_reviewers(rates)
     if rates.complete and groups.broken_groups:
         _print_ids("groups with a broken neighbor", groups.broken_groups)
-
-
-def bounds(groups: "GroupRate") -> str:
-    """Say within what the share of broken groups lies while some are open."""
-    known = len(groups.broken_groups)
-    return (
-        f"{known:,} have a broken neighbor so far and {groups.open:,} are open: "
-        f"{known / groups.drawn:.1%} to {(known + groups.open) / groups.drawn:.1%} are broken "
-        f"(exact 95% interval {groups.low:.1%} to {groups.high:.1%}, whatever the open ones turn out to be)"
-    )
 
 
 def _print_strata(audit: "Audit", rates: "ErrorRates") -> None:

@@ -22,7 +22,6 @@ from rephraser.reviews.browsing import (
 from rephraser.reviews.queue import ReviewItem
 from rephraser.reviews.rates import ErrorRates, GroupRate, Rate, error_rates
 from ui.charts.review_rates import false_accept_chart, rate_rows
-from ui.cli.audit_reports import bounds
 from ui.pages.kit import layout, links
 from ui.pages.kit.charts import kept_chart, show_chart
 from ui.pages.kit.database import cached
@@ -111,7 +110,7 @@ def _audit(choice: Choice, audit_id: int) -> None:
     if groups is None:
         _verdicts(rates, growing, audit_id)
     elif groups.complete < groups.drawn:
-        st.caption(escaped(f"Of all groups {bounds(groups)}."))
+        st.caption(escaped(f"Of all groups {groups.bounds}."))
     if rates.complete:
         accepts, rejects = rates.false_accepts, rates.false_rejects
         words = "What the verdict gets wrong in this sample: the newest decision on each candidate."
