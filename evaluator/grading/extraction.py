@@ -21,6 +21,7 @@ _LETTER = re.compile(
     r"|(?:^|\n)[ \t*]{0,6}([A-J])[.)]?[ \t*]{0,6}(?:\n|$)"
 )
 _LONGEST_END = 2_000
+_UNESCAPED = re.compile(r"[\x08\x0c](?=[a-z])")  # what JSON makes of the beginning of \boxed and \frac
 
 
 class Found(NamedTuple):
@@ -42,6 +43,8 @@ def find_answer(response: str, kind: AnswerKind = AnswerKind.LATEX, boxed_only: 
     text = _after_thinking(response)
     if text is None:
         return None
+    if "\x08" in text or "\x0c" in text:
+        text = _UNESCAPED.sub(lambda found: r"\b" if found.group() == "\x08" else r"\f", text)
     boxed = boxed_answer(text)
     closing = text.rfind(_CLOSING) if boxed is not None else -1
     # Minerva's closing sentence comes after the boxes of the working.

@@ -73,6 +73,7 @@ from evaluator.grading import GradeValue, grade
         ("He has 90 beads, so if he makes strings for friends, he uses 90 / 6 = 15 beads a string.", "15"),
         ("Answer: The bag weighs 3400g.", "3400"),
         ("The answer is 4g.", "4g"),
+        ("so $3 - 2 = \x08oxed{\x0crac{1}{4}}$.", r"\frac14"),
         ("Answer: 7 crates are needed to carry 90 melons in one go.", "7"),
         (r"so the answer is \"85\".", "85"),
         ("In total, he gets 12 + 6 = 18 questions correct.", "18"),
