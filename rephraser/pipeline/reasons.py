@@ -22,7 +22,12 @@ _BY_ANSWERS = {
     "undecided": "solved, it does not clearly give the problem's answers, so it may not say the same",
 }
 _BY_REVIEW = "a reader found that it is not the same problem"  # the reader's words may hold the answer
-_WITHOUT_DETAIL = {"answer_leaked": "it states the answer"}
+# Of these the details tell the answer once more, or number candidates that the proposer does not see.
+_WITHOUT_DETAIL = {
+    "answer_leaked": "it states the answer",
+    "same_as_sibling": "it repeats another rewrite",
+    "too_like_sibling": "its words are nearly those of another rewrite",
+}
 
 
 def read_reasons(session: Session, run_id: str, candidates: Sequence[CandidateStatus]) -> dict[str, str]:
@@ -50,10 +55,10 @@ def _reason(candidate: CandidateStatus, evidence: Mapping[str, Any]) -> str:
     for finding in evidence.get("findings", ()):
         said = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
         (fatal if finding["severity"] == Severity.FATAL else hints).append(said)
-    if fatal and not candidate.reviewed:
-        reason = "; ".join(fatal)
+    if candidate.reviewed:
+        reason = _BY_REVIEW
     else:
-        reason = _BY_REVIEW if candidate.reviewed else _BY_ANSWERS[str(candidate.status)]
-        if hints:
-            reason += f". Check: {'; '.join(hints[:HINTS])}"
+        reason = "; ".join(fatal) or _BY_ANSWERS[str(candidate.status)]
+    if hints:
+        reason += f". Check: {'; '.join(hints[:HINTS])}"
     return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")

@@ -1,4 +1,4 @@
-"""Reading candidates out of what a model wrote: JSON, tags, lists or plain text, with all that goes wrong.
+"""Reading candidates out of what a model wrote: tags, JSON, lists or plain text, with all that goes wrong.
 
 Nothing here raises on any text: what cannot be used is named by an `Outcome`, and the cell is asked again
 with another seed.
@@ -82,6 +82,13 @@ _PROMPT_ECHO = (
     "differ from each other in",
 )
 _LIST_KEYS = ("rephrasings", "rephrases", "rephrased", "rewrites", "questions", "paraphrases", "candidates")
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.S)
+_JSON_ARRAY = re.compile(
+    r'\s*(?:\{\s*"(?:'
+    + "|".join(_LIST_KEYS)
+    + rf')"\s*:\s*)?\[(?P<strings>(?:[\s,]*{_JSON_STRING.pattern})*)',
+    re.S,
+)
 _TEXT_KEYS = ("text", "question", "rephrasing", "rephrased_question", "rewrite", "content")
 
 
@@ -169,22 +176,10 @@ def _from_json(body: str) -> list[str] | None:
 
 def _whole_json_strings(broken: str) -> list[str] | None:
     """Return the complete strings of a JSON array that breaks off or is badly closed."""
-    opening = re.match(r"\s*(?:\{\s*\"(?:" + "|".join(_LIST_KEYS) + r")\"\s*:\s*)?\[", broken)
-    if not opening:
+    array = _JSON_ARRAY.match(broken)
+    if array is None:
         return None
-    decoder = json.JSONDecoder(strict=False)
-    found: list[str] = []
-    position = opening.end()
-    while True:
-        while position < len(broken) and broken[position] in " \t\r\n,":
-            position += 1
-        if position >= len(broken) or broken[position] != '"':
-            return found
-        try:
-            value, position = decoder.raw_decode(broken, position)
-        except ValueError:
-            return found
-        found.append(str(value))
+    return [json.loads(string, strict=False) for string in _JSON_STRING.findall(array.group("strings"))]
 
 
 def _strings(value: Any) -> list[str] | None:

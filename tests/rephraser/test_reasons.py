@@ -60,6 +60,7 @@ def test_findings_of_the_structure_are_told(tmp_path: Path) -> None:
     (again,) = world.claim()
     (line,) = [line for line in asked(world, again).splitlines() if line.startswith("Wrong: ")]
     assert details[0] in line
+    assert ". Check: the number 8 is not in the original" in line
 
 
 def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
@@ -143,6 +144,19 @@ def test_only_the_latest_are_told_and_each_in_one_short_line(tmp_path: Path) -> 
     many: list[CandidateStatus] = [replace(status, ordinal=place) for place in range(EARLIER_SHOWN + 3)]
     told = latest_reasons(many, reasons)
     assert [int(place) for place in told] == list(range(3, EARLIER_SHOWN + 3))
+
+
+def test_a_repeated_sibling_is_named_without_its_number(tmp_path: Path) -> None:
+    world = World(tmp_path, make_spec(n=2, content_attempts=1))
+    world.plan()
+    (cell,) = world.claim()
+    repeated = GOOD[0].replace("x + 7", "x \\, + 7")
+    world.fill(cell, f"<rephrasing>{GOOD[0]}</rephrasing><rephrasing>{repeated}</rephrasing>")
+    world.read()
+    with world.db.read() as session:
+        statuses = current_statuses(session, world.run.id)
+        (reason,) = read_reasons(session, world.run.id, statuses).values()
+    assert reason == "it repeats another rewrite"
 
 
 def test_a_leaked_answer_is_not_told_once_more(tmp_path: Path) -> None:
