@@ -148,8 +148,9 @@ class View:
         self.tab.wait_for_function(condition, arg=list(arguments))
 
     def choose_first_row(self, table: int, named: str) -> None:
-        """Click the first row of a table that is shown, behind its first cell; the address then has `named`."""
-        self.tab.locator(TABLE).filter(visible=True).nth(table).locator("tbody tr").first.locator("td").nth(1).click()
+        """Click the first row of a table that is shown; the address then has the parameter `named`."""
+        rows = self.tab.locator(TABLE).filter(visible=True).nth(table).locator("tbody tr")
+        rows.first.locator("td").nth(1).click()
         self.tab.wait_for_function("name => new URLSearchParams(location.search).has(name)", arg=named)
 
     def picture(self, path: Path) -> None:
