@@ -125,7 +125,7 @@ def new_process(cases: Sequence[GradeCase], args: argparse.Namespace) -> float:
 
 def from_database(cases: Sequence[GradeCase], path: Path, workers: int | None) -> dict[str, float]:
     """What the new process measures: grading with the stored verdicts, imports done."""
-    import evaluator.evals.graders  # noqa: F401
+    import evaluator.grading.versions  # noqa: F401
     from evaluator.database import Database
 
     with Database.open(path) as db, Grader(workers=workers, cache=VerdictCache(db)) as grader:

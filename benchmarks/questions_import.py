@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 from evaluator.database import Database
-from evaluator.questions import import_questions
+from evaluator.grading import Grader
+from evaluator.questions import Columns, RowLimits, read_source, store_import
 
 
 def main() -> None:
@@ -31,13 +32,16 @@ def main() -> None:
             steps[what] = steps.get(what, 0.0) + now - last
             last = now
 
-        with Database.open(path) as db:
-            report = import_questions(db, args.data / "math_train.jsonl", name="math", progress=progress)
+        source = str(args.data / "math_train.jsonl")
+        with Database.open(path) as db, Grader() as grader:
+            rows = read_source(source, columns=Columns(), limits=RowLimits())
+            report = store_import(db, rows, grader, name="math", progress=progress)
         seconds = time.perf_counter() - start
         size = path.stat().st_size
         start = time.perf_counter()
-        with Database.open(path) as db:
-            again = import_questions(db, args.data / "math_train.jsonl", name="math")
+        with Database.open(path) as db, Grader() as grader:
+            rows = read_source(source, columns=Columns(), limits=RowLimits())
+            again = store_import(db, rows, grader, name="math")
         again_seconds = time.perf_counter() - start
 
     unit = 1 if sys.platform == "darwin" else 1024

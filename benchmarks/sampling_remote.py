@@ -81,12 +81,12 @@ def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
     from evaluator.database import Database
     from evaluator.evals.problems import PlacedProblem, make_problem, problems_hash, run_problems
     from evaluator.evals.running import samples_missing
-    from evaluator.evals.samples import plan_samples
-    from evaluator.evals.spec import EvalSpec, PromptSpec, SamplingSettings
+    from evaluator.evals.samples import EvalWork, plan_samples
+    from evaluator.evals.spec import EvalSpec
+    from evaluator.sampling.settings import PromptSpec, SamplingSettings
     from evaluator.evals.start import open_eval_run
     from evaluator.remote import Endpoint
     from evaluator.sampling.remote import RemoteSampler
-    from evaluator.sampling.work import SamplingWork
 
     db = Database.open(folder / "sampling.db")
     sampler = RemoteSampler(Endpoint(MODEL, url), max_concurrency=CONCURRENCY)
@@ -109,7 +109,7 @@ def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
         began = time.perf_counter()
         with db.write() as session:
             plan_samples(session, run.id, stored, n, PER_REQUEST)
-        work = SamplingWork(db, run.id, spec, {problem.id: problem for problem in stored})
+        work = EvalWork(db, run.id, spec, {problem.id: problem for problem in stored})
         filled = sampler.fill(work, lambda *_: None)
         seconds = time.perf_counter() - began
         with db.read() as session:

@@ -48,12 +48,13 @@ from evaluator.evals import browsing
 from evaluator.evals.grading import grade_run
 from evaluator.evals.problems import PlacedProblem, make_problem, run_problems
 from evaluator.evals.results import load_result
-from evaluator.evals.samples import Drawn, count_samples, plan_samples
-from evaluator.evals.spec import EvalSpec, PromptSpec, SamplingSettings
+from evaluator.evals.samples import EvalWork, count_samples, plan_samples
+from evaluator.evals.spec import EvalSpec
+from evaluator.sampling.settings import PromptSpec, SamplingSettings
 from evaluator.evals.start import open_eval_run, placed_hash
 from evaluator.grading import Grade, GradeValue
 from evaluator.runs.cells import Receipt
-from evaluator.sampling.work import DrawnCell, SamplingWork
+from evaluator.sampling.work import Drawn, DrawnCell
 
 RUNS = 10
 PROBLEMS = 782
@@ -179,7 +180,7 @@ def fill_run(db: Any, run: Any, spec: Any, n: int, writer: Writer, filling: Fill
     with filling.timed("plan"), db.write() as session:
         problems = {problem.id: problem for problem in run_problems(session, run.id)}
         plan_samples(session, run.id, list(problems.values()), n, SAMPLES_PER_CELL)
-    work = SamplingWork(db, run.id, spec, problems)
+    work = EvalWork(db, run.id, spec, problems)
     chance = random.Random(run.id)
     while True:
         with filling.timed("samples"):

@@ -11,9 +11,10 @@ from ui_made_texts import Texts
 
 from evaluator.database import Database, utc_now
 from evaluator.database.base import ZSTD_LEVEL
-from evaluator.evals.graders import grader_id
+from evaluator.grading.versions import grader_id
 from evaluator.evals.problems import PlacedProblem, make_problem, run_problems, store_run_problems
-from evaluator.evals.spec import EVAL, EvalSpec, PromptSpec, SamplingSettings
+from evaluator.evals.spec import EVAL, EvalSpec
+from evaluator.sampling.settings import PromptSpec, SamplingSettings
 from evaluator.evals.start import placed_hash
 from evaluator.grading import GRADER_VERSION
 from evaluator.questions import Question

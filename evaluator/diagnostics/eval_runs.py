@@ -9,7 +9,7 @@ from evaluator.database import Database
 from evaluator.diagnostics.groups import ORIGINAL, Checkpoint, PromptSample, QuestionGroup
 from evaluator.diagnostics.texts import GroupTexts
 from evaluator.errors import InputError, NotFoundError
-from evaluator.evals.graders import find_grader
+from evaluator.grading.versions import find_grader
 from evaluator.evals.lookup import find_eval_run
 from evaluator.evals.problems import run_problems
 from evaluator.evals.results import choose_version, grades_by_version

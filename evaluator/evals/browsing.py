@@ -1,6 +1,6 @@
 """Looking at eval runs: all of them, a run's problems, a problem's samples, their texts. Paged by key.
 
-Grades are those of one version of the grader: `grader_id` names it (see `evaluator.evals.graders`), else
+Grades are those of one version of the grader: `grader_id` names it (see `evaluator.grading.versions`), else
 `shown_grader` chooses. A page that shows several lists asks it once and hands the id to all of them.
 """
 

@@ -10,13 +10,13 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.database import Database
-from evaluator.evals.graders import answers_of, find_grader, grader_id
+from evaluator.grading.tables import GraderRow
+from evaluator.grading.versions import answers_of, find_grader, grader_id
 from evaluator.evals.problems import RunProblem, run_problems
 from evaluator.evals.sources import source_name
 from evaluator.evals.tables import (
     GradeCountsRow,
     GradeRow,
-    GraderRow,
     RunProblemRow,
     SampleRow,
     SampleTextRow,

@@ -8,10 +8,11 @@ from typing import Any
 from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.graders import preference
+from evaluator.grading.versions import preference
 from evaluator.evals.results import run_answers
 from evaluator.evals.sources import Sources, read_sources
-from evaluator.evals.tables import GradeCountsRow, GraderRow, RunProblemRow, SampleCountsRow
+from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
+from evaluator.grading.tables import GraderRow
 from evaluator.runs.store import Run
 
 

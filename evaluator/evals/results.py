@@ -10,11 +10,13 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.errors import InputError
-from evaluator.evals.graders import answers_of, find_grader, preference
+from evaluator.grading.versions import answers_of, find_grader, preference
 from evaluator.evals.samples import ProblemCounts, count_samples
 from evaluator.evals.sources import Sources, read_sources
-from evaluator.evals.spec import EVAL, Answers, EvalSpec
-from evaluator.evals.tables import GradeCountsRow, GraderRow, RunProblemRow, SampleCountsRow, SampleRow
+from evaluator.evals.spec import EVAL, EvalSpec
+from evaluator.grading.types import Answers
+from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
+from evaluator.grading.tables import GraderRow
 from evaluator.passk.counts import Counts
 from evaluator.runs.ledger import read_ledger
 from evaluator.runs.store import Run

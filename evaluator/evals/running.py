@@ -10,17 +10,16 @@ from sqlalchemy.orm import Session
 
 from evaluator.database import Database
 from evaluator.errors import InputError
-from evaluator.evals.graders import version_taking
+from evaluator.grading.versions import version_taking
 from evaluator.evals.grading import Graded, grade_run
 from evaluator.evals.problems import run_problems
-from evaluator.evals.samples import plan_samples
+from evaluator.evals.samples import EvalWork, plan_samples
 from evaluator.evals.spec import MAX_SAMPLES, EvalSpec
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from evaluator.grading import Grader
 from evaluator.runs.cells import open_cells, release_dead_leases, reopen_failed_cells
 from evaluator.runs.store import Run, finish_run
 from evaluator.sampling.protocol import Sampler
-from evaluator.sampling.work import SamplingWork
 
 OTHERS_POLL_S = 1.0
 
@@ -114,7 +113,7 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> _
         finish_run(session, run.id, finished=False)
         problems = run_problems(session, run.id)
         missing = samples_missing(session, run.id, n)
-    work = SamplingWork(db, run.id, spec, {problem.id: problem for problem in problems})
+    work = EvalWork(db, run.id, spec, {problem.id: problem for problem in problems})
     begun, total = missing, n * len(problems)
     found = _Drawing()
     while missing:

@@ -16,9 +16,9 @@ from evaluator.evals.tables import (
     SampleRow,
     SampleTextRow,
 )
-from evaluator.hashing import content_hash
-from evaluator.runs.cells import FILLED, Cell, CellPlan, add_cells
+from evaluator.runs.cells import FILLED, Cell, CellPlan, add_cells, fill_cell
 from evaluator.runs.tables import CellRow
+from evaluator.sampling.work import Drawn, DrawnCell, SampleRequest, SamplingWork, sample_seed
 
 SAMPLE = "sample"
 """The kind of the cells of an eval run; one cell draws `count` samples from ordinal `first` on."""
@@ -29,24 +29,6 @@ TRUNCATED = "length"
 _LAST_SAMPLE = select(func.max(SampleRow.id))
 _INSERT_SAMPLES = insert(cast(Table, SampleRow.__table__))
 _INSERT_TEXTS = insert(cast(Table, SampleTextRow.__table__))
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A response as a sampler returns it. Token counts are None where the server gives none of its own.
-
-    `stop_reason` is stop, length (cut at the limit of tokens), content_filter, or the server's own word.
-    """
-
-    text: str
-    stop_reason: str
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-def sample_seed(seed: int, problem_id: str, ordinal: int) -> int:
-    """Return the seed of a sample (31 bits): of the run's seed, the problem and its ordinal, nothing else."""
-    return int(content_hash("sample-seed", [seed, problem_id, ordinal])[:8], 16) >> 1
 
 
 def plan_samples(
@@ -118,9 +100,29 @@ def store_samples(session: Session, cell: Cell, drawn: Sequence[Drawn], seeds: S
     connection = session.connection()
     connection.execute(_INSERT_SAMPLES, headers)
     texts = [
-        {"sample_id": header["id"], "text": one.text} for header, one in zip(headers, drawn, strict=False)
+        {"sample_id": header["id"], "text": response.text} for header, response in zip(headers, drawn, strict=False)
     ]
     connection.execute(_INSERT_TEXTS, texts)
+
+
+@dataclass(frozen=True)
+class EvalWork(SamplingWork):
+    """The empty cells of an eval run, and how to fill them."""
+
+    def request(self, cell: Cell) -> SampleRequest:
+        """Return the request of a cell; a seed follows from the run's, the problem and the ordinal."""
+        problem = self.problems[cell.payload["run_problem"]]
+        first, count = cell.payload["first"], cell.payload["count"]
+        seeds = tuple(
+            sample_seed(self.spec.sampling.seed, problem.problem_id, ordinal)
+            for ordinal in range(first, first + count)
+        )
+        return SampleRequest(cell, problem, problem.text, count, seeds)
+
+    def keep(self, session: Session, drawn: DrawnCell) -> None:
+        """Fill a cell and write its samples in the transaction of `session`."""
+        if fill_cell(session, drawn.request.cell.id, drawn.raw, drawn.receipt):
+            store_samples(session, drawn.request.cell, drawn.responses, drawn.request.seeds)
 
 
 @dataclass(frozen=True)

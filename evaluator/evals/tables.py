@@ -1,4 +1,4 @@
-"""Tables of eval runs: problems, samples, their texts, their grades, and the cache of verdicts.
+"""Tables of eval runs: problems, samples, their texts and their grades.
 
 Headers stand apart from texts so that lists and curves stay fast; integers stand for runs and problems in the
 large tables.
@@ -8,6 +8,7 @@ from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from evaluator.database.base import BY_KEY_ALONE, Base, CompressedText
+from evaluator.grading import tables as _grading  # noqa: F401  (foreign keys)
 from evaluator.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 
@@ -70,14 +71,6 @@ class SampleTextRow(Base):
     text: Mapped[str] = mapped_column(CompressedText)
 
 
-class GraderRow(Base):
-    """A version of the grader, and which answers it took; see `evaluator.evals.graders`."""
-
-    __tablename__ = "graders"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    version: Mapped[str] = mapped_column(unique=True)
-
-
 class GradeRow(Base):
     """A sample's grade by one version of the grader; grades of other versions stay."""
 
@@ -89,18 +82,6 @@ class GradeRow(Base):
     reason: Mapped[str]
     extracted: Mapped[str | None]
     source: Mapped[str | None]  # where the answer was found, see evaluator.grading.SOURCES; null for none
-
-    __table_args__ = (BY_KEY_ALONE,)
-
-
-class CachedVerdictRow(Base):
-    """A verdict on (gold, extracted answer) by one version of the grader, so that it is computed once."""
-
-    __tablename__ = "verdict_cache"
-    grader_id: Mapped[int] = mapped_column(ForeignKey("graders.id"), primary_key=True)
-    key: Mapped[bytes] = mapped_column(primary_key=True)  # 16 bytes; see evaluator.grading
-    value: Mapped[str]
-    reason: Mapped[str]
 
     __table_args__ = (BY_KEY_ALONE,)
 

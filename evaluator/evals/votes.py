@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.errors import InputError
-from evaluator.evals.graders import find_grader
+from evaluator.grading.versions import find_grader
 from evaluator.evals.results import problem_keys
 from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import Clustering, ClusterJob

@@ -6,7 +6,7 @@ The last `\\boxed{...}` wins; without one, what the final statement is about (se
 import re
 from typing import NamedTuple
 
-from evaluator.grading.boxes import boxed_answer, last_boxed
+from evaluator.questions.boxes import boxed_answer, last_boxed
 from evaluator.grading.quantity import is_option, stated
 from evaluator.grading.statement import final_statement
 from evaluator.grading.types import AnswerKind

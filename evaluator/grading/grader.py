@@ -13,7 +13,15 @@ from evaluator.grading.extraction import Found, find_answer
 from evaluator.grading.kinds import judge
 from evaluator.grading.outcomes import Outcome
 from evaluator.grading.pool import WorkerPool
-from evaluator.grading.types import AnswerKind, Clustering, ClusterJob, Grade, GradeCase, GradeValue
+from evaluator.grading.types import (
+    GRADER_VERSION,
+    AnswerKind,
+    Clustering,
+    ClusterJob,
+    Grade,
+    GradeCase,
+    GradeValue,
+)
 from evaluator.grading.worker import Task
 
 Progress = Callable[[int, int], None]
@@ -54,6 +62,11 @@ class Grader:
         self._cache = cache
         self._grades: Memory[_Key, Grade] = Memory(_MOST_KEPT)
         self._outcomes: Memory[Task, Outcome] = Memory(_MOST_KEPT)
+
+    @property
+    def version(self) -> str:
+        """What grades here: of tagrpo's grader and the packages under it."""
+        return GRADER_VERSION
 
     def __enter__(self) -> "Grader":
         return self

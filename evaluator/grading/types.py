@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
+from typing import Literal, TypeAlias
 
 
 def _grader_version() -> str:
@@ -48,6 +49,10 @@ REASONS: tuple[str, ...] = (
 SOURCES: tuple[str, ...] = ("box", "marker", "last sentence")
 """Where in a response the answer was found, the surest place first: a box, what follows the last marker
 ("Answer:", "the answer is", "####"), else what the response ends on."""
+
+
+Answers: TypeAlias = Literal["all", "boxed"]
+"""Which answers of responses count: all that are found, or those in a box alone."""
 
 
 class AnswerKind(StrEnum):

@@ -1,7 +1,7 @@
 """Questions: reading them from files and the Hub, storing them by content, mixing sets."""
 
 from evaluator.questions.columns import Columns, RowLimits
-from evaluator.questions.importing import ImportReport, import_questions, store_import
+from evaluator.questions.importing import ImportReport, store_import
 from evaluator.questions.mixing import MixReport, mix_sets
 from evaluator.questions.reading import ReadRows, read_source
 from evaluator.questions.store import (
@@ -26,7 +26,6 @@ __all__ = [
     "StoreCounts",
     "StoredSet",
     "get_set",
-    "import_questions",
     "load_members",
     "load_question_set",
     "make_question",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from evaluator.errors import InputError
-from evaluator.grading.extraction import boxed_answer, last_boxed
+from evaluator.questions.boxes import boxed_answer, last_boxed
 from evaluator.hashing import canonical_text
 from evaluator.questions.files import JsonNumber
 from evaluator.questions.types import Question, make_question

@@ -1,19 +1,17 @@
 """Imports a source as a named set: read, check every gold against itself, compare, store at once."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
 from evaluator.database import Database
 from evaluator.errors import InputError
-from evaluator.questions.columns import Columns, RowLimits
+from evaluator.questions.columns import Columns
 from evaluator.questions.likeness import Likeness, compare_members
-from evaluator.questions.reading import ReadRows, read_source
+from evaluator.questions.reading import ReadRows
 from evaluator.questions.store import (
     Member,
     StoreCounts,
@@ -25,9 +23,6 @@ from evaluator.questions.store import (
     members_hash,
     store_set,
 )
-
-if TYPE_CHECKING:
-    from evaluator.grading import Grader
 
 Progress = Callable[[str, int, int], None]
 """Called with what is done now, how much of it is done, and how much there is."""
@@ -57,38 +52,38 @@ class ImportReport:
         return bool(self.held or self.likeness.conflicts or self.bad_rows)
 
 
-def import_questions(
-    db: Database,
-    source: str | Path,
-    *,
-    name: str | None = None,
-    columns: Columns | None = None,
-    limits: RowLimits | None = None,
-    limit: int | None = None,
-    skip_bad_rows: bool = False,
-    grader: "Grader | None" = None,
-    progress: Progress | None = None,
-) -> ImportReport:
-    """Read a file of questions and store it as a set; see `read_source` and `store_import`."""
-    rows = read_source(
-        str(source),
-        columns=columns or Columns(),
-        limits=limits or RowLimits(),
-        limit=limit,
-        skip_bad_rows=skip_bad_rows,
-    )
-    return store_import(db, rows, name=name, grader=grader, progress=progress)
+class Checked(Protocol):
+    """A gold graded against itself."""
+
+    @property
+    def value(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+class AnswerChecker(Protocol):
+    """What compares answers; the evaluator's `Grader` is one."""
+
+    @property
+    def version(self) -> str: ...
+
+    def check_golds(
+        self, golds: Sequence[str], progress: Callable[[int, int], None] | None = None
+    ) -> Sequence[Checked]: ...
+
+    def equal_many(self, pairs: Sequence[tuple[str, str]]) -> Sequence[str]: ...
 
 
 def store_import(
     db: Database,
     rows: ReadRows,
+    grader: AnswerChecker,
     *,
     name: str | None = None,
-    grader: "Grader | None" = None,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Check the rows that were read and store them as a set, all of it in one transaction or nothing.
+    """Check the rows of `read_source` and store them as a set, all of it in one transaction or nothing.
 
     A gold that does not grade as correct against itself is held back with the reason. Importing the same
     questions under the same name again changes nothing.
@@ -102,15 +97,10 @@ def store_import(
     with db.read() as session:
         stored = _same_or_none(session, name, content)
         members: Sequence[Member] = rows.members if stored is None else load_members(session, name)
-    with ExitStack() as stack:
-        if grader is None:
-            from evaluator.grading import Grader
-
-            grader = stack.enter_context(Grader())
-        if stored is None:
-            members = _hold_back(members, grader, progress)
-        likeness = compare_members(members, _equal_answers(grader), _step(progress, "comparing texts"))
-    spec = _spec(rows, content, members, likeness)
+    if stored is None:
+        members = _hold_back(members, grader, progress)
+    likeness = compare_members(members, _equal_answers(grader), _step(progress, "comparing texts"))
+    spec = _spec(rows, content, members, likeness, grader.version)
     counts = StoreCounts(0, 0)
     created = False
     if stored is None:
@@ -147,7 +137,7 @@ def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None
     )
 
 
-def _hold_back(members: Sequence[Member], grader: "Grader", progress: Progress | None) -> list[Member]:
+def _hold_back(members: Sequence[Member], grader: AnswerChecker, progress: Progress | None) -> list[Member]:
     grades = grader.check_golds(
         [member.question.answer for member in members], _step(progress, "checking golds")
     )
@@ -161,7 +151,7 @@ def _held_reason(value: str, reason: str) -> str:
     return "no answer" if reason == "no answer" else f"gold graded against itself: {value} ({reason})"
 
 
-def _equal_answers(grader: "Grader") -> Callable[[Sequence[tuple[str, str]]], list[bool]]:
+def _equal_answers(grader: AnswerChecker) -> Callable[[Sequence[tuple[str, str]]], list[bool]]:
     return lambda pairs: [value == "correct" for value in grader.equal_many(pairs)]
 
 
@@ -169,9 +159,9 @@ def _step(progress: Progress | None, what: str) -> Callable[[int, int], None] | 
     return None if progress is None else lambda done, total: progress(what, done, total)
 
 
-def _spec(rows: ReadRows, content: str, members: Sequence[Member], likeness: Likeness) -> dict[str, Any]:
-    from evaluator.grading import GRADER_VERSION
-
+def _spec(
+    rows: ReadRows, content: str, members: Sequence[Member], likeness: Likeness, grader: str
+) -> dict[str, Any]:
     return {
         "kind": "import",
         **rows.origin,
@@ -188,6 +178,6 @@ def _spec(rows: ReadRows, content: str, members: Sequence[Member], likeness: Lik
         "conflicts": len(likeness.conflicts),
         "near_duplicates": len(likeness.near_duplicates),
         "look_alikes": len(likeness.look_alikes),
-        "grader": GRADER_VERSION,
+        "grader": grader,
         "tagrpo": version("tagrpo"),
     }

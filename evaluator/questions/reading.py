@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.errors import InputError
-from evaluator.grading.extraction import boxed_answer, last_boxed
+from evaluator.questions.boxes import boxed_answer, last_boxed
 from evaluator.questions import hub
 from evaluator.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
 from evaluator.questions.files import BadRow, RawRow, Source, open_file

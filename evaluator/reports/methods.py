@@ -11,7 +11,8 @@ from evaluator.errors import InputError
 from evaluator.evals.lookup import list_eval_runs, matching_runs
 from evaluator.evals.results import RunResult, choose_version, load_result
 from evaluator.evals.sources import Sources
-from evaluator.evals.spec import Answers, EvalSpec
+from evaluator.evals.spec import EvalSpec
+from evaluator.grading.types import Answers
 from evaluator.passk import Counts, pool
 from evaluator.runs.store import Run
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlalchemy.orm import Session
 
 from evaluator.contamination import overlaps_with
-from evaluator.evals.graders import answers_of, version_taking
+from evaluator.grading.versions import answers_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
 from evaluator.reports.document import percent

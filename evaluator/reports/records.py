@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evaluator.evals.graders import answers_of
+from evaluator.grading.versions import answers_of
 from evaluator.reports import published
 from evaluator.reports.published import Average
 from evaluator.reports.report import Line, Report

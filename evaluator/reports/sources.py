@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from evaluator.evals.graders import answers_of
+from evaluator.grading.versions import answers_of
 from evaluator.evals.sources import LAST_SENTENCE, PLACES
 from evaluator.reports.document import Sheet, percent
 from evaluator.reports.report import Line, Report

@@ -4,14 +4,13 @@ A preset can be changed in every part; what comes out is in the run's key.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from evaluator.errors import InputError
-from evaluator.evals.spec import PromptSpec, SamplingSettings
-from evaluator.grading import AnswerKind
+from evaluator.sampling.settings import PromptSpec, SamplingSettings
 
 BOXED = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{}."
 """The instruction of Qwen's model cards for mathematics, after the problem."""
@@ -105,18 +104,17 @@ def find_preset(name: str) -> Preset:
     return PRESETS[name]
 
 
-def make_prompt(preset: Preset, overrides: Overrides, kinds: Iterable[AnswerKind]) -> PromptSpec:
-    """Return the prompt for a benchmark whose problems ask for answers of these kinds.
+def make_prompt(preset: Preset, overrides: Overrides, *, choice: bool = False) -> PromptSpec:
+    """Return the prompt; with `choice` (all problems ask for an option's letter) the preset's for such.
 
-    The instruction to give an option's letter is taken where all of them ask for one. `--raw` leaves out the
-    preset's own system prompt and chat-template arguments.
+    `--raw` leaves out the preset's own system prompt and chat-template arguments.
 
     Raises:
         InputError: a prompt file that cannot be read or lacks `{question}`, arguments that are no JSON
             object, or a system prompt for raw text.
     """
     template = preset.template
-    if preset.choice_template is not None and set(kinds) == {AnswerKind.CHOICE}:
+    if choice and preset.choice_template is not None:
         template = preset.choice_template
     if overrides.prompt_file is not None:
         template = _read_template(overrides.prompt_file)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluator.errors import InputError
-from evaluator.evals.spec import PromptSpec
+from evaluator.sampling.settings import PromptSpec
 from evaluator.hashing import content_id
-from evaluator.sampling.asked import AskedProblem
+from evaluator.sampling.work import AskedProblem
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,61 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sqlalchemy.orm import Session
 
 from evaluator.database import Database
 from evaluator.errors import DatabaseError
-from evaluator.evals.samples import Drawn, sample_seed, store_samples
+from evaluator.hashing import content_hash
 from evaluator.runs.cells import (
     Cell,
     Receipt,
     claim_cells,
     fail_cell,
-    fill_cell,
     release_leases,
     renew_leases,
 )
 from evaluator.runs.leases import LEASE_S, this_owner
-from evaluator.sampling.asked import AskedProblem, DrawingSpec
+from evaluator.sampling.settings import DrawingSpec
+
+
+class AskedProblem(Protocol):
+    """A text put to a model. `id` is what prompts are looked up by, `problem_id` its content id.
+
+    Problems of eval runs are such (`RunProblem`), and so are the questions and candidates that a solver
+    answers.
+    """
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def problem_id(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A response as a sampler returns it. Token counts are None where the server gives none of its own.
+
+    `stop_reason` is stop, length (cut at the limit of tokens), content_filter, or the server's own word.
+    """
+
+    text: str
+    stop_reason: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+def sample_seed(seed: int, problem_id: str, ordinal: int) -> int:
+    """Return the seed of a sample (31 bits): of the run's seed, the problem and its ordinal, nothing else."""
+    return int(content_hash("sample-seed", [seed, problem_id, ordinal])[:8], 16) >> 1
 
 
 @dataclass(frozen=True)
@@ -35,7 +73,7 @@ class SampleRequest:
     problem: AskedProblem
     question: str
     count: int
-    seeds: tuple[int, ...]
+    seeds: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -50,10 +88,10 @@ class DrawnCell:
 
 @dataclass(frozen=True)
 class SamplingWork:
-    """The empty cells of an eval run, and how to lease and fill them.
+    """Empty cells, and how to lease and fill them.
 
-    A subclass for other cells says in `scope` which, in `request` what is drawn for one, and in `keep` how it
-    is stored.
+    A subclass says in `request` what is drawn for a cell and in `keep` how it is stored; `scope` says what
+    the cells belong to.
     """
 
     db: Database
@@ -70,13 +108,7 @@ class SamplingWork:
 
     def request(self, cell: Cell) -> SampleRequest:
         """Return the request of a cell."""
-        problem = self.problems[cell.payload["run_problem"]]
-        first, count = cell.payload["first"], cell.payload["count"]
-        seeds = tuple(
-            sample_seed(self.spec.sampling.seed, problem.problem_id, ordinal)
-            for ordinal in range(first, first + count)
-        )
-        return SampleRequest(cell, problem, problem.text, count, seeds)
+        raise NotImplementedError
 
     def lease(self, limit: int) -> list[SampleRequest]:
         """Lease up to `limit` empty cells to this process; empty where none is left for it."""
@@ -84,16 +116,15 @@ class SamplingWork:
             cells = claim_cells(session, self.run_id, self.scope, owner=self.owner, limit=limit)
         return [self.request(cell) for cell in cells]
 
-    def store(self, drawn: Sequence[DrawnCell]) -> None:
+    def store(self, cells: Sequence[DrawnCell]) -> None:
         """Commit drawn cells in one transaction. A cell that another process filled keeps its samples."""
         with self.db.write() as session:
-            for one in drawn:
-                self.keep(session, one)
+            for drawn in cells:
+                self.keep(session, drawn)
 
-    def keep(self, session: Session, one: DrawnCell) -> None:
-        """Fill a cell and write its samples in the transaction of `session`."""
-        if fill_cell(session, one.request.cell.id, one.raw, one.receipt):
-            store_samples(session, one.request.cell, one.responses, one.request.seeds)
+    def keep(self, session: Session, drawn: DrawnCell) -> None:
+        """Fill a cell and store its responses in the transaction of `session`."""
+        raise NotImplementedError
 
     def fail(self, request: SampleRequest, error: str) -> None:
         """Note that a request cannot be drawn; a later invocation tries again."""

@@ -53,19 +53,19 @@ class SolverWork(SamplingWork):
             cells = claim_cells(session, self.run_id, self.scope, owner=self.owner, limit=limit)
         return [self.request(cell) for cell in cells if cell.subject_id in self.by_subject]
 
-    def keep(self, session: Session, one: DrawnCell) -> None:
+    def keep(self, session: Session, drawn: DrawnCell) -> None:
         """Fill a cell with its answers in the shape of a chat completion, to be read as those of servers."""
         choices = [
             {
-                "message": {"content": drawn.text},
-                "finish_reason": drawn.stop_reason,
+                "message": {"content": response.text},
+                "finish_reason": response.stop_reason,
                 "seed": seed,
-                "completion_tokens": drawn.completion_tokens,
+                "completion_tokens": response.completion_tokens,
             }
-            for drawn, seed in zip(one.responses, one.request.seeds, strict=True)
+            for response, seed in zip(drawn.responses, drawn.request.seeds, strict=True)
         ]
-        body = {"choices": choices, "engine": json.loads(one.raw)}
-        fill_cell(session, one.request.cell.id, json.dumps(body, ensure_ascii=False), one.receipt)
+        body = {"choices": choices, "engine": json.loads(drawn.raw)}
+        fill_cell(session, drawn.request.cell.id, json.dumps(body, ensure_ascii=False), drawn.receipt)
 
 
 def draw_answers(db: Database, run_id: str, solver: SolverSpec, sampler: Sampler, report: Report) -> Filled:

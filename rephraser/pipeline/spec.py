@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from evaluator.errors import InputError
-from evaluator.evals.spec import PromptSpec, SamplingSettings
+from evaluator.sampling.settings import PromptSpec, SamplingSettings
 from evaluator.hashing import content_hash, content_id
 from rephraser.checks import CHECKS_VERSION
 from rephraser.premises import PREMISES_VERSION

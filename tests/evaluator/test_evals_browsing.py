@@ -20,7 +20,7 @@ from evaluator.evals.browsing import (
     runs_overview,
     shown_grader,
 )
-from evaluator.evals.graders import find_grader
+from evaluator.grading.versions import find_grader
 from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.samples import count_problems, count_samples
 from evaluator.grading import GRADER_VERSION

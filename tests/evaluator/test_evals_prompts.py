@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.errors import InputError
-from evaluator.grading import AnswerKind
 from evaluator.sampling.prompts import (
     PRESETS,
     Overrides,
@@ -17,26 +16,24 @@ from evaluator.sampling.prompts import (
     read_template_kwargs,
 )
 
-LATEX = [AnswerKind.LATEX, AnswerKind.INTEGER]
-
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_ask_for_a_box_and_draw_as_the_public_evaluation_does(name: str) -> None:
     preset = PRESETS[name]
-    for kinds in (LATEX, [AnswerKind.CHOICE]):
-        asked = make_prompt(preset, Overrides(), kinds).fill("1 + 1?")
+    for choice in (False, True):
+        asked = make_prompt(preset, Overrides(), choice=choice).fill("1 + 1?")
         assert asked == "1 + 1?" if name == "plain" else "\\boxed{}" in asked
     sampling = make_sampling(preset, Overrides())
     assert (sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.seed) == (0.6, 0.95, 3072, 0)
 
 
 def test_the_presets_of_the_paper() -> None:
-    paper = make_prompt(PRESETS["paper"], Overrides(), LATEX)
+    paper = make_prompt(PRESETS["paper"], Overrides())
     assert (paper.form, paper.chat_template_kwargs) == ("chat", {"enable_thinking": False})
     assert paper.fill("1 + 1?") == (
         "Please provide step-by-step reasoning, and enclose your final answer in the box: \\boxed{}.\n1 + 1?"
     )
-    public = make_prompt(PRESETS["paper-eval"], Overrides(), [AnswerKind.CHOICE])
+    public = make_prompt(PRESETS["paper-eval"], Overrides(), choice=True)
     assert (public.form, PRESETS["paper-eval"].n) == ("raw", 128)
     assert public.fill("1 + 1?").startswith("You FIRST think about the reasoning process")
     assert public.fill("1 + 1?").endswith("outputting the box.\n1 + 1?")
@@ -44,9 +41,9 @@ def test_the_presets_of_the_paper() -> None:
 
 def test_a_letter_is_asked_for_where_every_problem_wants_one() -> None:
     default = PRESETS["default"]
-    choice = make_prompt(default, Overrides(), [AnswerKind.CHOICE]).template
+    choice = make_prompt(default, Overrides(), choice=True).template
     assert "letter" in choice
-    assert "letter" not in make_prompt(default, Overrides(), [AnswerKind.CHOICE, AnswerKind.LATEX]).template
+    assert "letter" not in make_prompt(default, Overrides()).template
 
 
 def test_an_unknown_preset_names_those_there_are() -> None:
@@ -68,7 +65,7 @@ def test_every_part_can_be_replaced(tmp_path: Path) -> None:
         samples_per_request=2,
     )
     prompt, sampling = (
-        make_prompt(PRESETS["paper"], overrides, LATEX),
+        make_prompt(PRESETS["paper"], overrides),
         make_sampling(PRESETS["paper"], overrides),
     )
     assert (prompt.template, prompt.system) == ("Solve: {question}\nAnswer:", "Be brief.")
@@ -78,11 +75,11 @@ def test_every_part_can_be_replaced(tmp_path: Path) -> None:
 
 
 def test_raw_text_leaves_the_presets_chat_settings_out_but_not_the_users() -> None:
-    raw = make_prompt(PRESETS["paper"], Overrides(raw=True), LATEX)
+    raw = make_prompt(PRESETS["paper"], Overrides(raw=True))
     assert (raw.form, raw.chat_template_kwargs) == ("raw", {})
     for given_too in (Overrides(raw=True, system="x"), Overrides(raw=True, chat_template_kwargs='{"a": 1}')):
         with pytest.raises(InputError, match="need a chat prompt"):
-            make_prompt(PRESETS["default"], given_too, LATEX)
+            make_prompt(PRESETS["default"], given_too)
 
 
 def test_greedy_responses_are_asked_for_one_at_a_time() -> None:
@@ -101,12 +98,12 @@ def test_a_prompt_file_has_to_be_text_with_the_placeholder(tmp_path: Path, conte
     file = tmp_path / "prompt.txt"
     file.write_bytes(content)
     with pytest.raises(InputError, match=r"prompt\.txt"):
-        make_prompt(PRESETS["default"], Overrides(prompt_file=file), LATEX)
+        make_prompt(PRESETS["default"], Overrides(prompt_file=file))
     with pytest.raises(InputError, match=r"gone\.txt"):
-        make_prompt(PRESETS["default"], Overrides(prompt_file=tmp_path / "gone.txt"), LATEX)
+        make_prompt(PRESETS["default"], Overrides(prompt_file=tmp_path / "gone.txt"))
 
 
 @given(st.text())
 def test_a_problem_stands_in_the_prompt_as_it_is(question: str) -> None:
     for preset in PRESETS.values():
-        assert question in make_prompt(preset, Overrides(), LATEX).fill(question)
+        assert question in make_prompt(preset, Overrides()).fill(question)

@@ -9,7 +9,7 @@ from runs import open_empty
 
 from evaluator.database import Database
 from evaluator.errors import InputError
-from evaluator.evals.graders import find_grader
+from evaluator.grading.versions import find_grader
 from evaluator.evals.problems import PlacedProblem
 from evaluator.evals.results import choose_version, load_result, problem_keys
 from evaluator.evals.samples import count_samples

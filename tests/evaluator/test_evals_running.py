@@ -13,7 +13,7 @@ from evaluator.database import Database
 from evaluator.errors import InputError
 from evaluator.evals import running
 from evaluator.evals.running import samples_missing
-from evaluator.evals.samples import Drawn
+from evaluator.sampling.work import Drawn
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import Grader
 from evaluator.runs.cells import Receipt

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.database import Database
 from evaluator.errors import InputError
-from evaluator.evals.graders import find_grader, grader_id
+from evaluator.grading.versions import find_grader, grader_id
 from evaluator.evals.problems import (
     PlacedProblem,
     RunProblem,
@@ -21,8 +21,10 @@ from evaluator.evals.problems import (
     run_problems,
     store_run_problems,
 )
-from evaluator.evals.samples import Drawn, _gaps, count_samples, plan_samples, sample_seed, store_samples
-from evaluator.evals.spec import EVAL, EvalSpec, PromptSpec, SamplingSettings
+from evaluator.evals.samples import _gaps, count_samples, plan_samples, store_samples
+from evaluator.sampling.work import Drawn, sample_seed
+from evaluator.evals.spec import EVAL, EvalSpec
+from evaluator.sampling.settings import PromptSpec, SamplingSettings
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import AnswerKind
 from evaluator.runs.cells import Receipt, claim_cells, fill_cell

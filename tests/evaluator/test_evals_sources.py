@@ -11,7 +11,7 @@ from runs import open_empty
 from evaluator.database import Database
 from evaluator.errors import InputError
 from evaluator.evals.browsing import page_samples, runs_overview, shown_grader
-from evaluator.evals.graders import answers_of, find_grader, version_taking
+from evaluator.grading.versions import answers_of, find_grader, version_taking
 from evaluator.evals.grading import Graded, grade_changes, grade_run, other_version
 from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.results import choose_version, load_result

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from importing import import_questions
 
 from evaluator.database import Database
 from evaluator.errors import DatabaseError, InputError, NotFoundError
 from evaluator.questions import (
     Question,
-    import_questions,
     load_members,
     load_question_set,
     make_question,

@@ -11,7 +11,7 @@ from runs import open_empty
 from evaluator.contamination import Overlap, Settings, store_check
 from evaluator.database import Database
 from evaluator.errors import InputError
-from evaluator.evals.graders import version_taking
+from evaluator.grading.versions import version_taking
 from evaluator.evals.problems import PlacedProblem
 from evaluator.passk import SAME_PROBLEMS
 from evaluator.reports.document import Document, Sheet

@@ -15,7 +15,7 @@ from tiny_model import SPECIAL_TOKENS, save_tiny_model
 
 from evaluator.database import Database
 from evaluator.errors import InputError, PrerequisiteError
-from evaluator.evals.samples import sample_seed
+from evaluator.sampling.work import sample_seed
 from evaluator.sampling.local import LocalSampler
 from evaluator.sampling.local.decoding import MovingBatch
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from evaluator.database import Database
 from evaluator.errors import BudgetError, PrerequisiteError
-from evaluator.evals.samples import sample_seed
+from evaluator.sampling.work import sample_seed
 from evaluator.remote import Endpoint, PriceTable
 from evaluator.runs.ledger import read_ledger, spent_usd
 from evaluator.runs.tables import CellBodyRow

@@ -9,7 +9,7 @@ from tiny_model import save_tiny_tokenizer
 
 from evaluator.errors import InputError
 from evaluator.evals.problems import RunProblem
-from evaluator.evals.spec import PromptSpec
+from evaluator.sampling.settings import PromptSpec
 from evaluator.sampling.rendering import Renderer, plan_prompts
 
 REJECTS_SYSTEM = (

@@ -14,7 +14,7 @@ from tiny_model import save_tiny_model
 
 from evaluator.database import Database
 from evaluator.errors import InputError, PrerequisiteError
-from evaluator.evals.samples import sample_seed
+from evaluator.sampling.work import sample_seed
 from evaluator.sampling.vllm import VllmSampler
 
 

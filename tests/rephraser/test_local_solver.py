@@ -18,7 +18,7 @@ from world_runs import final_state
 
 from evaluator.database import Database
 from evaluator.errors import InputError
-from evaluator.evals.spec import PromptSpec
+from evaluator.sampling.settings import PromptSpec
 from evaluator.hashing import content_id
 from evaluator.questions import make_question
 from evaluator.sampling.local import LocalSampler

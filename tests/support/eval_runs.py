@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from evaluator.database import Database
-from evaluator.evals.graders import grader_id
+from evaluator.grading.versions import grader_id
 from evaluator.evals.problems import (
     PlacedProblem,
     Problem,
@@ -23,8 +23,11 @@ from evaluator.evals.problems import (
     run_problems,
     store_run_problems,
 )
-from evaluator.evals.samples import Drawn, plan_samples, store_samples
-from evaluator.evals.spec import EVAL, Answers, EvalSpec, PromptSpec, SamplingSettings
+from evaluator.evals.samples import plan_samples, store_samples
+from evaluator.sampling.work import Drawn
+from evaluator.evals.spec import EVAL, EvalSpec
+from evaluator.grading.types import Answers
+from evaluator.sampling.settings import PromptSpec, SamplingSettings
 from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.runs.cells import Receipt, claim_cells, fill_cell

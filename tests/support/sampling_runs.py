@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from evaluator.database import Database
 from evaluator.evals.problems import PlacedProblem, Problem, run_problems
-from evaluator.evals.samples import plan_samples
+from evaluator.evals.samples import EvalWork, plan_samples
 from evaluator.evals.start import open_eval_run
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from evaluator.runs.tables import CellBodyRow, CellRow, RunCellRow
@@ -39,7 +39,7 @@ def plan_run(
         run, _ = open_eval_run(session, name, spec, [PlacedProblem(one) for one in made], {"tagrpo": "test"})
         stored = run_problems(session, run.id)
         plan_samples(session, run.id, stored, n, spec.sampling.samples_per_request)
-    return SamplingWork(db, run.id, spec, {problem.id: problem for problem in stored})
+    return EvalWork(db, run.id, spec, {problem.id: problem for problem in stored})
 
 
 def stored_samples(work: SamplingWork) -> list[Stored]:

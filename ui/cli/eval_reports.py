@@ -173,7 +173,7 @@ def _beside(result: "RunResult") -> list[str]:
 
 
 def _where_found(result: "RunResult") -> str:
-    from evaluator.evals.graders import answers_of
+    from evaluator.grading.versions import answers_of
 
     shares = result.sources.shares or {}
     parts = [f"{place} {_percent(share)}%" for place, share in shares.items() if share]

@@ -12,7 +12,7 @@ from ui.cli.question_reports import plural
 if TYPE_CHECKING:
     from evaluator.database import Database
     from evaluator.evals.running import EvalOutcome
-    from evaluator.evals.spec import Answers
+    from evaluator.grading.types import Answers
     from evaluator.grading import Grader
     from evaluator.runs.store import Run
     from evaluator.sampling.prompts import Overrides, Preset
@@ -55,14 +55,14 @@ def open_runs(database: "Database", plan: RunsPlan, sampler: "Sampler") -> "list
     engine = dict(sampler.describe())
     named = []
     for found in plan.problems:
-        kinds = {place.problem.kind for place in found.placed}
+        choice = all(place.problem.kind == "choice" for place in found.placed)
         spec = EvalSpec(
             problems=found.label,
             problems_hash=placed_hash(found.placed),
             source=found.source,
             model=plan.model,
             engine=engine,
-            prompt=make_prompt(plan.preset, plan.overrides, kinds),
+            prompt=make_prompt(plan.preset, plan.overrides, choice=choice),
             sampling=sampling,
             answers=plan.answers,
         )

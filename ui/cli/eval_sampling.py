@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
     from evaluator.database import Database
     from evaluator.evals.problems import PlacedProblem
-    from evaluator.evals.spec import EvalSpec, SamplingSettings
+    from evaluator.evals.spec import EvalSpec
+    from evaluator.sampling.settings import SamplingSettings
     from evaluator.grading import Grader
     from evaluator.sampling.protocol import Sampler
 

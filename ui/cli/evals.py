@@ -181,7 +181,7 @@ def grade(
     Example: tagrpo eval grade Qwen3-4B.amc23 --answers boxed --changes
     """
     from evaluator.database import Database, locate_database
-    from evaluator.evals.graders import version_taking
+    from evaluator.grading.versions import version_taking
     from evaluator.evals.grading import grade_changes, grade_run, other_version
     from evaluator.evals.lookup import find_eval_run
     from evaluator.evals.results import load_result, run_answers

@@ -76,6 +76,7 @@ def import_(
     Example: [bold]tagrpo questions import open-r1/OpenR1-Math-220k --name openr1 --limit 20000[/bold]
     """
     from evaluator.database import Database, locate_database
+    from evaluator.grading import Grader
     from evaluator.questions import Columns, RowLimits, read_source, store_import
 
     with output.progress("import", quiet=as_json) as shown:
@@ -89,10 +90,11 @@ def import_(
             split=split,
             revision=revision,
         )
-        with Database.open(locate_database(db)) as database:
+        with Database.open(locate_database(db)) as database, Grader() as grader:
             report = store_import(
                 database,
                 rows,
+                grader,
                 name=name,
                 progress=lambda what, done, total: shown.update(done, total, what),
             )

@@ -10,7 +10,7 @@ from ui.cli.eval_sampling import choose_sampler
 from ui.cli.run_options import SolverSamplerName
 
 if TYPE_CHECKING:
-    from evaluator.evals.spec import PromptSpec
+    from evaluator.sampling.settings import PromptSpec
     from evaluator.sampling.protocol import Sampler
     from rephraser.pipeline.spec import Sampling, SolverSpec
 
@@ -64,4 +64,4 @@ def _prompt(preset: str | None, file: Path | None) -> "PromptSpec | None":
 
     if preset is None and file is None:
         return None
-    return make_prompt(find_preset(preset or "default"), Overrides(prompt_file=file), ())
+    return make_prompt(find_preset(preset or "default"), Overrides(prompt_file=file))

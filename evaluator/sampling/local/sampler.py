@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evaluator.errors import InputError, PrerequisiteError
-from evaluator.evals.samples import Drawn
-from evaluator.evals.spec import EvalSpec
 from evaluator.runs.cells import Receipt
 from evaluator.runs.filling import Filled
 from evaluator.sampling.checkpoint import Checkpoint, open_checkpoint
@@ -16,7 +14,8 @@ from evaluator.sampling.protocol import Report
 from evaluator.sampling.rendering import PlannedPrompts, plan_prompts
 from evaluator.sampling.speed import Speed
 from evaluator.sampling.stopping import INTERRUPTED, stop_on_signals
-from evaluator.sampling.work import DrawnCell, SampleRequest, SamplingWork
+from evaluator.sampling.settings import DrawingSpec
+from evaluator.sampling.work import Drawn, DrawnCell, SampleRequest, SamplingWork
 
 if TYPE_CHECKING:
     from evaluator.sampling.local.rows import Decoder, Row
@@ -95,7 +94,7 @@ class LocalSampler:
             **({} if template else {"form": "raw"}),
         }
 
-    def check(self, spec: EvalSpec) -> None:
+    def check(self, spec: DrawingSpec) -> None:
         """See that a run can be drawn, before it is made; what there is to say goes to `notices`.
 
         Raises:

@@ -4,11 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from evaluator.evals.samples import Drawn
 from evaluator.remote import ChatRequest, ChatResponse, Choice, Message
 from evaluator.runs.filling import REFUSED_BODY
-from evaluator.sampling.asked import DrawingSpec
-from evaluator.sampling.work import SampleRequest
+from evaluator.sampling.settings import DrawingSpec
+from evaluator.sampling.work import Drawn, SampleRequest
 
 _TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "thinking", "refusal"})
 

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from evaluator.database import Database
 from evaluator.errors import PrerequisiteError
-from evaluator.evals.samples import store_samples
 from evaluator.remote import (
     BatchClient,
     BatchStatus,
@@ -25,14 +25,14 @@ from evaluator.remote.abilities import check_abilities, supports_n
 from evaluator.remote.interrupts import finish_on_interrupt
 from evaluator.remote.serving import Serving, find_serving
 from evaluator.runs.batching import fill_by_batch
-from evaluator.runs.cells import Cell, Receipt, fill_cell
+from evaluator.runs.cells import Cell, Receipt
 from evaluator.runs.filling import Filled, fill_cells
 from evaluator.runs.ledger import spent_usd
 from evaluator.runs.spending import Spending
-from evaluator.sampling.asked import DrawingSpec
 from evaluator.sampling.protocol import Report
 from evaluator.sampling.remote.requests import chat_request, read_responses, without_texts
-from evaluator.sampling.work import SampleRequest, SamplingWork
+from evaluator.sampling.settings import DrawingSpec
+from evaluator.sampling.work import DrawnCell, SampleRequest, SamplingWork
 
 OWN_SERVERS = "hosted_vllm"  # asked directly even with batch jobs on, as they offer none
 
@@ -206,10 +206,11 @@ class _Filling:
     def keep(self, session: Session, cell_id: int, answer: ChatResponse, receipt: Receipt) -> None:
         """Fill the cell and write its samples in one transaction."""
         request = self._requests.pop(cell_id)
-        if fill_cell(session, cell_id, without_texts(answer.raw, answer.choices), receipt):
-            seeded = self.client is None or self.client.sends("seed")
-            seeds = [request.seeds[0] if seeded else None] * request.count
-            store_samples(session, request.cell, read_responses(request, answer), seeds)
+        seeded = self.client is None or self.client.sends("seed")
+        seeds = (request.seeds[0] if seeded else None,) * request.count
+        raw = without_texts(answer.raw, answer.choices)
+        responses = read_responses(request, answer)
+        self._work.keep(session, DrawnCell(replace(request, seeds=seeds), responses, receipt, raw))
 
     def count(self, answer: ChatResponse | Failure) -> None:
         """Report an answer."""

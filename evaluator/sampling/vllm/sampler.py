@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluator.errors import InputError
-from evaluator.evals.samples import Drawn
 from evaluator.runs.cells import Receipt
 from evaluator.runs.filling import Filled
-from evaluator.sampling.asked import DrawingSpec
+from evaluator.sampling.settings import DrawingSpec
 from evaluator.sampling.checkpoint import Checkpoint, open_checkpoint
 from evaluator.sampling.protocol import Report
 from evaluator.sampling.rendering import PlannedPrompts, plan_prompts
@@ -27,7 +26,7 @@ from evaluator.sampling.vllm.engine import (
     find_device,
     find_vllm,
 )
-from evaluator.sampling.work import DrawnCell, SampleRequest, SamplingWork
+from evaluator.sampling.work import Drawn, DrawnCell, SampleRequest, SamplingWork
 
 IN_FLIGHT = 256
 _CLAIM = 64

@@ -3,9 +3,8 @@
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.spec import Answers
-from evaluator.evals.tables import GraderRow
-from evaluator.grading import GRADER_VERSION
+from evaluator.grading.tables import GraderRow
+from evaluator.grading.types import GRADER_VERSION, Answers
 
 _BOXED = "; boxed answers only"
 

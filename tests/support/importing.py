@@ -1,0 +1,27 @@
+"""A file of questions imported in one call."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from evaluator.database import Database
+from evaluator.grading import Grader
+from evaluator.questions import Columns, ImportReport, RowLimits, read_source, store_import
+
+
+def import_questions(
+    db: Database,
+    source: Path,
+    *,
+    name: str | None = None,
+    columns: Columns | None = None,
+    limits: RowLimits | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    **reading: Any,
+) -> ImportReport:
+    """Read, check and store a file."""
+    rows = read_source(
+        str(source), columns=columns or Columns(), limits=limits or RowLimits(), **reading
+    )
+    with Grader() as grader:
+        return store_import(db, rows, grader, name=name, progress=progress)
