@@ -135,8 +135,8 @@ def compare_estimators(repeats: int) -> dict[str, Any]:
     """Milliseconds of every estimator and of verl's, on the same rewards and ids."""
     import torch
 
-    from trainer_adapter.advantages import ADVANTAGES, lead_rewards
-    from trainer_adapter.groups import over_tokens
+    from trainer_adapter.methods.advantages import ADVANTAGES, lead_rewards
+    from trainer_adapter.methods.groups import over_tokens
 
     step = draw(tokens=1)
     rewards, mask, uids = step["rewards"][:, None], step["mask"], step["uids"]
@@ -170,8 +170,8 @@ def compare_estimators(repeats: int) -> dict[str, Any]:
 
 def compare_with_tokens(tokens: int, repeats: int) -> dict[str, Any]:
     """The same for GRPO with advantages written on every token, in float32 as verl does."""
-    from trainer_adapter.advantages import grpo_advantages
-    from trainer_adapter.groups import over_tokens
+    from trainer_adapter.methods.advantages import grpo_advantages
+    from trainer_adapter.methods.groups import over_tokens
 
     step = draw(tokens)
     rewards, mask, uids = token_rewards(step), step["mask"], step["uids"]
@@ -218,10 +218,10 @@ def measure_weights(name: str, tokens: int) -> dict[str, float]:
     """Time one way; memory is the peak of this process in its first run, beyond its inputs."""
     import torch
 
-    from trainer_adapter.advantages import grpo_advantages
-    from trainer_adapter.groups import Groups
-    from trainer_adapter.metrics import step_metrics
-    from trainer_adapter.weights import clip_cov_candidates, cw_weights
+    from trainer_adapter.methods.advantages import grpo_advantages
+    from trainer_adapter.methods.groups import Groups
+    from trainer_adapter.methods.token_weights import clip_cov_candidates, cw_weights
+    from trainer_adapter.record.metrics import step_metrics
 
     step = draw(tokens)
     groups = Groups.of(step["uids"])
@@ -258,7 +258,7 @@ def step_batch(step: dict[str, Any], groups: Any, log_probs: Any, advantages: An
     """A step of a recipe with neighbors, a reference policy, token weights and anchor corrected."""
     import torch
 
-    from trainer_adapter.step_batch import StepBatch
+    from trainer_adapter.record.step_batch import StepBatch
 
     mask, rows = step["mask"], len(log_probs)
     generator = torch.Generator().manual_seed(3)

@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from evaluator.contamination import Settings, Text, find_overlaps
+from service.questions.contamination import Settings, Text, find_overlaps
 
 
 def read(path: Path) -> list[Text]:
@@ -49,7 +49,7 @@ def against_cdist(train: list[Text], problems: list[Text], cutoff: float) -> dic
     import numpy as np
     from rapidfuzz import fuzz, process
 
-    from evaluator.contamination.finding import _Near, _read
+    from service.questions.contamination.finding import _Near, _read
 
     ours, theirs = [_read(text) for text in train], [_read(text) for text in problems]
     started = time.perf_counter()

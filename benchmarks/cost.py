@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from evaluator.remote.backend import known_price, litellm
-from rephraser.proposers.request import build_messages
-from rephraser.strategies import load_strategy
+from rephraser.proposing.request import build_messages
+from rephraser.proposing.strategies import load_strategy
 from rephraser.verdict import OverlapRule
+from service.models.remote.backend import known_price, litellm
 
 BATCH = 0.5  # price of a batch job
 

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from evaluator.diagnostics.difficulty import audit_difficulty
-from evaluator.diagnostics.forecast import GroupShape, forecast, paper_shapes
-from evaluator.diagnostics.groups import Checkpoint, GroupCounts, PromptSample, QuestionGroup, count_groups
-from evaluator.diagnostics.rollouts import read_visits
-from evaluator.diagnostics.visits import Check, check, check_halves, halves, merge_visits
-from evaluator.diagnostics.zero_gradient import zero_gradient
+from evaluator.signal.difficulty import audit_difficulty
+from evaluator.signal.forecast import GroupShape, forecast, paper_shapes
+from evaluator.signal.groups import Checkpoint, GroupCounts, PromptSample, QuestionGroup, count_groups
+from evaluator.signal.rollouts import read_visits
+from evaluator.signal.visits import Check, check, check_halves, halves, merge_visits
+from evaluator.signal.zero_gradient import zero_gradient
 
 FILE = "grpo_group_log_dsrsub.jsonl"
 G, N = 8, 3

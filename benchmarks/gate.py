@@ -32,7 +32,7 @@ from question_pairs import print_head, print_row
 from verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
 
 from rephraser.checks import Severity, check_candidate
-from rephraser.pipeline.structure import WEIGHING, groups_of
+from rephraser.run.structure import WEIGHING, groups_of
 from rephraser.verdict import OverlapRule, Rule, Structure, Verdict, rule_for
 
 WEIGHTS = {CHANGED: 0.78, UNANSWERABLE: 0.2, SAME_ANSWER: 0.02}  # as in verdict_simulation.WEIGHTS

@@ -111,7 +111,7 @@ def compare_speed(
 
 def new_process(cases: Sequence[GradeCase], args: argparse.Namespace) -> float:
     """Seconds for a grader in a new process that finds its verdicts in the database."""
-    from evaluator.database import Database
+    from service.database import Database
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "verdicts.db"
@@ -126,7 +126,7 @@ def new_process(cases: Sequence[GradeCase], args: argparse.Namespace) -> float:
 def from_database(cases: Sequence[GradeCase], path: Path, workers: int | None) -> dict[str, float]:
     """What the new process measures: grading with the stored verdicts, imports done."""
     import evaluator.grading.versions  # noqa: F401
-    from evaluator.database import Database
+    from service.database import Database
 
     with Database.open(path) as db, Grader(workers=workers, cache=VerdictCache(db)) as grader:
         return {"seconds": timed(lambda: grader.grade_many(cases))}

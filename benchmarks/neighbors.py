@@ -27,12 +27,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from evaluator.database import Database
-from evaluator.diagnostics.choices import compare_choices
-from evaluator.diagnostics.groups import count_groups
-from evaluator.diagnostics.rate_model import fit_rates
+from evaluator.signal.choices import compare_choices
+from evaluator.signal.groups import count_groups
+from evaluator.signal.rate_model import fit_rates
+from rephraser.checks.wording import MIN_DISTANCE, distance
 from rephraser.sets import Adaptive, draft, make_selection
-from rephraser.wording import MIN_DISTANCE, distance
+from service.database import Database
 from ui.shipped_demo.unpacking import SHIPPED, unpack
 
 FILES = ("rephrase_gsm8k_decontaminator", "free_honest", "free_broken", "math_natural_near_pairs")

@@ -10,9 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from evaluator.database import Database
 from evaluator.grading import Grader
-from evaluator.questions import Columns, RowLimits, read_source, store_import
+from service.database import Database
+from service.questions import Columns, RowLimits, read_source, store_import
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ def main() -> None:
 
 async def compare(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Responses per second and agreement of each function."""
-    from trainer_adapter import reward
+    from trainer_adapter.verl import reward
 
     report: dict[str, Any] = {}
 

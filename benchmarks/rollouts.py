@@ -41,10 +41,10 @@ def main() -> None:
 
 def measure(folder: Path, steps: int) -> dict[str, Any]:
     """Write, import and page; times in seconds, those of pages in milliseconds."""
-    from evaluator.database import Database
-    from trainer_adapter.rollouts import RolloutWriter
-    from trainer_adapter.rollouts.browsing import RolloutFilters, choose_train_run, page_rollouts
-    from trainer_adapter.rollouts.importing import import_rollouts
+    from service.database import Database
+    from trainer_adapter.record import RolloutWriter
+    from trainer_adapter.record.browsing import RolloutFilters, choose_train_run, page_rollouts
+    from trainer_adapter.record.importing import import_rollouts
 
     texts = make_texts()
     waits, began = [], 0.0
@@ -111,7 +111,7 @@ def make_texts() -> list[str]:
 
 def make_step(step: int, texts: list[str]) -> Iterator[Any]:
     """Records of a step: 250 questions, two prompts each."""
-    from trainer_adapter.rollouts import RolloutRecord
+    from trainer_adapter.record import RolloutRecord
 
     chance = random.Random(step)
     for place in range(STEP):

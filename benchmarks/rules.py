@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from rephraser.proposers.rules import RULES_VERSION, propose_by_rules
+from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
 
 
 def without_figures(text: str) -> str:

@@ -159,9 +159,9 @@ def sampled(folder: Path, problems: int, samples: int, tokens: int) -> dict[str,
     """Draw with the local sampler into a database; loading the weights is not counted, planning is."""
     from sampling_runs import plan_run, stored_samples
 
-    from evaluator.database import Database
     from evaluator.evals.problems import make_problem
-    from evaluator.sampling.local import LocalSampler
+    from service.database import Database
+    from service.models.local import LocalSampler
 
     sampler = LocalSampler(str(folder), device="cpu", batch_size=BATCH)
     given = {"temperature": TEMPERATURE, "top_p": TOP_P}

@@ -78,15 +78,15 @@ async def bare(url: str, problems: int, samples: int) -> float:
 
 def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
     """Draw with the remote sampler into a database; return the seconds, planning included."""
-    from evaluator.database import Database
     from evaluator.evals.problems import PlacedProblem, make_problem, problems_hash, run_problems
     from evaluator.evals.running import samples_missing
     from evaluator.evals.samples import EvalWork, plan_samples
     from evaluator.evals.spec import EvalSpec
-    from evaluator.sampling.settings import PromptSpec, SamplingSettings
     from evaluator.evals.start import open_eval_run
-    from evaluator.remote import Endpoint
-    from evaluator.sampling.remote import RemoteSampler
+    from service.database import Database
+    from service.models.remote import Endpoint
+    from service.models.remote.sampler import RemoteSampler
+    from service.models.settings import PromptSpec, SamplingSettings
 
     db = Database.open(folder / "sampling.db")
     sampler = RemoteSampler(Endpoint(MODEL, url), max_concurrency=CONCURRENCY)

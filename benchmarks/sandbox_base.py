@@ -32,11 +32,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from sandbox_study import World, tagrpo
 
-from evaluator.database import Database
-from evaluator.diagnostics.difficulty import audit_difficulty
-from evaluator.diagnostics.eval_runs import load_runs
-from evaluator.diagnostics.groups import Checkpoint, count_groups
-from evaluator.diagnostics.zero_gradient import (
+from evaluator.evals.lookup import find_eval_run
+from evaluator.evals.problems import run_problems
+from evaluator.evals.results import load_result
+from evaluator.passk.curves import curve
+from evaluator.signal.difficulty import audit_difficulty
+from evaluator.signal.eval_runs import load_runs
+from evaluator.signal.groups import Checkpoint, count_groups
+from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
     MATCHED_GROUP,
     NEIGHBORS_GROUP,
@@ -44,13 +47,10 @@ from evaluator.diagnostics.zero_gradient import (
     ZeroGradient,
     zero_gradient,
 )
-from evaluator.evals.lookup import find_eval_run
-from evaluator.evals.problems import run_problems
-from evaluator.evals.results import load_result
-from evaluator.passk.curves import curve
 from sandbox.demo import LONGEST_RESPONSE
 from sandbox.questions import read_questions
 from sandbox.worlds import WORLDS
+from service.database import Database
 
 KS = (1, 2, 4, 8, 16, 32)
 G, FEWER, NEIGHBORS = 8, 2, 3

@@ -31,15 +31,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from evaluator.database import Database
 from evaluator.evals.results import load_result
 from evaluator.passk.curves import curve
-from evaluator.runs.store import list_runs
-from evaluator.writing import write_file
 from sandbox.demo import LONGEST_PROMPT, LONGEST_RESPONSE
 from sandbox.policy import SHIPPED
-from trainer_adapter.recipes import RECIPES
-from trainer_adapter.rollouts.reading import read_metrics
+from service.database import Database
+from service.runs.store import list_runs
+from service.writing import write_file
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.record.reading import read_metrics
 
 THREE_SEEDS = (
     "grpo",

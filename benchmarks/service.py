@@ -63,16 +63,16 @@ async def bare(url: str, cells: int) -> float:
 
 async def service(url: str, cells: int, folder: Path) -> float:
     """Fill cells through the database; return the seconds."""
-    from evaluator.database import Database
-    from evaluator.questions import make_question, store_questions
-    from evaluator.remote import Budget, Endpoint, RemoteClient
-    from evaluator.runs.cells import CellPlan, add_cells, count_states
-    from evaluator.runs.filling import fill_cells
-    from evaluator.runs.leases import this_owner
-    from evaluator.runs.spending import Spending
-    from evaluator.runs.store import open_run
-    from rephraser.pipeline.requests import solving_requests
-    from rephraser.pipeline.spec import Sampling, SolverSpec
+    from rephraser.run.ask import solving_requests
+    from rephraser.run.spec import Sampling, SolverSpec
+    from service.database import Database
+    from service.models.remote import Budget, Endpoint, RemoteClient
+    from service.questions import make_question, store_questions
+    from service.runs.cells import CellPlan, add_cells, count_states
+    from service.runs.filling import fill_cells
+    from service.runs.leases import this_owner
+    from service.runs.spending import Spending
+    from service.runs.store import open_run
 
     solver = SolverSpec("hosted_vllm/test-model", Sampling(0.7, 1.0, 64), samples_per_request=1)
     db = Database.open(folder / "service.db")

@@ -21,8 +21,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 from runs import add_large_run, open_empty
 
 from rephraser import sets
-from trainer_adapter.prompts import PromptTemplate
-from trainer_adapter.verl_export import export_verl
+from trainer_adapter.verl.export import export_verl
+from trainer_adapter.verl.prompts import PromptTemplate
 
 Result = TypeVar("Result")
 

@@ -42,19 +42,19 @@ sys.path[:0] = [str(ROOT)]
 
 import zstandard
 
-from evaluator.database import Database
-from evaluator.database.base import ZSTD_LEVEL
 from evaluator.evals import browsing
 from evaluator.evals.grading import grade_run
 from evaluator.evals.problems import PlacedProblem, make_problem, run_problems
 from evaluator.evals.results import load_result
 from evaluator.evals.samples import EvalWork, count_samples, plan_samples
 from evaluator.evals.spec import EvalSpec
-from evaluator.sampling.settings import PromptSpec, SamplingSettings
 from evaluator.evals.start import open_eval_run, placed_hash
 from evaluator.grading import Grade, GradeValue
-from evaluator.runs.cells import Receipt
-from evaluator.sampling.work import Drawn, DrawnCell
+from service.database import Database
+from service.database.base import ZSTD_LEVEL
+from service.models.settings import PromptSpec, SamplingSettings
+from service.models.work import Drawn, DrawnCell
+from service.runs.cells import Receipt
 
 RUNS = 10
 PROBLEMS = 782

@@ -19,13 +19,13 @@ from ui_made_candidates import make_candidates
 from ui_made_responses import make_evaluation, make_rollouts
 from ui_made_texts import Texts
 
-from evaluator.database import Database
-from evaluator.questions import Question, make_question
-from evaluator.questions.store import Member, members_hash, store_set
-from evaluator.runs.store import Run
 from rephraser import sets
 from rephraser.reviews.audit import open_audit
 from rephraser.reviews.store import Decision, record_reviews
+from service.database import Database
+from service.questions import Question, make_question
+from service.questions.store import Member, members_hash, store_set
+from service.runs.store import Run
 
 SUBJECTS = ("Algebra", "Counting & Probability", "Geometry", "Number Theory", "Prealgebra")
 

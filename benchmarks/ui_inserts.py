@@ -18,10 +18,10 @@ from ui_database import make_questions
 from ui_made_candidates import make_candidates
 from ui_made_texts import Texts
 
-from evaluator.database import Database
-from evaluator.database.migrations import counting, letters
 from rephraser.checks import check_candidate
-from trainer_adapter.rollouts import RolloutRecord, RolloutWriter, importing
+from service.database import Database
+from service.database.migrations import counting, letters
+from trainer_adapter.record import RolloutRecord, RolloutWriter, importing
 
 NAMES = tuple(
     trigger.split("CREATE TRIGGER")[1].split()[0] for trigger in (*counting.TRIGGERS, *letters.TRIGGERS)

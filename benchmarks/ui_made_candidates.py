@@ -7,15 +7,15 @@ from typing import Any
 
 from ui_made_texts import Texts
 
-from evaluator.database import Database, utc_now
 from evaluator.grading import GRADER_VERSION
-from evaluator.questions import Question
-from evaluator.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fail_cell, fill_cell, set_outcomes
-from evaluator.runs.store import Run, finish_run, open_run
-from rephraser.candidates import candidate_id
 from rephraser.checks import FATAL, Finding
-from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
-from rephraser.strategies import Strategy
+from rephraser.proposing.candidate_ids import candidate_id
+from rephraser.proposing.strategies import Strategy
+from rephraser.run.spec import RunSpec, Sampling, SolverSpec
+from service.database import Database, utc_now
+from service.questions import Question
+from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fail_cell, fill_cell, set_outcomes
+from service.runs.store import Run, finish_run, open_run
 
 STRATEGIES = (
     Strategy("perspectives", "5", "other words, other order", "Say it in other words."),

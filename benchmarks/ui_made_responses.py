@@ -9,19 +9,19 @@ import zstandard
 from ui_made_candidates import STRATEGIES
 from ui_made_texts import Texts
 
-from evaluator.database import Database, utc_now
-from evaluator.database.base import ZSTD_LEVEL
-from evaluator.grading.versions import grader_id
 from evaluator.evals.problems import PlacedProblem, make_problem, run_problems, store_run_problems
 from evaluator.evals.spec import EVAL, EvalSpec
-from evaluator.sampling.settings import PromptSpec, SamplingSettings
 from evaluator.evals.start import placed_hash
 from evaluator.grading import GRADER_VERSION
-from evaluator.questions import Question
-from evaluator.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fill_cell
-from evaluator.runs.store import Run, finish_run, open_run
-from trainer_adapter.rollouts.grouping import store_groups
-from trainer_adapter.rollouts.importing import TRAIN
+from evaluator.grading.versions import grader_id
+from service.database import Database, utc_now
+from service.database.base import ZSTD_LEVEL
+from service.models.settings import PromptSpec, SamplingSettings
+from service.questions import Question
+from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fill_cell
+from service.runs.store import Run, finish_run, open_run
+from trainer_adapter.record.grouping import store_groups
+from trainer_adapter.record.importing import TRAIN
 
 TRAININGS = ("grpo", "ta_grpo", "ta_grpo_star", "w_reinforce")
 BENCHMARKS = (("aime", 60), ("math500", 332))

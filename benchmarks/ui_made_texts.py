@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import zstandard
 
-from evaluator.database.base import ZSTD_LEVEL
+from service.database.base import ZSTD_LEVEL
 
 WORDS = re.findall(
     "[a-z]+",

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 from sqlalchemy import select, text
 
-from evaluator.database import Database
 from evaluator.evals import browsing as evals
 from evaluator.evals.lookup import list_eval_runs
 from evaluator.evals.problems import run_problems
-from evaluator.questions.tables import QuestionRow
-from evaluator.runs.store import Run, list_runs
 from rephraser.reviews import browsing as reviews
 from rephraser.sets.store import list_sets
 from rephraser.tables import CandidateRow
-from trainer_adapter.rollouts import browsing as rollouts
-from trainer_adapter.rollouts.tables import RolloutGroupRow
+from service.database import Database
+from service.questions.tables import QuestionRow
+from service.runs.store import Run, list_runs
+from trainer_adapter.record import browsing as rollouts
+from trainer_adapter.record.tables import RolloutGroupRow
 
 
 @dataclass(frozen=True)

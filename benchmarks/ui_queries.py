@@ -13,22 +13,22 @@ from evaluator.evals import browsing as evals
 from evaluator.evals.contrast import contrast_runs, contrast_texts
 from evaluator.evals.results import load_result
 from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
-from evaluator.questions import browsing as questions
-from evaluator.questions.labels import count_labels
-from evaluator.questions.tables import QuestionRow
-from evaluator.runs import progress
-from rephraser.browsing import neighbors, search
 from rephraser.reviews import audit as audits
 from rephraser.reviews import browsing as reviews
+from rephraser.reviews.status import current_statuses
 from rephraser.sets import browsing as sets
 from rephraser.sets.store import list_sets, load_entries, member_ids
-from rephraser.status import current_statuses
 from rephraser.tables import CandidateRow, ReviewRow, StandingRow
-from trainer_adapter.rollouts import browsing as rollouts
-from trainer_adapter.rollouts import group_browsing as groups
-from trainer_adapter.rollouts import series
-from trainer_adapter.rollouts.grouping import KINDS
-from trainer_adapter.rollouts.tables import RolloutGroupRow, RolloutRow, RolloutShardRow
+from rephraser.views import neighbors, search
+from service.questions import browsing as questions
+from service.questions.labels import count_labels
+from service.questions.tables import QuestionRow
+from service.runs import progress
+from trainer_adapter.record import browsing as rollouts
+from trainer_adapter.record import group_browsing as groups
+from trainer_adapter.record import series
+from trainer_adapter.record.grouping import KINDS
+from trainer_adapter.record.tables import RolloutGroupRow, RolloutRow, RolloutShardRow
 
 Ask = Callable[[Session, random.Random], object]
 PAGE = 25

@@ -12,7 +12,7 @@ from typing import Any
 from ui_places import read_world
 from ui_queries import Ask, other_ways, page_queries
 
-from evaluator.database import Database
+from service.database import Database
 
 TARGET_MS = 100.0
 

@@ -111,10 +111,10 @@ def trace(draw: random.Random) -> str:
 
 def export(folder: Path, model: Path, count: int) -> None:
     """Export questions with their neighbors, and without any for the stock side."""
-    from evaluator.questions import make_question
     from rephraser.sets.types import Neighbor, SetEntry
-    from trainer_adapter.prompts import PromptTemplate
-    from trainer_adapter.verl_export import export_verl
+    from service.questions import make_question
+    from trainer_adapter.verl.export import export_verl
+    from trainer_adapter.verl.prompts import PromptTemplate
 
     draw = random.Random(1)
     for name, kept in (("ours", NEIGHBORS), ("stock", 0)):
@@ -139,9 +139,9 @@ def export(folder: Path, model: Path, count: int) -> None:
 
 def arguments(side: str, folder: Path, place: Path, options: argparse.Namespace) -> list[str]:
     """Return what verl is told on one side."""
-    from trainer_adapter.recipes import RECIPES
-    from trainer_adapter.verl_plugin.overrides import hydra_arguments, recipe_overrides
-    from trainer_adapter.verl_plugin.settings import RunSettings
+    from trainer_adapter.methods.recipes import RECIPES
+    from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
+    from trainer_adapter.verl.plugin.settings import RunSettings
 
     train = next((folder / side).glob("train*.parquet"))
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -155,7 +155,7 @@ def arguments(side: str, folder: Path, place: Path, options: argparse.Namespace)
         "actor_rollout_ref.model.path": str(folder / "policy"),
         f"{actor}.ppo_mini_batch_size": options.questions // 2,
         f"{actor}.optim.lr": 1e-6,
-        "reward.custom_reward_function.path": "pkg://trainer_adapter.reward",
+        "reward.custom_reward_function.path": "pkg://trainer_adapter.verl.reward",
         "reward.custom_reward_function.name": "compute_score",
         "trainer.total_training_steps": options.steps,
         "trainer.experiment_name": side,
@@ -185,7 +185,7 @@ def run(side: str, folder: Path, number: int, options: argparse.Namespace) -> di
     from verl_run import run_main_ppo
     from verl_step_probe import FIT_MARK
 
-    from trainer_adapter.verl_plugin import REGISTRATION
+    from trainer_adapter.verl.plugin import REGISTRATION
 
     place = folder / f"{side}-{number}"
     place.mkdir()

@@ -4,7 +4,7 @@ import functools
 import time
 from typing import Any
 
-from trainer_adapter.verl_plugin.registration import TRAINERS, after_import
+from trainer_adapter.verl.plugin.registration import TRAINERS, after_import
 
 FIT_MARK = "TAGRPO_BENCHMARK_FIT_BEGAN"
 
@@ -27,7 +27,7 @@ def _time_what_is_ours() -> None:
     """Add the seconds of our metrics and of the rollout record to verl's own."""
     from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 
-    from trainer_adapter.verl_plugin import NAME, trainer
+    from trainer_adapter.verl.plugin import NAME, trainer
 
     if NAME not in TRAINER_REGISTRY:  # the stock side, where the plug-in is not loaded
         return

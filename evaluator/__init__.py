@@ -1,1 +1,1 @@
-"""Ground floor: questions, responses, grading, remote models and the database they live in."""
+"""What answers tell: grading, benchmarks, pass@k, evaluations, reports and the training signal."""

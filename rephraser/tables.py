@@ -5,9 +5,9 @@ from typing import Any
 from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from evaluator.database.base import BY_KEY_ALONE, Base
-from evaluator.questions import tables as _questions  # noqa: F401  (foreign keys)
-from evaluator.runs import tables as _runs  # noqa: F401
+from service.database.base import BY_KEY_ALONE, Base
+from service.questions import tables as _questions  # noqa: F401  (foreign keys)
+from service.runs import tables as _runs  # noqa: F401
 
 
 class CandidateRow(Base):
@@ -112,7 +112,7 @@ class ReviewWithdrawalRow(Base):
 
 
 class StandingRow(Base):
-    """Where a proposal stands now, as `rephraser.status` says it; "pending" where it is not judged yet.
+    """Where a proposal stands now, as `reviews.status` says it; "pending" where it is not judged yet.
 
     Kept by triggers on proposals, verdicts and reviews, as are the two tables below.
     """

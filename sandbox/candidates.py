@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from evaluator.errors import InputError
-from evaluator.questions.types import question_id
-from rephraser.candidates import candidate_id
+from rephraser.proposing.candidate_ids import candidate_id
 from sandbox.phrasings import PHRASINGS, Phrasing
 from sandbox.problems import CHARGES, COUNTS, PRICES, Kind, Problem, answer
 from sandbox.questions import Asked
+from service.errors import InputError
+from service.questions.types import question_id
 
 MOST = len(PHRASINGS) - 1
 

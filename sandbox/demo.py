@@ -17,7 +17,7 @@ from sandbox.demo_plan import (
     DemoPlan,
     comparisons,
 )
-from trainer_adapter.recipes import RECIPES
+from trainer_adapter.methods.recipes import RECIPES
 
 PER_QUESTION, BROKEN, ROUNDS = 6, 0.25, 4
 LONGEST_RESPONSE, LONGEST_PROMPT = 40, 64

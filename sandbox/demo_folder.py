@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evaluator.database import utc_now
-from evaluator.errors import InputError
-from evaluator.writing import write_file
 from sandbox.demo_plan import DemoPlan
-from trainer_adapter.training.run_folder import RunFolder
+from service.database import utc_now
+from service.errors import InputError
+from service.writing import write_file
+from trainer_adapter.runs.run_folder import RunFolder
 
 STATE = "demo.json"
 FORMAT, FORMAT_VERSION = "tagrpo demo", 1

@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluator.errors import InputError
-from trainer_adapter.recipes import RECIPES
+from service.errors import InputError
+from trainer_adapter.methods.recipes import RECIPES
 
 QUESTIONS, CANDIDATES, PILOT, BASE, HELDOUT = "sandbox", "candidates", "pilot", "base", "heldout"
 """Names in the demo's database: the question and neighbor set, the run that proposes, the eval runs."""

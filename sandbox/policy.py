@@ -8,9 +8,9 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluator.errors import InputError, PrerequisiteError
-from evaluator.writing import check_folder_target, write_folder
 from sandbox.worlds import WORLDS, World
+from service.errors import InputError, PrerequisiteError
+from service.writing import check_folder_target, write_folder
 
 if TYPE_CHECKING:
     from sandbox.pretraining import Progress

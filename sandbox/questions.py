@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluator.errors import InputError
-from evaluator.writing import write_file, write_folder
 from sandbox.phrasings import PHRASINGS, Phrasing, find_phrasing
 from sandbox.problems import RESERVED, Problem, Story, draw_story, split_numbers
 from sandbox.worlds import World
+from service.errors import InputError
+from service.writing import write_file, write_folder
 
 TRAIN_FILE, HELDOUT_FILE, RECORD = "train.jsonl", "heldout.jsonl", "sandbox.json"
 

@@ -9,12 +9,12 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.errors import InputError
-from evaluator.intervals import exact_interval
-from evaluator.runs.store import Run
+from evaluator.passk.exact_interval import exact_interval
 from rephraser.checks import Severity
-from rephraser.status import current_statuses
+from rephraser.reviews.status import current_statuses
 from rephraser.tables import VerdictRow
+from service.errors import InputError
+from service.runs.store import Run
 
 STRUCTURE, ANSWERS, REVIEW, HELD, PASSED, PENDING = OUTCOMES = (
     "rejected by structure",

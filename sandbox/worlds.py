@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from evaluator.errors import InputError
+from service.errors import InputError
 
 
 @dataclass(frozen=True)

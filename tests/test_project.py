@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rephraser.strategies import SHIPPED, load_strategy
+from rephraser.proposing.strategies import SHIPPED, load_strategy
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")

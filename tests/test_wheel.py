@@ -97,8 +97,8 @@ def test_it_holds_every_file_of_the_rooms(names: set[str]) -> None:
 def test_it_holds_prompts_migrations_the_policy_the_demo_and_the_licence(names: set[str]) -> None:
     for strategy in ("perspectives", "paraphrase", "rename", "format"):
         assert f"rephraser/prompts/{strategy}.md" in names
-    assert "evaluator/database/migrations/versions/v0001_first_schema.py" in names
-    assert "evaluator/database/migrations/script.py.mako" in names
+    assert "service/database/migrations/versions/v0001_first_schema.py" in names
+    assert "service/database/migrations/script.py.mako" in names
     assert "sandbox/data/policy-a/model.safetensors" in names
     assert "ui/shipped_demo/demo.zip" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
@@ -181,7 +181,7 @@ def test_the_demo_runs_there_from_questions_to_the_report(installed: Path, tmp_p
 
 def test_its_prompts_load_there(installed: Path, tmp_path: Path) -> None:
     script = (
-        "from rephraser.strategies import SHIPPED, load_strategy\n"
+        "from rephraser.proposing.strategies import SHIPPED, load_strategy\n"
         "print(*(load_strategy(name).hash for name in SHIPPED))"
     )
     done = subprocess.run(
@@ -193,6 +193,6 @@ def test_its_prompts_load_there(installed: Path, tmp_path: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    from rephraser.strategies import SHIPPED, load_strategy
+    from rephraser.proposing.strategies import SHIPPED, load_strategy
 
     assert done.stdout.split() == [load_strategy(name).hash for name in SHIPPED]

@@ -58,10 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def views(database: Path) -> list[tuple[str, str, int]]:
     """Return name, address and height of each picture; what they show is found in the database."""
-    from evaluator.database import Database
-    from evaluator.runs.store import list_runs
-    from rephraser.browsing.search import QuestionFilters, page_questions
-    from trainer_adapter.rollouts.group_browsing import GroupFilters, page_groups
+    from rephraser.views.search import QuestionFilters, page_questions
+    from service.database import Database
+    from service.runs.store import list_runs
+    from trainer_adapter.record.group_browsing import GroupFilters, page_groups
 
     with Database.open(database, read_only=True) as opened, opened.read() as session:
         runs = list_runs(session)

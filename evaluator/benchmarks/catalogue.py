@@ -182,3 +182,9 @@ BENCHMARKS: dict[str, Benchmark] = {
         ),
     )
 }
+
+
+def is_secret(benchmark: str) -> bool:
+    """Return whether a benchmark's texts must not be shown, given its label: those of gated ones."""
+    name = benchmark.partition("[")[0]
+    return name.startswith("gpqa") or (name in BENCHMARKS and BENCHMARKS[name].gated)

@@ -9,11 +9,11 @@ from typing import Any
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
 from evaluator.benchmarks.types import Benchmark, BenchmarkColumns
-from evaluator.errors import InputError
 from evaluator.grading import AnswerKind
 from evaluator.grading.kinds import read_tolerance
-from evaluator.questions import hub
-from evaluator.questions.store import default_set_name
+from service.errors import InputError
+from service.questions import hub
+from service.questions.store import default_set_name
 
 _TEXTS = (
     "name",

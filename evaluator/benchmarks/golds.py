@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evaluator.benchmarks.types import LoadedBenchmark
-from evaluator.errors import InputError
+from service.errors import InputError
 
 if TYPE_CHECKING:
     from evaluator.grading import Grader

@@ -8,10 +8,10 @@ from evaluator.benchmarks.catalogue import BENCHMARKS
 from evaluator.benchmarks.custom import read_definition
 from evaluator.benchmarks.rows import RowRules, read_problems
 from evaluator.benchmarks.types import Benchmark, ChangedBenchmarkError, LoadedBenchmark, content_hash
-from evaluator.errors import InputError, NotFoundError, PrerequisiteError
 from evaluator.evals.problems import Problem
-from evaluator.questions import hub
-from evaluator.questions.files import KINDS, Source, open_file
+from service.errors import InputError, NotFoundError, PrerequisiteError
+from service.questions import hub
+from service.questions.files import KINDS, Source, open_file
 
 HUB_PAGE = "https://huggingface.co/datasets"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evaluator.hashing import content_hash
+from service.hashing import content_hash
 
 LETTERS = "ABCDEFGHIJ"
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from evaluator.benchmarks.options import render_options
 from evaluator.benchmarks.types import BenchmarkColumns
-from evaluator.errors import InputError
 from evaluator.evals.problems import Problem, make_problem, number_copies
 from evaluator.grading import AnswerKind
 from evaluator.grading.kinds import read_tolerance
-from evaluator.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
-from evaluator.questions.files import BadRow, JsonNumber, RawRow, Source
+from service.errors import InputError
+from service.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
+from service.questions.files import BadRow, JsonNumber, RawRow, Source
 
 ROWS_NAMED = 5
 _DEGREES = re.compile(r"\^(?:\{\\circ\}|\\circ)|°")

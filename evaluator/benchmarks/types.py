@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evaluator.errors import InputError
 from evaluator.evals.problems import Problem, problems_hash
 from evaluator.grading import AnswerKind
+from service.errors import InputError
 
 
 class ChangedBenchmarkError(InputError):
@@ -16,7 +16,7 @@ class ChangedBenchmarkError(InputError):
 
 @dataclass(frozen=True)
 class BenchmarkColumns:
-    """Names of columns. None: the usual names are looked for (see `evaluator.questions.columns`).
+    """Names of columns. None: the usual names are looked for (see `service.questions.columns`).
 
     The answer is read from `answer`; from the last box of `solution` where only that is named. `options` are
     columns of a multiple-choice question, the right one first; they are shuffled and `answer` becomes a

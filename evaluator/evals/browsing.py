@@ -11,7 +11,6 @@ from typing import Any, Literal, cast
 from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session
 
-from evaluator.errors import InputError, NotFoundError
 from evaluator.evals.overview import RunOverview, ShownGrader, read_overviews
 from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.samples import ProblemCounts, count_problems, count_samples
@@ -25,7 +24,8 @@ from evaluator.evals.tables import (
     SampleTextRow,
 )
 from evaluator.grading import GradeValue
-from evaluator.runs.store import Run, find_run, list_runs
+from service.errors import InputError, NotFoundError
+from service.runs.store import Run, find_run, list_runs
 
 __all__ = [
     "UNGRADED",

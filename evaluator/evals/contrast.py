@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 from sqlalchemy.orm import Session
 
-from evaluator.errors import InputError
 from evaluator.evals.browsing import shown_grader
 from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.samples import ProblemCounts, count_samples
 from evaluator.evals.tables import RunProblemRow
 from evaluator.passk.estimators import pass_at_k
+from service.errors import InputError
 
 Which = Literal["first only", "second only", "both", "neither", "all"]
 SOLVED = 0.5

@@ -9,9 +9,6 @@ from sqlalchemy import ColumnElement, Table, exists, func, select
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
-from evaluator.database import Database
-from evaluator.grading.tables import GraderRow
-from evaluator.grading.versions import answers_of, find_grader, grader_id
 from evaluator.evals.problems import RunProblem, run_problems
 from evaluator.evals.sources import source_name
 from evaluator.evals.tables import (
@@ -22,6 +19,9 @@ from evaluator.evals.tables import (
     SampleTextRow,
 )
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
+from evaluator.grading.tables import GraderRow
+from evaluator.grading.versions import answers_of, find_grader, grader_id
+from service.database import Database
 
 Report = Callable[[int, int], None]
 """Told the number of graded samples and of all that had no grade."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
-from evaluator.errors import InputError, NotFoundError
 from evaluator.evals.spec import EVAL
-from evaluator.runs.store import Run, find_run, list_runs
+from service.errors import InputError, NotFoundError
+from service.runs.store import Run, find_run, list_runs
 
 
 def list_eval_runs(session: Session) -> list[Run]:

@@ -8,12 +8,12 @@ from typing import Any
 from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
-from evaluator.grading.versions import preference
 from evaluator.evals.results import run_answers
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
 from evaluator.grading.tables import GraderRow
-from evaluator.runs.store import Run
+from evaluator.grading.versions import preference
+from service.runs.store import Run
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, SQLColumnExpression, insert, select
 from sqlalchemy.orm import Session
 
-from evaluator.database import utc_now
 from evaluator.evals.tables import ProblemRow, RunProblemRow
 from evaluator.grading import AnswerKind
-from evaluator.hashing import canonical_text, content_hash, content_id
+from service.database import utc_now
+from service.hashing import canonical_text, content_hash, content_id
 
 _PER_STATEMENT = 500
 

@@ -9,18 +9,18 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.errors import InputError
-from evaluator.grading.versions import answers_of, find_grader, preference
 from evaluator.evals.samples import ProblemCounts, count_samples
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.spec import EVAL, EvalSpec
-from evaluator.grading.types import Answers
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
 from evaluator.grading.tables import GraderRow
+from evaluator.grading.types import Answers
+from evaluator.grading.versions import answers_of, find_grader, preference
 from evaluator.passk.counts import Counts
-from evaluator.runs.ledger import read_ledger
-from evaluator.runs.store import Run
-from evaluator.runs.tables import CellRow
+from service.errors import InputError
+from service.runs.ledger import read_ledger
+from service.runs.store import Run
+from service.runs.tables import CellRow
 
 
 @dataclass(frozen=True)

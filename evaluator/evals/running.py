@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.database import Database
-from evaluator.errors import InputError
-from evaluator.grading.versions import version_taking
 from evaluator.evals.grading import Graded, grade_run
 from evaluator.evals.problems import run_problems
 from evaluator.evals.samples import EvalWork, plan_samples
 from evaluator.evals.spec import MAX_SAMPLES, EvalSpec
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from evaluator.grading import Grader
-from evaluator.runs.cells import open_cells, release_dead_leases, reopen_failed_cells
-from evaluator.runs.store import Run, finish_run
-from evaluator.sampling.protocol import Sampler
+from evaluator.grading.versions import version_taking
+from service.database import Database
+from service.errors import InputError
+from service.models.protocol import Sampler
+from service.runs.cells import open_cells, release_dead_leases, reopen_failed_cells
+from service.runs.store import Run, finish_run
 
 OTHERS_POLL_S = 1.0
 

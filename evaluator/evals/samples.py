@@ -16,9 +16,9 @@ from evaluator.evals.tables import (
     SampleRow,
     SampleTextRow,
 )
-from evaluator.runs.cells import FILLED, Cell, CellPlan, add_cells, fill_cell
-from evaluator.runs.tables import CellRow
-from evaluator.sampling.work import Drawn, DrawnCell, SampleRequest, SamplingWork, sample_seed
+from service.models.work import Drawn, DrawnCell, SampleRequest, SamplingWork, sample_seed
+from service.runs.cells import FILLED, Cell, CellPlan, add_cells, fill_cell
+from service.runs.tables import CellRow
 
 SAMPLE = "sample"
 """The kind of the cells of an eval run; one cell draws `count` samples from ordinal `first` on."""
@@ -100,7 +100,8 @@ def store_samples(session: Session, cell: Cell, drawn: Sequence[Drawn], seeds: S
     connection = session.connection()
     connection.execute(_INSERT_SAMPLES, headers)
     texts = [
-        {"sample_id": header["id"], "text": response.text} for header, response in zip(headers, drawn, strict=False)
+        {"sample_id": header["id"], "text": response.text}
+        for header, response in zip(headers, drawn, strict=False)
     ]
     connection.execute(_INSERT_TEXTS, texts)
 
@@ -122,7 +123,9 @@ class EvalWork(SamplingWork):
     def keep(self, session: Session, drawn: DrawnCell) -> None:
         """Fill a cell and write its samples in the transaction of `session`."""
         if fill_cell(session, drawn.request.cell.id, drawn.raw, drawn.receipt):
-            store_samples(session, drawn.request.cell, drawn.responses, drawn.request.seeds)
+            request = drawn.request
+            seeds = request.seeds if drawn.seeded else [None] * request.count
+            store_samples(session, request.cell, drawn.responses, seeds)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
-from evaluator.database.migrations.sourcing import EARLIER_NAMES
 from evaluator.evals.tables import GradeSourcesRow, RunProblemRow
 from evaluator.grading import SOURCES
+from service.database.migrations.sourcing import EARLIER_NAMES
 
 NONE_FOUND = "none found"
 PLACES: tuple[str, ...] = (*SOURCES, NONE_FOUND)

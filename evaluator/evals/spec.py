@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluator.errors import InputError
 from evaluator.grading.types import Answers
-from evaluator.sampling.settings import PromptSpec, SamplingSettings
+from service.errors import InputError
+from service.models.settings import PromptSpec, SamplingSettings
 
 EVAL = "eval"
 """The kind of these runs in the table of runs."""
 
 MAX_SAMPLES = 100_000
+
 
 @dataclass(frozen=True)
 class EvalSpec:

@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.errors import InputError
 from evaluator.evals.problems import PlacedProblem, problems_hash, store_run_problems
 from evaluator.evals.spec import EVAL, EvalSpec
-from evaluator.hashing import content_hash
-from evaluator.runs.store import Run, find_same_run, open_run
+from service.errors import InputError
+from service.hashing import content_hash
+from service.runs.store import Run, find_same_run, open_run
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_MODEL = 60

@@ -8,14 +8,14 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evaluator.errors import InputError
-from evaluator.grading.versions import find_grader
 from evaluator.evals.results import problem_keys
 from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import Clustering, ClusterJob
+from evaluator.grading.versions import find_grader
 from evaluator.passk import maj_at_k
 from evaluator.passk.estimators import Floats
 from evaluator.passk.majority import AT_RANDOM
+from service.errors import InputError
 
 GOLD = "gold"
 """The vote of every sample graded correct."""

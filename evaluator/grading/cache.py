@@ -14,7 +14,7 @@ from evaluator.grading.types import GRADER_VERSION, GradeValue
 from evaluator.grading.worker import Task
 
 if TYPE_CHECKING:
-    from evaluator.database import Database
+    from service.database import Database
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -58,8 +58,8 @@ class VerdictCache:
         """The stored outcomes of those tasks that have one."""
         from sqlalchemy import select
 
-        from evaluator.grading.versions import find_grader
         from evaluator.grading.tables import CachedVerdictRow as Row
+        from evaluator.grading.versions import find_grader
 
         tasks_by_key = {task_key(task): task for task in tasks}
         keys = list(tasks_by_key)
@@ -81,8 +81,8 @@ class VerdictCache:
         """Stores the lasting ones of these outcomes, in one transaction; one that is there stays."""
         from sqlalchemy.dialects.sqlite import insert
 
-        from evaluator.grading.versions import grader_id
         from evaluator.grading.tables import CachedVerdictRow as Row
+        from evaluator.grading.versions import grader_id
 
         kept = {task_key(task): outcome for task, outcome in outcomes.items() if lasting(outcome)}
         if not kept or self._db.read_only:

@@ -6,10 +6,10 @@ The last `\\boxed{...}` wins; without one, what the final statement is about (se
 import re
 from typing import NamedTuple
 
-from evaluator.questions.boxes import boxed_answer, last_boxed
 from evaluator.grading.quantity import is_option, stated
 from evaluator.grading.statement import final_statement
 from evaluator.grading.types import AnswerKind
+from service.questions.boxes import boxed_answer, last_boxed
 
 __all__ = ["Found", "boxed_answer", "find_answer", "last_boxed"]
 

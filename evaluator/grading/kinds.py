@@ -9,7 +9,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
-from evaluator.errors import InputError
 from evaluator.grading import normal, structure
 from evaluator.grading.compare import Leaf, compare, too_long
 from evaluator.grading.matching import matched
@@ -25,6 +24,7 @@ from evaluator.grading.outcomes import (
     Outcome,
 )
 from evaluator.grading.types import AnswerKind, GradeValue
+from service.errors import InputError
 
 DEFAULT_TOLERANCE = "1%"
 """Of a gold without a tolerance of its own: the threshold of Minerva's grader (arXiv 2206.14858)."""

@@ -18,10 +18,10 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.errors import PrerequisiteError
 from evaluator.grading import worker
 from evaluator.grading.expense import looks_expensive
 from evaluator.grading.outcomes import CRASHED, MEMORY, TIMEOUT, Outcome
+from service.errors import PrerequisiteError
 
 _CHUNK = 24
 _CHUNKS_PER_WORKER = 64

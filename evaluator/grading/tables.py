@@ -3,7 +3,7 @@
 from sqlalchemy import ForeignKey
 from sqlalchemy.orm import Mapped, mapped_column
 
-from evaluator.database.base import BY_KEY_ALONE, Base
+from service.database.base import BY_KEY_ALONE, Base
 
 
 class GraderRow(Base):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.errors import InputError
 from evaluator.passk.counts import Counts, named, with_enough
 from evaluator.passk.curves import checked_ks, values_over_k
 from evaluator.passk.estimators import Floats
 from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, Interval, same_problems_errors, upper_tail
+from service.errors import InputError
 
 FEW_PROBLEMS = 100  # fewer may lack the rare large differences that decide
 SKEWED = 1.0  # of fewer problems than that, a larger skewness of the differences is warned of

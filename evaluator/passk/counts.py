@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.errors import InputError
 from evaluator.passk.estimators import Integers, Ints, whole_numbers
+from service.errors import InputError
 
 _NAMED = 5  # ids that a message names
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.errors import InputError
 from evaluator.passk.counts import Counts, with_enough
 from evaluator.passk.estimators import Floats, Ints, pass_at_k, whole_numbers
 from evaluator.passk.intervals import (
@@ -17,6 +16,7 @@ from evaluator.passk.intervals import (
     new_problems_bounds,
     same_problems_errors,
 )
+from service.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.errors import InputError
 from evaluator.passk import Comparison, Counts, compare, holm
 from evaluator.reports.methods import Entry, Method
 from evaluator.reports.published import in_order
 from evaluator.reports.report import DEFAULT_K
+from service.errors import InputError
 
 FLIPS = 10_000
 

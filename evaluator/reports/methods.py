@@ -7,14 +7,14 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.errors import InputError
 from evaluator.evals.lookup import list_eval_runs, matching_runs
 from evaluator.evals.results import RunResult, choose_version, load_result
 from evaluator.evals.sources import Sources
 from evaluator.evals.spec import EvalSpec
 from evaluator.grading.types import Answers
 from evaluator.passk import Counts, pool
-from evaluator.runs.store import Run
+from service.errors import InputError
+from service.runs.store import Run
 
 _FIRST = re.compile(r"\[:(\d+)\]$")
 _FREE = (

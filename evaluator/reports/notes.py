@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy.orm import Session
 
-from evaluator.contamination import overlaps_with
 from evaluator.grading.versions import answers_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
@@ -13,6 +12,7 @@ from evaluator.reports.methods import Method, differing_settings
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import MAJ_AT_K
 from evaluator.reports.sources import source_notes
+from service.questions.contamination import overlaps_with
 
 AMC23, AMC12 = "amc23", "amc12"
 

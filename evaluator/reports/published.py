@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from evaluator.errors import InputError
+from service.errors import InputError
 
 SOURCE = "arXiv:2601.22478 v5, Table 1"
 K = 32

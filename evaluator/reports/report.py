@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.errors import InputError
 from evaluator.passk import NEW_PROBLEMS, Counts
 from evaluator.reports import published
 from evaluator.reports.methods import Entry, Method
 from evaluator.reports.published import Average
 from evaluator.reports.scores import MAJ_AT_K, PASS_AT_K, Metric, Score, average, score
+from service.errors import InputError
 
 DEFAULT_K = published.K
 NO_PAPER = "none"

@@ -6,7 +6,6 @@ from math import sqrt
 
 import numpy as np
 
-from evaluator.errors import InputError
 from evaluator.evals.votes import Votes, majority_values
 from evaluator.passk import (
     NEW_PROBLEMS,
@@ -20,6 +19,7 @@ from evaluator.passk import (
 )
 from evaluator.passk.counts import with_enough
 from evaluator.passk.estimators import Floats, Ints
+from service.errors import InputError
 
 PASS_AT_K, PASS_HAT_K, G_PASS_AT_K, MAJ_AT_K = "pass@k", "pass^k", "g-pass@k", "maj@k"
 METRICS = (PASS_AT_K, PASS_HAT_K, G_PASS_AT_K, MAJ_AT_K)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from evaluator.grading.versions import answers_of
 from evaluator.evals.sources import LAST_SENTENCE, PLACES
+from evaluator.grading.versions import answers_of
 from evaluator.reports.document import Sheet, percent
 from evaluator.reports.report import Line, Report
 

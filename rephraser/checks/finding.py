@@ -36,7 +36,7 @@ class CheckOptions:
 
     token_limit: the most tokens a candidate may have.
     count_tokens: a tokenizer's count; None estimates (`shape.estimate_tokens`).
-    min_distance: the least distance of its wording (`rephraser.wording`) to the original and its siblings.
+    min_distance: the least distance of its wording (`wording.py`) to the original and its siblings.
     language: the language candidates must be in ("en", "fr", ...); None means that of the original.
     """
 

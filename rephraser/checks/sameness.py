@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from rephraser.checks.finding import Finding, noticed
-from rephraser.wording import distance
+from rephraser.checks.wording import distance
 
 _KEPT = re.compile(r"\\[a-z]+|\w|[-+*/=<>^_|!%&()\[\]]")
 _IGNORED = re.compile(

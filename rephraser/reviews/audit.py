@@ -8,14 +8,14 @@ from typing import Literal, cast
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
-from evaluator.database import Database, utc_now
-from evaluator.errors import InputError, NotFoundError
-from evaluator.runs.store import Run
-from evaluator.runs.tables import RunRow
 from rephraser.reviews.rates import ErrorRates, GroupRate, error_rates, group_rate
 from rephraser.reviews.sampling import STRATA, Drawn, draw, draw_groups
 from rephraser.reviews.store import Review, as_review, counts
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, VerdictRow
+from service.database import Database, utc_now
+from service.errors import InputError, NotFoundError
+from service.runs.store import Run
+from service.runs.tables import RunRow
 
 Kind = Literal["candidates", "groups"]
 

@@ -8,13 +8,13 @@ from itertools import combinations
 from sqlalchemy import Select, exists, func, select
 from sqlalchemy.orm import Session
 
-from evaluator.intervals import exact_interval
-from evaluator.questions.tables import QuestionRow
+from evaluator.passk.exact_interval import exact_interval
 from rephraser.reviews.agreement import Agreement, cohens_kappa
 from rephraser.reviews.queue import ReviewItem
 from rephraser.reviews.sampling import Drawn
 from rephraser.reviews.store import Review, counts
 from rephraser.tables import AuditRow, CandidateRow, ReviewRow, StandingCountRow, StandingRow, VerdictRow
+from service.questions.tables import QuestionRow
 
 VERDICT = "verdict"
 """Stands for the run's own verdict among those who agree or not."""

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evaluator.questions.tables import QuestionRow
-from evaluator.runs.store import Run
 from rephraser.reviews.audit import Audit
+from rephraser.reviews.status import status_query
 from rephraser.reviews.store import counts
-from rephraser.status import status_query
 from rephraser.tables import CandidateRow, ReviewRow
+from service.questions.tables import QuestionRow
+from service.runs.store import Run
 
 
 @dataclass(frozen=True)

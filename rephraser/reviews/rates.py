@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from evaluator.intervals import exact_interval
+from evaluator.passk.exact_interval import exact_interval
 from rephraser.reviews.agreement import Agreement, cohens_kappa
 from rephraser.reviews.sampling import STRATA, Drawn
 from rephraser.reviews.store import Review

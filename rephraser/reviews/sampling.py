@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluator.hashing import content_hash
+from service.hashing import content_hash
 
 STRATA: dict[str, int] = {"accepted": 2, "rejected": 2, "unverified": 2, "undecided": 1}
 """Strata with their weights. Both error rates are asked for, so accepted and rejected get equal places;

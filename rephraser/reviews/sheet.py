@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.errors import InputError, NotFoundError
 from rephraser.reviews.audit import Audit
 from rephraser.reviews.queue import read_item
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate
+from service.errors import InputError, NotFoundError
 
 WORDS: dict[str, DecisionWord] = {
     "accept": "accepted",

@@ -7,9 +7,9 @@ from typing import Literal
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
-from evaluator.database import utc_now
-from evaluator.errors import InputError, NotFoundError
 from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow
+from service.database import utc_now
+from service.errors import InputError, NotFoundError
 
 DecisionWord = Literal["accepted", "rejected"]
 NEAR_IDS_SHOWN = 2  # on either side

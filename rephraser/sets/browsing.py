@@ -9,13 +9,13 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
-from evaluator.questions.tables import QuestionRow
-from rephraser.browsing.search import standing_counts
+from rephraser.checks.wording import likeness_of_words, wording
+from rephraser.reviews.status import STATUSES
 from rephraser.sets.counts import AcceptRate, accept_rates
 from rephraser.sets.types import SetHeader
-from rephraser.status import STATUSES
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow
-from rephraser.wording import likeness_of_words, wording
+from rephraser.views.search import standing_counts
+from service.questions.tables import QuestionRow
 
 ChangeKind = Literal["added", "removed", "changed"]
 QUESTIONS_SAMPLED = 300
@@ -65,7 +65,7 @@ class Wordings:
 
     Attributes:
         length: characters of a neighbor over those of its question.
-        from_question: distance of a neighbor's wording from its question's (`rephraser.wording`).
+        from_question: distance of a neighbor's wording from its question's (`rephraser.checks.wording`).
         among_siblings: the same between two neighbors of a question; None where no question has two.
         by_strategy: the first two by strategy.
     """

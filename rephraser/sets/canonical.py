@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from evaluator.hashing import Json, content_hash, content_id
 from rephraser.sets.types import POSTERIOR_DIGITS, Neighbor, SetEntry, SetHeader
+from service.hashing import Json, content_hash, content_id
 
 
 def entry_hash(entry: SetEntry) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluator.hashing import content_hash
-from evaluator.intervals import exact_interval
+from evaluator.passk.exact_interval import exact_interval
+from rephraser.reviews.status import STATUSES, CandidateStatus
 from rephraser.sets.types import SetEntry
-from rephraser.status import STATUSES, CandidateStatus
+from service.hashing import content_hash
 
 PENDING = "pending"  # proposed, not yet judged by the run
 RATE_DEFINITION = (

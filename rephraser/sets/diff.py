@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
+from rephraser.reviews.status import current_statuses
 from rephraser.sets.store import load_set
 from rephraser.sets.types import Neighbor, SetEntry, SetHeader
-from rephraser.status import current_statuses
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluator.database import Database
-from evaluator.errors import DatabaseError, InputError
-from evaluator.writing import check_file_target, check_folder_target, write_file, write_folder
 from rephraser.sets.canonical import set_hash
 from rephraser.sets.rows import MANIFEST_NAME, manifest, to_row
 from rephraser.sets.store import load_set
 from rephraser.sets.types import NeighborSet, SetEntry, SetHeader
+from service.database import Database
+from service.errors import DatabaseError, InputError
+from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
 SPLIT_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST_KEY = b"tagrpo"

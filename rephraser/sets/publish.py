@@ -8,22 +8,22 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evaluator.database import Database
-from evaluator.diagnostics.eval_runs import load_runs
-from evaluator.diagnostics.groups import ORIGINAL, PromptSample, QuestionGroup
-from evaluator.errors import InputError
-from evaluator.questions import Question
-from evaluator.questions.tables import QuestionRow
-from evaluator.runs.store import Run, check_name, package_versions
-from evaluator.runs.tables import RunQuestionRow
-from rephraser.browsing import find_neighbor_run
+from evaluator.signal.eval_runs import load_runs
+from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup
+from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.sets.counts import PENDING, count_proposals
 from rephraser.sets.selection import Fitting, Selection, choose
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior
-from rephraser.status import CandidateStatus, current_statuses
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from rephraser.verdict.successes import Successes, read_successes
+from rephraser.views import find_neighbor_run
+from service.database import Database
+from service.errors import InputError
+from service.questions import Question
+from service.questions.tables import QuestionRow
+from service.runs.store import Run, check_name, package_versions
+from service.runs.tables import RunQuestionRow
 
 SPEC_FORMAT = 2
 

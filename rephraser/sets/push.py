@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from evaluator.errors import InputError, PrerequisiteError
 from rephraser.sets.types import SetHeader
+from service.errors import InputError, PrerequisiteError
 
 TOKEN_VARIABLE = "HF_TOKEN"
 

@@ -9,11 +9,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session
 
-from evaluator.database import Database, utc_now
-from evaluator.errors import InputError
-from evaluator.questions import Question
-from evaluator.questions.tables import QuestionRow
-from evaluator.runs.store import check_name
+from rephraser.checks.wording import likeness
 from rephraser.sets.canonical import set_hash
 from rephraser.sets.counts import count_successes
 from rephraser.sets.export import MANIFEST_KEY, SPLIT_FILE, manifest_beside
@@ -21,7 +17,11 @@ from rephraser.sets.rows import MANIFEST_NAME, check_manifest, from_row
 from rephraser.sets.store import write_set
 from rephraser.sets.types import PublishedSet, SetEntry
 from rephraser.tables import CandidateRow
-from rephraser.wording import likeness
+from service.database import Database, utc_now
+from service.errors import InputError
+from service.questions import Question
+from service.questions.tables import QuestionRow
+from service.runs.store import check_name
 
 _ROWS_PER_STATEMENT = 500
 

@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluator.errors import InputError
-from evaluator.hashing import canonical_text
-from evaluator.questions import make_question
-from evaluator.runs.store import package_versions
-from rephraser.candidates import candidate_id
+from rephraser.checks.wording import likeness
+from rephraser.proposing.candidate_ids import candidate_id
+from rephraser.reviews.status import STATUSES
 from rephraser.sets.types import Neighbor, SetEntry, SetHeader, canonical_posterior
-from rephraser.status import STATUSES
 from rephraser.verdict.successes import from_columns, to_columns
-from rephraser.wording import likeness
+from service.errors import InputError
+from service.hashing import canonical_text
+from service.questions import make_question
+from service.runs.store import package_versions
 
 FORMAT = "tagrpo neighbor set"
 FORMAT_VERSION = 1

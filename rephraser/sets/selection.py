@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from evaluator.diagnostics.choices import needs_neighbors
-from evaluator.errors import InputError
-from rephraser.status import STATUSES, CandidateStatus
+from evaluator.signal.choices import needs_neighbors
+from rephraser.checks.wording import choose_apart, wording
+from rephraser.reviews.status import STATUSES, CandidateStatus
 from rephraser.verdict.successes import Successes
-from rephraser.wording import choose_apart, wording
+from service.errors import InputError
 
 Preference = Literal["any", "easier", "harder", "level"]
 _ORDER: dict[Preference, tuple[str | None, ...]] = {

@@ -9,11 +9,6 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.dialects.sqlite import insert as insert_or_update
 from sqlalchemy.orm import Session
 
-from evaluator.database import utc_now
-from evaluator.errors import InputError, NotFoundError
-from evaluator.questions import Question
-from evaluator.questions.tables import QuestionRow
-from evaluator.runs.store import check_name
 from rephraser.sets.canonical import set_hash, set_id
 from rephraser.sets.counts import count_members, count_successes
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader
@@ -25,6 +20,11 @@ from rephraser.tables import (
     NeighborSetTagRow,
 )
 from rephraser.verdict.successes import from_json, to_json
+from service.database import utc_now
+from service.errors import InputError, NotFoundError
+from service.questions import Question
+from service.questions.tables import QuestionRow
+from service.runs.store import check_name
 
 _VERSION = re.compile(r"v?(\d+)")
 _ID_PREFIX = "set_"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.questions import Question
 from rephraser.verdict.successes import Successes
+from service.questions import Question
 
 POSTERIOR_DIGITS = 6
 

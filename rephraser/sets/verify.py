@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.questions import question_id
-from evaluator.runs.tables import RunRow
-from rephraser.candidates import candidate_id
+from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.sets.canonical import set_hash, set_id
 from rephraser.sets.counts import count_members, count_successes
 from rephraser.sets.store import find_set, load_entries
 from rephraser.sets.types import SetEntry, SetHeader
 from rephraser.tables import NeighborSetMemberRow, NeighborSetRow, ProposalRow
+from service.questions import question_id
+from service.runs.tables import RunRow
 
 _SHOWN = 5
 

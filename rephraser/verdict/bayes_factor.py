@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from math import exp, fsum, lgamma, log, log1p
 from typing import Self
 
-from evaluator.errors import InputError
 from rephraser.verdict.counts import AnswerCounts
 from rephraser.verdict.overlap import check_sampling
+from service.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from evaluator.errors import InputError
+from service.errors import InputError
 
 
 @dataclass(frozen=True)

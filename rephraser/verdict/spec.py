@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 
-from evaluator.errors import InputError
-from evaluator.hashing import Json
 from rephraser.verdict.bayes_factor import BayesRule
 from rephraser.verdict.judge import RULES, Rule
 from rephraser.verdict.overlap import OverlapRule
+from service.errors import InputError
+from service.hashing import Json
 
 
 def rule_spec(rule: Rule) -> dict[str, Json]:

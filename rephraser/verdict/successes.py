@@ -6,7 +6,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Literal
 
-from evaluator.errors import InputError
+from service.errors import InputError
 
 Difficulty = Literal["easier", "level", "harder"]
 COUNTS = ("question_right", "question_drawn", "neighbor_right", "neighbor_drawn")

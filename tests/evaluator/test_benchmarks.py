@@ -25,9 +25,9 @@ from evaluator.benchmarks import (
 )
 from evaluator.benchmarks.options import render_options
 from evaluator.benchmarks.rows import canonical_integer
-from evaluator.errors import InputError, NotFoundError
 from evaluator.evals.problems import make_problem
 from evaluator.grading import AnswerKind, Grader
+from service.errors import InputError, NotFoundError
 
 FILES = {
     "amc12": "amc12_83",

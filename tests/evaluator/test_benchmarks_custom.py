@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from evaluator.benchmarks import ChangedBenchmarkError, content_hash, load_benchmark, load_custom
-from evaluator.errors import InputError
 from evaluator.grading import AnswerKind
-from evaluator.runs.store import check_name
+from service.errors import InputError
+from service.runs.store import check_name
 
 ROWS = [
     {"question": "What is 2+3?", "answer": 5},

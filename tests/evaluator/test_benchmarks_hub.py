@@ -25,7 +25,7 @@ GATED = "Idavidrein/gpqa"
 SCRIPT = """
 import json, sys
 from evaluator.benchmarks import load_benchmark
-from evaluator.errors import TagrpoError
+from service.errors import TagrpoError
 
 def load(name):
     try:

@@ -11,12 +11,12 @@ from eval_runs import add_eval_run, make_problems, regrade
 from runs import Proposed, add_review, add_run, add_verdict, open_empty
 from sqlalchemy import text
 
-from evaluator.database import Database
-from evaluator.database.migrations.upgrade import alembic_config
 from evaluator.evals.problems import PlacedProblem
-from evaluator.questions import make_question
-from evaluator.questions.store import Member, store_set
-from evaluator.runs.cells import (
+from service.database import Database
+from service.database.migrations.upgrade import alembic_config
+from service.questions import make_question
+from service.questions.store import Member, store_set
+from service.runs.cells import (
     CellPlan,
     Receipt,
     add_cells,
@@ -25,9 +25,9 @@ from evaluator.runs.cells import (
     fill_cell,
     reopen_failed_cells,
 )
-from evaluator.runs.ledger import read_ledger
-from evaluator.runs.progress import progress_of
-from evaluator.runs.store import Run, open_run
+from service.runs.ledger import read_ledger
+from service.runs.progress import progress_of
+from service.runs.store import Run, open_run
 
 CELL_COUNTS = ("run_cell_counts", "run_spending", "run_minutes")
 

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom
 
-from evaluator.diagnostics.choices import compare_choices, needs_neighbors, unmixed_chance
-from evaluator.diagnostics.forecast import GroupShape, forecast
-from evaluator.diagnostics.groups import PromptSample, QuestionGroup, count_groups
-from evaluator.diagnostics.rate_model import RateModel, fit_rates
-from evaluator.diagnostics.rates import Shift, rates
+from evaluator.signal.choices import compare_choices, needs_neighbors, unmixed_chance
+from evaluator.signal.forecast import GroupShape, forecast
+from evaluator.signal.groups import PromptSample, QuestionGroup, count_groups
+from evaluator.signal.rate_model import RateModel, fit_rates
+from evaluator.signal.rates import Shift, rates
 
 SHIFT = Shift(0.0, 0.7, 0.02, assumed=True)
 

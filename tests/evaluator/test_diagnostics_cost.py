@@ -3,21 +3,14 @@
 import numpy as np
 import pytest
 
-from evaluator.diagnostics.cost import (
-    BREAK_EVEN,
-    DYNAMIC,
-    TokenCosts,
-    cost_report,
-    mean_tokens,
-    usd_per_token,
-)
-from evaluator.diagnostics.forecast import Forecast, GroupShape
-from evaluator.diagnostics.groups import Checkpoint, PromptSample, QuestionGroup
-from evaluator.diagnostics.mixtures import Mixture
-from evaluator.diagnostics.rate_model import RateModel
-from evaluator.diagnostics.rates import Shift, beta_cells, rates
-from evaluator.diagnostics.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
-from evaluator.errors import InputError
+from evaluator.signal.cost import BREAK_EVEN, DYNAMIC, TokenCosts, cost_report, mean_tokens, usd_per_token
+from evaluator.signal.forecast import Forecast, GroupShape
+from evaluator.signal.groups import Checkpoint, PromptSample, QuestionGroup
+from evaluator.signal.mixtures import Mixture
+from evaluator.signal.rate_model import RateModel
+from evaluator.signal.rates import Shift, beta_cells, rates
+from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
+from service.errors import InputError
 
 
 def known(weights: np.ndarray[tuple[int], np.dtype[np.float64]], shift: Shift | None) -> Forecast:

@@ -6,21 +6,21 @@ from math import comb
 import numpy as np
 import pytest
 
-from evaluator.diagnostics.difficulty import audit_difficulty
-from evaluator.diagnostics.groups import Checkpoint, GroupCounts, PromptSample, QuestionGroup
-from evaluator.diagnostics.homogeneity import homogeneity
-from evaluator.diagnostics.implausible import false_discovery, shrunken_rates, tail_chances
-from evaluator.diagnostics.mixtures import Mixture
-from evaluator.diagnostics.rate_model import RateModel
-from evaluator.diagnostics.rates import Shift, beta_cells, rates
-from evaluator.diagnostics.strategy_shifts import EVERY_STRATEGY, strategy_shifts
-from evaluator.errors import InputError
+from evaluator.signal.difficulty import audit_difficulty
+from evaluator.signal.groups import Checkpoint, GroupCounts, PromptSample, QuestionGroup
+from evaluator.signal.homogeneity import homogeneity
+from evaluator.signal.implausible import false_discovery, shrunken_rates, tail_chances
+from evaluator.signal.mixtures import Mixture
+from evaluator.signal.rate_model import RateModel
+from evaluator.signal.rates import Shift, beta_cells, rates
+from evaluator.signal.strategy_shifts import EVERY_STRATEGY, strategy_shifts
+from service.errors import InputError
 
 
 @pytest.fixture(autouse=True)
 def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals of the spread need not be exact here."""
-    monkeypatch.setattr("evaluator.diagnostics.forecast.REPLICATES", 6)
+    monkeypatch.setattr("evaluator.signal.forecast.REPLICATES", 6)
 
 
 def make_groups(

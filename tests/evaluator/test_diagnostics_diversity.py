@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tiny_model import save_tiny_model
 
-from evaluator.diagnostics.diversity import (
+from evaluator.signal.diversity import (
     BETWEEN_PAIRS,
     MATCHED_PAIRS,
     NEIGHBOR_PAIRS,
@@ -19,9 +19,9 @@ from evaluator.diagnostics.diversity import (
     densities,
     diversity,
 )
-from evaluator.diagnostics.embeddings import SentenceModel, TfIdf, has_vector, make_embedder
-from evaluator.diagnostics.texts import GroupTexts
-from evaluator.errors import InputError, PrerequisiteError
+from evaluator.signal.embeddings import SentenceModel, TfIdf, has_vector, make_embedder
+from evaluator.signal.texts import GroupTexts
+from service.errors import InputError, PrerequisiteError
 
 
 class Angles:

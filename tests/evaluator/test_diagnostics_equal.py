@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.diagnostics.equal_rewards import chosen_neighbors, ends, pooled_equal, unknown_ends
-from evaluator.diagnostics.estimates import difference_estimate, mean_estimate
-from evaluator.diagnostics.groups import (
+from evaluator.signal.equal_rewards import chosen_neighbors, ends, pooled_equal, unknown_ends
+from evaluator.signal.estimates import difference_estimate, mean_estimate
+from evaluator.signal.groups import (
     Checkpoint,
     GroupCounts,
     PromptSample,
@@ -18,7 +18,7 @@ from evaluator.diagnostics.groups import (
     pool_visits,
     usual_neighbors,
 )
-from evaluator.diagnostics.zero_gradient import (
+from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
     MATCHED_GROUP,
     NEIGHBOR_GROUP,
@@ -28,7 +28,7 @@ from evaluator.diagnostics.zero_gradient import (
     series,
     zero_gradient,
 )
-from evaluator.errors import InputError
+from service.errors import InputError
 
 
 def group(name: str, *counts: tuple[int, ...]) -> QuestionGroup:

@@ -6,21 +6,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from evaluator.diagnostics.forecast import GroupShape, forecast, paper_shapes
-from evaluator.diagnostics.groups import GroupCounts
-from evaluator.diagnostics.mixtures import fit_mixture
-from evaluator.diagnostics.rate_model import Likelihoods, fit_rates, make_pilot
-from evaluator.diagnostics.rates import Shift, beta_cells, binomial_table, equal_chances, rates
-from evaluator.diagnostics.rollouts import read_visits
-from evaluator.diagnostics.visits import (
-    check_halves,
-    halves,
-    merge_visits,
-    observed_share,
-    thin,
-    visit_counts,
-)
-from evaluator.errors import InputError
+from evaluator.signal.forecast import GroupShape, forecast, paper_shapes
+from evaluator.signal.groups import GroupCounts
+from evaluator.signal.mixtures import fit_mixture
+from evaluator.signal.rate_model import Likelihoods, fit_rates, make_pilot
+from evaluator.signal.rates import Shift, beta_cells, binomial_table, equal_chances, rates
+from evaluator.signal.rollouts import read_visits
+from evaluator.signal.visits import check_halves, halves, merge_visits, observed_share, thin, visit_counts
+from service.errors import InputError
 
 Floats = NDArray[np.float64]
 

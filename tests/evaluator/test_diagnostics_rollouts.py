@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from evaluator.diagnostics.rollouts import ALL, read_rollouts, read_visits, rollout_texts
-from evaluator.errors import InputError
+from evaluator.signal.rollouts import ALL, read_rollouts, read_visits, rollout_texts
+from service.errors import InputError
 
 
 def write(path: Path, *rows: Any) -> Path:

@@ -9,8 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from runs import open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError
 from evaluator.evals.browsing import (
     UNGRADED,
     group_samples,
@@ -20,11 +18,13 @@ from evaluator.evals.browsing import (
     runs_overview,
     shown_grader,
 )
-from evaluator.grading.versions import find_grader
 from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.samples import count_problems, count_samples
 from evaluator.grading import GRADER_VERSION
-from evaluator.runs.store import Run
+from evaluator.grading.versions import find_grader
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.runs.store import Run
 
 COUNTS = [(8, 2, 1), (8, 8, 0), (8, 0, 0), (4, 2, 0), (8, 2, 0)]
 

@@ -7,13 +7,13 @@ from eval_runs import add_eval_run, make_problems
 from plans import walked
 from runs import open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError
 from evaluator.evals import browsing
 from evaluator.evals.contrast import contrast_runs, contrast_texts
 from evaluator.evals.problems import PlacedProblem
 from evaluator.evals.results import load_result
 from evaluator.passk.estimators import pass_at_k
+from service.database import Database
+from service.errors import InputError
 
 
 @pytest.fixture

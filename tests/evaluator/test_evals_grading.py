@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from evaluator.database import Database
 from evaluator.evals import grading
 from evaluator.evals.grading import (
     Graded,
@@ -22,6 +21,7 @@ from evaluator.evals.grading import (
 from evaluator.evals.problems import PlacedProblem, make_problem
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import GRADER_VERSION, AnswerKind, Grader
+from service.database import Database
 
 
 @pytest.fixture

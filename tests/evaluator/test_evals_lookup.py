@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from eval_runs import add_eval_run
 
-from evaluator.database import Database
-from evaluator.diagnostics.eval_runs import load_runs
-from evaluator.errors import InputError, NotFoundError
 from evaluator.evals.lookup import find_eval_run
-from evaluator.runs.store import open_run
+from evaluator.signal.eval_runs import load_runs
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.runs.store import open_run
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.errors import InputError
-from evaluator.sampling.prompts import (
+from service.errors import InputError
+from service.models.prompts import (
     PRESETS,
     Overrides,
     find_preset,

@@ -7,14 +7,14 @@ import pytest
 from eval_runs import add_eval_run, make_problems, regrade
 from runs import open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError
-from evaluator.grading.versions import find_grader
 from evaluator.evals.problems import PlacedProblem
 from evaluator.evals.results import choose_version, load_result, problem_keys
 from evaluator.evals.samples import count_samples
 from evaluator.grading import GRADER_VERSION
-from evaluator.runs.ledger import spent_usd
+from evaluator.grading.versions import find_grader
+from service.database import Database
+from service.errors import InputError
+from service.runs.ledger import spent_usd
 
 
 @pytest.fixture

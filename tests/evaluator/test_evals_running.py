@@ -9,18 +9,17 @@ import pytest
 from eval_runs import make_problems
 from eval_sampling import draw, every, places, running_server, sampler, start, stored, sums
 
-from evaluator.database import Database
-from evaluator.errors import InputError
 from evaluator.evals import running
 from evaluator.evals.running import samples_missing
-from evaluator.sampling.work import Drawn
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import Grader
-from evaluator.runs.cells import Receipt
-from evaluator.runs.filling import Filled
-from evaluator.runs.store import Run, find_run
-from evaluator.sampling.protocol import Report
-from evaluator.sampling.work import DrawnCell, SampleRequest, SamplingWork
+from service.database import Database
+from service.errors import InputError
+from service.models.protocol import Report
+from service.models.work import Drawn, DrawnCell, SampleRequest, SamplingWork
+from service.runs.cells import Receipt
+from service.runs.filling import Filled
+from service.runs.store import Run, find_run
 
 RECEIPT = Receipt("fake", 1, 1, 0.0, 0, 0.0)
 

@@ -9,9 +9,6 @@ from sqlalchemy import insert, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from evaluator.database import Database
-from evaluator.errors import InputError
-from evaluator.grading.versions import find_grader, grader_id
 from evaluator.evals.problems import (
     PlacedProblem,
     RunProblem,
@@ -22,13 +19,16 @@ from evaluator.evals.problems import (
     store_run_problems,
 )
 from evaluator.evals.samples import _gaps, count_samples, plan_samples, store_samples
-from evaluator.sampling.work import Drawn, sample_seed
 from evaluator.evals.spec import EVAL, EvalSpec
-from evaluator.sampling.settings import PromptSpec, SamplingSettings
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import AnswerKind
-from evaluator.runs.cells import Receipt, claim_cells, fill_cell
-from evaluator.runs.store import open_run
+from evaluator.grading.versions import find_grader, grader_id
+from service.database import Database
+from service.errors import InputError
+from service.models.settings import PromptSpec, SamplingSettings
+from service.models.work import Drawn, sample_seed
+from service.runs.cells import Receipt, claim_cells, fill_cell
+from service.runs.store import open_run
 
 PROBLEMS = number_copies(
     [make_problem("What is 1 + 1?", "2"), make_problem("What is 2 + 2?", "4", AnswerKind.INTEGER)]

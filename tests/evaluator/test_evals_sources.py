@@ -8,16 +8,16 @@ from counted import assert_counts_hold
 from eval_runs import add_eval_run, make_problems, regrade
 from runs import open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError
 from evaluator.evals.browsing import page_samples, runs_overview, shown_grader
-from evaluator.grading.versions import answers_of, find_grader, version_taking
 from evaluator.evals.grading import Graded, grade_changes, grade_run, other_version
 from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.results import choose_version, load_result
 from evaluator.evals.sources import PLACES, Sources, read_sources
 from evaluator.evals.spec import EvalSpec
 from evaluator.grading import GRADER_VERSION, Grader
+from evaluator.grading.versions import answers_of, find_grader, version_taking
+from service.database import Database
+from service.errors import InputError
 
 ALL, BOXED = version_taking("all"), version_taking("boxed")
 SAID = {"correct": "last sentence", "wrong": "marker", "unknown": None}

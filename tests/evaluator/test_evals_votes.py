@@ -7,9 +7,9 @@ import pytest
 from eval_runs import add_eval_run
 from runs import open_empty
 
-from evaluator.errors import InputError
 from evaluator.evals.votes import GOLD, UNKNOWN, UNSETTLED, Votes, majority_values, make_votes, read_answers
 from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob
+from service.errors import InputError
 
 
 def same_number(jobs: Sequence[ClusterJob]) -> list[Clustering]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from evaluator.database import Database
 from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue, VerdictCache
 from evaluator.grading.cache import Memory, lasting, task_key
 from evaluator.grading.outcomes import Outcome
 from evaluator.grading.worker import Task
+from service.database import Database
 
 CASES: list[GradeCase | tuple[str, str]] = [
     (r"\boxed{\sin(1)+\sin(1)}", r"2\sin(1)"),

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.errors import InputError
 from evaluator.grading import REASONS, SOURCES, AnswerKind, GradeCase, Grader, GradeValue, find_answer, grade
 from evaluator.grading.kinds import choice_letters, judge, read_tolerance
+from service.errors import InputError
 
 CORRECT = [
     (r"\boxed{073}", "73", "integer"),

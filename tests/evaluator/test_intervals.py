@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.intervals import exact_interval
+from evaluator.passk.exact_interval import exact_interval
 
 
 # 0 of n and n of n follow from tail = (1 - p)^n; the others stand in printed tables of the binomial.

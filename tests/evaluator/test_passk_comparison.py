@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from evaluator.errors import InputError
 from evaluator.passk import NEW_PROBLEMS, SAME_PROBLEMS, Counts, compare, holm, pass_at_k
 from evaluator.passk.comparison import is_fragile, paired_bounds, sign_flip_p_values
+from service.errors import InputError
 
 RNG = np.random.default_rng(5)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.errors import InputError
 from evaluator.passk import NEW_PROBLEMS, SAME_PROBLEMS, Counts, curve, pass_at_k, pool
+from service.errors import InputError
 
 
 @st.composite

@@ -4,10 +4,10 @@ import pytest
 from eval_runs import add_eval_run
 from sqlalchemy import update
 
-from evaluator.database import Database
 from evaluator.reports.choices import method_choices
 from evaluator.reports.methods import load_methods
-from evaluator.runs.tables import RunRow
+from service.database import Database
+from service.runs.tables import RunRow
 
 
 @pytest.mark.parametrize("created_at", ["2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"])

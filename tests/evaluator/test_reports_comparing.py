@@ -8,8 +8,6 @@ import pytest
 from eval_runs import Counts, add_eval_run, make_problems
 from runs import open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError
 from evaluator.reports.comparing import (
     MethodComparison,
     change_records,
@@ -18,6 +16,8 @@ from evaluator.reports.comparing import (
 )
 from evaluator.reports.comparison_layout import comparison_document
 from evaluator.reports.methods import load_methods
+from service.database import Database
+from service.errors import InputError
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 from eval_runs import add_eval_run, make_problems
 from runs import add_run, open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError
 from evaluator.reports.methods import Method, differing_settings, load_methods
+from service.database import Database
+from service.errors import InputError, NotFoundError
 
 TWO = [(4, 2, 0), (4, 1, 1)]
 

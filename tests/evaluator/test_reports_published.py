@@ -3,9 +3,9 @@
 import pytest
 
 from evaluator.benchmarks import BENCHMARKS
-from evaluator.errors import InputError
 from evaluator.reports import published
 from evaluator.reports.published import COLUMNS, LAYOUT, TABLE, Average
+from service.errors import InputError
 
 
 def test_every_row_has_a_figure_for_every_column() -> None:

@@ -8,11 +8,8 @@ import pytest
 from eval_runs import Counts, add_eval_run, make_problems, regrade
 from runs import open_empty
 
-from evaluator.contamination import Overlap, Settings, store_check
-from evaluator.database import Database
-from evaluator.errors import InputError
-from evaluator.grading.versions import version_taking
 from evaluator.evals.problems import PlacedProblem
+from evaluator.grading.versions import version_taking
 from evaluator.passk import SAME_PROBLEMS
 from evaluator.reports.document import Document, Sheet
 from evaluator.reports.layout import report_document
@@ -21,6 +18,9 @@ from evaluator.reports.notes import contamination_notes, report_notes
 from evaluator.reports.records import COLUMNS, curve_rows, records
 from evaluator.reports.report import Report, build_report, curve_ks
 from evaluator.reports.sources import TITLE, source_rows, source_sheet
+from service.database import Database
+from service.errors import InputError
+from service.questions.contamination import Overlap, Settings, store_check
 
 COMPETITIONS = ("amc12", "olympiadbench", "aime24", "aime25")
 HALF: Counts = [(32, 16, 0), (32, 0, 0)]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from evaluator.errors import InputError
 from evaluator.evals.votes import GOLD, Votes
 from evaluator.passk import NEW_PROBLEMS, SAME_PROBLEMS, Counts, same_problems_interval
 from evaluator.reports.scores import Metric, Score, average, score, score_majority
+from service.errors import InputError
 
 
 def counts(*problems: tuple[int, int, int]) -> Counts:

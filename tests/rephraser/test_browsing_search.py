@@ -9,14 +9,14 @@ from plans import walked
 from runs import Proposed, add_review, add_run, open_empty
 from sqlalchemy import text
 
-from evaluator.database import Database
-from evaluator.errors import NotFoundError
-from evaluator.questions import make_question
-from evaluator.questions.store import Member, store_set
 from rephraser import sets
-from rephraser.browsing import neighbors, search
-from rephraser.browsing.search import QuestionFilters
-from rephraser.status import current_statuses
+from rephraser.reviews.status import current_statuses
+from rephraser.views import neighbors, search
+from rephraser.views.search import QuestionFilters
+from service.database import Database
+from service.errors import NotFoundError
+from service.questions import make_question
+from service.questions.store import Member, store_set
 
 FINDINGS = [{"name": "unit_lost", "severity": "warning", "detail": "km became m"}]
 EVIDENCE = {
@@ -192,7 +192,7 @@ def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> No
 
 def test_answers_are_read_from_the_stored_bodies(db: Database) -> None:
     body = {"choices": [{"message": {"content": f"answer {n}"}, "finish_reason": "stop"} for n in range(2)]}
-    from evaluator.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fill_cell
+    from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fill_cell
 
     with db.write() as session:
         run_id = str(session.scalar(text("SELECT id FROM runs WHERE name = 'first'")))

@@ -8,10 +8,10 @@ from alembic import command
 from runs import Proposed, add_run, open_empty
 from sqlalchemy import create_engine, text
 
-from evaluator.database import Database
-from evaluator.database.migrations.upgrade import alembic_config
-from evaluator.questions.searching import may_hold, search_terms
-from rephraser.browsing.search import QuestionFilters, count_questions, page_questions
+from rephraser.views.search import QuestionFilters, count_questions, page_questions
+from service.database import Database
+from service.database.migrations.upgrade import alembic_config
+from service.questions.searching import may_hold, search_terms
 
 TEXTS = [
     (r"Let $x = \frac{12}{7}$. What is $7x$?", "12", r"Given $\tfrac{12}{7} = x$, find $7 \cdot x$."),

@@ -16,18 +16,18 @@ from sqlalchemy import text
 from tiny_model import CHAT_TEMPLATE, save_tiny_model
 from world_runs import final_state
 
-from evaluator.database import Database
-from evaluator.errors import InputError
-from evaluator.sampling.settings import PromptSpec
-from evaluator.hashing import content_id
-from evaluator.questions import make_question
-from evaluator.sampling.local import LocalSampler
-from rephraser.pipeline.collecting import read_choices
-from rephraser.pipeline.local_solvers import check_engine, open_stored
-from rephraser.pipeline.requests import solving_requests
-from rephraser.pipeline.solving import SolverWork, draw_answers
-from rephraser.pipeline.spec import BOXED_INSTRUCTION, Sampling, SolverSpec
-from rephraser.pipeline.summary import summarize
+from rephraser.run.ask import solving_requests
+from rephraser.run.local_solvers import check_engine, open_stored
+from rephraser.run.read import read_choices
+from rephraser.run.solving import SolverWork, draw_answers
+from rephraser.run.spec import BOXED_INSTRUCTION, Sampling, SolverSpec
+from rephraser.views.summary import summarize
+from service.database import Database
+from service.errors import InputError
+from service.hashing import content_id
+from service.models.local import LocalSampler
+from service.models.settings import PromptSpec
+from service.questions import make_question
 
 REPOSITORY = Path(__file__).parents[2]
 LEARNT = {QUESTION.text: "12", GOOD[0]: "12", GOOD[1]: "12", OTHER.text: "17", CHANGED: "7"}
@@ -143,7 +143,7 @@ def test_answers_of_a_local_policy_decide_and_cost_nothing(calm: Path, policy: P
     )
     assert dict(statuses) == {GOOD[0]: "accepted", GOOD[1]: "accepted", CHANGED: "rejected"}
     with Database.open(calm, read_only=True) as database, database.read() as session:
-        from evaluator.runs.store import find_run
+        from service.runs.store import find_run
 
         summary = summarize(session, find_run(session, "run"))
     (line,) = summary.ledger
@@ -155,7 +155,7 @@ def test_answers_of_a_local_policy_decide_and_cost_nothing(calm: Path, policy: P
 
 def test_every_answer_is_kept_with_its_own_seed(calm: Path) -> None:
     with Database.open(calm, read_only=True) as database, database.read() as session:
-        from evaluator.runs.cells import read_bodies
+        from service.runs.cells import read_bodies
 
         ids = list(session.scalars(text("SELECT id FROM cells")))
         bodies = [json.loads(body) for body in read_bodies(session, ids).values()]
@@ -212,7 +212,7 @@ def test_a_killed_run_goes_on_with_the_same_answers(
     assert cli("questions", "import", files(tmp_path)[0], "--name", "q", "--db", db).code == 0
     code = """
 import os, signal, sys
-from rephraser.pipeline.solving import SolverWork
+from rephraser.run.solving import SolverWork
 store, stores = SolverWork.store, iter(range(99))
 def killed(work, drawn):
     store(work, drawn)

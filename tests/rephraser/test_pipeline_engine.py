@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hand_filled import GOOD, World, make_spec, proposals
 
-from evaluator.remote import Budget
-from evaluator.runs.filling import Filled
-from evaluator.runs.spending import Spending
-from rephraser.pipeline.engine import Engine
-from rephraser.pipeline.summary import summarize
+from rephraser.run.engine import Engine
+from rephraser.views.summary import summarize
+from service.models.remote import Budget
+from service.runs.filling import Filled
+from service.runs.spending import Spending
 
 
 def test_what_another_process_brings_while_this_one_reads_is_followed_up(

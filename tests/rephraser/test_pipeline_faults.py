@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import text
 from world_runs import command, final_state, import_world, propose_arguments, stats, tagrpo, world_server
 
-from evaluator.database import Database
-from evaluator.runs.store import find_run
+from service.database import Database
+from service.runs.store import find_run
 
 QUESTIONS = 24
 CONCURRENCY = 8
@@ -54,7 +54,7 @@ def test_an_undisturbed_run_accepts_good_and_never_broken_candidates(
 
 
 def candidate_id_of(row: tuple[object, ...]) -> str:
-    from rephraser.candidates import candidate_id
+    from rephraser.proposing.candidate_ids import candidate_id
 
     return candidate_id(str(row[0]), str(row[4]))
 

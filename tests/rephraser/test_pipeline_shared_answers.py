@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import text
 from world_runs import import_world, propose_arguments, stats, tagrpo, world_server
 
-from evaluator.database import Database
+from service.database import Database
 
 
 def test_a_run_that_finds_all_answers_judges_them(tmp_path: Path) -> None:

@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from evaluator.errors import InputError
 from evaluator.grading import Clustering, Grader
-from evaluator.runs.cells import count_states
-from evaluator.runs.store import open_run
 from rephraser.checks import Finding
-from rephraser.pipeline.collecting import collect_proposals, read_choices
-from rephraser.pipeline.judging import judge_answers
-from rephraser.pipeline.planning import ANSWER, PROPOSE, open_slots
-from rephraser.pipeline.requests import proposing_requests
-from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec, cell_seed
-from rephraser.pipeline.summary import summarize
-from rephraser.strategies import load_strategy
+from rephraser.proposing.strategies import load_strategy
+from rephraser.run.ask import proposing_requests
+from rephraser.run.judge import judge_answers
+from rephraser.run.plan import ANSWER, PROPOSE, open_slots
+from rephraser.run.read import collect_proposals, read_choices
+from rephraser.run.spec import RunSpec, Sampling, SolverSpec, cell_seed
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
 from rephraser.verdict import BayesRule, OverlapRule
+from rephraser.views.summary import summarize
+from service.errors import InputError
+from service.runs.cells import count_states
+from service.runs.store import open_run
 
 
 @pytest.mark.parametrize("rule", [OverlapRule(), OverlapRule.plain(), BayesRule()])
@@ -372,7 +372,7 @@ def test_a_candidate_with_findings_is_looked_at_more_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finding = Finding("number_added", "7")
-    monkeypatch.setattr("rephraser.pipeline.judging.check_candidate", lambda *_, **__: (finding,))
+    monkeypatch.setattr("rephraser.run.judge.check_candidate", lambda *_, **__: (finding,))
     world = World(tmp_path, make_spec(n=1, rounds=1, rule=OverlapRule(accept_overlap=11)))
     world.plan()
     world.fill(world.claim()[0], proposals((GOOD[0],)))

@@ -7,14 +7,14 @@ from hand_filled import GOOD, QUESTION, World, make_spec, proposals
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.errors import InputError
 from evaluator.grading import Grader
-from evaluator.runs.cells import count_states
-from evaluator.runs.ledger import read_ledger
-from rephraser.pipeline.premises import premise_requests, read_premises
-from rephraser.pipeline.spec import PremiseSpec, RunSpec
-from rephraser.pipeline.structure import PREMISES, groups_of, structure_of
-from rephraser.premises import Premises, build_messages, parse_premises
+from rephraser.checks.premises import Premises, build_messages, parse_premises
+from rephraser.run.premises import premise_requests, read_premises
+from rephraser.run.spec import PremiseSpec, RunSpec
+from rephraser.run.structure import PREMISES, groups_of, structure_of
+from service.errors import InputError
+from service.runs.cells import count_states
+from service.runs.ledger import read_ledger
 
 ASKED = PremiseSpec("judge")
 

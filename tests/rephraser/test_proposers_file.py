@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from evaluator.errors import InputError
-from evaluator.questions import make_question
-from rephraser.proposers.file import FileCandidates, read_candidates
+from rephraser.proposing.file import FileCandidates, read_candidates
+from service.errors import InputError
+from service.questions import make_question
 
 FIRST, SECOND = make_question("What is $1+1$?", "2"), make_question("What is $2+2$?", "4")
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from rephraser.pipeline.start import choose_output
-from rephraser.proposers.parsing import Outcome, parse_candidates
-from rephraser.proposers.request import RESPONSE_SCHEMA, Earlier, build_messages
-from rephraser.strategies import Strategy
+from rephraser.proposing.parsing import Outcome, parse_candidates
+from rephraser.proposing.request import RESPONSE_SCHEMA, Earlier, build_messages
+from rephraser.proposing.strategies import Strategy
+from rephraser.run.start import choose_output
 
 STRATEGY = Strategy("own", "1", "mine", "Say it anew.")
 QUESTION = "What is $\\frac{1}{2}+1$?"

@@ -8,16 +8,16 @@ import pytest
 from hand_filled import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
 from sqlalchemy import select
 
-from evaluator.database import utc_now
 from evaluator.grading import Grader
-from evaluator.questions import Question
-from evaluator.runs.cells import Cell
-from rephraser.exchanges import proposing_exchange
-from rephraser.pipeline.reasons import EARLIER_SHOWN, REASON_LENGTH, latest_reasons, read_reasons
-from rephraser.pipeline.requests import proposing_requests
-from rephraser.pipeline.spec import RunSpec
-from rephraser.status import CandidateStatus, current_statuses
+from rephraser.reviews.status import CandidateStatus, current_statuses
+from rephraser.run.ask import proposing_requests
+from rephraser.run.reasons import EARLIER_SHOWN, REASON_LENGTH, latest_reasons, read_reasons
+from rephraser.run.spec import RunSpec
 from rephraser.tables import ProposalRow, ReviewRow, VerdictRow
+from rephraser.views.exchanges import proposing_exchange
+from service.database import utc_now
+from service.questions import Question
+from service.runs.cells import Cell
 
 
 def asked(world: World, cell: Cell) -> str:

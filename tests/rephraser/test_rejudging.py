@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from hand_filled import CHANGED, GOOD, OTHER, World, make_spec, proposals
 
-from evaluator.errors import InputError
 from evaluator.grading import Grader
-from rephraser.pipeline.rejudging import Rejudged, judge_again
+from rephraser.run.rejudging import Rejudged, judge_again
 from rephraser.tables import VerdictRow
 from rephraser.verdict import BayesRule, OverlapRule, Rule, rule_spec
+from service.errors import InputError
 
 STRICT = OverlapRule(accept_overlap=13)
 

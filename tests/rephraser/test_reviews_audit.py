@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 from runs import Proposed, add_review, add_run, add_verdict, open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError
-from evaluator.questions import make_question
-from evaluator.runs.store import Run
 from rephraser.reviews.audit import Audit, audit_rates, get_audit, open_audit
 from rephraser.reviews.queue import audit_queue, read_item, read_provenance, run_queue
 from rephraser.reviews.store import Decision, record_reviews
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.questions import make_question
+from service.runs.store import Run
 
 QUESTION = make_question("What is 2+3?", "5")
 

@@ -6,11 +6,11 @@ import pytest
 from plans import walked
 from runs import Proposed, add_run, open_empty
 
-from evaluator.database import Database
-from evaluator.runs.store import Run
 from rephraser.reviews import browsing
 from rephraser.reviews.audit import audit_rates, open_audit
 from rephraser.reviews.store import Decision, record_reviews, reviews_of
+from service.database import Database
+from service.runs.store import Run
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from runs import Proposed, add_run, open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError
-from evaluator.runs.store import Run
 from rephraser.reviews.audit import Audit, audit_groups, open_audit
 from rephraser.reviews.queue import audit_queue, read_item
 from rephraser.reviews.rates import group_rate
 from rephraser.reviews.sampling import Drawn, draw_groups
 from rephraser.reviews.sheet import read_sheet, write_sheet
 from rephraser.reviews.store import Decision, DecisionWord, Review, record_reviews
+from service.database import Database
+from service.errors import InputError
+from service.runs.store import Run
 
 QUESTIONS = 9
 

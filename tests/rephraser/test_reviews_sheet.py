@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from runs import Proposed, add_run, open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError, TagrpoError
-from evaluator.questions import make_question
-from rephraser.candidates import candidate_id
+from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.reviews.audit import Audit, open_audit
 from rephraser.reviews.sheet import Sheet, read_sheet, write_sheet
 from rephraser.reviews.store import Decision
+from service.database import Database
+from service.errors import InputError, TagrpoError
+from service.questions import make_question
 
 QUESTION = make_question("What is 2+3?", "5")
 TEXTS = ("Add 2 and 3.", "Add 2\u2028and 4.")

@@ -6,13 +6,13 @@ from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError
-from evaluator.questions import make_question
-from rephraser.candidates import candidate_id
+from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.reviews.audit import open_audit
+from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate, record_reviews, reviews_of
-from rephraser.status import current_statuses
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.questions import make_question
 
 TEXTS = ("Add 2 and 3.", "Add 2 and 4.", "2 and 3 make?")
 QUESTION = make_question("What is 2+3?", "5")

@@ -8,13 +8,11 @@ from counted import assert_counts_hold
 from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 
-from evaluator.database import Database
-from evaluator.questions import make_question
-from evaluator.runs.store import Run
-from rephraser.candidates import candidate_id
+from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.reviews import browsing
 from rephraser.reviews.audit import audit_rates, open_audit
 from rephraser.reviews.queue import audit_queue, run_queue
+from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import (
     Decision,
     Withdrawal,
@@ -23,7 +21,9 @@ from rephraser.reviews.store import (
     reviews_of,
     withdraw_review,
 )
-from rephraser.status import current_statuses
+from service.database import Database
+from service.questions import make_question
+from service.runs.store import Run
 
 TEXTS = ("Add 2 and 3.", "Add 2 and 4.", "2 and 3 make?")
 QUESTION = make_question("What is 2+3?", "5")

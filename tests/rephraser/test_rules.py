@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rephraser.proposers.rules import RuleCandidate, propose_by_rules
-from rephraser.proposers.rules.forms import is_plural
-from rephraser.proposers.rules.layout import respell_numbers
-from rephraser.proposers.rules.mask import mask, respelled, unmask
+from rephraser.proposing.rules import RuleCandidate, propose_by_rules
+from rephraser.proposing.rules.forms import is_plural
+from rephraser.proposing.rules.layout import respell_numbers
+from rephraser.proposing.rules.mask import mask, respelled, unmask
 
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 

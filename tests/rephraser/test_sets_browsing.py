@@ -6,12 +6,12 @@ import pytest
 from plans import walked
 from runs import Proposed, add_review, add_run, open_empty
 
-from evaluator.database import Database
-from evaluator.questions import make_question
 from rephraser import sets
+from rephraser.reviews.status import current_statuses
 from rephraser.sets import browsing
 from rephraser.sets.counts import accept_rates, count_proposals
-from rephraser.status import current_statuses
+from service.database import Database
+from service.questions import make_question
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import text
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError
 from rephraser import sets
 from rephraser.sets import Adaptive
+from service.database import Database
+from service.errors import InputError, NotFoundError
 
 FAR, NEAR = "Two coins and three coins make how many?", "What is 2 + 3 ?"
 ASKED: list[Asked] = [

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 from runs import Asked, Proposed, add_review, add_run, open_empty
 
-from evaluator.database import Database
-from evaluator.questions import make_question
 from rephraser import sets
 from rephraser.sets import Place, SetDiff
+from service.database import Database
+from service.questions import make_question
 
 ADD, SUM, HALF = Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3."), Proposed("What is half of 8?")
 FIVE, FOUR, TWICE = (

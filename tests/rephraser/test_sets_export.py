@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError
-from evaluator.questions import make_question
 from rephraser import sets
 from rephraser.sets import SetHeader
 from rephraser.verdict.successes import solver_name
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.questions import make_question
 
 ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
 ASKED: list[Asked] = [

@@ -11,8 +11,8 @@ import pytest
 from runs import Asked, Proposed, add_run, open_empty
 from sqlalchemy import text
 
-from evaluator.database import Database
 from rephraser import sets
+from service.database import Database
 
 REPOSITORY = Path(__file__).parents[2]
 ASKED: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?")]), ("Double 8.", "16", [])]
@@ -20,7 +20,7 @@ KILLED_AT = """
 import os, signal, sys
 from pathlib import Path
 from evaluator import writing
-from evaluator.database import Database
+from service.database import Database
 from rephraser import sets
 from rephraser.sets import store
 

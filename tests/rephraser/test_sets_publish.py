@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError
-from evaluator.questions import make_question
 from rephraser import sets
 from rephraser.sets import SetEntry
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.questions import make_question
 
 SUM = make_question("What is 2+3?", "5")
 ASKED: list[Asked] = [

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import pytest
 from runs import Asked, Proposed, add_run, open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError, PrerequisiteError
 from rephraser import sets
 from rephraser.sets import SetHeader
+from service.database import Database
+from service.errors import InputError, PrerequisiteError
 
 ASKED: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?")])]
 TOKEN = "hf_" + "x" * 34

@@ -11,11 +11,11 @@ from runs import Asked, Proposed, add_run, open_empty
 from sqlalchemy import delete, insert, text, update
 from sqlalchemy.exc import IntegrityError
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError
 from rephraser import sets
 from rephraser.sets import SetHeader
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow, NeighborSetRow
+from service.database import Database
+from service.errors import InputError, NotFoundError
 
 ASKED: list[Asked] = [
     ("What is 2+3?", "5", [Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3.", posterior=0.9)]),
@@ -218,7 +218,7 @@ def test_verify_sees_what_was_done_behind_the_triggers(
 
 
 def test_a_changed_set_is_not_exported(db: Database, published: list[SetHeader], tmp_path: Path) -> None:
-    from evaluator.errors import DatabaseError
+    from service.errors import DatabaseError
 
     with closing(sqlite3.connect(db.path)) as raw:
         raw.execute("DROP TRIGGER candidates_no_update")

@@ -6,11 +6,11 @@ import pytest
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import text
 
-from evaluator.database import Database
-from evaluator.errors import InputError
 from rephraser import sets
 from rephraser.sets.counts import count_successes
 from rephraser.verdict.successes import Successes, from_columns, read_successes, to_columns
+from service.database import Database
+from service.errors import InputError
 
 HARD, EASY, SAME = "Add 2 and 3.", "2 plus 3 make?", "What do 3 and 2 sum up to?"
 ASKED: list[Asked] = [

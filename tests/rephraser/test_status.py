@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from runs import Proposed, add_review, add_run, add_verdict, open_empty
 
-from evaluator.database import Database
-from evaluator.questions import make_question
-from rephraser.status import current_statuses, status_query
+from rephraser.reviews.status import current_statuses, status_query
+from service.database import Database
+from service.questions import make_question
 
 SUM = make_question("What is 2+3?", "5")
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.errors import InputError
-from rephraser.strategies import SHIPPED, Strategy, load_strategy
+from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
+from service.errors import InputError
 
 
 def own(folder: Path, content: str | bytes, name: str = "own.txt") -> Strategy:

@@ -7,14 +7,14 @@ import pytest
 from hand_filled import GOOD, OTHER, QUESTION, World, make_spec, proposals
 from sqlalchemy import select
 
-from evaluator.errors import InputError
 from evaluator.grading import Grader
-from rephraser.browsing.search import QuestionFilters, page_questions
-from rephraser.pipeline.judging import judge_answers
-from rephraser.pipeline.summary import summarize
 from rephraser.reviews.store import Decision, record_reviews
-from rephraser.suspects import Suspect, find_suspects
+from rephraser.run.judge import judge_answers
 from rephraser.tables import CandidateRow
+from rephraser.views.search import QuestionFilters, page_questions
+from rephraser.views.summary import summarize
+from rephraser.views.suspects import Suspect, find_suspects
+from service.errors import InputError
 
 PENS = (
     "How many dollars do a pen at $12$ dollars and a pad at $5$ dollars cost together?",

@@ -8,8 +8,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 
-from evaluator.errors import InputError, PrerequisiteError
-from rephraser.tokens import load_token_counter
+from rephraser.proposing.tokens import load_token_counter
+from service.errors import InputError, PrerequisiteError
 
 
 def saved(folder: Path) -> Path:

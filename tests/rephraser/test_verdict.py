@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.errors import InputError
 from rephraser.verdict import (
     RULES,
     AnswerCounts,
@@ -28,6 +27,7 @@ from rephraser.verdict import (
     rule_from_spec,
     rule_spec,
 )
+from service.errors import InputError
 
 RULE = OverlapRule()
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rephraser.checks import CheckOptions, check_candidate
-from rephraser.wording import MIN_DISTANCE, choose_apart, distance, likeness, usual_distance, wording
+from rephraser.checks.wording import MIN_DISTANCE, choose_apart, distance, likeness, usual_distance, wording
 
 QUESTION = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls are left on the tray?"
 SWAPPED = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls remain on the tray?"

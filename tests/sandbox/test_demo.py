@@ -8,9 +8,9 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from evaluator.errors import InputError
 from sandbox.demo import Step, demo_steps, step_keys
 from sandbox.demo_plan import FULL, QUICK, DemoPlan, DemoSize, comparisons
+from service.errors import InputError
 from ui.cli.app import app
 
 PLAN = DemoPlan(Path("some") / "folder")

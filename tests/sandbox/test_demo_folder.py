@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.errors import InputError
 from sandbox.demo_folder import STATE, clear_part, is_begun, is_trained, open_demo_folder
 from sandbox.demo_plan import QUICK, DemoPlan
-from trainer_adapter.training.run_folder import Attempt, RunFolder
+from service.errors import InputError
+from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
 WITH_DB = "tagrpo questions import x --db ./tagrpo.db"
 

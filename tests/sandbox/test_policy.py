@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from evaluator.errors import InputError
 from sandbox.corpus import OTHER_SHARE
 from sandbox.phrasings import PHRASINGS
 from sandbox.policy import RECORD, SHIPPED, pretrain_policy, weights_hash, write_shipped_policy
@@ -19,6 +18,7 @@ from sandbox.problems import CHARGES, COUNTS, PRICES, Kind, Problem, Story
 from sandbox.tokenizer import CHAT_TEMPLATE, make_tokenizer
 from sandbox.traces import STRATEGIES, write_trace
 from sandbox.worlds import WORLDS
+from service.errors import InputError
 
 LONGEST_PROMPT, LONGEST_RESPONSE = 34, 35
 

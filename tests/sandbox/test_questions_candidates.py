@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.errors import InputError
 from rephraser.checks import Severity, check_candidate
-from rephraser.pipeline.structure import structure_of
+from rephraser.run.structure import structure_of
 from sandbox.candidates import Break, draw_candidates, make_candidate
 from sandbox.phrasings import PHRASINGS
 from sandbox.problems import Problem, draw_story, split_numbers
 from sandbox.questions import Asked, draw_questions, read_questions, write_questions
 from sandbox.worlds import WORLDS
+from service.errors import InputError
 
 
 def test_questions_are_the_same_bytes_for_a_seed(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ from policy_step import (
     with_neighbors,
 )
 
-from trainer_adapter.advantages import ADVANTAGES
-from trainer_adapter.groups import Groups
-from trainer_adapter.losses import clipped_surrogate
+from trainer_adapter.methods.advantages import ADVANTAGES
+from trainer_adapter.methods.groups import Groups
+from trainer_adapter.methods.losses import clipped_surrogate
 
 QUESTIONS = 8
 TA, MATCHED, STAR = recipe_of("ta_grpo"), recipe_of("grpo_matched"), recipe_of("ta_grpo_star")

@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 from training_runs import metrics, run
 
-from evaluator.database import Database
 from evaluator.evals.lookup import find_eval_run
 from evaluator.evals.results import load_result
 from evaluator.passk.comparison import compare
 from evaluator.passk.counts import Counts
+from service.database import Database
 
 pytestmark = [
     pytest.mark.e2e,

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from command_line import CommandLine, words
 
-from evaluator.database import Database
-from evaluator.errors import InputError
-from evaluator.intervals import exact_interval
+from evaluator.passk.exact_interval import exact_interval
 from rephraser.tables import VerdictRow
 from sandbox.scoring import read_truth
+from service.database import Database
+from service.errors import InputError
 
 
 @pytest.fixture

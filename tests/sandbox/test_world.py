@@ -5,7 +5,6 @@ from itertools import islice
 
 import pytest
 
-from evaluator.errors import InputError
 from evaluator.grading import Grader
 from sandbox.corpus import draw_examples
 from sandbox.phrasings import PHRASINGS
@@ -33,6 +32,7 @@ from sandbox.traces import (
     write_trace,
 )
 from sandbox.worlds import WORLDS, find_world
+from service.errors import InputError
 
 TOM = Story("Tom", "pen", "delivery")
 PENS = Problem(4, 17, 5, TOM)

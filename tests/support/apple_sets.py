@@ -4,8 +4,8 @@ from pathlib import Path
 
 from runs import Proposed, add_run, open_empty
 
-from evaluator.database import Database
 from rephraser import sets
+from service.database import Database
 
 
 def publish_apples(path: Path, questions: int) -> Database:

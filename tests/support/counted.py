@@ -4,10 +4,10 @@ from typing import Any
 
 from sqlalchemy import text
 
-from evaluator.database import Database
-from evaluator.database.migrations.counting import COUNTED
-from evaluator.database.migrations.sourcing import COUNT
-from evaluator.database.migrations.withdrawing import STANDING_NOW
+from service.database import Database
+from service.database.migrations.counting import COUNTED
+from service.database.migrations.sourcing import COUNT
+from service.database.migrations.withdrawing import STANDING_NOW
 
 MADE = {**COUNTED, "standings": STANDING_NOW, "grade_sources": COUNT}
 

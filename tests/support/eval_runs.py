@@ -13,8 +13,6 @@ from typing import Any
 
 from sqlalchemy import insert, select, update
 
-from evaluator.database import Database
-from evaluator.grading.versions import grader_id
 from evaluator.evals.problems import (
     PlacedProblem,
     Problem,
@@ -24,15 +22,17 @@ from evaluator.evals.problems import (
     store_run_problems,
 )
 from evaluator.evals.samples import plan_samples, store_samples
-from evaluator.sampling.work import Drawn
 from evaluator.evals.spec import EVAL, EvalSpec
-from evaluator.grading.types import Answers
-from evaluator.sampling.settings import PromptSpec, SamplingSettings
 from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GRADER_VERSION
-from evaluator.runs.cells import Receipt, claim_cells, fill_cell
-from evaluator.runs.store import Run, finish_run, open_run
-from evaluator.runs.tables import CellRow
+from evaluator.grading.types import Answers
+from evaluator.grading.versions import grader_id
+from service.database import Database
+from service.models.settings import PromptSpec, SamplingSettings
+from service.models.work import Drawn
+from service.runs.cells import Receipt, claim_cells, fill_cell
+from service.runs.store import Run, finish_run, open_run
+from service.runs.tables import CellRow
 
 Counts = Sequence[tuple[int, int, int]]
 """Of each problem: samples, correct ones, unknown ones."""

@@ -11,14 +11,14 @@ from eval_runs import make_eval_spec
 from openai_server import OpenAIServer
 from sqlalchemy import text
 
-from evaluator.database import Database
 from evaluator.evals.problems import PlacedProblem, Problem, make_problem
 from evaluator.evals.running import EvalOutcome, run_eval
 from evaluator.evals.start import open_eval_run
 from evaluator.grading import Grader
-from evaluator.remote import Endpoint, RetryPolicy
-from evaluator.runs.store import Run
-from evaluator.sampling.remote import RemoteSampler
+from service.database import Database
+from service.models.remote import Endpoint, RetryPolicy
+from service.models.remote.sampler import RemoteSampler
+from service.runs.store import Run
 
 FAST = RetryPolicy(base_s=0.001, longest_s=0.01)
 MODEL = "hosted_vllm/test-model"

@@ -7,19 +7,19 @@ from typing import Any
 
 from sqlalchemy import select
 
-from evaluator.database import Database
 from evaluator.grading import Grader
-from evaluator.questions import Question, make_question, store_questions
-from evaluator.runs.cells import Cell, Receipt, claim_cells, fill_cell
-from evaluator.runs.store import Run, open_run
-from rephraser.pipeline.collecting import collect_answers, collect_proposals
-from rephraser.pipeline.judging import check_structure, judge_answers
-from rephraser.pipeline.planning import add_planned, plan_answers, plan_proposals
-from rephraser.pipeline.premises import collect_premises
-from rephraser.pipeline.requests import solving_requests
-from rephraser.pipeline.spec import RunSpec, Sampling, SolverSpec
-from rephraser.strategies import load_strategy
+from rephraser.proposing.strategies import load_strategy
+from rephraser.run.ask import solving_requests
+from rephraser.run.judge import check_structure, judge_answers
+from rephraser.run.plan import add_planned, plan_answers, plan_proposals
+from rephraser.run.premises import collect_premises
+from rephraser.run.read import collect_answers, collect_proposals
+from rephraser.run.spec import RunSpec, Sampling, SolverSpec
 from rephraser.tables import CandidateRow, VerdictRow
+from service.database import Database
+from service.questions import Question, make_question, store_questions
+from service.runs.cells import Cell, Receipt, claim_cells, fill_cell
+from service.runs.store import Run, open_run
 
 QUESTION = make_question("If $x + 7 = 19$, what is the value of $x$?", "12")
 OTHER = make_question(

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evaluator.database import Database
 from evaluator.grading import Grader
-from evaluator.questions import Columns, ImportReport, RowLimits, read_source, store_import
+from service.database import Database
+from service.questions import Columns, ImportReport, RowLimits, read_source, store_import
 
 
 def import_questions(
@@ -20,8 +20,6 @@ def import_questions(
     **reading: Any,
 ) -> ImportReport:
     """Read, check and store a file."""
-    rows = read_source(
-        str(source), columns=columns or Columns(), limits=limits or RowLimits(), **reading
-    )
+    rows = read_source(str(source), columns=columns or Columns(), limits=limits or RowLimits(), **reading)
     with Grader() as grader:
         return store_import(db, rows, grader, name=name, progress=progress)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ui.pages.kit import settings
 from ui.pages.server import serving
+from ui.pages.state import settings
 
 
 def main(script: str, database: str) -> None:

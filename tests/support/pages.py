@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
-from ui.pages.kit import settings
 from ui.pages.server.serving import SCRIPT
+from ui.pages.state import settings
 
 TIMEOUT_S = 60
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import streamlit as st
 
 from ui.charts.theme import PALETTE, altair, themed
-from ui.pages.kit import layout, links
-from ui.pages.kit.charts import show_chart
-from ui.pages.kit.differences import LEGEND, compare, show_difference
-from ui.pages.kit.tables import Column, page_table
-from ui.pages.kit.text import escaped, show_math_text, show_text
+from ui.pages.state import links
+from ui.pages.text.differences import LEGEND, compare, show_difference
+from ui.pages.text.markup import escaped, show_math_text, show_text
+from ui.pages.widgets import layout
+from ui.pages.widgets.charts import show_chart
+from ui.pages.widgets.tables import Column, page_table
 
 texts = json.loads(Path(os.environ["GALLERY_TEXTS"]).read_text(encoding="utf-8"))
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from evaluator.database import Database
+from service.database import Database
 
 LARGE = frozenset(
     (

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from evaluator.grading import Grader
-from evaluator.sampling.local.cache import Room
 from sandbox.phrasings import PHRASINGS
 from sandbox.policy import write_shipped_policy
 from sandbox.questions import Asked, draw_questions
-from trainer_adapter.recipes import RECIPES, Recipe
-from trainer_adapter.sampling import DrawingBatch, SamplingParams
-from trainer_adapter.verl_plugin.estimates import Estimates, estimate
-from trainer_adapter.verl_plugin.splitting import prompt_of, seed_of
+from service.models.local.cache import Room
+from trainer_adapter.methods.recipes import RECIPES, Recipe
+from trainer_adapter.verl.cpu.sampling import DrawingBatch, SamplingParams
+from trainer_adapter.verl.plugin.estimates import Estimates, estimate
+from trainer_adapter.verl.plugin.splitting import prompt_of, seed_of
 
 NEIGHBORS, LONGEST = 3, 40
 WITHOUT_KL = replace(RECIPES["ta_grpo"].loss, kl_coef=0.0)
@@ -165,7 +165,7 @@ def recipe_loss_of(
     from tensordict import TensorDict
     from verl.utils import tensordict_utils
 
-    from trainer_adapter.verl_plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
+    from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
 
     made = rollouts.estimates(recipe, old_BT)
     lengths, anchors = rollouts.lengths, rollouts.anchors(recipe)

@@ -9,7 +9,7 @@ import world
 from command_line import CommandLine, words
 from sqlalchemy import text
 
-from evaluator.database import Database
+from service.database import Database
 
 
 def world_command_line(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainer_adapter.rollouts import RolloutRecord, RolloutWriter
+from trainer_adapter.record import RolloutRecord, RolloutWriter
 
 
 def make_record(step: int = 1, question: int = 0, session: int = 0, **changes: Any) -> RolloutRecord:

@@ -14,14 +14,14 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 
-from evaluator.database import Database, utc_now
-from evaluator.questions import Question, make_question
-from evaluator.questions.tables import QuestionRow
-from evaluator.runs.store import Run, finish_run, open_run
-from rephraser.candidates import candidate_id
-from rephraser.pipeline.spec import RunSpec, SolverSpec
-from rephraser.strategies import Strategy
+from rephraser.proposing.candidate_ids import candidate_id
+from rephraser.proposing.strategies import Strategy
+from rephraser.run.spec import RunSpec, SolverSpec
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow
+from service.database import Database, utc_now
+from service.questions import Question, make_question
+from service.questions.tables import QuestionRow
+from service.runs.store import Run, finish_run, open_run
 
 STRATEGIES = (
     Strategy("perspectives", "5", "other words, other order", "Say it in other words."),

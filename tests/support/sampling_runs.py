@@ -7,13 +7,13 @@ from typing import Any
 from eval_runs import make_eval_spec, make_problems
 from sqlalchemy import select
 
-from evaluator.database import Database
 from evaluator.evals.problems import PlacedProblem, Problem, run_problems
 from evaluator.evals.samples import EvalWork, plan_samples
 from evaluator.evals.start import open_eval_run
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
-from evaluator.runs.tables import CellBodyRow, CellRow, RunCellRow
-from evaluator.sampling.work import SamplingWork
+from service.database import Database
+from service.models.work import SamplingWork
+from service.runs.tables import CellBodyRow, CellRow, RunCellRow
 
 
 @dataclass(frozen=True)

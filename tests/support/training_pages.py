@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 from rollout_shards import make_record, make_step
 
-from evaluator.database import Database
-from trainer_adapter.rollouts import RolloutRecord, RolloutWriter
-from trainer_adapter.rollouts.importing import import_rollouts
-from trainer_adapter.rollouts.token_ratios import token_ratios_text
+from service.database import Database
+from trainer_adapter.record import RolloutRecord, RolloutWriter
+from trainer_adapter.record.importing import import_rollouts
+from trainer_adapter.record.token_ratios import token_ratios_text
 
 STEPS = 6
 QUESTIONS = 8

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 from runs import Proposed, add_run
 
-from evaluator.database import Database
 from rephraser.sets import publish
-from trainer_adapter.rollouts.reading import read_rollouts
-from trainer_adapter.rollouts.record import RolloutRecord
+from service.database import Database
+from trainer_adapter.record.reading import read_rollouts
+from trainer_adapter.record.rollout import RolloutRecord
 
 RESPONSES = 12
 """Of a step: two questions with six each."""

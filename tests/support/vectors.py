@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from trainer_adapter.advantages import grpo_advantages
-from trainer_adapter.groups import over_tokens
-from trainer_adapter.losses import aggregate, clipped_surrogate
-from trainer_adapter.losses.aggregation import REPO_EPSILON
+from trainer_adapter.methods.advantages import grpo_advantages
+from trainer_adapter.methods.groups import over_tokens
+from trainer_adapter.methods.losses import aggregate, clipped_surrogate
+from trainer_adapter.methods.losses.aggregation import REPO_EPSILON
 
 Case = dict[str, Any]
 Compute = Callable[[Case], dict[str, Any]]

@@ -2,8 +2,8 @@
 
 import importlib
 
-from trainer_adapter.verl_plugin import NAME
-from trainer_adapter.verl_plugin.registration import AGENT_LOOPS, TRAINERS, after_import
+from trainer_adapter.verl.plugin import NAME
+from trainer_adapter.verl.plugin.registration import AGENT_LOOPS, TRAINERS, after_import
 
 
 def _register_agent_loop() -> None:

@@ -17,13 +17,13 @@ from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.utils import tensordict_utils
 from verl.workers.utils.padding import no_padding_2_padding
 
-from trainer_adapter.recipes import RECIPES, Recipe, compose
-from trainer_adapter.step_batch import StepBatch
-from trainer_adapter.verl_plugin.agent_loop import NeighborAgentLoop
-from trainer_adapter.verl_plugin.loss import LossTerms, recipe_loss
-from trainer_adapter.verl_plugin.overrides import CORRECTNESS, keeps_log_probs
-from trainer_adapter.verl_plugin.rows import StepRows
-from trainer_adapter.verl_plugin.trainer import NeighborTrainer
+from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
+from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.verl.plugin.agent_loop import NeighborAgentLoop
+from trainer_adapter.verl.plugin.loss import LossTerms, recipe_loss
+from trainer_adapter.verl.plugin.overrides import CORRECTNESS, keeps_log_probs
+from trainer_adapter.verl.plugin.rows import StepRows
+from trainer_adapter.verl.plugin.trainer import NeighborTrainer
 
 FOLDER, SCHEDULE = "TAGRPO_PROBE_FOLDER", "TAGRPO_PROBE_SCHEDULE"
 """Where a run leaves what it saw, and its recipes as JSON: a list of [name, changes], one a step."""

@@ -7,14 +7,14 @@ from typing import Any
 
 from verl_run import VerlRun, run_main_ppo
 
-from evaluator.questions import make_question
 from rephraser.sets.types import Neighbor, SetEntry
-from trainer_adapter.prompts import PromptTemplate
-from trainer_adapter.recipes import RECIPES, Recipe, compose
-from trainer_adapter.verl_export import export_verl
-from trainer_adapter.verl_plugin import REGISTRATION
-from trainer_adapter.verl_plugin.overrides import hydra_arguments, recipe_overrides
-from trainer_adapter.verl_plugin.settings import RunSettings
+from service.questions import make_question
+from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
+from trainer_adapter.verl.export import export_verl
+from trainer_adapter.verl.plugin import REGISTRATION
+from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
+from trainer_adapter.verl.plugin.settings import RunSettings
+from trainer_adapter.verl.prompts import PromptTemplate
 
 ROLLOUTS, QUESTIONS, MINI_BATCH, LONGEST = 6, 4, 2, 12
 MARKS = 1200

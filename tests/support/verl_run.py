@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from trainer_adapter.fork_server import START, VARIABLE, python_of_workers
-from trainer_adapter.training.composing import PYTHON_KEY
-from trainer_adapter.verl_plugin.overrides import hydra_arguments
+from trainer_adapter.runs.composing import PYTHON_KEY
+from trainer_adapter.verl.cpu.fork_server import START, VARIABLE, python_of_workers
+from trainer_adapter.verl.plugin.overrides import hydra_arguments
 
 SUPPORT = Path(__file__).parent
 _RUN = "TAGRPO_TEST_RUN"
@@ -50,7 +50,7 @@ def run_main_ppo(
     ray_folder = tempfile.mkdtemp(prefix="ray-")  # short: paths of Ray's sockets must fit into 107 bytes
     command = [
         *(sys.executable, "-W", "ignore", "-m", "verl.trainer.main_ppo"),
-        *("hydra.searchpath=[pkg://trainer_adapter.configs]", "+tagrpo=cpu", "hydra.run.dir=hydra"),
+        *("hydra.searchpath=[pkg://trainer_adapter.verl.configs]", "+tagrpo=cpu", "hydra.run.dir=hydra"),
         *hydra_arguments({PYTHON_KEY: python_of_workers()}),
         *(f"+ray_kwargs.ray_init._temp_dir={ray_folder}", *overrides),
     ]
@@ -58,7 +58,7 @@ def run_main_ppo(
         **os.environ,
         **(environment or {}),
         "PYTHONPATH": os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-        "VERL_USE_EXTERNAL_MODULES": ",".join(["trainer_adapter.verl_cpu", *modules]),
+        "VERL_USE_EXTERNAL_MODULES": ",".join(["trainer_adapter.verl.cpu", *modules]),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
         "RAY_TMPDIR": ray_folder,

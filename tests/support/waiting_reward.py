@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from trainer_adapter import reward
+from trainer_adapter.verl import reward
 
 CALLS, ANSWERED = "TAGRPO_TEST_REWARD_CALLS", "TAGRPO_TEST_REWARD_ANSWERED"
 """A file that grows by a byte a call, and the number of calls that are answered."""

@@ -13,7 +13,7 @@ import world
 from openai_server import server_process
 from sqlalchemy import text
 
-from evaluator.database import Database
+from service.database import Database
 
 WORLD = Path(world.__file__)
 

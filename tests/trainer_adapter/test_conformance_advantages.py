@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[tr
 
 from vectors import Case, Compute, check_vectors, doubles, grpo, with_tokens
 
-from trainer_adapter.advantages import (
+from trainer_adapter.methods.advantages import (
     a_grae_advantages,
     easy_focused_advantages,
     grpo_advantages,
@@ -20,7 +20,7 @@ from trainer_adapter.advantages import (
     positive_dominant_advantages,
     rloo_advantages,
 )
-from trainer_adapter.groups import Groups
+from trainer_adapter.methods.groups import Groups
 
 
 def rloo(case: Case) -> dict[str, Any]:

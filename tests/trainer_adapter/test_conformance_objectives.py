@@ -9,9 +9,9 @@ pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 
 from vectors import Case, Compute, check_vectors, doubles, gradient, grpo, leaf, policy_loss
 
-from trainer_adapter.advantages import grpo_advantages, w_reinforce_advantages
-from trainer_adapter.groups import Groups, over_tokens
-from trainer_adapter.losses import aggregate, clipped_surrogate
+from trainer_adapter.methods.advantages import grpo_advantages, w_reinforce_advantages
+from trainer_adapter.methods.groups import Groups, over_tokens
+from trainer_adapter.methods.losses import aggregate, clipped_surrogate
 
 
 def ta_joint(case: Case) -> dict[str, Any]:

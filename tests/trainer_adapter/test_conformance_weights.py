@@ -9,9 +9,14 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[tr
 
 from vectors import Case, Compute, check_vectors, doubles, gradient, leaf
 
-from trainer_adapter.losses import aggregate, clipped_surrogate, kl_estimate
-from trainer_adapter.losses.aggregation import REPO_EPSILON
-from trainer_adapter.weights import clip_cov_candidates, cw_weights, cw_weights_repo, token_covariance
+from trainer_adapter.methods.losses import aggregate, clipped_surrogate, kl_estimate
+from trainer_adapter.methods.losses.aggregation import REPO_EPSILON
+from trainer_adapter.methods.token_weights import (
+    clip_cov_candidates,
+    cw_weights,
+    cw_weights_repo,
+    token_covariance,
+)
 
 
 def cw_loss(case: Case) -> dict[str, Any]:

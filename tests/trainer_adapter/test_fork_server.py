@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
-from trainer_adapter import fork_server
-from trainer_adapter.fork_server import VARIABLE
-from trainer_adapter.fork_worker import HEADER_BYTES
+from trainer_adapter.verl.cpu import fork_server
+from trainer_adapter.verl.cpu.fork_server import VARIABLE
+from trainer_adapter.verl.cpu.fork_worker import HEADER_BYTES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks need Linux")
 

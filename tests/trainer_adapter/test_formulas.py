@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 
-from trainer_adapter.advantages import (
+from trainer_adapter.methods.advantages import (
     ADVANTAGES,
     a_grae_advantages,
     easy_focused_advantages,
@@ -19,9 +19,9 @@ from trainer_adapter.advantages import (
     rloo_advantages,
     w_reinforce_advantages,
 )
-from trainer_adapter.groups import Groups
-from trainer_adapter.losses import aggregate, clipped_surrogate, kl_estimate
-from trainer_adapter.weights import choose_clipped, clip_cov_candidates, cw_weights
+from trainer_adapter.methods.groups import Groups
+from trainer_adapter.methods.losses import aggregate, clipped_surrogate, kl_estimate
+from trainer_adapter.methods.token_weights import choose_clipped, clip_cov_candidates, cw_weights
 
 BATCHES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), min_size=1, max_size=60)
 

@@ -114,7 +114,7 @@ def make_worker(kind: Any, queue: Queue, rewards: Any, module: Any, monkeypatch:
 
 
 def run_ours(monkeypatch: pytest.MonkeyPatch, rewards: RewardWorker, sessions: int = 3) -> Queue:
-    from trainer_adapter import grouped_agent_loop
+    from trainer_adapter.verl.cpu import grouped_agent_loop
 
     queue = Queue()
     worker = make_worker(
@@ -130,7 +130,7 @@ def run_ours(monkeypatch: pytest.MonkeyPatch, rewards: RewardWorker, sessions: i
 def run_verls(monkeypatch: pytest.MonkeyPatch, rewards: RewardWorker) -> Queue:
     from verl.trainer.ppo.v1 import agent_loop_tq
 
-    from trainer_adapter.grouped_agent_loop import _Worker
+    from trainer_adapter.verl.cpu.grouped_agent_loop import _Worker
 
     queue = Queue()
     worker = make_worker(_Worker, queue, rewards, agent_loop_tq, monkeypatch)
@@ -183,7 +183,7 @@ def test_a_response_that_cannot_be_drawn_is_missing_alone(monkeypatch: pytest.Mo
 
 
 def test_requests_are_gathered_and_errors_go_to_who_asked() -> None:
-    from trainer_adapter.grouped_agent_loop import _REQUESTS_A_CALL, GatheringClient
+    from trainer_adapter.verl.cpu.grouped_agent_loop import _REQUESTS_A_CALL, GatheringClient
 
     calls: list[int] = []
     released: list[str] = []
@@ -225,7 +225,7 @@ def test_requests_are_gathered_and_errors_go_to_who_asked() -> None:
 
 
 def test_a_prompt_is_rendered_once() -> None:
-    from trainer_adapter.grouped_agent_loop import _RememberingBuilder
+    from trainer_adapter.verl.cpu.grouped_agent_loop import _RememberingBuilder
 
     rendered: list[Any] = []
 

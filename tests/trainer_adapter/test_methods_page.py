@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from trainer_adapter.recipes import RECIPES
+from trainer_adapter.methods.recipes import RECIPES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "methods-and-code.md"
 

@@ -11,10 +11,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainer_adapter import metrics as module
-from trainer_adapter.metrics import effective_share, metric_pattern, step_metrics, tails
-from trainer_adapter.step_batch import StepBatch
-from trainer_adapter.weights.covariance import token_covariance
+from trainer_adapter.methods.token_weights.covariance import token_covariance
+from trainer_adapter.record import metrics as module
+from trainer_adapter.record.metrics import effective_share, metric_pattern, step_metrics, tails
+from trainer_adapter.record.step_batch import StepBatch
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -247,7 +247,7 @@ def test_without_neighbors_there_are_none_of_theirs() -> None:
 
 
 def test_strips_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from trainer_adapter.weights import covariance
+    from trainer_adapter.methods.token_weights import covariance
 
     batch = make_batch(MIXED)
     whole = step_metrics(batch)

@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evaluator.grading import GradeCase, Grader
-from trainer_adapter import reward
-from trainer_adapter.reward import compute_score, overlong_penalty, settle
+from trainer_adapter.verl import reward
+from trainer_adapter.verl.reward import compute_score, overlong_penalty, settle
 
 LIMIT_S = 1.0
 ALGEBRA = r"so it is \boxed{\sin(7)+\sin(7)}", r"2\sin(7)"
@@ -197,7 +197,7 @@ def test_verls_own_manager_awaits_it() -> None:
         return array
 
     custom = {
-        "path": "pkg://trainer_adapter.reward",
+        "path": "pkg://trainer_adapter.verl.reward",
         "name": "compute_score",
         "reward_kwargs": {"boxed_only": False, "time_limit_s": LIMIT_S},
     }

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from rollout_shards import make_record, make_step, write_run
 
-from evaluator.diagnostics.rollouts import read_rollouts as diagnose
-from evaluator.diagnostics.rollouts import rollout_texts
-from evaluator.errors import InputError
-from trainer_adapter.rollouts import RolloutWriter, read_rollouts, record, writing
-from trainer_adapter.rollouts.reading import (
+from evaluator.signal.rollouts import read_rollouts as diagnose
+from evaluator.signal.rollouts import rollout_texts
+from service.errors import InputError
+from trainer_adapter.record import RolloutWriter, read_rollouts, writing
+from trainer_adapter.record import rollout as record
+from trainer_adapter.record.reading import (
     IncompleteShardError,
     check_shard,
     read_metric_lines,
@@ -131,7 +132,7 @@ import sys
 sys.path[:0] = [{root!r}, {support!r}]
 from pathlib import Path
 from rollout_shards import make_step
-from trainer_adapter.rollouts import RolloutWriter
+from trainer_adapter.record import RolloutWriter
 writer = RolloutWriter(Path({folder!r}), "ta")
 step = 0
 while True:

@@ -3,12 +3,12 @@
 import pytest
 from rollout_shards import write_run
 
-from evaluator.database import Database
-from evaluator.errors import InputError
-from trainer_adapter.rollouts.browsing import choose_train_run
-from trainer_adapter.rollouts.diagnosing import load_visits, visit_texts
-from trainer_adapter.rollouts.group_browsing import GroupFilters, page_groups
-from trainer_adapter.rollouts.importing import import_rollouts
+from service.database import Database
+from service.errors import InputError
+from trainer_adapter.record.browsing import choose_train_run
+from trainer_adapter.record.diagnosing import load_visits, visit_texts
+from trainer_adapter.record.group_browsing import GroupFilters, page_groups
+from trainer_adapter.record.importing import import_rollouts
 
 
 @pytest.fixture

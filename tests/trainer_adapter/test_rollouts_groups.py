@@ -9,11 +9,11 @@ from plans import walked
 from rollout_shards import make_record, make_step, write_run
 from runs import open_empty
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError
-from trainer_adapter.rollouts import RolloutWriter
-from trainer_adapter.rollouts.browsing import list_train_runs, read_rollout_texts
-from trainer_adapter.rollouts.group_browsing import (
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from trainer_adapter.record import RolloutWriter
+from trainer_adapter.record.browsing import list_train_runs, read_rollout_texts
+from trainer_adapter.record.group_browsing import (
     GroupFilters,
     RolloutGroup,
     log_ratio,
@@ -22,13 +22,8 @@ from trainer_adapter.rollouts.group_browsing import (
     question_history,
     read_joint_group,
 )
-from trainer_adapter.rollouts.importing import import_rollouts
-from trainer_adapter.rollouts.series import (
-    drawn_by_step,
-    metric_names,
-    metric_series,
-    trained_checkpoint,
-)
+from trainer_adapter.record.importing import import_rollouts
+from trainer_adapter.record.series import drawn_by_step, metric_names, metric_series, trained_checkpoint
 
 GRADES = {
     "mixed": (True, False, None, True),

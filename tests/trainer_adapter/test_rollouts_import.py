@@ -11,11 +11,11 @@ import pytest
 from rollout_shards import make_record, make_step, write_run
 from sqlalchemy import text
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError
-from evaluator.runs.store import open_run
-from trainer_adapter.rollouts import RolloutWriter, browsing
-from trainer_adapter.rollouts.browsing import (
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.runs.store import open_run
+from trainer_adapter.record import RolloutWriter, browsing
+from trainer_adapter.record.browsing import (
     RolloutFilters,
     choose_train_run,
     list_train_runs,
@@ -24,7 +24,7 @@ from trainer_adapter.rollouts.browsing import (
     read_rollout_texts,
     read_steps,
 )
-from trainer_adapter.rollouts.importing import Imported, import_rollouts, watch_rollouts
+from trainer_adapter.record.importing import Imported, import_rollouts, watch_rollouts
 
 
 @pytest.fixture
@@ -181,8 +181,8 @@ def test_metrics_alone_are_a_run_too(db: Database, tmp_path: Path) -> None:
 def test_two_processes_import_at_once(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "rollouts", range(1, 9), questions=20)
     code = (
-        "import sys; from pathlib import Path; from evaluator.database import Database;"
-        "from trainer_adapter.rollouts.importing import import_rollouts;"
+        "import sys; from pathlib import Path; from service.database import Database;"
+        "from trainer_adapter.record.importing import import_rollouts;"
         "print(import_rollouts(Database.open(sys.argv[1]), Path(sys.argv[2])).new)"
     )
     started = [

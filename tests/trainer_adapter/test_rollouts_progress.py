@@ -7,9 +7,9 @@ import pytest
 from runs import open_empty
 from sqlalchemy import insert
 
-from evaluator.runs.tables import RunRow
-from trainer_adapter.rollouts.progress import trainings_under_way
-from trainer_adapter.rollouts.tables import RolloutShardRow
+from service.runs.tables import RunRow
+from trainer_adapter.record.progress import trainings_under_way
+from trainer_adapter.record.tables import RolloutShardRow
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 QUIET = timedelta(minutes=10)

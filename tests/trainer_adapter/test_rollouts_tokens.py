@@ -17,16 +17,16 @@ from runs import open_empty
 from sqlalchemy import func, select
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from evaluator.database import Database
-from evaluator.errors import InputError
-from evaluator.runs.store import find_run
-from trainer_adapter.rollouts import RolloutRecord, RolloutWriter
-from trainer_adapter.rollouts.browsing import page_rollouts, read_rollout_texts, read_token_ratios
-from trainer_adapter.rollouts.group_browsing import read_joint_group
-from trainer_adapter.rollouts.importing import import_rollouts
-from trainer_adapter.rollouts.reading import read_rollouts
-from trainer_adapter.rollouts.tables import RolloutTokensRow
-from trainer_adapter.rollouts.token_ratios import TokenLengths, TokenRatios, token_ratios_text
+from service.database import Database
+from service.errors import InputError
+from service.runs.store import find_run
+from trainer_adapter.record import RolloutRecord, RolloutWriter
+from trainer_adapter.record.browsing import page_rollouts, read_rollout_texts, read_token_ratios
+from trainer_adapter.record.group_browsing import read_joint_group
+from trainer_adapter.record.importing import import_rollouts
+from trainer_adapter.record.reading import read_rollouts
+from trainer_adapter.record.tables import RolloutTokensRow
+from trainer_adapter.record.token_ratios import TokenLengths, TokenRatios, token_ratios_text
 
 TEXTS = (
     "So 12 + 30 = 42.",

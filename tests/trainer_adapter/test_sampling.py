@@ -10,9 +10,9 @@ pytest.importorskip("transformers", reason="needs transformers: pip install 'tag
 
 from tiny_model import save_tiny_model
 
-from evaluator.errors import PrerequisiteError
-from evaluator.sampling.local.cache import Room
-from trainer_adapter.sampling import DrawingBatch, Drawn, SamplingParams, from_verl, token_log_probs
+from service.errors import PrerequisiteError
+from service.models.local.cache import Room
+from trainer_adapter.verl.cpu.sampling import DrawingBatch, Drawn, SamplingParams, from_verl, token_log_probs
 
 PROMPTS = [[5, 6, 7, 8, 9], [40], [70, 71, 72]]
 GREEDY = SamplingParams(temperature=0.0, max_tokens=6)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.errors import InputError
-from trainer_adapter.training.checkpoints import TRACKER, is_whole, mend, tracked_step, whole_steps
+from service.errors import InputError
+from trainer_adapter.runs.checkpoints import TRACKER, is_whole, mend, tracked_step, whole_steps
 
 
 def save(folder: Path, step: int, *, ranks: int = 2) -> Path:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from evaluator.errors import InputError
-from trainer_adapter.recipes import RECIPES
-from trainer_adapter.training.assignments import assign, plain_value
-from trainer_adapter.training.checking import check_fit, compose_with_hydra
-from trainer_adapter.training.composing import (
+from service.errors import InputError
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs.assignments import assign, plain_value
+from trainer_adapter.runs.checking import check_fit, compose_with_hydra
+from trainer_adapter.runs.composing import (
     Composition,
     Machine,
     command,
@@ -23,10 +23,10 @@ from trainer_adapter.training.composing import (
     shell_command,
     template_arguments,
 )
-from trainer_adapter.training.data import TrainingData
-from trainer_adapter.training.identity import differences, make_spec
-from trainer_adapter.training.settings import MODELS, SOURCES
-from trainer_adapter.verl_plugin.settings import recipe_of, settings_of
+from trainer_adapter.runs.data import TrainingData
+from trainer_adapter.runs.identity import differences, make_spec
+from trainer_adapter.runs.settings import MODELS, SOURCES
+from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
 
 ACTOR = "actor_rollout_ref.actor"
 
@@ -156,7 +156,7 @@ def test_on_the_cpu_the_file_sets_what_is_of_the_machine() -> None:
         assert len(given) == (key == "trainer.logger")
         assert composition.value(key) == value or given
     assert external_modules(Machine(cpu=True)) == (
-        "trainer_adapter.verl_cpu,trainer_adapter.verl_plugin.registration"
+        "trainer_adapter.verl.cpu,trainer_adapter.verl.plugin.registration"
     )
 
 
@@ -164,7 +164,7 @@ def test_several_nodes_tell_ray_of_the_plug_in() -> None:
     composition = compose_run(RECIPES["ta_grpo"], Machine(8, 2, ray_address="auto"))
     assert composition.value("ray_kwargs.ray_init.address") == "auto"
     key = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
-    assert composition.value(key) == "trainer_adapter.verl_plugin.registration"
+    assert composition.value(key) == "trainer_adapter.verl.plugin.registration"
     assert composition.value("trainer.nnodes") == 2
     with pytest.raises(InputError, match="need a Ray cluster"):
         Machine(8, 2)

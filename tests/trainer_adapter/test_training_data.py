@@ -13,8 +13,8 @@ from fake_verl import make_fake_verl
 from runs import Proposed, add_run
 from tiny_model import save_tiny_tokenizer
 
-from evaluator.database import Database
 from rephraser.sets import publish
+from service.database import Database
 
 pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
 pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")

@@ -13,9 +13,9 @@ from runs import Asked, Proposed, add_run
 from tiny_model import save_tiny_model
 from training_runs import run
 
-from evaluator.database import Database
 from rephraser.sets import Adaptive, load_set, publish
-from trainer_adapter.rollouts.reading import read_rollouts
+from service.database import Database
+from trainer_adapter.record.reading import read_rollouts
 
 LIMIT_S = 900
 RIGHT = {0: 0, 1: 1, 2: 30, 3: 12, 4: 16}

@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from evaluator.errors import InputError
-from trainer_adapter.training.launching import Ended, run_child
-from trainer_adapter.training.logs import hints, last_errors, last_step
-from trainer_adapter.training.remains import MARK, end_processes, find_processes, make_ray_folder
-from trainer_adapter.training.run_folder import Attempt, RunFolder
+from service.errors import InputError
+from trainer_adapter.runs.launching import Ended, run_child
+from trainer_adapter.runs.logs import hints, last_errors, last_step
+from trainer_adapter.runs.remains import MARK, end_processes, find_processes, make_ray_folder
+from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
 WAITS = "import signal; print('ready', flush=True)\nwhile True: signal.pause()"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAITS

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from tiny_model import save_tiny_tokenizer
 
-from evaluator.errors import InputError, PrerequisiteError
-from evaluator.questions import make_question
 from rephraser.sets.types import Neighbor, SetEntry
-from trainer_adapter.prompts import PromptTemplate
-from trainer_adapter.recipes import RECIPES
-from trainer_adapter.training.assignments import assign
-from trainer_adapter.training.checking import check_fit, check_machine
-from trainer_adapter.training.composing import Machine, compose_run
-from trainer_adapter.training.data import TrainingData, read_data
-from trainer_adapter.training.lengths import check_lengths
-from trainer_adapter.verl_export import export_verl
-from trainer_adapter.verl_rows import Layout
+from service.errors import InputError, PrerequisiteError
+from service.questions import make_question
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs.assignments import assign
+from trainer_adapter.runs.checking import check_fit, check_machine
+from trainer_adapter.runs.composing import Machine, compose_run
+from trainer_adapter.runs.data import TrainingData, read_data
+from trainer_adapter.runs.lengths import check_lengths
+from trainer_adapter.verl.export import export_verl
+from trainer_adapter.verl.export_rows import Layout
+from trainer_adapter.verl.prompts import PromptTemplate
 
 pytest.importorskip("transformers", reason="needs transformers: pip install 'tagrpo[train]'")
 

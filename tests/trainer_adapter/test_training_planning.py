@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.errors import InputError
-from trainer_adapter.recipes import RECIPES
-from trainer_adapter.training.assignments import assign
-from trainer_adapter.training.composing import Composition, Machine, compose_run
-from trainer_adapter.training.memory import GIB, plan_memory
-from trainer_adapter.training.planning import Speed, plan_work, warnings
-from trainer_adapter.training.settings import MODELS, known_model
-from trainer_adapter.training.shapes import ModelShape, find_shape, read_shape
+from service.errors import InputError
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs.assignments import assign
+from trainer_adapter.runs.composing import Composition, Machine, compose_run
+from trainer_adapter.runs.memory import GIB, plan_memory
+from trainer_adapter.runs.planning import Speed, plan_work, warnings
+from trainer_adapter.runs.settings import MODELS, known_model
+from trainer_adapter.runs.shapes import ModelShape, find_shape, read_shape
 
 # parameters 10*4 + 2*(2*16 + 2*8 + 3*32 + 8) + 4 = 348, 16 bytes of cache a token
 SMALL = ModelShape(10, 4, 2, 2, 1, 2, 8)

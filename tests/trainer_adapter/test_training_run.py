@@ -31,14 +31,14 @@ from training_runs import (
 )
 from waiting_reward import ANSWERED, CALLS
 
-from evaluator.database import Database
-from evaluator.runs.store import find_run
-from trainer_adapter.rollouts.browsing import list_train_runs
-from trainer_adapter.rollouts.reading import read_rollouts
-from trainer_adapter.rollouts.record import RolloutRecord
-from trainer_adapter.rollouts.token_ratios import TokenRatios
-from trainer_adapter.training.remains import find_processes
-from trainer_adapter.training.run_folder import RunFolder
+from service.database import Database
+from service.runs.store import find_run
+from trainer_adapter.record.browsing import list_train_runs
+from trainer_adapter.record.reading import read_rollouts
+from trainer_adapter.record.rollout import RolloutRecord
+from trainer_adapter.record.token_ratios import TokenRatios
+from trainer_adapter.runs.remains import find_processes
+from trainer_adapter.runs.run_folder import RunFolder
 
 pytestmark = [
     pytest.mark.e2e,

@@ -17,18 +17,18 @@ from fake_verl import make_fake_verl
 from runs import Proposed, add_run
 from tiny_model import save_tiny_tokenizer
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError, PrerequisiteError
-from evaluator.runs.store import find_run
 from rephraser.sets import publish
-from trainer_adapter.recipes import RECIPES
-from trainer_adapter.rollouts.reading import read_run
-from trainer_adapter.training import checking
-from trainer_adapter.training.assignments import assign
-from trainer_adapter.training.composing import Machine
-from trainer_adapter.training.data import read_data
-from trainer_adapter.training.run_folder import RunFolder
-from trainer_adapter.training.running import Prepared, Trained, Wanted, dry_run, train
+from service.database import Database
+from service.errors import InputError, NotFoundError, PrerequisiteError
+from service.runs.store import find_run
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.record.reading import read_run
+from trainer_adapter.runs import checking
+from trainer_adapter.runs.assignments import assign
+from trainer_adapter.runs.composing import Machine
+from trainer_adapter.runs.data import read_data
+from trainer_adapter.runs.run_folder import RunFolder
+from trainer_adapter.runs.running import Prepared, Trained, Wanted, dry_run, train
 
 pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
 SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
@@ -226,7 +226,7 @@ def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:
     assert f"data.train_files={place}/runs/x/data/train.parquet" in prepared.command
     assert f"data.val_files={place}/runs/x/data/validation.parquet" in prepared.command
     assert prepared.environment["VERL_USE_EXTERNAL_MODULES"] == (
-        "trainer_adapter.verl_cpu,trainer_adapter.verl_plugin.registration"
+        "trainer_adapter.verl.cpu,trainer_adapter.verl.plugin.registration"
     )
     # three questions are left for training, and a batch takes two
     assert any("1 of 3 questions fill no batch" in note for note in prepared.notes)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from verl_code import run_code
 
-from evaluator.errors import PrerequisiteError
+from service.errors import PrerequisiteError
 
 needs_verl = pytest.mark.skipif(
     importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
 )
-SOURCE = Path(__file__).parents[2] / "trainer_adapter" / "verl_cpu" / "workarounds.py"
+SOURCE = Path(__file__).parents[2] / "trainer_adapter" / "verl" / "cpu" / "workarounds.py"
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_function_that_someone_already_holds_is_not_replaced(
 LOADED = """
 import json, os
 import verl
-from trainer_adapter.verl_cpu import workarounds
+from trainer_adapter.verl.cpu import workarounds
 workarounds.apply()
 import torch, torch.distributed as dist
 from verl.plugin.platform import get_platform
@@ -147,6 +147,6 @@ def test_verl_finds_platform_rollout_and_workarounds(tmp_path: Path) -> None:
 
 @needs_verl
 def test_another_platform_beside_the_plug_in_is_refused(tmp_path: Path) -> None:
-    loaded = run_code("import trainer_adapter.verl_cpu", tmp_path, VERL_PLATFORM="nvidia")
+    loaded = run_code("import trainer_adapter.verl.cpu", tmp_path, VERL_PLATFORM="nvidia")
     assert loaded.returncode != 0
     assert "VERL_PLATFORM is nvidia" in loaded.stderr

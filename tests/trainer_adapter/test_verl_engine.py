@@ -19,7 +19,7 @@ from verl.utils.torch_functional import entropy_from_logits
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.utils.padding import no_padding_2_padding
-from trainer_adapter.verl_cpu.engine import SharedPromptEngine, can_share_prompts
+from trainer_adapter.verl.cpu.engine import SharedPromptEngine, can_share_prompts
 
 torch.manual_seed(0)
 torch.set_num_threads(1)

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from evaluator.errors import InputError, PrerequisiteError
-from evaluator.questions import make_question
 from rephraser.sets.types import Neighbor, SetEntry
 from rephraser.verdict.successes import Successes
-from trainer_adapter.prompts import DEFAULT_INSTRUCTION, PromptTemplate, estimated_length
-from trainer_adapter.verl_export import DroppedPrompt, VerlExportReport, export_verl
-from trainer_adapter.verl_rows import Layout, schema
+from service.errors import InputError, PrerequisiteError
+from service.questions import make_question
+from trainer_adapter.verl.export import DroppedPrompt, VerlExportReport, export_verl
+from trainer_adapter.verl.export_rows import Layout, schema
+from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate, estimated_length
 
 SHORT = PromptTemplate(instruction="Box it.", max_prompt_tokens=200)
 
@@ -270,7 +270,7 @@ class TestWithTokenizer:
     def test_lengths_are_those_of_transformers_own_tokenization(self, tokenizer: Path) -> None:
         from transformers import AutoTokenizer
 
-        from trainer_adapter.prompts import prompt_counter
+        from trainer_adapter.verl.prompts import prompt_counter
 
         template = PromptTemplate(system="Überlege.", tokenizer=str(tokenizer))
         prompts = [template.messages(text) for text in ("Halve $\\frac{8}{2}$.", "à 北", "<|im_end|> inside")]

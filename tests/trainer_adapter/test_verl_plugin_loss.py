@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainer_adapter.recipes import Loss
+from trainer_adapter.methods.recipes import Loss
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
@@ -43,7 +43,7 @@ class MiniBatch:
         return self.log_probs[row][PROMPT - 1 : -1]
 
     def scales(self, *, mini_batch: int = 6, ranks: int = 1) -> Any:
-        from trainer_adapter.verl_plugin.loss import scale_rows
+        from trainer_adapter.verl.plugin.loss import scale_rows
 
         mask_BT = torch.nn.utils.rnn.pad_sequence(self.mask, batch_first=True)
         return scale_rows(mask_BT, self.kl, mini_batch=mini_batch, ranks=ranks)
@@ -53,7 +53,7 @@ class MiniBatch:
         from tensordict import TensorDict
         from verl.utils import tensordict_utils
 
-        from trainer_adapter.verl_plugin.loss import SCALE_FIELD, LossTerms, recipe_loss
+        from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss
 
         rows = list(range(len(LENGTHS))) if rows is None else rows
         fields: dict[str, Any] = {
@@ -159,7 +159,7 @@ def test_padding_has_no_gradient() -> None:
 
 
 def test_rows_are_counted_by_mini_batch_and_rank() -> None:
-    from trainer_adapter.verl_plugin.loss import scale_rows
+    from trainer_adapter.verl.plugin.loss import scale_rows
 
     mask = torch.tensor([[1, 1], [1, 0], [0, 0], [1, 1], [1, 1], [0, 0], [1, 0], [1, 1]])
     kl = torch.tensor([True, False, True, True, False, False, True, True])
@@ -179,7 +179,7 @@ def test_rows_are_counted_by_mini_batch_and_rank() -> None:
 
 
 def test_the_estimator_hands_out_what_the_trainer_left() -> None:
-    from trainer_adapter.verl_plugin.estimator import computed_advantages, hand_in
+    from trainer_adapter.verl.plugin.estimator import computed_advantages, hand_in
 
     rewards, mask = torch.zeros(2, 3), torch.ones(2, 3)
     with pytest.raises(RuntimeError, match="trainer_mode=tagrpo"):

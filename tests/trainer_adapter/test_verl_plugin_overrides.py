@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from evaluator.errors import InputError
-from trainer_adapter.recipes import RECIPES, Recipe, compose
-from trainer_adapter.verl_plugin.overrides import hydra_arguments, keeps_log_probs, recipe_overrides
-from trainer_adapter.verl_plugin.settings import RunSettings, recipe_of, settings_of
+from service.errors import InputError
+from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
+from trainer_adapter.verl.plugin.overrides import hydra_arguments, keeps_log_probs, recipe_overrides
+from trainer_adapter.verl.plugin.settings import RunSettings, recipe_of, settings_of
 
 
 def composed(arguments: list[str]) -> dict[str, Any]:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.errors import InputError
-from trainer_adapter.recipes import RECIPES, Recipe, compose
-from trainer_adapter.verl_plugin.checks import check_config
-from trainer_adapter.verl_plugin.overrides import recipe_overrides
-from trainer_adapter.verl_plugin.settings import RunSettings
-from trainer_adapter.verl_plugin.splitting import prompt_of, seed_of
+from service.errors import InputError
+from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
+from trainer_adapter.verl.plugin.checks import check_config
+from trainer_adapter.verl.plugin.overrides import recipe_overrides
+from trainer_adapter.verl.plugin.settings import RunSettings
+from trainer_adapter.verl.plugin.splitting import prompt_of, seed_of
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 
@@ -130,7 +130,7 @@ def batch(recipe: Recipe, seed: int = 0) -> dict[str, Any]:
 @pytest.mark.parametrize("variant", ["paper", "repo"])
 @pytest.mark.parametrize("name", list(RECIPES))
 def test_every_recipe_has_an_advantage_for_every_token(name: str, variant: str) -> None:
-    from trainer_adapter.verl_plugin.estimates import estimate
+    from trainer_adapter.verl.plugin.estimates import estimate
 
     recipe = compose(RECIPES[name], {"variant": variant})
     given_batch = batch(recipe)
@@ -147,7 +147,7 @@ def test_every_recipe_has_an_advantage_for_every_token(name: str, variant: str) 
 
 
 def test_joint_advantages_of_two_wordings_sum_to_zero_and_have_unit_deviation() -> None:
-    from trainer_adapter.verl_plugin.estimates import estimate
+    from trainer_adapter.verl.plugin.estimates import estimate
 
     made = estimate(RECIPES["ta_grpo"], **batch(RECIPES["ta_grpo"]), max_length=12)
     for group in range(3):
@@ -157,8 +157,8 @@ def test_joint_advantages_of_two_wordings_sum_to_zero_and_have_unit_deviation() 
 
 
 def test_a_graes_weight_is_the_mean_of_the_whole_step() -> None:
-    from trainer_adapter.advantages import a_grae_advantages
-    from trainer_adapter.verl_plugin.estimates import estimate
+    from trainer_adapter.methods.advantages import a_grae_advantages
+    from trainer_adapter.verl.plugin.estimates import estimate
 
     recipe = RECIPES["a_grae"]
     step = batch(recipe)
@@ -172,7 +172,7 @@ def test_a_graes_weight_is_the_mean_of_the_whole_step() -> None:
 
 
 def test_rewards_are_shaped_after_grading() -> None:
-    from trainer_adapter.verl_plugin.estimates import estimate
+    from trainer_adapter.verl.plugin.estimates import estimate
 
     step = batch(RECIPES["dapo"])
     made = estimate(RECIPES["dapo"], **step, max_length=12, overlong_buffer=4)
@@ -186,7 +186,7 @@ def test_rewards_are_shaped_after_grading() -> None:
 
 
 def test_clip_cov_draws_the_same_tokens_from_the_same_seed() -> None:
-    from trainer_adapter.weights import choose_clipped, clip_cov_candidates
+    from trainer_adapter.methods.token_weights import choose_clipped, clip_cov_candidates
 
     generator = torch.Generator().manual_seed(3)
     log_probs = torch.randn(64, 400, generator=generator) * 2
@@ -232,7 +232,7 @@ def buffer_on(monkeypatch: pytest.MonkeyPatch, queue: FakeQueue, *, wanted: int,
     pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     from verl.trainer.ppo.v1 import replay_buffer
 
-    from trainer_adapter.verl_plugin.replay import NeighborReplayBuffer
+    from trainer_adapter.verl.plugin.replay import NeighborReplayBuffer
 
     monkeypatch.setattr(replay_buffer, "tq", queue)
     return NeighborReplayBuffer(
@@ -284,7 +284,7 @@ def test_recipes_travel_as_json() -> None:
 
 
 def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:
-    from trainer_adapter.verl_plugin.checks import check_columns
+    from trainer_adapter.verl.plugin.checks import check_columns
 
     check_columns(["prompt", "neighbors"], RECIPES["ta_grpo"])
     check_columns(["prompt"], RECIPES["grpo"])
@@ -296,7 +296,7 @@ def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:
 
 def test_a_response_is_described_from_grouped_and_flat_rows() -> None:
     pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
-    from trainer_adapter.verl_plugin.agent_loop import _described, question_id
+    from trainer_adapter.verl.plugin.agent_loop import _described, question_id
 
     grouped = {
         "neighbor_ids": ["c_1", "c_2"],

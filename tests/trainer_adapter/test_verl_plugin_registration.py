@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.errors import PrerequisiteError
-from trainer_adapter.verl_plugin import REGISTRATION, checks, registration
+from service.errors import PrerequisiteError
+from trainer_adapter.verl.plugin import REGISTRATION, checks, registration
 
 ROOT = Path(__file__).parents[2]
 needs_verl = pytest.mark.skipif(
@@ -48,7 +48,7 @@ held = "verl.trainer.ppo.v1.trainer_base", "verl.experimental.agent_loop.agent_l
 print([name in sys.modules for name in held])
 from verl.trainer.ppo.v1 import get_trainer_cls
 print(get_trainer_cls("tagrpo").__name__)
-from trainer_adapter.verl_plugin.checks import check_registrations
+from trainer_adapter.verl.plugin.checks import check_registrations
 check_registrations()
 from verl.experimental.agent_loop import agent_loop
 print(agent_loop._agent_loop_registry["tagrpo"]["_target_"].rsplit(".", 1)[1])
@@ -57,7 +57,7 @@ print(agent_loop._agent_loop_registry["tagrpo"]["_target_"].rsplit(".", 1)[1])
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: as-installed\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text(f"[verl.plugins]\nas_installed = {REGISTRATION}\n")
-    printed = run_python(code, tmp_path, "trainer_adapter.verl_cpu", plugins="as_installed").splitlines()
+    printed = run_python(code, tmp_path, "trainer_adapter.verl.cpu", plugins="as_installed").splitlines()
     assert printed[-3:] == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop"]
 
 
@@ -102,14 +102,14 @@ def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_verl
 def test_what_verl_does_not_know_is_named(tmp_path: Path) -> None:
     code = """
-from evaluator.errors import PrerequisiteError
-from trainer_adapter.verl_plugin.checks import check_registrations
+from service.errors import PrerequisiteError
+from trainer_adapter.verl.plugin.checks import check_registrations
 try:
     check_registrations()
 except PrerequisiteError as error:
     print(error)
 """
-    printed = run_python(code, tmp_path, "trainer_adapter.verl_cpu")
+    printed = run_python(code, tmp_path, "trainer_adapter.verl.cpu")
     assert "verl does not know tagrpo's trainer and agent loop and advantage estimator; set" in printed
     assert f"VERL_USE_EXTERNAL_MODULES={REGISTRATION}" in printed
 

@@ -27,7 +27,7 @@ from verl_proof_reading import (
 )
 from verl_run import VerlRun
 
-from trainer_adapter.recipes import RECIPES, Recipe
+from trainer_adapter.methods.recipes import RECIPES, Recipe
 
 pytestmark = [
     pytest.mark.e2e,
@@ -217,7 +217,7 @@ def test_the_loss_is_equation_4_over_real_responses(
 def test_advantages_in_verls_batch_are_the_pure_functions(
     place: Path, long_run: VerlRun, number: int
 ) -> None:
-    from trainer_adapter.verl_plugin.estimates import estimate
+    from trainer_adapter.verl.plugin.estimates import estimate
 
     recipe, step = fitted(NAMES[number]), number + 1
     kept, rows = step_of(place, "long", step), verl_rows(place, "long", step)

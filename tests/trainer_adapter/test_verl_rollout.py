@@ -26,7 +26,7 @@ def weights(folder: Path) -> dict[str, Any]:
 
 
 def make_server(folder: Path, dtype: str = "float32") -> Any:
-    from trainer_adapter.transformers_rollout import ResponseServer
+    from trainer_adapter.verl.cpu.rollout import ResponseServer
 
     return ResponseServer(str(folder), 6, 0, dtype)
 

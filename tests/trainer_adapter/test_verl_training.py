@@ -11,11 +11,11 @@ import psutil
 import pytest
 from verl_run import end_processes_of, metrics_of_steps, run_main_ppo
 
-from evaluator.questions import make_question
 from rephraser.sets.types import Neighbor, SetEntry
-from trainer_adapter.prompts import PromptTemplate
-from trainer_adapter.verl_export import export_verl
-from trainer_adapter.verl_rows import Layout
+from service.questions import make_question
+from trainer_adapter.verl.export import export_verl
+from trainer_adapter.verl.export_rows import Layout
+from trainer_adapter.verl.prompts import PromptTemplate
 
 REWARD = Path(__file__).parents[1] / "support" / "digit_reward.py"
 LIMIT_S = 500

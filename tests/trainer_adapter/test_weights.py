@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainer_adapter.groups import Groups, Tensor
-from trainer_adapter.weights import (
+from trainer_adapter.methods.groups import Groups, Tensor
+from trainer_adapter.methods.token_weights import (
     choose_clipped,
     clip_cov_candidates,
     covariance,

@@ -9,7 +9,7 @@ import pytest
 @pytest.fixture(autouse=True)
 def _forget_pages() -> Iterator[None]:
     yield
-    if (settings := sys.modules.get("ui.pages.kit.settings")) is not None:
+    if (settings := sys.modules.get("ui.pages.state.settings")) is not None:
         settings.use(None)
-    if (database := sys.modules.get("ui.pages.kit.database")) is not None:
+    if (database := sys.modules.get("ui.pages.state.database")) is not None:
         database.forget()

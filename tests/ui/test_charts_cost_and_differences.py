@@ -6,7 +6,7 @@ pytest.importorskip("altair")
 
 import pandas as pd
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.cost_points import SET_APART, cost_points
 from ui.charts.eval_curves import POINT, panel_charts
 from ui.charts.paired_differences import difference_chart

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.eval_curves import curve_chart
 from ui.charts.labels import wrap_label
 from ui.charts.theme import LINE_HEIGHT, PALETTE

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.axes import percent_format, power_ticks, share_ticks, shared_ticks
 from ui.charts.labels import ELLIPSIS, spread, wrap_label
 from ui.charts.theme import CONFIG, DARK_PALETTE, DARK_PAPER, PALETTE, colours, in_dark

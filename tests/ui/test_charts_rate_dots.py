@@ -6,7 +6,7 @@ pytest.importorskip("altair")
 
 import pandas as pd
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.rate_dots import rate_dots
 
 

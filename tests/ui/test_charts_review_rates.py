@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluator.errors import InputError
 from rephraser.reviews.browsing import GrowingRate
+from service.errors import InputError
 from ui.charts.review_rates import false_accept_chart, rate_rows
 
 POINTS = [

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from evaluator.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError
 from ui.charts.eval_curves import curve_chart, save_chart
 
 HOSTILE = "</script><script>alert(1)</script><img src=//x>"

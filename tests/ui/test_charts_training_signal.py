@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.densities import density_chart, density_panel
 from ui.charts.theme import PALETTE
 from ui.charts.training_signal import (

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.rollout_groups import KIND_COLOURS, group_kinds_chart
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import POINT, averaged, method_colours, most_steps, step_chart, window_for

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from evaluator.errors import PrerequisiteError
-from evaluator.questions import hub
+from service.errors import PrerequisiteError
+from service.questions import hub
 from ui.cli.app import main
 
 Cli = Callable[..., tuple[int, str, str]]

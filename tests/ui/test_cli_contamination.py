@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from runs import Proposed, add_run
 
-from evaluator.contamination import overlaps_with
-from evaluator.database import Database
+from service.database import Database
+from service.questions.contamination import overlaps_with
 from ui.cli.app import main
 
 HENS = "A farmer has 12 hens and each hen lays 3 eggs a week. How many eggs are laid in 4 weeks?"

@@ -11,11 +11,11 @@ from command_line import CommandLine, words
 
 import sandbox.demo
 import ui.demo_report
-from evaluator.errors import InputError
 from sandbox.demo import Step
 from sandbox.demo_plan import DemoPlan
-from ui.cli import demo as command
-from ui.cli.demo import shell_lines
+from service.errors import InputError
+from ui.cli.demo import commands as command
+from ui.cli.demo.commands import shell_lines
 
 QUESTION = json.dumps({"question": "What is $2+2$?", "answer": "4"})
 REPORTS: list[list[str]] = []
@@ -199,7 +199,7 @@ def test_a_printed_command_is_what_a_shell_reads(arguments: tuple[str, ...]) -> 
 def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_adapter.training.run_folder import Attempt, RunFolder
+    from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
     ran: list[tuple[str, ...]] = []
 

@@ -12,9 +12,9 @@ from eval_runs import add_eval_run, regrade
 from runs import Proposed, add_run, open_empty
 from sqlalchemy import select
 
-from evaluator.database import Database
 from evaluator.evals.problems import PlacedProblem, make_problem
 from rephraser.tables import CandidateRow
+from service.database import Database
 
 QUESTIONS, N, SAMPLES = 20, 2, 8
 
@@ -22,7 +22,7 @@ QUESTIONS, N, SAMPLES = 20, 2, 8
 @pytest.fixture(autouse=True)
 def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals of forecasts need not be exact here."""
-    monkeypatch.setattr("evaluator.diagnostics.forecast.REPLICATES", 4)
+    monkeypatch.setattr("evaluator.signal.forecast.REPLICATES", 4)
 
 
 @pytest.fixture

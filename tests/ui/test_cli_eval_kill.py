@@ -13,7 +13,7 @@ from command_line import CommandLine
 from sqlalchemy import text
 from world_runs import command, stats, world_server
 
-from evaluator.database import Database
+from service.database import Database
 
 PROBLEMS, N = 12, 16
 REQUESTS = PROBLEMS * N // 2

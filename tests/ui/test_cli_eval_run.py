@@ -12,7 +12,7 @@ from runs import Proposed, add_run
 from sqlalchemy import text
 from world_runs import stats, world_server
 
-from evaluator.database import Database
+from service.database import Database
 
 MODEL = "hosted_vllm/test-model"
 

@@ -14,14 +14,14 @@ import pytest
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import insert, select, update
 
-from evaluator.database import Database
-from evaluator.questions import make_question
-from evaluator.runs.cells import CellPlan, Receipt, add_cells, fill_cell
-from evaluator.runs.store import Run
-from evaluator.runs.tables import CellRow
-from rephraser.candidates import candidate_id
-from rephraser.pipeline.spec import Sampling
+from rephraser.proposing.candidate_ids import candidate_id
+from rephraser.run.spec import Sampling
 from rephraser.tables import ProposalRow, VerdictRow
+from service.database import Database
+from service.questions import make_question
+from service.runs.cells import CellPlan, Receipt, add_cells, fill_cell
+from service.runs.store import Run
+from service.runs.tables import CellRow
 from ui.cli.app import main
 
 SUM, HALF = make_question("What is 2+3?", "5"), make_question("Halve 8.", "4")

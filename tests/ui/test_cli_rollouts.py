@@ -8,8 +8,8 @@ import pytest
 from rollout_shards import make_record, write_run
 from typer.testing import CliRunner, Result
 
-from evaluator.errors import InputError, NotFoundError
-from trainer_adapter.rollouts import RolloutWriter, importing
+from service.errors import InputError, NotFoundError
+from trainer_adapter.record import RolloutWriter, importing
 from ui.cli.app import app
 
 

@@ -10,11 +10,11 @@ import pytest
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import select
 
-from evaluator.database import Database
-from evaluator.questions import make_question
-from evaluator.runs.cells import CellPlan, Receipt, add_cells, fail_cell, fill_cell
-from evaluator.runs.store import Run, open_run
-from evaluator.runs.tables import CellRow
+from service.database import Database
+from service.questions import make_question
+from service.runs.cells import CellPlan, Receipt, add_cells, fail_cell, fill_cell
+from service.runs.store import Run, open_run
+from service.runs.tables import CellRow
 from ui.cli.app import main
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -91,7 +91,7 @@ def test_the_list_names_sizes_models_and_state(cli: Cli, run: Run, db: Path) -> 
 
 
 def run_finished(db: Path, name: str) -> str | None:
-    from evaluator.runs.store import find_run
+    from service.runs.store import find_run
 
     with Database.open(db) as database, database.read() as session:
         return find_run(session, name).finished_at

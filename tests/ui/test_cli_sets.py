@@ -12,8 +12,8 @@ import pytest
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from typer.testing import CliRunner, Result
 
-from evaluator.database import Database
-from evaluator.errors import InputError, NotFoundError, PrerequisiteError
+from service.database import Database
+from service.errors import InputError, NotFoundError, PrerequisiteError
 from ui.cli.app import app
 
 ASKED: list[Asked] = [

@@ -12,7 +12,7 @@ import pytest
 from command_line import CommandLine
 from world_runs import command, tagrpo
 
-from evaluator.database import Database
+from service.database import Database
 
 ODD = [
     {"question": "Où est [bold]la[/bold] café 你好 [/] if $x+1=2$? 🙂", "answer": "1"},

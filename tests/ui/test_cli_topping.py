@@ -9,7 +9,7 @@ from command_line import CommandLine, words
 from proposing import llm, propose, rows, runs, world_command_line, write_rows
 from world_runs import stats, world_server
 
-from rephraser.pipeline.spec import RunSpec
+from rephraser.run.spec import RunSpec
 
 ACCEPTED = (
     "SELECT question_id, count(*) FROM standings JOIN runs ON runs.id = run_id "

@@ -16,12 +16,12 @@ from runs import Proposed, add_run
 from sqlalchemy import select
 from tiny_model import save_tiny_tokenizer
 
-from evaluator.database import Database
 from evaluator.evals.problems import PlacedProblem, make_problem
 from rephraser.sets import publish
 from rephraser.tables import CandidateRow
-from trainer_adapter.recipes import RECIPES
-from trainer_adapter.training.assignments import assign
+from service.database import Database
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs.assignments import assign
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
 SMALL = ("data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4", "responses=2")
@@ -38,7 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("TAGRPO_DB", "FAKE_VERL", "VERL_USE_EXTERNAL_MODULES", "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("evaluator.diagnostics.forecast.REPLICATES", 4)
+    monkeypatch.setattr("evaluator.signal.forecast.REPLICATES", 4)
     rng = random.Random(1)
     asked = [(f"{q}+1=?", str(q + 1), [Proposed(f"Add 1 to {q}."), Proposed(f"1+{q}=?")]) for q in range(12)]
     with Database.open(tmp_path / "tagrpo.db") as database:
@@ -166,7 +166,7 @@ class TestRuns:
         done = tagrpo(*words, "--dry-run")
         assert done.code == 0
         assert "-m verl.trainer.main_ppo" in done.out
-        assert "VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl_cpu,trainer_adapter.verl_plugin" in done.out
+        assert "VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu,trainer_adapter.verl.plugin" in done.out
         assert "12 of 12 questions have fewer than 3 neighbors" in done.err
         assert not (place / "runs").exists()
         as_json = json.loads(tagrpo(*words, "--dry-run", "--json").out)
@@ -213,7 +213,7 @@ class TestRuns:
                 sent.append(1)
                 os.kill(os.getpid(), signal.SIGINT)
 
-        monkeypatch.setattr("ui.cli.train.typer.echo", stop)
+        monkeypatch.setattr("ui.cli.train.commands.typer.echo", stop)
         done = tagrpo(*words)
         assert done.code == 1
         assert "stopped by SIGINT, verl ended; go on from the checkpoint of step 1 with the same" in done.err

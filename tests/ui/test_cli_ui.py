@@ -14,8 +14,8 @@ pytest.importorskip("streamlit")
 
 from page_view import served, tagrpo_ui
 
-from evaluator.database import Database
-from evaluator.errors import InputError
+from service.database import Database
+from service.errors import InputError
 from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
 from ui.pages.server.serving import Address, bind, check_password

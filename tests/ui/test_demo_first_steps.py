@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.diagnostics.forecast import ForecastRow, GroupShape
-from evaluator.diagnostics.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
+from evaluator.signal.forecast import ForecastRow, GroupShape
+from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
 from sandbox.demo_plan import DemoPlan
 from ui.demo_report.document import Text
 from ui.demo_report.findings import Trained

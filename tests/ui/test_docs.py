@@ -31,8 +31,8 @@ from typer.testing import CliRunner
 from world_runs import world_server
 
 from evaluator.benchmarks import BENCHMARKS
-from evaluator.database import Database
-from evaluator.errors import TagrpoError
+from service.database import Database
+from service.errors import TagrpoError
 from ui.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]

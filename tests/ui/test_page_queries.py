@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from plans import walked
 
-from evaluator.database import Database
+from service.database import Database
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -9,11 +9,11 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from evaluator.database import Database
-from ui.pages.kit import database, settings
-from ui.pages.kit.links import PAGES
-from ui.pages.kit.text import escaped
+from service.database import Database
 from ui.pages.server.serving import SCRIPT
+from ui.pages.state import database, settings
+from ui.pages.state.links import PAGES
+from ui.pages.text.markup import escaped
 
 
 @pytest.fixture

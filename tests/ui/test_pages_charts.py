@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("streamlit")
 
 from ui.charts.stacked_bars import stacked_bars
-from ui.pages.kit import charts
+from ui.pages.widgets import charts
 
 ROWS = [{"name": "format", "part": "accepted", "count": 3}]
 OPTIONS = {"title": "Candidates", "colours": {"accepted": "#123456"}, "unit": "candidates"}

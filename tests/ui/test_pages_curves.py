@@ -11,17 +11,17 @@ from pages import open_page, tables
 from pages import said as words
 from training_pages import trainings
 
-from evaluator.database import Database
 from evaluator.evals.browsing import SampleHeader
+from service.database import Database
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import method_colours
-from ui.pages.curves_parts.choosing import usual_methods
-from ui.pages.curves_parts.cost import Drawn, cost_rows, drawn_for
-from ui.pages.curves_parts.data import Reported
-from ui.pages.curves_parts.panels import picked
-from ui.pages.curves_parts.responses import is_local, said
-from ui.pages.kit import settings
-from ui.pages.kit.methods import colours_of, evaluated_methods
+from ui.pages.curves.choosing import usual_methods
+from ui.pages.curves.cost import Drawn, cost_rows, drawn_for
+from ui.pages.curves.data import Reported
+from ui.pages.curves.panels import picked
+from ui.pages.curves.responses import is_local, said
+from ui.pages.state import settings
+from ui.pages.widgets.methods import colours_of, evaluated_methods
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ pytest.importorskip("streamlit")
 
 from sqlalchemy import func, select, text
 
-from evaluator.database import Database
-from evaluator.errors import DatabaseError
-from evaluator.questions.tables import QuestionSetRow
-from ui.pages.kit import database, settings
-from ui.pages.kit.database import cached, condition, reading, review_writer, stamp
-from ui.pages.kit.results import Results
+from service.database import Database
+from service.errors import DatabaseError
+from service.questions.tables import QuestionSetRow
+from ui.pages.state import database, settings
+from ui.pages.state.database import cached, condition, reading, review_writer, stamp
+from ui.pages.state.results import Results
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("streamlit")
 
-from ui.pages.kit.characters import visible
-from ui.pages.kit.differences import compare, marked
+from ui.pages.text.characters import visible
+from ui.pages.text.differences import compare, marked
 
 ORIGINAL = "Ada has $3$ apples and buys 4 more. How many apples does she have now?"
 

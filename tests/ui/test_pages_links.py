@@ -6,14 +6,14 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from ui.pages.kit.links import PAGES, page_file, query, to
 from ui.pages.server.serving import SCRIPT
+from ui.pages.state.links import PAGES, page_file, query, to
 
 
 def script():
     import streamlit as st
 
-    from ui.pages.kit import links
+    from ui.pages.state import links
 
     st.json(
         [
@@ -102,7 +102,7 @@ def test_every_page_has_its_file():
 def two_pages():
     import streamlit as st
 
-    from ui.pages.kit import links
+    from ui.pages.state import links
 
     page = st.session_state.get("at", "a")
     links.entered(page)
@@ -127,7 +127,7 @@ def test_a_name_that_two_pages_use_does_not_carry_a_value_over():
 def chosen():
     import streamlit as st
 
-    from ui.pages.kit import links
+    from ui.pages.state import links
 
     newest = st.session_state.get("newest", "v3")
     links.here()
@@ -168,8 +168,8 @@ def test_a_widget_follows_a_default_that_has_become_another_one_but_not_what_was
 def picked_rows():
     import streamlit as st
 
-    from ui.pages.kit.picking import pick_row
-    from ui.pages.kit.tables import Column
+    from ui.pages.widgets.picking import pick_row
+    from ui.pages.widgets.tables import Column
 
     if st.session_state.get("shown", True):
         st.text(pick_row([{"id": "a"}, {"id": "b"}], [Column("id", "id")], "t", parameter="row", value="id"))

@@ -10,14 +10,14 @@ from eval_runs import add_eval_run
 from pages import open_page, said, tables
 from sqlalchemy import insert
 
-from evaluator.database import Database
-from evaluator.runs.progress import Minute, Pace, RunProgress
-from evaluator.runs.store import Run
-from evaluator.runs.tables import RunCellCountRow, RunMinuteRow, RunRow
-from trainer_adapter.rollouts.tables import RolloutShardRow
-from ui.pages.kit import settings
-from ui.pages.overview_parts.holdings import Holdings, colours_of
-from ui.pages.overview_parts.running import OpenRun, duration, facts
+from service.database import Database
+from service.runs.progress import Minute, Pace, RunProgress
+from service.runs.store import Run
+from service.runs.tables import RunCellCountRow, RunMinuteRow, RunRow
+from trainer_adapter.record.tables import RolloutShardRow
+from ui.pages.overview.holdings import Holdings, colours_of
+from ui.pages.overview.running import OpenRun, duration, facts
+from ui.pages.state import settings
 
 NOW = datetime(2026, 1, 31, 12, 0, 30, tzinfo=UTC)
 

@@ -10,14 +10,15 @@ from hand_filled import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_
 from pages import open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
-from evaluator.database import Database
 from evaluator.grading import Grader
-from evaluator.questions import make_question
 from rephraser import sets
-from rephraser.browsing.neighbors import AnswerClass, read_evidence
-from rephraser.pipeline.judging import judge_answers
-from ui.pages.kit import answers, settings
-from ui.pages.kit.text import safe_md
+from rephraser.run.judge import judge_answers
+from rephraser.views.neighbors import AnswerClass, read_evidence
+from service.database import Database
+from service.questions import make_question
+from ui.pages.state import settings
+from ui.pages.text import answers
+from ui.pages.text.markup import safe_md
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ def test_a_question_whose_gold_the_solvers_contradict_says_so_and_can_be_filtere
 
 def test_a_candidate_leads_to_its_question(filled):
     with filled.db.read() as session:
-        from rephraser.browsing.neighbors import page_neighbors
+        from rephraser.views.neighbors import page_neighbors
 
         card = page_neighbors(session, OTHER.id)[0]
     assert "**Answer** 17" in said(opened(candidate=card.candidate_id))

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 pytest.importorskip("streamlit")
 
 from rephraser.reviews.store import Decision, Withdrawal
-from ui.pages.review_queue.keys import DECIDING, LOOKING
-from ui.pages.review_queue.ledger import CLIENTS_KEPT, Event, Ledger, read_events
+from ui.pages.review.keys import DECIDING, LOOKING
+from ui.pages.review.ledger import CLIENTS_KEPT, Event, Ledger, read_events
 
 ORDER = ["c_1", "c_2", "c_3"]
 

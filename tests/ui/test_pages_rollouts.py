@@ -12,13 +12,13 @@ pytest.importorskip("streamlit")
 from pages import numbers, open_page, said, tables
 from training_pages import QUESTIONS, STEPS, trainings
 
-from evaluator.database import Database
-from trainer_adapter.rollouts.browsing import RolloutHeader
-from trainer_adapter.rollouts.token_ratios import TokenRatios
-from ui.pages.kit.characters import visible
-from ui.pages.rollout_parts.overview import key_of
-from ui.pages.rollout_parts.responses import responses_table
-from ui.pages.rollout_parts.token_shading import shade, tokens_html
+from service.database import Database
+from trainer_adapter.record.browsing import RolloutHeader
+from trainer_adapter.record.token_ratios import TokenRatios
+from ui.pages.rollouts.overview import key_of
+from ui.pages.rollouts.responses import responses_table
+from ui.pages.rollouts.token_shading import shade, tokens_html
+from ui.pages.text.characters import visible
 
 QUESTION = f"q_{0:024x}"
 

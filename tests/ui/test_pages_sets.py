@@ -8,9 +8,9 @@ from apple_sets import publish_apples
 from pages import numbers, open_page, tables
 from runs import Proposed, add_review, add_run, open_empty
 
-from evaluator.questions import make_question
 from rephraser import sets
-from ui.pages.kit import settings
+from service.questions import make_question
+from ui.pages.state import settings
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ pytest.importorskip("streamlit")
 from pages import charts, numbers, open_page, said, tables
 from training_pages import STEPS, trainings
 
-from evaluator.database import Database
+from service.database import Database
 from ui.charts.theme import PALETTE
-from ui.pages.kit.methods import method_of
-from ui.pages.signal_parts.diagnosis import rows_at
+from ui.pages.training_signal.diagnosis import rows_at
+from ui.pages.widgets.methods import method_of
 
 
 @pytest.fixture(scope="module")

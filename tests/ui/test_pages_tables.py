@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pages import tables
 from streamlit.testing.v1 import AppTest
 
-from ui.pages.kit.tables import cell, csv_bytes, guarded
+from ui.pages.widgets.tables import cell, csv_bytes, guarded
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_numbers_of_a_column_end_at_one_place(values, shown):
     def page():
         import streamlit as st
 
-        from ui.pages.kit.tables import Column, page_table
+        from ui.pages.widgets.tables import Column, page_table
 
         page_table([{"x": one} for one in st.session_state["values"]], [Column("x", "x", "number")], "t")
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 pytest.importorskip("streamlit")
 
 import ui.pages
-from ui.pages.kit.characters import visible
-from ui.pages.kit.formulas import drawable, pieces
-from ui.pages.kit.text import escaped, safe_md, with_commands
+from ui.pages.text.characters import visible
+from ui.pages.text.formulas import drawable, pieces
+from ui.pages.text.markup import escaped, safe_md, with_commands
 
 JOINER = "\u2060"
 SIGNS = r"$ $$ \ ` ``` \( \) \[ \] { } [ ] ( ) < > ! # - | ~~ ** _ \text{ \boxed{ \begin{align} \end{align}"
@@ -160,7 +160,7 @@ def test_hidden_characters_are_shown():
 )
 def test_the_scan_takes_time_in_proportion_to_the_text(unit):
     def steps(count: int) -> int:
-        from ui.pages.kit import formulas
+        from ui.pages.text import formulas
 
         scan = formulas._Scan(unit * count)
         before = scan._left

@@ -10,13 +10,13 @@ from eval_runs import add_eval_run
 from sqlalchemy import create_engine, text
 from training_pages import trainings
 
-from evaluator.database import Database
-from evaluator.database.engine import HEAD_REVISION
-from evaluator.database.migrations.letters import is_made
-from evaluator.database.migrations.upgrade import alembic_config
-from evaluator.errors import InputError
-from evaluator.questions.searching import may_hold
-from ui.pages.kit.database import condition
+from service.database import Database
+from service.database.engine import HEAD_REVISION
+from service.database.migrations.letters import is_made
+from service.database.migrations.upgrade import alembic_config
+from service.errors import InputError
+from service.questions.searching import may_hold
+from ui.pages.state.database import condition
 from ui.shipped_demo.__main__ import main
 from ui.shipped_demo.packing import MOST_BYTES, _plain, pack, read_manifest
 from ui.shipped_demo.unpacking import SHIPPED, shipped_demo, unpack

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.building import data_of
 from ui.charts.labels import wrap_label
 from ui.charts.panels import Size, panel_size, titled
@@ -23,7 +23,7 @@ def density_chart(frame: Frame, *, title: str | None = None) -> "ConcatChart":
     """Return densities of distances between responses, one panel a checkpoint, one colour a series.
 
     Args:
-        frame: points of the densities, as `evaluator.diagnostics.diversity.DensityRow`: checkpoint; series
+        frame: points of the densities, as `evaluator.signal.diversity.DensityRow`: checkpoint; series
             (original against neighbors, ...); distance; density (0 or more).
 
     Raises:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.axes import power_ticks
 from ui.charts.labels import wrap_label
 from ui.charts.panels import Size, dot_panels, has_interval, is_unsure, line_panels, panel_size, titled

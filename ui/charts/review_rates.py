@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from evaluator.errors import InputError
 from rephraser.reviews.browsing import GrowingRate
+from service.errors import InputError
 from ui.charts.building import data_of
 from ui.charts.theme import PALETTE, altair, themed
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.building import data_of
 from ui.charts.tables import Frame, Row, read_rows
 from ui.charts.theme import MUTED, PALETTE, altair, themed

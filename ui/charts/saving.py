@@ -6,8 +6,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from evaluator.errors import InputError, PrerequisiteError
-from evaluator.writing import write_file
+from service.errors import InputError, PrerequisiteError
+from service.writing import write_file
 
 PNG_SCALE = 2
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, Protocol
 
-from evaluator.errors import InputError
+from service.errors import InputError
 
 Row = dict[str, Any]
 

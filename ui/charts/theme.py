@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evaluator.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 """The first one comes with vl-convert; it has Arial's widths, so labels stand alike in a browser."""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.building import data_of
 from ui.charts.panels import dot_panels, has_interval, line_panels, panel_size
 from ui.charts.tables import Frame, Row, in_order, read_rows
@@ -29,7 +29,7 @@ def zero_gradient_chart(frame: Frame, *, title: str | None = None, confidence: f
     """Return the share of questions whose group gets one reward, by checkpoint; dots for a single checkpoint.
 
     Args:
-        frame: one row for each checkpoint and group, as `evaluator.diagnostics.zero_gradient.ShareRow`:
+        frame: one row for each checkpoint and group, as `evaluator.signal.zero_gradient.ShareRow`:
             checkpoint (their order is that of the rows; names that end in rising numbers stand at these);
             group ("original, G", ...) with responses (its size); share; low, high (missing where undefined);
             questions. Rows with a variant, of one neighbor each, are left out where there is that column.
@@ -136,7 +136,7 @@ def difficulty_chart(frame: Frame, *, title: str | None = None, page: bool = Fal
 
     Args:
         page: say above the square what stands right of it otherwise, so that a phone has room for it.
-        frame: one row a neighbor, as `evaluator.diagnostics.difficulty.NeighborRow`: group_id (of the
+        frame: one row a neighbor, as `evaluator.signal.difficulty.NeighborRow`: group_id (of the
             question); correct, known (graded responses to the neighbor); original_correct, original_known;
             flag ("too easy", "too hard", or missing).
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal
 
-from evaluator.errors import InputError
+from service.errors import InputError
 from ui.charts.axes import percent_format, share_ticks
 from ui.charts.building import data_of
 from ui.charts.tables import Frame, in_order, read_rows

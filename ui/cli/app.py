@@ -7,26 +7,22 @@ from typing import Annotated
 
 import typer
 
-from evaluator.errors import InputError, Interrupted, TagrpoError
-from ui.cli import (
-    benchmarks,
-    contamination,
-    demo,
-    diagnose,
-    doctor,
-    eval_tables,
-    evals,
-    neighbors,
-    output,
-    propose,
-    questions,
-    rollouts,
-    runs,
-    sandbox,
-    sets,
-    train,
-    ui,
-)
+from service.errors import InputError, Interrupted, TagrpoError
+from ui.cli import doctor, output, ui
+from ui.cli.demo import commands as demo
+from ui.cli.demo import sandbox
+from ui.cli.diagnose import commands as diagnose
+from ui.cli.eval import benchmarks
+from ui.cli.eval import commands as evals
+from ui.cli.eval import tables as eval_tables
+from ui.cli.neighbors import commands as neighbors
+from ui.cli.neighbors import propose
+from ui.cli.questions import commands as questions
+from ui.cli.questions import contamination
+from ui.cli.runs import commands as runs
+from ui.cli.sets import commands as sets
+from ui.cli.train import commands as train
+from ui.cli.train import rollouts
 
 STOPPED = "interrupted; run the same command again to go on where it stopped"
 INTERRUPTED = 130  # as shells say it: 128 + SIGINT

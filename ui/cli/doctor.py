@@ -110,8 +110,8 @@ def _extras() -> list[Check]:
 
 
 def _database(option: Path | None) -> Check:
-    from evaluator.database import Database, locate_database
-    from evaluator.errors import DatabaseError
+    from service.database import Database, locate_database
+    from service.errors import DatabaseError
 
     path = locate_database(option)
     if not path.exists():
@@ -131,7 +131,7 @@ def _database(option: Path | None) -> Check:
 
 
 def _disk(option: Path | None) -> Check:
-    from evaluator.database import locate_database
+    from service.database import locate_database
 
     folder = locate_database(option).resolve().parent
     if not folder.exists():
@@ -167,8 +167,8 @@ def _hub() -> Check:
 def _endpoint(model: str, api_base: str | None) -> Check:
     import asyncio
 
-    from evaluator.errors import PrerequisiteError
-    from evaluator.remote import Endpoint, EndpointCheck, RemoteClient
+    from service.errors import PrerequisiteError
+    from service.models.remote import Endpoint, EndpointCheck, RemoteClient
 
     async def check() -> EndpointCheck:
         async with RemoteClient(Endpoint(model, api_base)) as client:

@@ -64,8 +64,8 @@ def ui(
 
     Example: [bold]tagrpo ui[/bold]
     """
-    from evaluator.database import locate_database
-    from evaluator.errors import InputError
+    from service.database import locate_database
+    from service.errors import InputError
     from ui.pages.server import serving
 
     if demo and db is not None:
@@ -78,7 +78,7 @@ def ui(
     _note_what_is_wrong(shown)
     listening = serving.bind(address)
     address = serving.Address(host, listening.getsockname()[1], address.more_names)
-    from ui.pages.kit import settings
+    from ui.pages.state import settings
 
     settings.use(settings.Settings(shown, review, words))
 
@@ -93,8 +93,8 @@ def ui(
 
 def _note_what_is_wrong(path: Path) -> None:
     """Say on the terminal why pages will be empty: the database may come later, so that it is no error."""
-    from evaluator.database import Database
-    from evaluator.errors import TagrpoError
+    from service.database import Database
+    from service.errors import TagrpoError
 
     try:
         Database.open(path, read_only=True).close()
@@ -135,7 +135,7 @@ def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:
     Raises:
         InputError: several places were named, or the file cannot be read or is empty.
     """
-    from evaluator.errors import InputError
+    from service.errors import InputError
 
     if ask + (file is not None) + none > 1:
         raise InputError("give one of --password, --password-file and --no-password.")

@@ -24,7 +24,7 @@ def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> Non
         TagrpoError: a step has not left what it should, or the disk does not take it.
         PrerequisiteError: the packages that draw charts are missing.
     """
-    from evaluator.writing import write_folder
+    from service.writing import write_folder
     from ui.charts.saving import draw
     from ui.charts.theme import in_dark
     from ui.demo_report.findings import read_findings

@@ -4,18 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.database import Database
-from evaluator.diagnostics.cost import CostReport
-from evaluator.diagnostics.difficulty import DifficultyAudit
-from evaluator.diagnostics.diversity import Diversity
-from evaluator.diagnostics.forecast import ForecastRow
-from evaluator.diagnostics.zero_gradient import ZeroGradient
 from evaluator.reports.comparing import MethodComparison, compare_methods
 from evaluator.reports.methods import load_methods
 from evaluator.reports.report import NO_PAPER, Report, build_report
-from rephraser.browsing import find_neighbor_run
+from evaluator.signal.cost import CostReport
+from evaluator.signal.difficulty import DifficultyAudit
+from evaluator.signal.diversity import Diversity
+from evaluator.signal.forecast import ForecastRow
+from evaluator.signal.zero_gradient import ZeroGradient
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader
+from rephraser.views import find_neighbor_run
 from sandbox.demo_plan import (
     BASE,
     CANDIDATES,
@@ -28,8 +27,10 @@ from sandbox.demo_plan import (
     comparisons,
 )
 from sandbox.scoring import Score, read_truth, score_run
-from trainer_adapter.rollouts.browsing import choose_train_run, read_steps
-from ui.cli import diagnose_input, diagnose_work
+from service.database import Database
+from trainer_adapter.record.browsing import choose_train_run, read_steps
+from ui.cli.diagnose import input as diagnose_input
+from ui.cli.diagnose import work as diagnose_work
 
 G = 8
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluator.diagnostics.forecast import ForecastRow
-from evaluator.diagnostics.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
-from evaluator.intervals import exact_interval
+from evaluator.passk.exact_interval import exact_interval
+from evaluator.signal.forecast import ForecastRow
+from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
 from sandbox.demo_plan import NEIGHBORS, DemoPlan
-from trainer_adapter.recipes import RECIPES
+from trainer_adapter.methods.recipes import RECIPES
 from ui.demo_report.document import Block, Table, Text
 from ui.demo_report.findings import Findings, G
 from ui.demo_report.words import joined, percent, span

@@ -10,13 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from evaluator.diagnostics.cost import CostRow
-from evaluator.diagnostics.zero_gradient import JOINT_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
 from evaluator.evals.sources import BOX
 from evaluator.reports.records import curve_rows
+from evaluator.signal.cost import CostRow
+from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
 from sandbox.demo import Step, speed_settings
 from sandbox.demo_plan import BASE, KS, DemoPlan
-from trainer_adapter.recipes import RECIPES
+from trainer_adapter.methods.recipes import RECIPES
 from ui.charts.densities import density_chart
 from ui.charts.eval_curves import curve_chart
 from ui.charts.training_signal import difficulty_chart
@@ -311,7 +311,7 @@ def _distance(value: float, low: float | None, high: float | None) -> str:
 
 
 def _densities(result: Any) -> Any:
-    from evaluator.diagnostics.diversity import densities
+    from evaluator.signal.diversity import densities
 
     return densities(result)
 

@@ -5,11 +5,13 @@ from pathlib import Path
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from ui.pages.kit import links, settings
-from ui.pages.kit.links import PAGES
-from ui.pages.kit.text import escaped
+from ui.pages.state import links, settings
+from ui.pages.state.links import PAGES
+from ui.pages.text.markup import escaped
 
 HERE = Path(__file__).parent
+# Not "signal": Streamlit puts this folder on the path, where it would hide Python's own module.
+FOLDERS = {"signal": "training_signal"}
 
 st.set_page_config(
     page_title="tagrpo", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=230
@@ -17,7 +19,13 @@ st.set_page_config(
 st.logo(str(HERE / "logo.png"), icon_image=str(HERE / "icon.png"))
 chosen = st.navigation(
     [
-        st.Page(f"views/{name}.py", title=title, icon=icon, url_path=name, default=name == "overview")
+        st.Page(
+            f"{FOLDERS.get(name, name)}/view.py",
+            title=title,
+            icon=icon,
+            url_path=name,
+            default=name == "overview",
+        )
         for name, title, icon in PAGES
     ],
     position="sidebar",

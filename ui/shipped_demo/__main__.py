@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from evaluator.errors import TagrpoError
+from service.errors import TagrpoError
 from ui.shipped_demo.contents import README, write_contents
 from ui.shipped_demo.packing import pack
 from ui.shipped_demo.unpacking import SHIPPED, unpack

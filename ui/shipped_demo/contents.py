@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluator.writing import write_file
+from service.writing import write_file
 from ui.shipped_demo.packing import PackedTable, read_manifest
 
 README = "README.md"

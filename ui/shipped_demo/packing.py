@@ -18,9 +18,9 @@ from typing import Any
 
 import zstandard
 
-from evaluator.database.migrations import letters
-from evaluator.errors import InputError
-from evaluator.writing import write_file
+from service.database.migrations import letters
+from service.errors import InputError
+from service.writing import write_file
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -14,10 +14,10 @@ from typing import Any
 
 import zstandard
 
-from evaluator.database import Database
-from evaluator.database.base import ZSTD_LEVEL
-from evaluator.database.engine import HEAD_REVISION
-from evaluator.errors import InputError
+from service.database import Database
+from service.database.base import ZSTD_LEVEL
+from service.database.engine import HEAD_REVISION
+from service.errors import InputError
 from ui.shipped_demo.packing import read_manifest
 
 SHIPPED = Path(__file__).with_name("demo.zip")

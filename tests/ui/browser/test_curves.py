@@ -4,7 +4,7 @@ import pytest
 from eval_runs import add_eval_run
 from page_view import served, tagrpo_ui
 
-from evaluator.database import Database
+from service.database import Database
 
 POINTS = '[data-testid="stVegaLiteChart"] svg .mark-symbol path'
 

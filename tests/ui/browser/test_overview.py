@@ -7,8 +7,8 @@ from eval_runs import add_eval_run
 from page_view import served, tagrpo_ui
 from sqlalchemy import insert, update
 
-from evaluator.database import Database
-from evaluator.runs.tables import RunCellCountRow, RunMinuteRow, RunRow
+from service.database import Database
+from service.runs.tables import RunCellCountRow, RunMinuteRow, RunRow
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import subprocess
 import pytest
 from page_view import script_server
 
-from evaluator.database import Database
+from service.database import Database
 
 SECRET = "the text of a question that no log may hold"
 SCRIPTS = {
     "bug": f"import streamlit as st\nst.title('x')\nraise RuntimeError(' '.join({SECRET.split()!r}))",
-    "ours": "import streamlit as st\nfrom evaluator.errors import InputError\nst.title('x')\n"
+    "ours": "import streamlit as st\nfrom service.errors import InputError\nst.title('x')\n"
     "raise InputError('runs: \"a\" is no <b>run</b>; name one of `tagrpo runs list`.')",
 }
 

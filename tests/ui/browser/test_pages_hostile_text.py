@@ -7,7 +7,7 @@ import pytest
 from fetch_counter import FetchCounter
 from page_view import SUPPORT, script_server, served
 
-from evaluator.database import Database
+from service.database import Database
 
 
 def hostile(url: str) -> list[str]:

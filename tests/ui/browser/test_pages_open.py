@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from page_view import served, tagrpo_ui, ui_command
 
-from ui.pages.kit.links import PAGES
+from ui.pages.state.links import PAGES
 
 NAMES = [name for name, _, _ in PAGES]
 PAGE_PATHS = {name: "/" if name == "overview" else f"/{name}" for name in NAMES}

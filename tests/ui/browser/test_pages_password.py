@@ -3,7 +3,7 @@
 import pytest
 from page_view import served, tagrpo_ui
 
-from evaluator.database import Database
+from service.database import Database
 
 SECRET = "correct horse"
 

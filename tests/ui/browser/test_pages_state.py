@@ -7,7 +7,7 @@ import json
 import pytest
 from page_view import SUPPORT, script_server, served
 
-from evaluator.database import Database
+from service.database import Database
 
 PAPER = "([part, paper]) => getComputedStyle(document.querySelector(part)).backgroundColor === paper"
 SEARCH = "input[aria-label=Search]"

@@ -4,9 +4,9 @@ import pytest
 from page_view import served, tagrpo_ui
 from runs import Proposed, add_run, open_empty
 
-from evaluator.database import Database
 from rephraser.reviews.audit import open_audit
 from rephraser.reviews.store import reviews_of
+from service.database import Database
 
 ITEMS = 80
 PRESS_MS = 50

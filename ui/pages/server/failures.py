@@ -4,7 +4,7 @@ import logging
 import sys
 import traceback
 
-from evaluator.errors import TagrpoError
+from service.errors import TagrpoError
 
 _STREAMLITS_LOGGER = "streamlit.error_util"
 
@@ -15,7 +15,7 @@ def show_failure(error: Exception) -> bool:
     An error of ours says itself where, what and how to go on. Anything else is a bug: its frames, without the
     message, which may quote a text, are printed for whoever runs the server.
     """
-    from ui.pages.kit import layout
+    from ui.pages.widgets import layout
 
     if isinstance(error, TagrpoError):
         layout.error_box("This page cannot be shown.", str(error))

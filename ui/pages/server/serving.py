@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from evaluator.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError
 from ui.charts.theme import page_theme
 from ui.pages.server import hosts
 from ui.pages.server.passwords import MIN_LENGTH, Password

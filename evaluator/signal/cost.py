@@ -1,0 +1,197 @@
+"""What a mixed-reward group costs, and where GRPO with larger groups breaks even with TA-GRPO."""
+
+from dataclasses import dataclass
+
+from evaluator.signal.forecast import Forecast, GroupShape
+from evaluator.signal.groups import ORIGINAL, Checkpoint
+from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
+from service.errors import InputError
+
+LARGEST_GROUP = 4096
+DYNAMIC = "original, G, dynamic sampling"
+BREAK_EVEN = "original, break-even G"
+_SECONDS_AN_HOUR = 3600
+
+_DYNAMIC_SAMPLING = (
+    "dynamic sampling (DAPO, arXiv 2503.14476) replaces groups of equal rewards by those of other questions "
+    "and so draws 1/(mixed share) groups for each one it keeps"
+)
+ASSUMPTIONS = (
+    "a mixed-reward group has at least one right and one wrong response; only such groups have a gradient",
+    _DYNAMIC_SAMPLING,
+    "the policy stays as it was in the pilot",
+    "generation is paid for by response tokens; reading prompts and updating the policy are not counted",
+)
+
+
+@dataclass(frozen=True)
+class TokenCosts:
+    """Mean response tokens of originals and neighbors (None: not known), and what a token costs in USD."""
+
+    original: float | None
+    neighbor: float | None
+    usd_per_token: float | None = None
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """What one way of sampling costs.
+
+    `mixed` is the share of questions with mixed rewards and its interval (new questions). `drawn_groups` is
+    the expected number of groups drawn for a mixed one, 1 / mixed. `per_question` is what a question costs
+    in responses; `responses`, `tokens` and `usd` are per mixed-reward group, None where mixed is 0 or where
+    tokens or prices are not known; low and high follow from the interval of `mixed`.
+    """
+
+    method: str
+    n: int
+    g: int
+    per_question: int
+    mixed: float
+    mixed_low: float
+    mixed_high: float
+    drawn_groups: float | None
+    responses: float | None
+    responses_low: float | None
+    responses_high: float | None
+    tokens: float | None
+    usd: float | None
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Where sampling the original alone does as well as TA-GRPO with (N+1)G responses.
+
+    `g_equal_share`: the smallest G at which the original has as many mixed groups; None: none up to 4,096.
+    `grpo_cheaper_per_group`: a mixed group of the original at G costs fewer responses than one of the joint
+    group; then only more of the questions, not cheaper groups, speaks for neighbors. `redraws`: the groups
+    dynamic sampling at G must draw for as many mixed groups as the joint group gives, per question.
+    `needed_share`: the mixed share from which a mixed joint group costs no more responses than one of G to
+    the original; None: it would have to be above 1.
+    """
+
+    g_equal_share: int | None
+    joint_responses: int
+    grpo_cheaper_per_group: bool | None
+    redraws: float | None
+    redraw_responses: float | None
+    needed_share: float | None
+
+
+@dataclass(frozen=True)
+class CostReport:
+    """Rows for GRPO at G, with dynamic sampling, at (N+1)G, at the break-even G, and for TA-GRPO."""
+
+    g: int
+    n: int
+    rows: tuple[CostRow, ...]
+    break_even: BreakEven | None
+    tokens: TokenCosts
+    assumptions: tuple[str, ...] = ASSUMPTIONS
+
+
+def usd_per_token(usd_per_gpu_hour: float | None, tokens_per_second: float | None) -> float | None:
+    """Return the price of a response token on one GPU, None where neither is given.
+
+    Raises:
+        InputError: one without the other, a negative price, or no speed.
+    """
+    if usd_per_gpu_hour is None and tokens_per_second is None:
+        return None
+    if usd_per_gpu_hour is None or tokens_per_second is None:
+        raise InputError("money needs both --usd-per-gpu-hour and --tokens-per-second.")
+    if usd_per_gpu_hour < 0 or tokens_per_second <= 0:
+        raise InputError(
+            f"--usd-per-gpu-hour {usd_per_gpu_hour} and --tokens-per-second {tokens_per_second}: give a "
+            "price of 0 or more and a speed above 0."
+        )
+    return usd_per_gpu_hour / (_SECONDS_AN_HOUR * tokens_per_second)
+
+
+def mean_tokens(checkpoint: Checkpoint) -> tuple[float | None, float | None]:
+    """Return the mean tokens of a response to an original and to a neighbor, None where none is known."""
+    totals = {True: [0, 0], False: [0, 0]}
+    for group in checkpoint.groups:
+        for prompt in group.prompts:
+            total = totals[prompt.variant == ORIGINAL]
+            total[0] += prompt.tokens
+            total[1] += prompt.token_samples
+    original, neighbor = (
+        total[0] / total[1] if total[1] else None for total in (totals[True], totals[False])
+    )
+    return original, neighbor
+
+
+def cost_report(predicted: Forecast, g: int, n: int, tokens: TokenCosts) -> CostReport:
+    """Return what a mixed-reward group costs each way, by the shares that the forecast predicts.
+
+    Raises:
+        InputError: G below 2 or N below 0, or as `Forecast.share`.
+    """
+    if g < 2 or n < 0:
+        raise InputError(f"--g {g} and --neighbors {n}: give a G of at least 2 and 0 neighbors or more.")
+    alone = GroupShape(ORIGINAL_GROUP, 0, g)
+    rows = [_row(predicted, alone, tokens), _row(predicted, alone, tokens, name=DYNAMIC)]
+    if n == 0:
+        return CostReport(g, n, tuple(rows), None, tokens)
+    joint = GroupShape(JOINT_GROUP, n, g)
+    equal = _equal_share(predicted, 1 - predicted.share(joint))
+    rows.append(_row(predicted, GroupShape(MATCHED_GROUP, 0, (n + 1) * g), tokens))
+    if equal is not None:
+        rows.append(_row(predicted, GroupShape(BREAK_EVEN, 0, equal), tokens))
+    rows.append(_row(predicted, joint, tokens))
+    first, last = rows[0], rows[-1]
+    redraws = last.mixed / first.mixed if first.mixed > 0 else None
+    break_even = BreakEven(
+        equal,
+        joint.responses,
+        None if first.responses is None or last.responses is None else first.responses < last.responses,
+        redraws,
+        None if redraws is None else redraws * g,
+        needed if (needed := (n + 1) * first.mixed) <= 1 else None,
+    )
+    return CostReport(g, n, tuple(rows), break_even, tokens)
+
+
+def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts, *, name: str | None = None) -> CostRow:
+    equal = predicted.row(shape)
+    mixed, low, high = 1 - equal.share, 1 - equal.high, 1 - equal.low
+    question = shape.responses
+    of_question = _question_tokens(shape, tokens)
+    spent = None if of_question is None or mixed <= 0 else of_question / mixed
+    return CostRow(
+        name or shape.name,
+        shape.n,
+        shape.g,
+        question,
+        mixed,
+        low,
+        high,
+        1 / mixed if mixed > 0 else None,
+        question / mixed if mixed > 0 else None,
+        question / high if high > 0 else None,
+        question / low if low > 0 else None,
+        spent,
+        None if spent is None or tokens.usd_per_token is None else spent * tokens.usd_per_token,
+    )
+
+
+def _question_tokens(shape: GroupShape, tokens: TokenCosts) -> float | None:
+    if tokens.original is None or (shape.n and tokens.neighbor is None):
+        return None
+    return shape.g * (tokens.original + shape.n * (tokens.neighbor or 0.0))
+
+
+def _equal_share(predicted: Forecast, mixed: float) -> int | None:
+    """Return the smallest G at which the original's mixed share reaches `mixed`; it grows with G."""
+
+    def reached(g: int) -> bool:
+        return 1 - predicted.share(GroupShape(BREAK_EVEN, 0, g)) >= mixed
+
+    if not reached(LARGEST_GROUP):
+        return None
+    low, high = 1, LARGEST_GROUP
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high

@@ -1,0 +1,143 @@
+"""Groups and texts from eval runs over a neighbor set; a run without neighbors gives originals only."""
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from evaluator.evals.lookup import find_eval_run
+from evaluator.evals.problems import run_problems
+from evaluator.evals.results import choose_version, grades_by_version
+from evaluator.evals.samples import count_samples
+from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
+from evaluator.grading.versions import find_grader
+from evaluator.signal.groups import ORIGINAL, Checkpoint, PromptSample, QuestionGroup
+from evaluator.signal.texts import GroupTexts
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.runs.store import Run
+from service.runs.tables import CellRow
+
+_GROUPS_AT_ONCE = 20
+
+
+def load_runs(
+    session: Session, references: Sequence[str], *, grader_version: str | None = None
+) -> list[Checkpoint]:
+    """Return a checkpoint for each eval run, in the order given, labelled by the run's name.
+
+    All are graded by one version of the grader: the one named, else one that graded every sample of all runs.
+
+    Raises:
+        NotFoundError: no such run, or the version named never graded.
+        InputError: no eval run, a run twice, samples without a grade, or originals missing in all groups.
+    """
+    runs = [find_eval_run(session, reference) for reference in references]
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        raise InputError(f"a run is named twice among {', '.join(names)}; name each once.")
+    version = choose_version(session, runs) if grader_version is None else grader_version
+    grader = find_grader(session, version)
+    if grader is None:
+        raise NotFoundError(f"nothing was graded by version {version!r} of the grader.")
+    return [_load(session, run, grader, version) for run in runs]
+
+
+def common_questions(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], int]:
+    """Return the checkpoints cut down to the questions that all of them hold, and how many are left out.
+
+    Raises:
+        InputError: they have no question in common.
+    """
+    held = [{group.group_id for group in checkpoint.groups} for checkpoint in checkpoints]
+    common, every = set.intersection(*held), set.union(*held)
+    if not common:
+        labels = ", ".join(checkpoint.label for checkpoint in checkpoints)
+        raise InputError(f"{labels} have no question in common; a series by checkpoint needs the same ones.")
+    return [checkpoint.only(common) for checkpoint in checkpoints], len(every) - len(common)
+
+
+def run_texts(database: Database, reference: str, group_ids: Sequence[str]) -> Iterator[GroupTexts]:
+    """Yield the responses of these questions of a run, some questions at a time.
+
+    Raises:
+        NotFoundError: no such run.
+    """
+    with database.read() as session:
+        run = find_eval_run(session, reference)
+    for start in range(0, len(group_ids), _GROUPS_AT_ONCE):
+        part = list(group_ids[start : start + _GROUPS_AT_ONCE])
+        found: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in part}
+        with database.read() as session:
+            rows = session.execute(
+                select(RunProblemRow.group_id, RunProblemRow.variant, SampleTextRow.text)
+                .join(SampleRow, SampleRow.run_problem_id == RunProblemRow.id)
+                .join(SampleTextRow, SampleTextRow.sample_id == SampleRow.id)
+                .where(RunProblemRow.run_id == run.id, RunProblemRow.group_id.in_(part))
+                .order_by(RunProblemRow.position, SampleRow.ordinal)
+            )
+            for group_id, variant, text in rows:
+                found[group_id].setdefault(variant, []).append(text)
+        for group_id, prompts in found.items():
+            yield GroupTexts(group_id, {variant: tuple(texts) for variant, texts in prompts.items()})
+
+
+def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
+    counts = count_samples(session, run.id, grader)
+    drawn = sum(problem.samples for problem in counts)
+    graded = grades_by_version(session, run.id).get(grader, 0)
+    if graded < drawn:
+        raise InputError(
+            f"run {run.name}: {drawn - graded:,} of {drawn:,} samples have no grade by {version!r}; grade "
+            f"them with `tagrpo eval grade {run.name}`."
+        )
+    if not drawn:
+        raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")
+    tokens = _tokens(session, run.id)
+    sources = {problem.id: problem.source_id for problem in run_problems(session, run.id)}
+    groups: dict[str, list[PromptSample]] = {}
+    for problem in counts:
+        total, known = tokens.get(problem.run_problem_id, (0, 0))
+        prompt = PromptSample(
+            problem.variant,
+            problem.correct,
+            problem.wrong,
+            problem.unknown,
+            problem.strategy,
+            sources[problem.run_problem_id],
+            total,
+            known,
+        )
+        groups.setdefault(problem.group_id, []).append(prompt)
+    if all(prompt.variant != ORIGINAL for prompts in groups.values() for prompt in prompts):
+        raise InputError(f"run {run.name} holds neighbors without their questions; nothing can be compared.")
+    return Checkpoint(
+        run.name, tuple(QuestionGroup(group_id, tuple(prompts)) for group_id, prompts in groups.items())
+    )
+
+
+def _tokens(session: Session, run_id: str) -> dict[int, tuple[int, int]]:
+    """Return by problem of the run the completion tokens of its samples, and of how many they are known.
+
+    Where a server counted the responses of a request together, its receipt has the sum.
+    """
+    rows = session.execute(
+        select(
+            SampleRow.run_problem_id,
+            func.count(),
+            func.count(SampleRow.completion_tokens),
+            func.coalesce(func.sum(SampleRow.completion_tokens), 0),
+            func.max(CellRow.completion_tokens),
+        )
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .outerjoin(CellRow, CellRow.id == SampleRow.cell_id)
+        .where(RunProblemRow.run_id == run_id)
+        .group_by(SampleRow.run_problem_id, SampleRow.cell_id)
+    )
+    found: dict[int, tuple[int, int]] = {}
+    for problem, samples, told, tokens, together in rows:
+        total, known = found.get(problem, (0, 0))
+        if told < samples and together is not None:
+            tokens, told = together, samples
+        found[problem] = (total + (tokens or 0), known + told)
+    return found

@@ -1,0 +1,241 @@
+"""One model of a question's and its neighbors' success rates, fitted to a pilot.
+
+A question's rate has a distribution over questions (`mixtures`); given it, the rates of its neighbors are
+independent departures from it (`rates.Shift`). The model holds what the joint group of TA-GRPO
+(arXiv 2601.22478v5, Eq. 3) depends on: how much the prompts of a question have in common.
+"""
+
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+
+from evaluator.signal.groups import Floats, GroupCounts, Ints
+from evaluator.signal.mixtures import FAMILIES, Family, Mixture, fit_mixture, nelder_mead
+from evaluator.signal.rates import LARGEST_SHIFT, MOST_STRAY, Shift, beta_cells, binomial_table
+from service.errors import InputError
+
+FOLDS = 5
+_ROUNDS, _GAIN = 40, 1e-6
+_NEGLIGIBLE = 1e-3  # of log-likelihood a group: no reason for a freer family
+_FIRST_SHIFT = Shift(0.0, 0.7, 0.02)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Distinct rows of counts, each as numbers of distinct (correct, wrong) pairs.
+
+    `original` [R] and `neighbors` [R, K] number the rows of `pairs` [U, 2]; -1 is a prompt that is not there.
+    `times` [R] is how often the row occurs; `row_of` [V] leads from the groups to the rows.
+    """
+
+    pairs: Ints
+    original: Ints
+    neighbors: Ints
+    times: Floats
+    row_of: Ints
+
+    @property
+    def has_neighbors(self) -> bool:
+        return bool((self.neighbors >= 0).any())
+
+    def drawn(self, groups: Ints) -> "Pilot":
+        """Return the pilot of these groups, by number; a group may be there several times."""
+        times = np.bincount(self.row_of[groups], minlength=len(self.times))
+        used = np.flatnonzero(times)
+        places = np.cumsum(times > 0) - 1
+        return Pilot(
+            self.pairs,
+            self.original[used],
+            self.neighbors[used],
+            times[used].astype(np.float64),
+            places[self.row_of[groups]],
+        )
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How a family predicts counts of questions it was not fitted to: mean log-likelihood of a group.
+
+    `behind` is the mean difference to the best family, `error` its standard error over questions.
+    """
+
+    family: Family
+    log_likelihood: float
+    behind: float
+    error: float
+
+
+@dataclass(frozen=True)
+class RateModel:
+    """The fitted model. `shift` is None for a pilot without neighbors; `held_out` says why this family."""
+
+    mixture: Mixture
+    shift: Shift | None
+    held_out: tuple[HeldOut, ...] = ()
+
+
+def make_pilot(counts: GroupCounts) -> Pilot:
+    """Return the counts with known grades as distinct rows, the neighbors of each in no order."""
+    width = counts.correct.shape[1]
+    flat = np.stack([counts.correct.ravel(), counts.wrong.ravel()], axis=1)
+    pairs, numbers = np.unique(flat, axis=0, return_inverse=True)
+    numbers = np.where(counts.known.ravel() > 0, numbers.ravel(), -1).reshape(-1, width)
+    numbers[:, 1:] = np.sort(numbers[:, 1:], axis=1)
+    rows, row_of, times = np.unique(numbers, axis=0, return_inverse=True, return_counts=True)
+    return Pilot(pairs, rows[:, 0], rows[:, 1:], times.astype(np.float64), row_of.ravel())
+
+
+class Likelihoods:
+    """Likelihoods of a pilot's rows on the grid; those of neighbors depend on the shift."""
+
+    def __init__(self, pilot: Pilot, own: Floats | None = None) -> None:
+        """Take `own` over from another pilot with the same pairs, where it was computed before."""
+        self.pilot = pilot
+        self.own = binomial_table(pilot.pairs[:, 0], pilot.pairs[:, 1]) if own is None else own  # [U, J]
+        # One more row of ones, for prompts that are not there.
+        self._original = np.concatenate([self.own, np.ones((1, self.own.shape[1]))])[pilot.original]
+
+    def neighbor(self, shift: Shift) -> Floats:
+        """Return the likelihood of a neighbor's counts given its question's rate [U, J]."""
+        table: Floats = self.own @ shift.chances().T
+        return table
+
+    def rows(self, shift: Shift | None) -> Floats:
+        """Return the likelihood of each row given the question's rate [R, J], up to a factor."""
+        if shift is None or not self.pilot.has_neighbors:
+            return self._original
+        logs = np.log(np.maximum(self.neighbor(shift), 1e-300))
+        logs = np.concatenate([logs, np.zeros((1, logs.shape[1]))])
+        total = np.zeros_like(self._original)
+        for column in self.pilot.neighbors.T:
+            total += logs[column]
+        return np.asarray(self._original * np.exp(np.maximum(total, -600.0)))
+
+    def expected(self, posterior: Floats, times: Floats) -> Floats:
+        """Return how often each pair of counts is a neighbor's at each rate of its question [U, J]."""
+        used = np.zeros_like(self.own)
+        weighted = posterior * times[:, None]
+        for column in self.pilot.neighbors.T:
+            there = column >= 0
+            np.add.at(used, column[there], weighted[there])
+        return used
+
+
+def fit_rates(
+    counts: GroupCounts, *, family: Family | None = None, shift: Shift | None = None, seed: int = 0
+) -> RateModel:
+    """Return the model fitted to the known grades of a pilot, by maximum likelihood.
+
+    Without a `family` all are fitted and the stiffest is taken whose mean log-likelihood on questions held
+    out (5 folds over questions, the shift fitted to all) lies within one standard error of the best one.
+
+    Args:
+        counts: each row is one group; a question's visits are rows of their own, so that a rate may differ
+            from visit to visit. Prompts without known grades are left out.
+        shift: taken as it is; else fitted where the pilot has neighbors of originals.
+
+    Raises:
+        InputError: fewer than two questions with known grades.
+    """
+    counts = counts.rows(counts.known.sum(axis=1) > 0)
+    if counts.questions < 2:
+        raise InputError(
+            f"a forecast needs at least 2 questions with graded responses, not {counts.questions}."
+        )
+    pilot = make_pilot(counts)
+    tables = Likelihoods(pilot)
+    if family is not None:
+        mixture, found = fit_given(tables, pilot.times, family, shift)
+        return RateModel(mixture, found)
+    fits = {name: fit_given(tables, pilot.times, name, shift) for name in FAMILIES}
+    held_out = _cross_validate(counts, tables, fits, seed)
+    chosen = next(row.family for row in held_out if row.behind <= max(row.error, _NEGLIGIBLE))
+    return RateModel(*fits[chosen], tuple(held_out))
+
+
+def fit_given(
+    tables: Likelihoods,
+    times: Floats,
+    family: Family,
+    shift: Shift | None = None,
+    start: RateModel | None = None,
+    *,
+    rounds: int = _ROUNDS,
+) -> tuple[Mixture, Shift | None]:
+    """Fit the weights of a family and, unless given, the shift in turns until the likelihood hardly grows.
+
+    Each turn improves the likelihood: the weights given the shift, then one EM step for the shift.
+    """
+    free_shift = shift is None and tables.pilot.has_neighbors
+    found = shift if not free_shift else (start.shift if start and start.shift else _FIRST_SHIFT)
+    mixture = start.mixture if start else None
+    best = -np.inf
+    steps = 60 if free_shift else 500
+    for _ in range(rounds if free_shift else 1):
+        likelihoods = tables.rows(found)
+        mixture = fit_mixture(family, likelihoods, times, mixture, steps=steps)
+        if not free_shift or found is None:
+            break
+        reached = float(times @ mixture.log_likelihood(likelihoods)) / float(times.sum())
+        if reached - best < _GAIN:
+            break
+        best = reached
+        expected = tables.expected(mixture.posterior(likelihoods), times)
+        found = _improve_shift(tables.own, expected, found)
+    if mixture is None:
+        raise ValueError("rounds must be at least 1")
+    return mixture, found
+
+
+def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
+    used = expected.sum(axis=1) > 0
+    own, expected = own[used], expected[used]
+    stray = own @ beta_cells(0.5, 0.5)
+
+    def read(parameters: Floats) -> Shift:
+        mean, log_sd, odds = parameters.tolist()
+        return Shift(
+            min(max(mean, -LARGEST_SHIFT), LARGEST_SHIFT),
+            min(exp(max(log_sd, -4.0)), LARGEST_SHIFT) if log_sd < LARGEST_SHIFT else LARGEST_SHIFT,
+            MOST_STRAY / (1 + exp(-min(max(odds, -12.0), 12.0))),
+        )
+
+    def loss(parameters: Floats) -> float:
+        shift = read(parameters)
+        table = (1 - shift.stray) * (own @ shift.related().T) + shift.stray * stray[:, None]
+        return -float((expected * np.log(np.maximum(table, 1e-300))).sum()) / float(expected.sum())
+
+    odds = start.stray / max(MOST_STRAY - start.stray, 1e-6)
+    first = np.array([start.mean, np.log(max(start.sd, 0.02)), np.log(max(odds, 1e-5))])
+    simplex = first + np.array([[0, 0, 0], [0.15, 0, 0], [0, 0.25, 0], [0, 0, 0.7]])
+    return read(nelder_mead(loss, first, maxfev=60, fatol=1e-8, initial_simplex=simplex))
+
+
+def _cross_validate(
+    counts: GroupCounts, tables: Likelihoods, fits: dict[Family, tuple[Mixture, Shift | None]], seed: int
+) -> list[HeldOut]:
+    _, question = np.unique(counts.question, return_inverse=True)
+    number = int(question.max()) + 1
+    folds = min(FOLDS, number)
+    fold_of = np.random.default_rng(seed).permutation(number) % folds
+    row_of, rows = tables.pilot.row_of, len(tables.pilot.times)
+    scores: dict[Family, Floats] = {}
+    for family, (mixture, shift) in fits.items():
+        likelihoods = tables.rows(shift)
+        by_visit = np.empty(len(row_of))
+        for fold in range(folds):
+            out = fold_of[question] == fold
+            times = np.bincount(row_of[~out], minlength=rows).astype(np.float64)
+            # What was fitted to all groups must not leak into the free weights.
+            start = None if family == "free" else mixture
+            fitted = fit_mixture(family, likelihoods, times, start, steps=200)
+            by_visit[out] = fitted.log_likelihood(likelihoods)[row_of[out]]
+        scores[family] = np.bincount(question, weights=by_visit) / np.bincount(question)
+    best = max(scores.values(), key=lambda values: float(values.mean()))
+    result = []
+    for family, values in scores.items():
+        behind = best - values
+        error = float(behind.std(ddof=1) / np.sqrt(number))
+        result.append(HeldOut(family, float(values.mean()), float(behind.mean()), error))
+    return result

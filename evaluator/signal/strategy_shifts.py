@@ -1,0 +1,123 @@
+"""Which strategies of rephrasing make questions easier or harder?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evaluator.passk.comparison import holm
+from evaluator.signal.estimates import Estimate, difference_estimate
+from evaluator.signal.groups import ORIGINAL, QuestionGroup
+
+EVERY_STRATEGY = "all neighbors"
+UNNAMED = "no strategy named"
+
+
+@dataclass(frozen=True)
+class StrategyShift:
+    """How neighbors of a strategy differ from their originals; above 0: they are easier.
+
+    `logit_shift` is the Mantel-Haenszel log odds ratio with its interval, None where no question is solved
+    sometimes on one side. `rate` is the mean difference of success rates. `adjusted` is the p-value of
+    "no shift", corrected by Holm over the strategies of the report.
+    """
+
+    strategy: str
+    neighbors: int
+    questions: int
+    informative: int
+    logit_shift: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    adjusted: float | None
+    rate: Estimate
+
+
+def strategy_shifts(groups: Sequence[QuestionGroup], *, confidence: float = 0.95) -> list[StrategyShift]:
+    """Return the shift of all neighbors together and of each strategy, most neighbors first.
+
+    Questions are strata, so that a strategy used on hard questions does not look hard: the Mantel-Haenszel
+    odds ratio (JNCI 1959) sum R / sum S, R = c_n w_0 / T and S = c_0 w_n / T summed over a question's
+    neighbors. Its logarithm has the standard error sqrt(sum (R/sum R - S/sum S)^2) over questions as blocks,
+    which holds what prompts of a question have in common and that shifts differ, and a t interval.
+
+    Groups without an original, and prompts without known grades, are left out.
+    """
+    strategies: dict[str, int] = {}
+    for group in groups:
+        for prompt in group.prompts:
+            if prompt.variant != ORIGINAL and prompt.known:
+                name = prompt.strategy or UNNAMED
+                strategies[name] = strategies.get(name, 0) + 1
+    names = sorted(strategies, key=lambda name: (-strategies[name], name))
+    found = [shift for name in names if (shift := _shift(groups, name, confidence)) is not None]
+    tested = [shift for shift in found if shift.p_value is not None]
+    adjusted = holm([shift.p_value for shift in tested if shift.p_value is not None])
+    corrected = {shift.strategy: float(value) for shift, value in zip(tested, adjusted, strict=True)}
+    overall = _shift(groups, None, confidence)
+    rows = [replace(shift, adjusted=corrected.get(shift.strategy)) for shift in found]
+    return ([overall] if overall is not None else []) + rows
+
+
+def _shift(groups: Sequence[QuestionGroup], strategy: str | None, confidence: float) -> StrategyShift | None:
+    blocks, differences, neighbors = [], [], 0
+    for group in groups:
+        original = next((prompt for prompt in group.prompts if prompt.variant == ORIGINAL), None)
+        if original is None or not original.known:
+            continue
+        chosen = [
+            prompt
+            for prompt in group.prompts
+            if prompt.variant != ORIGINAL
+            and prompt.known
+            and (strategy is None or (prompt.strategy or UNNAMED) == strategy)
+        ]
+        if not chosen:
+            continue
+        neighbors += len(chosen)
+        blocks.append(
+            (
+                sum(prompt.correct * original.wrong / (prompt.known + original.known) for prompt in chosen),
+                sum(original.correct * prompt.wrong / (prompt.known + original.known) for prompt in chosen),
+            )
+        )
+        rates = [prompt.correct / prompt.known for prompt in chosen]
+        differences.append(float(np.mean(rates)) - original.correct / original.known)
+    if not blocks:
+        return None
+    easier, harder = np.array(blocks).T
+    telling = (easier + harder) > 0
+    shift = low = high = p_value = None
+    if easier.sum() > 0 and harder.sum() > 0 and telling.sum() > 1:
+        shift, low, high, p_value = _log_odds(easier[telling], harder[telling], confidence)
+    return StrategyShift(
+        strategy or EVERY_STRATEGY,
+        neighbors,
+        len(blocks),
+        int(telling.sum()),
+        shift,
+        low,
+        high,
+        p_value,
+        None,
+        difference_estimate(np.array(differences), confidence),
+    )
+
+
+def _log_odds(
+    easier: np.ndarray[tuple[int], np.dtype[np.float64]],
+    harder: np.ndarray[tuple[int], np.dtype[np.float64]],
+    confidence: float,
+) -> tuple[float, float, float, float]:
+    from scipy.special import stdtr, stdtrit
+
+    number = len(easier)
+    shift = float(np.log(easier.sum() / harder.sum()))
+    influence = easier / easier.sum() - harder / harder.sum()
+    error = float(np.sqrt((influence**2).sum() * number / (number - 1)))
+    if error < 1e-12:  # each question shows the same odds
+        return shift, shift, shift, 1.0 if abs(shift) < 1e-12 else 0.0
+    half = float(stdtrit(number - 1, 0.5 + confidence / 2)) * error
+    p_value = 2 * float(stdtr(number - 1, -abs(shift) / error))
+    return shift, shift - half, shift + half, p_value

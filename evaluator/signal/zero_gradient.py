@@ -1,0 +1,274 @@
+"""Zero-gradient questions: those whose group of responses gets one reward, so that every advantage is 0.
+
+TA-GRPO (arXiv 2601.22478v5), section 3 "Gradient vanishing", Eq. 1 and 3, and Figure 3: the share of
+questions whose G responses to the original, or N*G responses to their neighbors, all get the same reward.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.signal.equal_rewards import (
+    Ends,
+    ends,
+    neighbor_equal,
+    original_equal,
+    pooled_equal,
+    unknown_ends,
+)
+from evaluator.signal.estimates import Estimate, difference_estimate, share_estimate
+from evaluator.signal.groups import Bools, Checkpoint, Floats, GroupCounts, count_groups
+from service.errors import InputError
+
+ORIGINAL_GROUP = "original, G"
+NEIGHBOR_GROUP = "one neighbor, G"
+NEIGHBORS_GROUP = "neighbors, N*G"
+JOINT_GROUP = "joint, (N+1)*G"
+MATCHED_GROUP = "original, (N+1)*G"
+
+
+@dataclass(frozen=True)
+class ShareRow:
+    """The share of questions whose group has equal rewards, at one checkpoint.
+
+    `group` names the group, `responses` is its size. The interval is for new questions. `left_out` questions
+    have too few responses with a known grade. With `unknown` grades among the responses, `bound_low` and
+    `bound_high` hold the share whatever they turn out to be, over all questions with enough responses.
+    """
+
+    checkpoint: str
+    group: str
+    variant: int | None
+    responses: int
+    share: float
+    low: float | None
+    high: float | None
+    questions: int
+    left_out: int
+    unknown: int
+    bound_low: float | None
+    bound_high: float | None
+
+
+@dataclass(frozen=True)
+class GapRow:
+    """The paired difference of two shares over the questions that have both, with its interval (t)."""
+
+    checkpoint: str
+    group: str
+    minus: str
+    difference: float
+    low: float | None
+    high: float | None
+    questions: int
+
+
+@dataclass(frozen=True)
+class ZeroGradient:
+    """The rows of one checkpoint; `g` and `n` as in the paper, `notes` say what could not be shown."""
+
+    checkpoint: str
+    g: int
+    n: int
+    shares: tuple[ShareRow, ...]
+    gaps: tuple[GapRow, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """Per group [V] the chance of equal rewards (NaN: not to be had) and its bounds."""
+
+    name: str
+    responses: int
+    values: Floats
+    bounds: tuple[Floats, Floats]
+    columns: tuple[int, ...]
+    variant: int | None = None
+
+
+def zero_gradient(checkpoint: Checkpoint, g: int, n: int, *, confidence: float = 0.95) -> ZeroGradient:
+    """Return the shares of equal rewards for G responses a prompt and N neighbors a question.
+
+    Where a prompt has more than G responses, the value of a question is the exact chance over random subsets
+    of G (see `ends`); with G responses it is 0 or 1. Visits of a question are averaged before questions are.
+    All rows but the last stand on the same questions: those with G known grades for the original and for at
+    least N neighbors. `MATCHED_GROUP` stands on those of them that have (N+1)G for the original.
+
+    Raises:
+        InputError: G below 2 (a group of one has no advantage), N below 0, or too few responses.
+    """
+    if g < 2:
+        raise InputError(f"--g is {g}; a group needs at least 2 responses to have an advantage.")
+    if n < 0:
+        raise InputError(f"the number of neighbors is {n}; give 0 or more.")
+    if not checkpoint.groups:
+        raise InputError(f"{checkpoint.label}: there are no responses.")
+    counts = count_groups(checkpoint.groups)
+    figures = _figures(counts, g, n)
+    usable = ~np.isnan(figures[-1 if n else 0].values)
+    if not usable.any():
+        raise InputError(_too_few(checkpoint.label, counts, g, n))
+    matched = _matched(counts, g, n)
+    shares, values = [], {}
+    for figure in [*figures, *matched]:
+        row, per_visit = _share_row(checkpoint.label, counts, figure, usable, confidence)
+        if row is not None:
+            shares.append(row)
+            if figure.variant is None:
+                values[figure.name] = per_visit
+    return ZeroGradient(
+        checkpoint.label,
+        g,
+        n,
+        tuple(shares),
+        tuple(_gaps(checkpoint.label, counts, values, confidence)),
+        tuple(_notes(counts, usable, values, g, n)),
+    )
+
+
+def series(results: Sequence[ZeroGradient]) -> list[ShareRow]:
+    """Return the rows of all checkpoints, one list for a chart: checkpoint and group tell them apart."""
+    return [row for result in results for row in result.shares]
+
+
+def _figures(counts: GroupCounts, g: int, n: int) -> list[_Figure]:
+    exact = ends(counts.correct, counts.wrong, g)
+    both = [
+        unknown_ends(counts.correct, counts.wrong, counts.unknown, g, most=most) for most in (False, True)
+    ]
+
+    def bounds(pick: slice | int) -> tuple[Floats, Floats]:
+        low, high = (np.minimum(1.0, part.right[:, pick] + part.wrong[:, pick]) for part in both)
+        return low, high
+
+    figures = [_Figure(ORIGINAL_GROUP, g, original_equal(counts, g), bounds(0), (0,))]
+    if n == 0:
+        return figures
+    each = neighbor_equal(counts, g)
+    every = tuple(range(1, counts.neighbors + 1))
+    low, high = bounds(slice(1, None))
+    mean = _Figure(NEIGHBOR_GROUP, g, _row_mean(each), (_row_mean(low), _row_mean(high)), every)
+    single = [
+        _Figure(f"neighbor {k}, G", g, each[:, k - 1], (low[:, k - 1], high[:, k - 1]), (k,), variant=k)
+        for k in every
+    ]
+
+    def pooled(name: str, size: int, columns: tuple[int, ...], *, with_original: bool) -> _Figure:
+        def values(part: Ends) -> Floats:
+            return pooled_equal(part, n, with_original=with_original)
+
+        return _Figure(name, size, values(exact), (values(both[0]), values(both[1])), columns)
+
+    # The joint figure is last: it needs every prompt that any of the others needs.
+    return [
+        *figures,
+        mean,
+        *single,
+        pooled(NEIGHBORS_GROUP, n * g, every, with_original=False),
+        pooled(JOINT_GROUP, (n + 1) * g, (0, *every), with_original=True),
+    ]
+
+
+def _matched(counts: GroupCounts, g: int, n: int) -> list[_Figure]:
+    if n == 0:
+        return []
+    size = (n + 1) * g
+    low, high = (
+        unknown_ends(counts.correct[:, 0], counts.wrong[:, 0], counts.unknown[:, 0], size, most=most)
+        for most in (False, True)
+    )
+    bounds = np.minimum(1.0, low.right + low.wrong), np.minimum(1.0, high.right + high.wrong)
+    return [_Figure(MATCHED_GROUP, size, original_equal(counts, size), bounds, (0,))]
+
+
+def _share_row(
+    label: str, counts: GroupCounts, figure: _Figure, usable: Bools, confidence: float
+) -> tuple[ShareRow | None, Floats]:
+    """Return the row (None where no question has the figure) and the values of groups that count [V]."""
+    values = np.where(usable, figure.values, np.nan)
+    there = ~np.isnan(values)
+    if not there.any():
+        return None, values
+    estimate = share_estimate(counts.rows(there).by_question(values[there]), confidence)
+    unknown = int(counts.unknown[:, figure.columns].sum())
+    bounds = [_bound(counts, bound) for bound in figure.bounds] if unknown else [None, None]
+    row = ShareRow(
+        label,
+        figure.name,
+        figure.variant,
+        figure.responses,
+        estimate.value,
+        estimate.low,
+        estimate.high,
+        estimate.questions,
+        counts.questions - estimate.questions,
+        unknown,
+        bounds[0],
+        bounds[1],
+    )
+    return row, values
+
+
+def _bound(counts: GroupCounts, values: Floats) -> float:
+    there = ~np.isnan(values)
+    return float(counts.rows(there).by_question(values[there]).mean())
+
+
+def _gaps(label: str, counts: GroupCounts, values: dict[str, Floats], confidence: float) -> list[GapRow]:
+    rows = []
+    for name, minus in (
+        (NEIGHBORS_GROUP, ORIGINAL_GROUP),
+        (JOINT_GROUP, ORIGINAL_GROUP),
+        (JOINT_GROUP, MATCHED_GROUP),
+    ):
+        if name not in values or minus not in values:
+            continue
+        difference = values[name] - values[minus]
+        there = ~np.isnan(difference)
+        if there.any():
+            found: Estimate = difference_estimate(
+                counts.rows(there).by_question(difference[there]), confidence
+            )
+            rows.append(GapRow(label, name, minus, found.value, found.low, found.high, found.questions))
+    return rows
+
+
+def _notes(counts: GroupCounts, usable: Bools, values: dict[str, Floats], g: int, n: int) -> list[str]:
+    notes = []
+    used = len(np.unique(counts.question[usable]))
+    if used < counts.questions:
+        what = f"G={g} known grades for the original" + (f" and for {n} neighbors" if n else "")
+        notes.append(
+            f"{counts.questions - used} of {counts.questions} questions are left out: they lack {what}"
+        )
+    if n and MATCHED_GROUP not in values:
+        most = int(counts.known[:, 0].max())
+        notes.append(
+            f'"{MATCHED_GROUP}" needs {(n + 1) * g} responses to an original and there are at most {most}: '
+            "`tagrpo diagnose forecast` predicts it"
+        )
+    return notes
+
+
+def _too_few(label: str, counts: GroupCounts, g: int, n: int) -> str:
+    original = int(counts.known[:, 0].max())
+    text = f"{label}: no question has G={g} known grades for its original"
+    if n:
+        text += f" and for {n} neighbors"
+    have = int(((counts.known[:, 1:] >= g).sum(axis=1)).max()) if counts.neighbors else 0
+    return (
+        f"{text} (at most {original} for an original, {have} neighbors with {g}); give a smaller --g or "
+        "--neighbors, or draw more responses."
+    )
+
+
+def _row_mean(values: Floats) -> Floats:
+    """Return the mean over the columns that are not NaN; NaN where all are."""
+    there = ~np.isnan(values)
+    number = there.sum(axis=1)
+    means: Floats = np.where(
+        number > 0, np.where(there, values, 0.0).sum(axis=1) / np.maximum(number, 1), np.nan
+    )
+    return means

@@ -1,0 +1,139 @@
+"""Candidates that someone already has: a file or Hub data set, matched to questions by id or text."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.errors import InputError
+from service.hashing import canonical_text, content_hash
+from service.questions import Question
+from service.questions.files import BadRow, RawRow
+from service.questions.reading import open_source
+
+ID_COLUMNS = ("question_id", "original_id", "qid")
+QUESTION_COLUMNS = ("original_question", "question", "problem", "original", "prompt")
+CANDIDATE_COLUMNS = (
+    "candidate",
+    "candidates",
+    "neighbors",
+    "rephrasing",
+    "rephrasings",
+    "rephrased_question",
+    "rephrased",
+    "paraphrase",
+    "text",
+)
+PROBLEMS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class FileCandidates:
+    """Candidates by question id, in the order of the file, and a hash that tells one file from another."""
+
+    by_question: Mapping[str, tuple[str, ...]]
+    source: str
+    content: str
+    rows: int
+    unmatched: int  # rows whose question is not in the run
+
+
+def read_candidates(
+    source: str,
+    questions: Iterable[Question],
+    *,
+    question_column: str | None = None,
+    candidate_column: str | None = None,
+    split: str | None = None,
+    revision: str | None = None,
+) -> FileCandidates:
+    """Read candidates from a file (JSON Lines, CSV, parquet) or a Hub data set.
+
+    A row names its question by id or by the question's text, and holds one candidate or a list of them
+    (texts, or objects with a `text`). Rows of questions that are not among `questions` are counted and left.
+
+    Raises:
+        InputError: no such file, no such columns, a row without a text, or no row that fits a question.
+    """
+    opened = open_source(source, (), split, revision)
+    known = _index(questions)
+    found: dict[str, list[str]] = defaultdict(list)
+    problems: list[str] = []
+    rows = unmatched = 0
+    chosen: tuple[str, str] | None = None
+    for row in opened.rows:
+        if isinstance(row, BadRow):
+            problems.append(f"{row.place}: {row.problem}")
+            continue
+        rows += 1
+        chosen = chosen or _choose(opened.name, row, known, question_column, candidate_column)
+        if chosen is None:
+            unmatched += 1
+            continue
+        question_id = known.get(_key(row.values.get(chosen[0])))
+        if question_id is None:
+            unmatched += 1
+            continue
+        texts = _texts(row.values.get(chosen[1]))
+        if not texts:
+            problems.append(f'{row.place}: "{chosen[1]}" holds no text')
+        found[question_id] += [text for text in texts if text not in found[question_id]]
+    if problems:
+        more = f" and {len(problems) - PROBLEMS_SHOWN} more" if len(problems) > PROBLEMS_SHOWN else ""
+        raise InputError("; ".join(problems[:PROBLEMS_SHOWN]) + more + ". Mend or remove these rows.")
+    if not found:
+        raise InputError(
+            f"{opened.name}: none of its {rows} rows belongs to a question of this set. Rows name their "
+            "question by id or exact text, in a column question_id, original_question or question; name "
+            "another with --question-column."
+        )
+    by_question = {question_id: tuple(texts) for question_id, texts in found.items()}
+    content = content_hash("candidates", {key: list(value) for key, value in by_question.items()})
+    return FileCandidates(by_question, opened.stem, content, rows, unmatched)
+
+
+def _index(questions: Iterable[Question]) -> dict[str, str]:
+    index: dict[str, str] = {}
+    for question in questions:
+        index[question.id] = question.id
+        index[canonical_text(question.text)] = question.id
+    return index
+
+
+def _choose(
+    source: str, row: RawRow, known: Mapping[str, str], question: str | None, candidate: str | None
+) -> tuple[str, str] | None:
+    """Return the columns of question and candidate, or None while no row has named a known question.
+
+    Files of pairs call either side "question"; the side that is known tells which is which.
+    """
+    for name, option in ((question, "--question-column"), (candidate, "--candidate-column")):
+        if name is not None and name not in row.values:
+            there = ", ".join(row.values)
+            raise InputError(f"{source}: no column {name!r} ({option}); there are: {there}.")
+    named = [question] if question else [*ID_COLUMNS, *QUESTION_COLUMNS]
+    question = next((name for name in named if _key(row.values.get(name)) in known), None)
+    if question is None:
+        return None
+    usual = [candidate] if candidate else [*CANDIDATE_COLUMNS, "question"]
+    candidate = next((name for name in usual if name in row.values and name != question), None)
+    if candidate is None:
+        raise InputError(
+            f"{source}: no column looks like the candidates; name it with --candidate-column, of: "
+            f"{', '.join(row.values)}."
+        )
+    return question, candidate
+
+
+def _key(value: Any) -> str:
+    return canonical_text(value) if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [canonical_text(value)] if value.strip() else []
+    if isinstance(value, Mapping):
+        return _texts(value.get("text"))
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in _texts(item)]
+    return []

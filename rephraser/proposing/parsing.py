@@ -1,0 +1,248 @@
+"""Reading candidates out of what a model wrote: tags, JSON, lists or plain text, with all that goes wrong.
+
+Nothing here raises on any text: what cannot be used is named by an `Outcome`, and the cell is asked again
+with another seed.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from rephraser.checks import same_language
+from rephraser.proposing.latex_json import double_latex_backslashes
+
+
+class Outcome(StrEnum):
+    """What parsing found in one answer."""
+
+    OK = "ok"
+    PARTIAL = "fewer candidates than asked"
+    EMPTY = "empty answer"
+    REFUSED = "refused"
+    TRUNCATED = "truncated"
+    ECHOED = "echoed the question or the prompt"
+    LANGUAGE = "written in another language"
+    MALFORMED = "no candidate could be read"
+    NO_ANSWER = "no answer from the server"
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The usable candidates of an answer, at most as many as asked, and what was wrong if some lack."""
+
+    candidates: tuple[str, ...]
+    outcome: Outcome
+
+
+_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S)
+_OPEN_THINKING = re.compile(r"<think(?:ing)?>(?!.*</think)", re.S)
+_FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n?(.*?)```", re.S)
+_TAGGED = re.compile(r"<rephras(?:ing|e)>(.*?)</rephras(?:ing|e)>", re.S | re.I)
+# The request's own words, which an echo or a model thinking aloud repeats: no candidate stands between them.
+_TAG_MENTION = re.compile(r"<rephrasing>(?:`|\*)*\s+(?:and|\.\.\.|…)\s+(?:`|\*)*</rephrasing>")
+_OPEN_TAG = re.compile(r"<rephras(?:ing|e)>(?!.*</rephras)", re.S | re.I)
+_LABEL = (
+    r"(?:re-?phras(?:ing|e|ed)|re-?writ(?:e|ten|ing)|paraphras(?:e|ed|ing)|renamed|reformatted|version|variant"
+    r"|candidate|option|alternative)"
+)
+_ITEM = re.compile(
+    r"^[ \t>*#_]*(?:"
+    + _LABEL
+    + r"(?:[ \t]+(?:question|problem|version))?[ \t]*(?:it[ \t]*)?#?\d*[ \t]*[*_]*[:.)\-–—][*_]*"
+    + r"|\(?\d{1,2}[.):][*_]*)[ \t]*",
+    re.I | re.M,
+)
+_PREFIX = re.compile(
+    r"^[ \t>*#_\"“]*"
+    + _LABEL
+    + r"(?:[ \t]+(?:question|problem|version|it))*[ \t]*#?\d*[ \t]*[*_]*:[*_]*[ \t]*",
+    re.I,
+)
+_CHATTER = re.compile(
+    r"^(?:sure|certainly|of course|absolutely|here(?:'s| is| are)|below (?:is|are)|okay|ok\b)"
+    r"[^\n]*(?::|[.!])[ \t]*\n+",
+    re.I,
+)
+_INLINE_CHATTER = re.compile(
+    r"^(?:sure|certainly|of course|absolutely)[,!.][ \t]*(?:here(?:'s| is)[^:\n]{0,80}:)?[ \t]*", re.I
+)
+_REFUSAL = re.compile(
+    r"^\W*(?:i(?:'|’)?m (?:very )?sorry|i am sorry|sorry,"
+    r"|i (?:can(?:'|’)?t|cannot|can not|won(?:'|’)?t|am unable|am not able)"
+    r"|i(?:'|’)m (?:unable|not able)|as an ai\b|unfortunately, i|i must decline)",
+    re.I,
+)
+_PROMPT_ECHO = (
+    "<problem>",
+    "</problem>",
+    "<earlier>",
+    "Write one rewrite of the problem",
+    "differ from each other in",
+)
+_LIST_KEYS = ("rephrasings", "rephrases", "rephrased", "rewrites", "questions", "paraphrases", "candidates")
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.S)
+_JSON_ARRAY = re.compile(
+    r'\s*(?:\{\s*"(?:'
+    + "|".join(_LIST_KEYS)
+    + rf')"\s*:\s*)?\[(?P<strings>(?:[\s,]*{_JSON_STRING.pattern})*)',
+    re.S,
+)
+_TEXT_KEYS = ("text", "question", "rephrasing", "rephrased_question", "rewrite", "content")
+
+
+def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -> Parsed:
+    """Return up to `count` candidates found in `text`, a model's answer to a request for `count`.
+
+    `truncated` says that the model stopped at its token limit: candidates that are whole are kept, the last
+    open one is not.
+    """
+    if not text.strip():
+        return Parsed((), Outcome.EMPTY)
+    body = _THINKING.sub("", text)
+    if _OPEN_THINKING.search(body):
+        return Parsed((), Outcome.TRUNCATED)
+    body = body.strip()
+    if not body:
+        return Parsed((), Outcome.EMPTY)
+    found = _read(body, count, truncated)
+    found = [_clean(item) for item in found]
+    if not any(found) or (len(found) == 1 and _REFUSAL.match(found[0])):
+        if _REFUSAL.match(body):
+            return Parsed((), Outcome.REFUSED)
+        if _repeats_prompt(body):
+            return Parsed((), Outcome.ECHOED)
+        return Parsed((), Outcome.TRUNCATED if truncated else Outcome.MALFORMED)
+    usable: list[str] = []
+    echoes = foreign = 0
+    for item in found:
+        if not item or _REFUSAL.match(item):
+            continue
+        if _skeleton(item) == _skeleton(question) or _repeats_prompt(item):
+            echoes += 1
+        elif not same_language(question, item):
+            foreign += 1
+        elif _skeleton(item) not in {_skeleton(other) for other in usable}:
+            usable.append(item)
+    usable = usable[:count]
+    if len(usable) == count:
+        return Parsed(tuple(usable), Outcome.OK)
+    if truncated:
+        return Parsed(tuple(usable), Outcome.TRUNCATED)
+    if not usable and (echoes or foreign):
+        return Parsed((), Outcome.ECHOED if echoes else Outcome.LANGUAGE)
+    return Parsed(tuple(usable), Outcome.PARTIAL if usable else Outcome.MALFORMED)
+
+
+def _repeats_prompt(text: str) -> bool:
+    return any(mark in text for mark in _PROMPT_ECHO)
+
+
+def _read(body: str, count: int, truncated: bool) -> list[str]:
+    body = _TAG_MENTION.sub("", body)
+    tagged = _TAGGED.findall(body)
+    if tagged or _OPEN_TAG.search(body):
+        return [str(item) for item in tagged]
+    from_json = _from_json(body)
+    if from_json is not None:
+        return from_json
+    if truncated:
+        return _whole_items(body, count)
+    return _from_text(body, count)
+
+
+def _from_json(body: str) -> list[str] | None:
+    """Return the strings of a JSON answer; None where the answer is not JSON, [] where it holds none."""
+    if body in {"{}", "[]"}:
+        return []
+    for piece in [*_FENCE.findall(body), body]:
+        start = min((i for i in (piece.find("{"), piece.find("[")) if i >= 0), default=-1)
+        if start < 0 or not re.match(r"[{\[]\s*[\"{\[]", piece[start:]):
+            continue
+        prepared = double_latex_backslashes(piece[start:])
+        try:
+            value, _ = json.JSONDecoder(strict=False).raw_decode(prepared)
+        except ValueError:
+            whole = _whole_json_strings(prepared)
+            if whole is not None:
+                return whole
+            continue
+        strings = _strings(value)
+        if strings is not None:
+            return strings
+    return None
+
+
+def _whole_json_strings(broken: str) -> list[str] | None:
+    """Return the complete strings of a JSON array that breaks off or is badly closed."""
+    array = _JSON_ARRAY.match(broken)
+    if array is None:
+        return None
+    return [json.loads(string, strict=False) for string in _JSON_STRING.findall(array.group("strings"))]
+
+
+def _strings(value: Any) -> list[str] | None:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        items = [_strings(item) for item in value]
+        return [item[0] for item in items if item and len(item) == 1]
+    if isinstance(value, dict):
+        for key in _LIST_KEYS:
+            if isinstance(value.get(key), list):
+                return _strings(value[key])
+        for key in (*_TEXT_KEYS, *_LIST_KEYS):
+            if isinstance(value.get(key), str):
+                return [value[key]]
+        texts = [item for item in value.values() if isinstance(item, str)]
+        return texts if texts and len(texts) == len(value) else None
+    return None
+
+
+def _from_text(body: str, count: int) -> list[str]:
+    body = _strip_fences(_CHATTER.sub("", body, count=1)).strip()
+    starts = [match for match in _ITEM.finditer(body) if _starts_item(body, match)]
+    if count > 1 and len(starts) >= 2 and not body[: starts[0].start()].strip(" \t\n*#_"):
+        ends = [match.start() for match in starts[1:]] + [len(body)]
+        return [body[match.end() : end] for match, end in zip(starts, ends, strict=True)]
+    if count > 1:
+        paragraphs = [part for part in re.split(r"\n[ \t]*(?:-{3,}[ \t]*)?\n", body) if part.strip(" \t\n-*")]
+        if len(paragraphs) == count:
+            return paragraphs
+    if count == 1 and len(starts) >= 2 and all(_PREFIX.match(match.group()) for match in starts):
+        return [body[starts[0].end() : starts[1].start()]]
+    return [body]
+
+
+def _starts_item(body: str, match: re.Match[str]) -> bool:
+    return bool(body[match.end() : match.end() + 1].strip())
+
+
+def _whole_items(body: str, count: int) -> list[str]:
+    """Return the items of a text answer that broke off, without the last."""
+    items = _from_text(body, count)
+    return items[:-1] if len(items) > 1 else []
+
+
+def _strip_fences(body: str) -> str:
+    fenced = _FENCE.findall(body)
+    if len(fenced) == 1 and not _FENCE.sub("", body).strip():
+        return str(fenced[0])
+    return body
+
+
+def _clean(item: str) -> str:
+    item = _strip_fences(item.strip()).strip()
+    item = _CHATTER.sub("", item, count=1)
+    item = _INLINE_CHATTER.sub("", item, count=1)
+    item = _PREFIX.sub("", item, count=1).strip()
+    for opening, closing in (('"', '"'), ("“", "”"), ("**", "**")):
+        inner = item[len(opening) : len(item) - len(closing)]
+        if item.startswith(opening) and item.endswith(closing) and inner and opening not in inner:
+            item = inner.strip()
+    return item
+
+
+def _skeleton(text: str) -> str:
+    return re.sub(r"[\s.,;:!?$]+", "", text).casefold()

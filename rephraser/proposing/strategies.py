@@ -1,0 +1,81 @@
+"""Strategies: the versioned, hashed instructions that make a candidate out of a question."""
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from service.errors import InputError
+from service.hashing import content_hash
+
+SHIPPED = ("perspectives", "paraphrase", "rename", "format")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_HEADER_KEYS = {"version", "summary"}
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """An instruction. `hash` covers the text, so that a changed prompt is another strategy."""
+
+    name: str
+    version: str
+    summary: str
+    text: str
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over the text, 16 hex digits."""
+        return content_hash("strategy", {"text": self.text})[:16]
+
+
+def load_strategy(reference: str) -> Strategy:
+    """Return a shipped strategy by name, or one from a text file by path.
+
+    A file is the instruction itself. It may begin with a header (`version: 2`, `summary: ...`) that ends with
+    a line `---`.
+
+    Raises:
+        InputError: no such strategy or file, an empty file, broken UTF-8, control characters.
+    """
+    if reference in SHIPPED:
+        shipped = resources.files("rephraser.proposing").joinpath("prompts", f"{reference}.md")
+        return _parse(reference, shipped.read_text(encoding="utf-8"), place=reference)
+    path = Path(reference)
+    if not path.is_file():
+        raise InputError(
+            f"{reference!r} is neither a shipped strategy ({', '.join(SHIPPED)}) nor a file that holds one."
+        )
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: not UTF-8 at byte {error.start}; save the instruction as UTF-8."
+        ) from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    control = _CONTROL.search(text)
+    if control:
+        line = text.count("\n", 0, control.start()) + 1
+        raise InputError(f"{path}:{line}: holds the control character {control.group()!r}; remove it.")
+    return _parse(path.stem, text, place=str(path))
+
+
+def _parse(name: str, text: str, *, place: str) -> Strategy:
+    header: dict[str, str] = {}
+    head, separator, body = text.partition("\n---\n")
+    if separator and all(
+        line.partition(":")[0].strip() in _HEADER_KEYS for line in head.splitlines() if line
+    ):
+        for line in filter(None, head.splitlines()):
+            key, _, value = line.partition(":")
+            header[key.strip()] = value.strip()
+    else:
+        body = text
+    if not body.strip():
+        raise InputError(f"{place}: the instruction is empty.")
+    return Strategy(
+        name=name,
+        version=header.get("version", "1"),
+        summary=header.get("summary", "an instruction of your own"),
+        text=body.strip(),
+    )

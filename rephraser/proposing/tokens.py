@@ -1,0 +1,42 @@
+"""Counting tokens with a named tokenizer, for the token limit of candidates."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from service.errors import InputError, PrerequisiteError
+
+
+def load_token_counter(reference: str) -> Callable[[str], int]:
+    """Return a function that counts tokens with a `tokenizer.json` (file or its folder) or a Hub tokenizer.
+
+    Special tokens are not counted: the limit is on the question's own text.
+
+    Raises:
+        InputError: the file is not a tokenizer.
+        PrerequisiteError: the Hub cannot be reached or has no such tokenizer.
+    """
+    from tokenizers import Tokenizer
+
+    path = Path(reference)
+    if path.is_dir():
+        path = path / "tokenizer.json"
+    if path.suffix == ".json" or path.exists():
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; name a tokenizer.json or a tokenizer on the Hub.")
+        try:
+            tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # tokenizers raises bare Exception
+            raise InputError(f"{path}: not a tokenizer.json ({error}).") from error
+    else:
+        try:
+            tokenizer = Tokenizer.from_pretrained(reference)
+        except Exception as error:
+            raise PrerequisiteError(
+                f"tokenizer {reference!r} could not be loaded from the Hub ({error}). Name a local "
+                "tokenizer.json, log in for gated models (HF_TOKEN), or leave --tokenizer away to estimate."
+            ) from error
+
+    def count(text: str) -> int:
+        return len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    return count

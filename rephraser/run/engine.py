@@ -1,0 +1,266 @@
+"""Drives a run until nothing is left to do: plan, fill, read, check, judge, and again for what is missing."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from sqlalchemy.orm import Session
+
+from evaluator.grading import Grader
+from rephraser.run.ask import proposing_requests, solving_requests
+from rephraser.run.judge import check_structure, judge_answers
+from rephraser.run.local_proposals import Source, propose_locally
+from rephraser.run.plan import add_planned, plan_answers, plan_proposals
+from rephraser.run.premises import collect_premises, premise_requests
+from rephraser.run.read import collect_answers, collect_proposals
+from rephraser.run.solving import draw_answers
+from rephraser.run.spec import RunSpec
+from service.database import Database
+from service.models.protocol import Sampler
+from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
+from service.models.remote.interrupts import finish_on_interrupt
+from service.runs.batching import fill_by_batch
+from service.runs.cells import is_complete, open_cells, release_dead_leases, reopen_failed_cells
+from service.runs.filling import BuildRequests, Filled, fill_cells
+from service.runs.leases import this_owner
+from service.runs.spending import Spending
+from service.runs.store import Run, finish_run
+
+OTHERS_POLL_S = 1.0
+Client = RemoteClient | BatchClient
+OpenClient = Callable[[str], Client]
+"""Returns the client for a model, given its name: one for single requests, or one for batch jobs."""
+
+
+class Report(Protocol):
+    """Told what the run is doing: a stage, how far it is, and a few words."""
+
+    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None: ...
+
+
+@dataclass
+class Outcome:
+    """What one invocation did."""
+
+    answered: int = 0
+    failed: int = 0
+    stopped: str | None = None
+    message: str | None = None
+    failures: dict[str, int] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)  # what samplers of this machine have to say
+
+    def add(self, filled: Filled) -> None:
+        self.answered += filled.answered
+        self.failed += filled.failed
+        self.stopped = self.stopped or filled.stopped
+        self.message = self.message or filled.message
+        for kind, count in filled.failures.items():
+            self.failures[kind] = self.failures.get(kind, 0) + count
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One invocation of a run.
+
+    `source` gives local candidates, `open_client` reaches remote models, `samplers` draw for solvers on this
+    machine (by the solver's id).
+    """
+
+    db: Database
+    run: Run
+    spec: RunSpec
+    report: Report
+    spending: Spending
+    open_client: OpenClient
+    samplers: Mapping[str, Sampler] = field(default_factory=dict)
+    source: Source | None = None
+    count_tokens: Callable[[str], int] | None = None
+    grader_workers: int | None = None
+    batch_poll_s: float = 60.0
+
+    async def drive(self) -> Outcome:
+        """Work until the run is done, the budget is spent, or only failed requests are left."""
+        outcome = Outcome()
+        with self.db.write() as session:
+            reopen_failed_cells(session, self.run.id)
+            finish_run(session, self.run.id, finished=False)
+        async with AsyncExitStack() as stack:
+            grader = stack.enter_context(Grader(workers=self.grader_workers))
+            clients: dict[str, Client] = {}
+            stack.enter_context(finish_on_interrupt(lambda: _interrupt(clients.values())))
+            while True:
+                began = time.monotonic()
+                # What another process fills while this one reads and judges is to be read once more.
+                unfilled = self._open_cells()
+                planned = await asyncio.to_thread(self._work_locally, grader)
+                local_s = time.monotonic() - began
+                fillers = self._fillers()
+                for model, _, _ in fillers:
+                    if model not in clients:
+                        clients[model] = await stack.enter_async_context(self.open_client(model))
+                asked = outcome.answered + outcome.failed
+                for filled in await self._fill(fillers, clients):
+                    outcome.add(filled)
+                if outcome.stopped is None:
+                    self._draw(outcome)
+                if outcome.stopped:
+                    return outcome
+                # Planned cells that nobody was asked for were answered for another run: they are read next.
+                if planned or outcome.answered + outcome.failed > asked:
+                    continue
+                elsewhere = self._open_cells()
+                if elsewhere:
+                    self.report("waiting for another process", 0, None, f"{elsewhere} requests")
+                    await asyncio.sleep(max(OTHERS_POLL_S, 4 * local_s))
+                elif not unfilled:
+                    break
+        with self.db.write() as session:
+            finish_run(session, self.run.id, finished=is_complete(session, self.run.id))
+        return outcome
+
+    def _open_cells(self) -> int:
+        with self.db.read() as session:
+            return open_cells(session, self.run.id)
+
+    def _work_locally(self, grader: Grader) -> int:
+        """Do all that needs no request and plan every cell that can be; return how many cells are new."""
+        with self.db.write() as session:
+            release_dead_leases(session, self.run.id)
+        while True:
+            self._read()
+            check_structure(
+                self.db,
+                self.run.id,
+                self.spec,
+                count_tokens=self.count_tokens,
+                report=partial(self._stage, "checking structure"),
+            )
+            judge_answers(
+                self.db, self.run.id, self.spec, grader, report=partial(self._stage, "comparing answers")
+            )
+            if self.source is None:
+                break
+            proposed = propose_locally(
+                self.db, self.run.id, self.spec, self.source, report=partial(self._stage, "proposing")
+            )
+            if not proposed:
+                break
+        with self.db.read() as session:
+            plans = plan_proposals(session, self.run.id, self.spec) if self.source is None else []
+            plans += plan_answers(session, self.run.id, self.spec)
+        add_planned(self.db, self.run.id, plans)
+        return len(plans)
+
+    def _read(self) -> None:
+        while self._read_some(partial(collect_proposals, spec=self.spec)):
+            pass
+        while self._read_some(collect_answers):
+            pass
+        while self._read_some(partial(collect_premises, spec=self.spec)):
+            pass
+
+    def _read_some(self, collect: Callable[[Session, str], int]) -> int:
+        """Read a few cells: the write lock is held for a moment only, other processes wait for it."""
+        with self.db.write() as session:
+            return collect(session, self.run.id)
+
+    def _stage(self, stage: str, done: int, total: int) -> None:
+        self.report(stage, done, total)
+
+    def _fillers(self) -> list[tuple[str, str, BuildRequests]]:
+        """Return (model, scope, request builder) of everything that remote models may be asked."""
+        fillers: list[tuple[str, str, BuildRequests]] = []
+        if self.source is None:
+            build = partial(proposing_requests, self.db, self.run.id, self.spec)
+            fillers.append((self.spec.model, self.run.id, build))
+        for solver in self.spec.solvers:
+            if solver.id in self.samplers:
+                continue
+            fillers.append((solver.model, solver.id, partial(solving_requests, self.db, solver)))
+        if (premises := self.spec.premises) is not None:
+            fillers.append((premises.model, premises.id, partial(premise_requests, self.db, premises)))
+        return fillers
+
+    async def _fill(
+        self, fillers: list[tuple[str, str, BuildRequests]], clients: Mapping[str, Client]
+    ) -> list[Filled]:
+        tally = Tally(self.report)
+        return list(
+            await asyncio.gather(
+                *(self._fill_scope(clients[model], scope, build, tally) for model, scope, build in fillers)
+            )
+        )
+
+    async def _fill_scope(self, client: Client, scope: str, build: BuildRequests, tally: "Tally") -> Filled:
+        owner = this_owner(scope)
+        if isinstance(client, RemoteClient):
+            return await fill_cells(
+                self.db,
+                self.run.id,
+                scope,
+                client,
+                build,
+                owner=owner,
+                spending=self.spending,
+                on_answer=tally.count,
+            )
+        return await fill_by_batch(
+            self.db,
+            self.run.id,
+            scope,
+            client,
+            build,
+            owner=owner,
+            spending=self.spending,
+            on_answer=tally.count,
+            report=self._job,
+            poll_s=self.batch_poll_s,
+        )
+
+    def _draw(self, outcome: Outcome) -> None:
+        """Let the solvers on this machine draw, one after the other.
+
+        In the event loop's own thread, which alone gets signals, and after what is remote: nothing is in
+        flight meanwhile.
+        """
+        for solver in self.spec.solvers:
+            sampler = self.samplers.get(solver.id)
+            if sampler is None or outcome.stopped is not None:
+                continue
+            report = partial(self.report, "drawing answers")
+            outcome.add(draw_answers(self.db, self.run.id, solver, sampler, report))
+            outcome.notices += [notice for notice in sampler.notices if notice not in outcome.notices]
+
+    def _job(self, status: BatchStatus) -> None:
+        self.report("waiting for a batch job", status.completed + status.failed, status.total or None)
+
+
+def _interrupt(clients: Iterable[Client]) -> bool:
+    """Let what is in flight come to its end; a batch job goes on without its process anyway."""
+    stopped = [client.interrupt() for client in clients if isinstance(client, RemoteClient)]
+    return any(stopped)
+
+
+class Tally:
+    """Counts answers as they come, for the progress line."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._answered = self._failed = 0
+        self._usd = 0.0
+
+    def count(self, answer: ChatResponse | Failure) -> None:
+        if isinstance(answer, Failure):
+            self._failed += 1
+        else:
+            self._answered += 1
+        self._usd += answer.cost_usd or 0.0
+        spent = f"${self._usd:.2f}" if self._usd else ""
+        failed = f"{self._failed} failed" if self._failed else ""
+        self._report(
+            "asking models", self._answered + self._failed, None, " ".join(filter(None, (spent, failed)))
+        )

@@ -1,0 +1,231 @@
+"""Carrying a run out: how requests are made and capped. None of this shapes the result."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rephraser.proposing.file import FileCandidates, read_candidates
+from rephraser.proposing.tokens import load_token_counter
+from rephraser.run.engine import Client, Engine, Outcome, Report
+from rephraser.run.local_proposals import Source, rules_source
+from rephraser.run.local_solvers import check_engine, open_stored
+from rephraser.run.spec import RunSpec
+from rephraser.views.summary import RunSummary, summarize
+from service.database import Database
+from service.errors import InputError, PrerequisiteError
+from service.models.protocol import Sampler
+from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
+from service.models.remote.sampler import RemoteSampler
+from service.questions import Question
+from service.runs.ledger import spent_usd
+from service.runs.spending import Spending
+from service.runs.store import Run
+
+WITHOUT_BATCH_JOBS = ("hosted_vllm/",)  # servers of one's own, which are asked directly all the same
+
+
+@dataclass(frozen=True)
+class CandidateFile:
+    """Where a file proposer reads: a file or Hub data set, and its columns where they are unusual."""
+
+    source: str
+    question_column: str | None = None
+    candidate_column: str | None = None
+    split: str | None = None
+    revision: str | None = None
+
+    def read(self, questions: list[Question]) -> FileCandidates:
+        """Return its candidates for these questions; see `read_candidates`."""
+        return read_candidates(
+            self.source,
+            questions,
+            question_column=self.question_column,
+            candidate_column=self.candidate_column,
+            split=self.split,
+            revision=self.revision,
+        )
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a run is carried out; another invocation of the same run may use other values.
+
+    `solver_api_bases` holds one address for all remote solvers, or one for each in their order;
+    `premises_api_base` is that of the model asked about premises. `max_usd`
+    caps the whole run, earlier invocations and other processes included; `max_requests` this invocation.
+    `solver_batch_size` is the number of answers that a solver on this machine draws at a time, None its own.
+    """
+
+    api_base: str | None = None
+    solver_api_bases: tuple[str, ...] = ()
+    premises_api_base: str | None = None
+    max_usd: float | None = None
+    max_requests: int | None = None
+    prices: tuple[str, ...] = ()
+    prices_file: Path | None = None
+    max_concurrency: int = 64
+    timeout_s: float = 120.0
+    batch: bool = False
+    batch_poll_s: float = 60.0
+    candidates: CandidateFile | None = None
+    grader_workers: int | None = None
+    solver_batch_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run needs from outside, found to be there: models, prices, its tokenizer, its candidates.
+
+    `samplers` are those of solvers on this machine, by the solver's id.
+    """
+
+    endpoints: Mapping[str, Endpoint]
+    prices: PriceTable
+    count_tokens: Callable[[str], int] | None
+    source: Source | None
+    samplers: Mapping[str, Sampler] = field(default_factory=dict)
+
+
+def prepare(
+    spec: RunSpec,
+    execution: Execution,
+    candidates: FileCandidates | None = None,
+    samplers: Mapping[str, Sampler] | None = None,
+) -> Prepared:
+    """See whether all that a run needs is there, before it is stored or anything is asked and paid.
+
+    `candidates` are those of the file, for a run that proposes from one. `samplers` are those of its solvers
+    on this machine that are open already, by the solver's id.
+
+    Raises:
+        BudgetError: a cap on money for a model whose price is not known.
+        InputError: prices, addresses or a tokenizer's file that cannot be used; a file of candidates that is
+            missing or is another one than the run was made with; a checkpoint that is another one.
+        PrerequisiteError: a server that cannot be reached, lacks the model or takes no such prompts, a key
+            that is not set, a checkpoint that is not there.
+    """
+    opened = _open_samplers(spec, execution, samplers or {})
+    source = _source(spec, candidates)
+    prices = PriceTable.read(execution.prices_file, execution.prices)
+    count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
+    addresses = _addresses(spec, execution)
+    endpoints = {model: Endpoint(model, base, execution.timeout_s) for model, base in addresses.items()}
+    if execution.max_usd is not None:
+        for model in endpoints:
+            prices.require(model)
+    for solver in spec.solvers:
+        if solver.prompt is not None and solver.engine is None:
+            RemoteSampler(endpoints[solver.model], batch=execution.batch).check(solver.drawing)
+    asyncio.run(_check([RemoteClient(endpoint, prices=prices) for endpoint in endpoints.values()]))
+    return Prepared(endpoints, prices, count_tokens, source, opened)
+
+
+def carry_out(
+    db: Database, run: Run, prepared: Prepared, execution: Execution, report: Report
+) -> tuple[Outcome, RunSummary]:
+    """Work on a run until it is done, stopped by a cap, or only failures are left; return where it stands."""
+    spec = RunSpec.from_json(run.spec)
+    with db.read() as session:
+        begun = spent_usd(session, run.id)
+    budget = Budget(max_usd=execution.max_usd, max_requests=execution.max_requests, spent_usd=begun)
+
+    def open_client(model: str) -> Client:
+        endpoint, prices = prepared.endpoints[model], prepared.prices
+        if execution.batch and not model.startswith(WITHOUT_BATCH_JOBS):
+            return BatchClient(endpoint, budget=budget, prices=prices)
+        concurrency = execution.max_concurrency
+        return RemoteClient(endpoint, budget=budget, prices=prices, max_concurrency=concurrency)
+
+    engine = Engine(
+        db=db,
+        run=run,
+        spec=spec,
+        report=report,
+        spending=Spending(budget, begun),
+        open_client=open_client,
+        samplers=prepared.samplers,
+        source=prepared.source,
+        count_tokens=prepared.count_tokens,
+        grader_workers=execution.grader_workers,
+        batch_poll_s=execution.batch_poll_s,
+    )
+    outcome = asyncio.run(engine.drive())
+    with db.read() as session:
+        return outcome, summarize(session, run)
+
+
+async def _check(clients: Sequence[RemoteClient]) -> None:
+    """Raise `PrerequisiteError` where a model cannot be asked, before anything is."""
+    for client in clients:
+        async with client:
+            found = await client.check()
+        if found.problem is not None:
+            raise PrerequisiteError(f"{client.endpoint.model}: {found.problem}")
+
+
+def _open_samplers(spec: RunSpec, execution: Execution, opened: Mapping[str, Sampler]) -> dict[str, Sampler]:
+    """Return the samplers of solvers on this machine, each found to be what the run was made with."""
+    found: dict[str, Sampler] = {}
+    for solver in spec.solvers:
+        if solver.engine is None:
+            continue
+        sampler = opened.get(solver.id)
+        if sampler is None:
+            sampler = open_stored(solver, batch_size=execution.solver_batch_size)
+            check_engine(solver, sampler)
+        found[solver.id] = sampler
+    return found
+
+
+def _addresses(spec: RunSpec, execution: Execution) -> dict[str, str | None]:
+    """Return the address of each model of the run, None for a provider's own."""
+    bases = execution.solver_api_bases
+    solvers = [solver for solver in spec.solvers if solver.engine is None]
+    if bases and spec.solvers and not solvers:
+        raise InputError("--solver-api-base is for remote solvers; this run's draw on this machine.")
+    if len(bases) not in (0, 1, len(solvers)):
+        raise InputError(
+            f"{len(bases)} addresses for {len(solvers)} solvers: give --solver-api-base once for all, "
+            "or once for each of them, in the order of --solver."
+        )
+    per_solver = bases * len(solvers) if len(bases) == 1 else bases or (None,) * len(solvers)
+    asked = [(spec.model, execution.api_base)] if spec.proposer == "llm" else []
+    asked += zip([solver.model for solver in solvers], per_solver, strict=True)
+    if spec.premises is not None:
+        asked.append((spec.premises.model, execution.premises_api_base))
+    elif execution.premises_api_base is not None:
+        raise InputError("--premises-api-base is for the model of --premises; this run asks none.")
+    addresses: dict[str, str | None] = {}
+    for model, base in asked:
+        known = addresses.setdefault(model, base)
+        if known is None and base is not None:
+            addresses[model] = base
+        elif base is not None and known != base:
+            raise InputError(
+                f"{model} is given two addresses, {redact(str(known))} and {redact(base)}; one model is "
+                "asked at one place."
+            )
+    return addresses
+
+
+def _source(spec: RunSpec, candidates: FileCandidates | None) -> Source | None:
+    if spec.proposer != "file":
+        if candidates is not None:
+            raise InputError(
+                f"--candidates belongs to runs that propose from a file; here it is {spec.model}."
+            )
+        return rules_source(spec) if spec.proposer == "rules" else None
+    if candidates is None:
+        raise InputError("this run proposes candidates from a file: name it with --candidates FILE.")
+    if candidates.content != spec.source:
+        raise InputError(
+            f"{candidates.source}: its candidates are not those that the run was made with; restore the "
+            "file, or start a run of another name."
+        )
+    by_question = candidates.by_question
+
+    def propose(question_id: str, _text: str, count: int) -> tuple[str, ...]:
+        return by_question.get(question_id, ())[:count]
+
+    return propose

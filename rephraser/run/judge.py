@@ -1,0 +1,396 @@
+"""From candidates to verdicts: structural checks first, then answers, clustered and compared."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import func, insert, select
+from sqlalchemy.orm import Session
+
+from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob, Grader
+from rephraser.checks import CHECKS_VERSION, CheckOptions, Finding, Severity, check_candidate
+from rephraser.checks.premises import Premises
+from rephraser.reviews.status import CandidateStatus
+from rephraser.run.plan import awaiting_answers, looks_taken, statuses_by_question
+from rephraser.run.premises import premise_evidence, premise_findings, read_premises
+from rephraser.run.spec import RunSpec
+from rephraser.run.structure import PREMISE_CHANGED, PREMISE_DROPPED, structure_of
+from rephraser.run.topping import earlier_texts
+from rephraser.tables import CandidateRow, VerdictRow
+from rephraser.verdict import AnswerCounts, Structure, Verdict, judge, rule_for, rule_spec
+from service.database import Database, utc_now
+from service.questions.tables import QuestionRow
+from service.runs.tables import AnswerRow
+
+QUESTIONS_PER_BATCH = 200
+CANDIDATES_PER_BATCH = 100
+SHOWN_CLASS_LENGTH = 200
+_OF_PREMISES = (PREMISE_DROPPED, PREMISE_CHANGED)  # found anew at each look, from what the model answered
+Report = Callable[[int, int], None]
+
+
+def check_structure(
+    db: Database,
+    run_id: str,
+    spec: RunSpec,
+    *,
+    count_tokens: Callable[[str], int] | None,
+    report: Report,
+) -> int:
+    """Run the structural checks on all candidates that had none; return how many.
+
+    A fatal finding rejects. What is left is unverified: with a solver, until its answers are compared.
+    Without one for good, and undecided where evidence speaks against it that answers would have to outweigh.
+    """
+    with db.read() as session:
+        unchecked = [
+            statuses
+            for statuses in statuses_by_question(session, run_id).values()
+            if any(status.status is None for status in statuses)
+        ]
+        taken = looks_taken(session, run_id)
+    total = sum(status.status is None for statuses in unchecked for status in statuses)
+    done = 0
+    for start in range(0, len(unchecked), QUESTIONS_PER_BATCH):
+        batch = unchecked[start : start + QUESTIONS_PER_BATCH]
+        with db.read() as session:
+            texts = _texts(session, batch)
+            questions = {statuses[0].question_id for statuses in batch}
+            elsewhere = earlier_texts(session, spec, questions, standing=True)
+        rows = [
+            row
+            for statuses in batch
+            for row in _check_question(
+                run_id,
+                spec,
+                statuses,
+                texts,
+                taken,
+                elsewhere[statuses[0].question_id],
+                count_tokens=count_tokens,
+            )
+        ]
+        _store_first_verdicts(db, run_id, rows)
+        done += len(rows)
+        report(done, total)
+    return done
+
+
+def _check_question(
+    run_id: str,
+    spec: RunSpec,
+    statuses: Sequence[CandidateStatus],
+    texts: dict[str, tuple[str, str]],
+    taken: dict[str, int],
+    elsewhere: Sequence[str],
+    *,
+    count_tokens: Callable[[str], int] | None,
+) -> list[dict[str, Any]]:
+    """Check the candidates that had no verdict against the question and what passed these checks before.
+
+    Siblings whose answers were judged count whatever came out: how far that is must not matter here. So do
+    those of runs that this one tops up (`elsewhere`).
+    """
+    options = CheckOptions(
+        token_limit=spec.token_limit, count_tokens=count_tokens, min_distance=spec.min_distance
+    )
+    question, answer = texts[statuses[0].question_id]
+    siblings = list(elsewhere)
+    rows = []
+    for status in sorted(statuses, key=lambda s: s.ordinal):
+        text = texts[status.candidate_id][0]
+        if status.status is None:
+            findings = check_candidate(question, text, answer=answer, siblings=siblings, options=options)
+            row = _structural_verdict(run_id, spec, status.candidate_id, findings)
+            rows.append(row)
+            rejected = row["status"] == Verdict.REJECTED
+        else:
+            rejected = status.status == Verdict.REJECTED and not taken.get(status.candidate_id)
+        if not rejected:
+            siblings.append(text)
+    return rows
+
+
+def _structural_verdict(
+    run_id: str, spec: RunSpec, candidate_id: str, findings: Sequence[Finding]
+) -> dict[str, Any]:
+    fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
+    weighing = [finding for finding in findings if structure_of([finding.name]).flagged]
+    if fatal:
+        status, final, reason = Verdict.REJECTED, True, "; ".join(finding.detail for finding in fatal)
+    elif spec.solvers:
+        status, final, reason = Verdict.UNVERIFIED, False, "passed the structural checks; answers are awaited"
+    elif weighing:
+        status, final = Verdict.UNDECIDED, True
+        reason = "no solver compared answers, and " + "; ".join(finding.detail for finding in weighing)
+    else:
+        status, final = Verdict.UNVERIFIED, True
+        reason = "passed the structural checks; no solver, so answers were not compared"
+    evidence = {
+        "findings": [
+            {"name": finding.name, "severity": finding.severity.value, "detail": finding.detail}
+            for finding in findings
+        ],
+        "versions": {"checks": CHECKS_VERSION},
+    }
+    return _verdict_row(run_id, candidate_id, status, reason, final=final, posterior=None, evidence=evidence)
+
+
+def _store_first_verdicts(db: Database, run_id: str, rows: Sequence[dict[str, Any]]) -> None:
+    with db.write() as session:
+        # Another process of the same run may have checked them meanwhile.
+        judged = set(
+            session.scalars(
+                select(VerdictRow.candidate_id).where(
+                    VerdictRow.run_id == run_id,
+                    VerdictRow.candidate_id.in_([row["candidate_id"] for row in rows]),
+                )
+            )
+        )
+        fresh = [row for row in rows if row["candidate_id"] not in judged]
+        if fresh:
+            session.execute(insert(VerdictRow), fresh)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A candidate whose answers for the next look are all there; answers are None where none was found."""
+
+    candidate_id: str
+    look: int  # how many looks were taken before
+    gold: str
+    original: tuple[str | None, ...]
+    candidate: tuple[str | None, ...]
+    by_solver: dict[str, dict[str, int]]
+    findings: list[dict[str, str]]  # of the structural checks, and of the premises
+    premises: Premises | None = None
+
+    @property
+    def structure(self) -> Structure:
+        """What the findings mean for the verdict."""
+        return structure_of(finding["name"] for finding in self.findings)
+
+
+def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, report: Report) -> int:
+    """Judge every candidate whose answers for its next look are all drawn; return how many verdicts fell."""
+    if not spec.solvers:
+        return 0
+    with db.read() as session:
+        waiting = awaiting_answers(session, run_id)
+        taken = looks_taken(session, run_id)
+    done = 0
+    for start in range(0, len(waiting), CANDIDATES_PER_BATCH):
+        batch = waiting[start : start + CANDIDATES_PER_BATCH]
+        with db.read() as session:
+            cases = ready_cases(session, run_id, spec, batch, taken)
+        rows = judge_cases(run_id, spec, cases, grader)
+        done += _store_look(db, run_id, cases, rows)
+        report(min(start + len(batch), len(waiting)), len(waiting))
+    return done
+
+
+def judge_cases(run_id: str, spec: RunSpec, cases: Sequence[Case], grader: Grader) -> list[dict[str, Any]]:
+    """Return a row of the verdict table for each case: its answers grouped, compared and judged."""
+    jobs = [ClusterJob(answers=(*case.original, *case.candidate), gold=case.gold) for case in cases]
+    return [
+        _answer_verdict(run_id, spec, case, clustering)
+        for case, clustering in zip(cases, grader.cluster_many(jobs), strict=True)
+    ]
+
+
+def ready_cases(
+    session: Session, run_id: str, spec: RunSpec, batch: Sequence[CandidateStatus], taken: Mapping[str, int]
+) -> list[Case]:
+    """Return the cases of those candidates for whose next look (`taken` says which) all is there."""
+    subjects = {status.candidate_id for status in batch} | {status.question_id for status in batch}
+    answers = _answers(session, spec, subjects)
+    findings = _findings(session, run_id, [status.candidate_id for status in batch])
+    premises = read_premises(session, spec, [status.candidate_id for status in batch])
+    golds = {identity: answer for identity, (_, answer) in _texts(session, [batch]).items()}
+    cases = []
+    for status in batch:
+        look, said = taken[status.candidate_id], premises.get(status.candidate_id)
+        if spec.premises is not None and said is None:
+            continue
+        found = [one for one in findings[status.candidate_id] if one["name"] not in _OF_PREMISES]
+        found += [] if said is None else premise_findings(said)
+        looks = rule_for(spec.rule, structure_of(one["name"] for one in found)).looks
+        original = _first(answers, spec, status.question_id, spec.rule.original_samples)
+        candidate = None if look >= len(looks) else _first(answers, spec, status.candidate_id, looks[look])
+        if original is None or candidate is None:
+            continue
+        by_solver = {
+            solver.model: {"original": len(mine), "candidate": len(theirs)}
+            for solver, mine, theirs in zip(spec.solvers, original, candidate, strict=True)
+        }
+        cases.append(
+            Case(
+                candidate_id=status.candidate_id,
+                look=look,
+                gold=golds[status.question_id],
+                original=tuple(answer for part in original for answer in part),
+                candidate=tuple(answer for part in candidate for answer in part),
+                by_solver=by_solver,
+                findings=found,
+                premises=said,
+            )
+        )
+    return cases
+
+
+def _findings(session: Session, run_id: str, candidate_ids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    """Return the structural findings that each candidate's earlier verdicts carry."""
+    query = select(VerdictRow.candidate_id, VerdictRow.evidence).where(
+        VerdictRow.run_id == run_id, VerdictRow.candidate_id.in_(candidate_ids)
+    )
+    return {identity: evidence["findings"] for identity, evidence in session.execute(query)}
+
+
+def _first(
+    answers: dict[tuple[str, str], list[str | None]], spec: RunSpec, subject_id: str, samples: int
+) -> list[list[str | None]] | None:
+    """Return each solver's share of the first `samples` answers; None while some are missing."""
+    parts = []
+    for solver, share in zip(spec.solvers, spec.shares(samples), strict=True):
+        drawn = answers.get((solver.id, subject_id), [])
+        if len(drawn) < share:
+            return None
+        parts.append(drawn[:share])
+    return parts
+
+
+def _answers(session: Session, spec: RunSpec, subjects: set[str]) -> dict[tuple[str, str], list[str | None]]:
+    """Return the answers of each solver and subject in order, without a gap at the front."""
+    found: dict[tuple[str, str], list[str | None]] = defaultdict(list)
+    rows = session.execute(
+        select(AnswerRow.solver_id, AnswerRow.subject_id, AnswerRow.ordinal, AnswerRow.extracted)
+        .where(
+            AnswerRow.solver_id.in_([solver.id for solver in spec.solvers]),
+            AnswerRow.subject_id.in_(subjects),
+        )
+        .order_by(AnswerRow.solver_id, AnswerRow.subject_id, AnswerRow.ordinal)
+    ).all()
+    for solver_id, subject_id, ordinal, extracted in rows:
+        drawn = found[solver_id, subject_id]
+        if len(drawn) == ordinal:
+            drawn.append(extracted)
+    return found
+
+
+def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:
+    counts = _counts(case, clustering)
+    structure = case.structure
+    judgement = judge(counts, spec.rule, structure)
+    last = case.look + 1 >= len(rule_for(spec.rule, structure).looks)
+    evidence = {
+        "counts": {
+            "classes": [text[:SHOWN_CLASS_LENGTH] for text in clustering.classes],
+            **{key: list(v) if isinstance(v, tuple) else v for key, v in asdict(counts).items()},
+            "unknown_pairs": clustering.unknown,
+        },
+        "by_solver": case.by_solver,
+        "findings": case.findings,
+        "rule": rule_spec(spec.rule),
+        "asks_for_more": sorted(structure.groups),
+        "overlap": judgement.overlap,
+        "new_top": judgement.new_top,
+        "original_top": judgement.original_top,
+        "log_bayes_factor": judgement.log_bayes_factor,
+        "solvers": [solver.id for solver in spec.solvers],
+        "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
+    }
+    if spec.premises is not None and case.premises is not None:
+        evidence["premises"] = premise_evidence(spec.premises, case.premises)
+    return _verdict_row(
+        run_id,
+        case.candidate_id,
+        judgement.verdict,
+        judgement.reason,
+        final=last or judgement.verdict is not Verdict.UNDECIDED,
+        posterior=judgement.posterior,
+        evidence=evidence,
+    )
+
+
+def _counts(case: Case, clustering: Clustering) -> AnswerCounts:
+    """Count the answers by class, in the order of `clustering.classes`.
+
+    Unsettled answers are of no class: a comparison that stayed unknown is neither sameness nor difference.
+    """
+    split = len(case.original)
+    unsettled = set(clustering.unsettled)
+    placed: tuple[list[int | None], list[int | None]] = ([], [])
+    for place, found in enumerate(clustering.assignment):
+        if place not in unsettled:
+            placed[place >= split].append(found)
+    original, candidate = placed
+    before = sum(place < split for place in unsettled)
+    classes = range(len(clustering.classes))
+    return AnswerCounts(
+        original=tuple(original.count(index) for index in classes),
+        candidate=tuple(candidate.count(index) for index in classes),
+        gold=clustering.gold,
+        original_unparsed=original.count(None),
+        candidate_unparsed=candidate.count(None),
+        original_unsettled=before,
+        candidate_unsettled=len(unsettled) - before,
+    )
+
+
+def _store_look(db: Database, run_id: str, cases: Sequence[Case], rows: Sequence[dict[str, Any]]) -> int:
+    if not rows:
+        return 0
+    with db.write() as session:
+        counted = (
+            select(VerdictRow.candidate_id, func.count() - 1)
+            .where(
+                VerdictRow.run_id == run_id,
+                VerdictRow.candidate_id.in_([case.candidate_id for case in cases]),
+            )
+            .group_by(VerdictRow.candidate_id)
+        )
+        taken = dict(session.execute(counted).all())
+        fresh = [row for case, row in zip(cases, rows, strict=True) if taken[case.candidate_id] == case.look]
+        if fresh:
+            session.execute(insert(VerdictRow), fresh)
+    return len(fresh)
+
+
+def _verdict_row(
+    run_id: str,
+    candidate_id: str,
+    status: Verdict,
+    reason: str,
+    *,
+    final: bool,
+    posterior: float | None,
+    evidence: dict[str, Any],
+) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "candidate_id": candidate_id,
+        "status": status.value,
+        "posterior": posterior,
+        "reason": reason,
+        "final": final,
+        "evidence": evidence,
+        "created_at": utc_now(),
+    }
+
+
+def _texts(session: Session, batch: Sequence[Sequence[CandidateStatus]]) -> dict[str, tuple[str, str]]:
+    """Return (text, gold answer) by id of the batch's questions, and (text, "") of its candidates."""
+    questions = {status.question_id for statuses in batch for status in statuses}
+    candidates = {status.candidate_id for statuses in batch for status in statuses}
+    found = {
+        identity: (text, answer)
+        for identity, text, answer in session.execute(
+            select(QuestionRow.id, QuestionRow.text, QuestionRow.answer).where(QuestionRow.id.in_(questions))
+        )
+    }
+    for identity, text in session.execute(
+        select(CandidateRow.id, CandidateRow.text).where(CandidateRow.id.in_(candidates))
+    ):
+        found[identity] = (text, "")
+    return found

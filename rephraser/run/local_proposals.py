@@ -1,0 +1,86 @@
+"""Candidates that cost nothing: from rules, or from a file the user has."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from rephraser.proposing.rules import propose_by_rules
+from rephraser.run.plan import OpenSlots, open_slots
+from rephraser.run.read import proposal_ordinal, store_candidate
+from rephraser.run.spec import RunSpec, cell_seed
+from rephraser.tables import CandidateRow, ProposalRow
+from service.database import Database
+from service.questions.tables import QuestionRow
+
+QUESTIONS_PER_BATCH = 500
+Report = Callable[[int, int], None]
+Source = Callable[[str, str, int], Sequence[str]]
+"""Returns the first `count` candidates of a question, given its id, its text and the count."""
+
+
+def rules_source(spec: RunSpec) -> Source:
+    """Return the source of candidates made by rules."""
+
+    def propose(question_id: str, text: str, count: int) -> list[str]:
+        seed = cell_seed(spec.seed, question_id)
+        return [candidate.text for candidate in propose_by_rules(text, count, seed=seed)]
+
+    return propose
+
+
+def propose_locally(db: Database, run_id: str, spec: RunSpec, source: Source, *, report: Report) -> int:
+    """Store one more round of candidates for the questions that lack neighbors; return how many.
+
+    None stored means that the source has no more, or that all rounds are used up.
+    """
+    with db.read() as session:
+        slots = [slot for slot in open_slots(session, run_id, spec) if slot.round < spec.rounds]
+    stored = 0
+    for start in range(0, len(slots), QUESTIONS_PER_BATCH):
+        batch = slots[start : start + QUESTIONS_PER_BATCH]
+        with db.read() as session:
+            texts, seen = _known(session, run_id, [slot.question_id for slot in batch])
+        fresh = [
+            (slot, _next(source, slot, texts[slot.question_id], seen[slot.question_id])) for slot in batch
+        ]
+        with db.write() as session:
+            for slot, candidates in fresh:
+                for index, text in enumerate(candidates):
+                    stored += store_candidate(
+                        session,
+                        slot.question_id,
+                        text,
+                        question=texts[slot.question_id],
+                        run_id=run_id,
+                        cell_id=None,
+                        proposer=spec.proposer,
+                        strategy=spec.strategies[0].name,
+                        strategy_hash=spec.strategies[0].hash,
+                        model=spec.model,
+                        round=slot.round,
+                        ordinal=proposal_ordinal(slot.round, 0, 0, index),
+                    )
+        report(min(start + len(batch), len(slots)), len(slots))
+    return stored
+
+
+def _next(source: Source, slot: OpenSlots, text: str, seen: set[str]) -> list[str]:
+    missing = sum(slot.missing)
+    proposed = source(slot.question_id, text, len(seen) + missing)
+    return [candidate for candidate in proposed if candidate not in seen][:missing]
+
+
+def _known(session: Session, run_id: str, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, set[str]]]:
+    query = select(QuestionRow.id, QuestionRow.text).where(QuestionRow.id.in_(ids))
+    texts = dict(session.execute(query).all())
+    earlier = session.execute(
+        select(ProposalRow.question_id, CandidateRow.text)
+        .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
+        .where(ProposalRow.run_id == run_id, ProposalRow.question_id.in_(ids))
+    )
+    seen: dict[str, set[str]] = defaultdict(set)
+    for question_id, text in earlier:
+        seen[question_id].add(text)
+    return texts, seen

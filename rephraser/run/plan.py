@@ -1,0 +1,224 @@
+"""Which requests a run needs next, as far as the database shows: candidates for open slots, answers to judge.
+
+Planning is idempotent. Two processes, or one that was killed, plan the same cells.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from rephraser.reviews.status import CandidateStatus, current_statuses
+from rephraser.run.reasons import latest_reasons, read_reasons
+from rephraser.run.spec import PremiseSpec, RunSpec, cell_seed
+from rephraser.run.structure import PREMISES, read_structures
+from rephraser.run.topping import counted_neighbors
+from rephraser.tables import VerdictRow
+from rephraser.verdict import rule_for
+from service.database import Database
+from service.runs.cells import EMPTY, CellPlan, add_cells
+from service.runs.store import run_question_ids
+from service.runs.tables import CellRow, RunCellRow
+
+PROPOSE, ANSWER = "propose", "answer"
+PLANS_PER_COMMIT = 10_000
+
+
+@dataclass(frozen=True)
+class OpenSlots:
+    """Neighbors that a question still lacks, by strategy, and the round that would propose them."""
+
+    question_id: str
+    round: int
+    missing: tuple[int, ...]
+
+
+def statuses_by_question(session: Session, run_id: str) -> dict[str, list[CandidateStatus]]:
+    """Return the run's candidates by question."""
+    grouped: dict[str, list[CandidateStatus]] = defaultdict(list)
+    for status in current_statuses(session, run_id):
+        grouped[status.question_id].append(status)
+    return grouped
+
+
+def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
+    """Return the questions whose candidates so far are all judged and that lack neighbors, in order.
+
+    Rounds may be used up: the caller compares `round` with `spec.rounds`.
+    """
+    statuses = statuses_by_question(session, run_id)
+    cells = _propose_cells(session, run_id)
+    elsewhere = counted_neighbors(session, spec)
+    names = [strategy.name for strategy in spec.strategies]
+    found = []
+    for question_id in run_question_ids(session, run_id):
+        candidates = statuses.get(question_id, [])
+        asked = cells.get(question_id, [])
+        if any(not done for _, done in asked) or any(not candidate.final for candidate in candidates):
+            continue
+        kept = [
+            names.index(c.strategy) for c in candidates if c.status in spec.counting and c.strategy in names
+        ]
+        slots = spec.slots(len(elsewhere.get(question_id, ())))
+        missing = tuple(max(0, wanted - kept.count(i)) for i, wanted in enumerate(slots))
+        if any(missing):
+            rounds = [number for number, _ in asked] + [candidate.round for candidate in candidates]
+            found.append(OpenSlots(question_id, max(rounds, default=-1) + 1, missing))
+    return found
+
+
+def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]:
+    """Return the cells that ask for the candidates still missing.
+
+    Each keeps why earlier candidates failed, so that what it asks stays the same whatever is found later.
+    """
+    open_now = [slots for slots in open_slots(session, run_id, spec) if slots.round < spec.rounds]
+    told = _told(session, run_id, spec, [slots.question_id for slots in open_now if slots.round])
+    return [
+        CellPlan(
+            scope=run_id,
+            kind=PROPOSE,
+            subject_id=slots.question_id,
+            round=slots.round,
+            ordinal=index,
+            attempt=0,
+            payload={
+                "count": count,
+                "seed": cell_seed(spec.seed, slots.question_id, slots.round, index, 0),
+                **told.get(slots.question_id, {}),
+            },
+        )
+        for slots in open_now
+        for index, count in enumerate(slots.missing)
+        if count
+    ]
+
+
+def _told(
+    session: Session, run_id: str, spec: RunSpec, question_ids: Sequence[str]
+) -> dict[str, dict[str, dict[str, str]]]:
+    """Return by question what its new cells keep of why earlier candidates failed: {"reasons": ...}."""
+    if not question_ids or not spec.tells_reasons:
+        return {}
+    statuses = statuses_by_question(session, run_id)
+    earlier = {question_id: statuses.get(question_id, []) for question_id in question_ids}
+    reasons = read_reasons(session, run_id, [one for found in earlier.values() for one in found])
+    return {
+        question_id: {"reasons": latest}
+        for question_id, found in earlier.items()
+        if (latest := latest_reasons(found, reasons))
+    }
+
+
+def looks_taken(session: Session, run_id: str) -> dict[str, int]:
+    """Return for each candidate of the run how often its answers were judged.
+
+    A candidate's first verdict is the one of the structural checks, which judges no answers.
+    """
+    query = (
+        select(VerdictRow.candidate_id, func.count() - 1)
+        .where(VerdictRow.run_id == run_id)
+        .group_by(VerdictRow.candidate_id)
+    )
+    return dict(session.execute(query).all())
+
+
+def awaiting_answers(session: Session, run_id: str) -> list[CandidateStatus]:
+    """Return the candidates that passed the structural checks and are not decided yet."""
+    return [
+        status
+        for status in current_statuses(session, run_id)
+        if status.status is not None and not status.final
+    ]
+
+
+def plan_answers(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]:
+    """Return the cells that draw the answers which the next look at each open candidate needs.
+
+    And those that ask about its premises, where a model is to be asked.
+    """
+    if not spec.solvers:
+        return []
+    known = _known_keys(session, run_id, ANSWER)
+    asked = {subject_id for _, subject_id, _ in _known_keys(session, run_id, PREMISES)}
+    taken = looks_taken(session, run_id)
+    plans: list[CellPlan] = []
+    planned_questions: set[str] = set()
+    waiting = awaiting_answers(session, run_id)
+    structures = read_structures(session, run_id, spec, [status.candidate_id for status in waiting])
+    for status in waiting:
+        if spec.premises is not None and status.candidate_id not in asked:
+            plans.append(premise_plan(spec.premises, status.candidate_id))
+        if status.question_id not in planned_questions:
+            planned_questions.add(status.question_id)
+            plans += _answer_plans(spec, status.question_id, spec.rule.original_samples, known)
+        looks = rule_for(spec.rule, structures[status.candidate_id]).looks
+        look = looks[min(taken[status.candidate_id], len(looks) - 1)]
+        plans += _answer_plans(spec, status.candidate_id, look, known)
+    return plans
+
+
+def premise_plan(premises: PremiseSpec, candidate_id: str, attempt: int = 0) -> CellPlan:
+    """Return the cell that asks about a candidate's premises; runs with the same settings share it."""
+    seed = cell_seed(premises.seed, premises.id, candidate_id, attempt)
+    return CellPlan(premises.id, PREMISES, candidate_id, 0, 0, attempt, {"seed": seed})
+
+
+def add_planned(db: Database, run_id: str, plans: Sequence[CellPlan]) -> None:
+    """Make planned cells, some at a time: other processes wait for the write lock meanwhile."""
+    for start in range(0, len(plans), PLANS_PER_COMMIT):
+        with db.write() as session:
+            add_cells(session, run_id, plans[start : start + PLANS_PER_COMMIT])
+
+
+def _answer_plans(
+    spec: RunSpec, subject_id: str, samples: int, known: AbstractSet[tuple[str, str, int]]
+) -> list[CellPlan]:
+    """Cells for the first `samples` answers, split over the solvers, without those that are known.
+
+    Every cell draws `samples_per_request`, whatever is needed of the last, so that runs with other rules
+    find the same cells.
+    """
+    return [
+        CellPlan(
+            scope=solver.id,
+            kind=ANSWER,
+            subject_id=subject_id,
+            round=0,
+            ordinal=start,
+            attempt=0,
+            payload={
+                "start": start,
+                "count": solver.samples_per_request,
+                "seed": cell_seed(solver.seed, solver.id, subject_id, start, 0),
+            },
+        )
+        for solver, share in zip(spec.solvers, spec.shares(samples), strict=True)
+        for start in range(0, share, solver.samples_per_request)
+        if (solver.id, subject_id, start) not in known
+    ]
+
+
+def _propose_cells(session: Session, run_id: str) -> dict[str, list[tuple[int, bool]]]:
+    """Return (round, done) of the run's proposing cells by question; done means read, not only filled."""
+    rows = session.execute(
+        select(CellRow.subject_id, CellRow.round, CellRow.state, CellRow.outcome).where(
+            CellRow.scope == run_id, CellRow.kind == PROPOSE
+        )
+    ).all()
+    grouped: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+    for subject_id, number, state, outcome in rows:
+        grouped[subject_id].append((number, state != EMPTY and outcome is not None))
+    return grouped
+
+
+def _known_keys(session: Session, run_id: str, kind: str) -> set[tuple[str, str, int]]:
+    rows = session.execute(
+        select(CellRow.scope, CellRow.subject_id, CellRow.ordinal)
+        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
+        .where(RunCellRow.run_id == run_id, CellRow.kind == kind)
+    ).all()
+    return {(scope, subject_id, ordinal) for scope, subject_id, ordinal in rows}

@@ -1,0 +1,247 @@
+"""From raw answers in cells to candidates and sampled answers. Reading a cell twice changes nothing."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+from sqlalchemy import Table, insert, select
+from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
+from sqlalchemy.orm import Session, aliased
+
+from evaluator.grading import find_answer
+from rephraser.checks.wording import likeness
+from rephraser.proposing.candidate_ids import candidate_id
+from rephraser.proposing.parsing import Outcome, parse_candidates
+from rephraser.run.plan import ANSWER, PROPOSE
+from rephraser.run.spec import RunSpec, cell_seed
+from rephraser.tables import CandidateRow, ProposalRow
+from service.database import utc_now
+from service.hashing import canonical_text
+from service.questions.tables import QuestionRow
+from service.runs.cells import (
+    EMPTY,
+    FILLED,
+    Cell,
+    CellPlan,
+    add_cells,
+    read_bodies,
+    read_cells,
+    set_outcomes,
+    unparsed_cells,
+)
+from service.runs.tables import AnswerRow, CellRow
+
+_CELLS_PER_READ = 500
+_GROUPS_PER_READ = 100
+# The bare tables: the ORM spends more on a statement than SQLite does.
+_CANDIDATES = cast(Table, CandidateRow.__table__)
+_PROPOSALS = cast(Table, ProposalRow.__table__)
+ROUND_STRIDE, ATTEMPT_STRIDE, STRATEGY_STRIDE = 1_000_000, 10_000, 100
+
+
+def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:
+    """Return a candidate's place among its question's: by round, attempt, strategy, then as written.
+
+    Attempts are read one after the other, so a place is never taken before one that is compared with.
+    """
+    return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
+
+
+def store_candidate(session: Session, question_id: str, text: str, *, question: str, **proposal: Any) -> bool:
+    """Store a candidate and who proposed it; return False where this run already has the same text.
+
+    Args:
+        question: the text of its question, which its likeness is to.
+    """
+    identity = candidate_id(question_id, text)
+    session.execute(
+        insert_or_ignore(_CANDIDATES)
+        .values(
+            id=identity,
+            question_id=question_id,
+            text=canonical_text(text),
+            created_at=utc_now(),
+            likeness=likeness(question, text),
+        )
+        .on_conflict_do_nothing()
+    )
+    known = select(ProposalRow.id).where(
+        ProposalRow.run_id == proposal["run_id"], ProposalRow.candidate_id == identity
+    )
+    if session.scalar(known) is not None:
+        return False
+    session.execute(insert(_PROPOSALS).values(question_id=question_id, candidate_id=identity, **proposal))
+    return True
+
+
+def collect_proposals(session: Session, run_id: str, spec: RunSpec, *, limit: int = _GROUPS_PER_READ) -> int:
+    """Read the filled proposing cells of up to `limit` questions and rounds; return how many cells were read.
+
+    The cells of a question and round are read together, in order, once none of them is empty: which of two
+    equal candidates counts must not depend on which answer came first.
+    """
+    groups = _ready_groups(session, run_id, limit)
+    if not groups:
+        return 0
+    cells = read_cells(
+        session,
+        CellRow.scope == run_id,
+        CellRow.kind == PROPOSE,
+        CellRow.subject_id.in_({subject_id for subject_id, _ in groups}),
+        CellRow.state == FILLED,
+        CellRow.outcome.is_(None),
+    )
+    ready = [cell for cell in cells if (cell.subject_id, cell.round) in groups]
+    _read_proposals(session, run_id, spec, ready)
+    return len(ready)
+
+
+def _read_proposals(session: Session, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> None:
+    bodies = read_bodies(session, [cell.id for cell in cells])
+    texts = _question_texts(session, [cell.subject_id for cell in cells])
+    models = _models(session, [cell.id for cell in cells])
+    retries: list[CellPlan] = []
+    outcomes: dict[int, str] = {}
+    for cell in sorted(cells, key=lambda c: (c.subject_id, c.round, c.ordinal, c.attempt)):
+        text, truncated, refused = first_choice(bodies[cell.id])
+        count = int(cell.payload["count"])
+        parsed = parse_candidates(text, question=texts[cell.subject_id], count=count, truncated=truncated)
+        stored = 0
+        for index, candidate in enumerate(parsed.candidates):
+            strategy = spec.strategies[cell.ordinal]
+            stored += store_candidate(
+                session,
+                cell.subject_id,
+                candidate,
+                question=texts[cell.subject_id],
+                run_id=run_id,
+                cell_id=cell.id,
+                proposer=spec.proposer,
+                strategy=strategy.name,
+                strategy_hash=strategy.hash,
+                model=models[cell.id] or spec.model,
+                round=cell.round,
+                ordinal=proposal_ordinal(cell.round, cell.ordinal, cell.attempt, index),
+            )
+        outcome = Outcome.REFUSED if refused else parsed.outcome
+        if stored < len(parsed.candidates) and outcome is Outcome.OK:
+            outcome = Outcome.PARTIAL
+        outcomes[cell.id] = outcome.value
+        if stored < count and cell.attempt + 1 < spec.content_attempts:
+            retries.append(_retry(spec, cell, count - stored))
+    set_outcomes(session, outcomes)
+    add_cells(session, run_id, retries)
+
+
+def _retry(spec: RunSpec, cell: Cell, count: int) -> CellPlan:
+    attempt = cell.attempt + 1
+    seed = cell_seed(spec.seed, cell.subject_id, cell.round, cell.ordinal, attempt)
+    payload = {**cell.payload, "count": count, "seed": seed}
+    return CellPlan(cell.scope, cell.kind, cell.subject_id, cell.round, cell.ordinal, attempt, payload)
+
+
+def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_READ) -> int:
+    """Read up to `limit` filled answering cells; return how many were read.
+
+    A server that returned fewer answers than asked is asked for the rest.
+    """
+    cells = unparsed_cells(session, run_id, ANSWER, limit=limit)
+    bodies = read_bodies(session, [cell.id for cell in cells])
+    rows: list[dict[str, Any]] = []
+    rest: list[CellPlan] = []
+    for cell in cells:
+        # A body without choices counts as one empty answer, else it would be paid for again and again.
+        choices = read_choices(bodies[cell.id]) or [("", "")]
+        start, count = int(cell.payload["start"]), int(cell.payload["count"])
+        for index, (text, finish_reason) in enumerate(choices[:count]):
+            rows.append(
+                {
+                    "cell_id": cell.id,
+                    "solver_id": cell.scope,
+                    "subject_id": cell.subject_id,
+                    "ordinal": start + index,
+                    "choice": index,
+                    "extracted": found.text if (found := find_answer(text)) is not None else None,
+                    "finish_reason": finish_reason,
+                }
+            )
+        if len(choices) < count:
+            attempt = cell.attempt + 1
+            payload = {
+                "start": start + len(choices),
+                "count": count - len(choices),
+                "seed": cell_seed(int(cell.payload["seed"]), attempt),
+            }
+            key = (cell.scope, cell.kind, cell.subject_id, cell.round, cell.ordinal)
+            rest.append(CellPlan(*key, attempt, payload))
+    if rows:
+        session.execute(insert_or_ignore(AnswerRow).on_conflict_do_nothing(), rows)
+    set_outcomes(session, {cell.id: Outcome.OK.value for cell in cells})
+    add_cells(session, run_id, rest)
+    return len(cells)
+
+
+def read_choices(body: str) -> list[tuple[str, str]]:
+    """Return (text, finish reason) of the choices of a stored completion; [] where it has none.
+
+    Chats have messages, continued raw text has texts.
+    """
+    try:
+        choices = json.loads(body).get("choices") or []
+    except (ValueError, AttributeError):
+        return []
+    return [
+        (
+            str((choice.get("message") or {}).get("content") or choice.get("text") or ""),
+            str(choice.get("finish_reason") or ""),
+        )
+        for choice in choices
+    ]
+
+
+def first_choice(body: str) -> tuple[str, bool, bool]:
+    """Return the text of the first choice, whether it was cut off, and whether a filter refused it."""
+    choices = read_choices(body)
+    if not choices:
+        return "", False, False
+    text, reason = choices[0]
+    return text, reason == "length", reason == "content_filter"
+
+
+def _ready_groups(session: Session, run_id: str, limit: int) -> set[tuple[str, int]]:
+    """Return (question, round) of cells that can be read: filled, and none of the same group is empty."""
+    empty = aliased(CellRow)
+    waiting = (
+        select(empty.id)
+        .where(
+            empty.scope == CellRow.scope,
+            empty.kind == CellRow.kind,
+            empty.subject_id == CellRow.subject_id,
+            empty.round == CellRow.round,
+            empty.state == EMPTY,
+        )
+        .exists()
+    )
+    rows = session.execute(
+        select(CellRow.subject_id, CellRow.round)
+        .where(
+            CellRow.scope == run_id,
+            CellRow.kind == PROPOSE,
+            CellRow.state == FILLED,
+            CellRow.outcome.is_(None),
+            ~waiting,
+        )
+        .distinct()
+        .limit(limit)
+    ).all()
+    return {(subject_id, number) for subject_id, number in rows}
+
+
+def _question_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
+    query = select(QuestionRow.id, QuestionRow.text).where(QuestionRow.id.in_(set(ids)))
+    return dict(session.execute(query).all())
+
+
+def _models(session: Session, cell_ids: Sequence[int]) -> dict[int, str | None]:
+    query = select(CellRow.id, CellRow.model).where(CellRow.id.in_(cell_ids))
+    return dict(session.execute(query).all())

@@ -1,0 +1,150 @@
+"""Solvers on this machine: their cells are work for a sampler, their answers are kept as those of servers."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from rephraser.run.plan import ANSWER
+from rephraser.run.spec import SolverSpec, cell_seed
+from rephraser.run.subjects import Subject, read_subjects
+from service.database import Database
+from service.models.protocol import Sampler
+from service.models.rendering import PromptRoomError
+from service.models.work import DrawnCell, SampleRequest, SamplingWork
+from service.runs.cells import EMPTY, Cell, claim_cells, fail_cell, fill_cell
+from service.runs.filling import Filled
+from service.runs.tables import CellRow, RunCellRow
+
+NO_ROOM = "prompt"
+"""The kind of failure where a text does not fit into the model's context."""
+
+Report = Callable[[int, int, str], None]
+"""Told how many answers are drawn, of how many, and a few words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverWork(SamplingWork):
+    """The empty cells of a solver that a run needs, for any sampler."""
+
+    solver_id: str
+    by_subject: Mapping[str, Subject] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> str:
+        """The solver: its answers are shared by all runs."""
+        return self.solver_id
+
+    def request(self, cell: Cell) -> SampleRequest:
+        """Return the request of a cell: each answer has its own seed, which follows from the cell's."""
+        subject, count = self.by_subject[cell.subject_id], int(cell.payload["count"])
+        seeds = tuple(cell_seed(int(cell.payload["seed"]), place) for place in range(count))
+        return SampleRequest(cell, subject, subject.text, count, seeds)
+
+    def lease(self, limit: int) -> list[SampleRequest]:
+        """Lease up to `limit` empty cells.
+
+        Texts that another process has added since are left for the next pass: leased, so that the oldest free
+        cells are others, and given back at its end.
+        """
+        with self.db.write() as session:
+            cells = claim_cells(session, self.run_id, self.scope, owner=self.owner, limit=limit)
+        return [self.request(cell) for cell in cells if cell.subject_id in self.by_subject]
+
+    def keep(self, session: Session, drawn: DrawnCell) -> None:
+        """Fill a cell with its answers in the shape of a chat completion, to be read as those of servers."""
+        choices = [
+            {
+                "message": {"content": response.text},
+                "finish_reason": response.stop_reason,
+                "seed": seed,
+                "completion_tokens": response.completion_tokens,
+            }
+            for response, seed in zip(drawn.responses, drawn.request.seeds, strict=True)
+        ]
+        body = {"choices": choices, "engine": json.loads(drawn.raw)}
+        fill_cell(session, drawn.request.cell.id, json.dumps(body, ensure_ascii=False), drawn.receipt)
+
+
+def draw_answers(db: Database, run_id: str, solver: SolverSpec, sampler: Sampler, report: Report) -> Filled:
+    """Draw all answers of a solver that a run lacks, whole cells stored as they come.
+
+    A text that leaves no room in the model's context fails, and the others are drawn.
+
+    Raises:
+        InputError: the model or its prompts cannot be used.
+        PrerequisiteError: the model cannot be loaded.
+    """
+    failed = 0
+    while (found := _find_work(db, run_id, solver)) is not None:
+        work, answers = found
+        try:
+            filled = sampler.fill(work, _Progress(report, answers))
+        except PromptRoomError as error:
+            failed += _fail(work, error.found)
+            continue
+        filled.failed += failed
+        if failed:
+            filled.failures[NO_ROOM] = failed
+        return filled
+    return Filled(failed=failed, failures={NO_ROOM: failed} if failed else {})
+
+
+class _Progress:
+    """Adds up what a sampler has drawn."""
+
+    def __init__(self, report: Report, total: int) -> None:
+        self._report, self._total, self._drawn = report, total, 0
+
+    def __call__(self, drawn: int, words: str) -> None:
+        self._drawn = min(self._drawn + drawn, self._total)  # cells that other processes left count too
+        self._report(self._drawn, self._total, words)
+
+
+def _find_work(db: Database, run_id: str, solver: SolverSpec) -> tuple[SolverWork, int] | None:
+    """Return the work on a solver's empty cells and the number of answers they hold; None without any."""
+    with db.read() as session:
+        rows = session.execute(
+            select(CellRow.subject_id, func.count())
+            .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
+            .where(
+                RunCellRow.run_id == run_id,
+                CellRow.scope == solver.id,
+                CellRow.kind == ANSWER,
+                CellRow.state == EMPTY,
+            )
+            .group_by(CellRow.subject_id)
+            .order_by(func.min(CellRow.id))
+        ).all()
+        subjects = read_subjects(session, [subject_id for subject_id, _ in rows])
+    if not rows:
+        return None
+    work = SolverWork(
+        db,
+        run_id,
+        solver.drawing,
+        {subject.id: subject for subject in subjects},
+        solver_id=solver.id,
+        by_subject={subject.problem_id: subject for subject in subjects},
+    )
+    return work, sum(count for _, count in rows) * solver.samples_per_request
+
+
+def _fail(work: SolverWork, found: Mapping[int, str]) -> int:
+    """Fail the empty cells of texts without room; return how many. A later invocation tries them again."""
+    reasons = {work.problems[number].problem_id: reason for number, reason in found.items()}
+    with work.db.write() as session:
+        cells = session.execute(
+            select(CellRow.id, CellRow.subject_id).where(
+                CellRow.scope == work.scope,
+                CellRow.kind == ANSWER,
+                CellRow.subject_id.in_(reasons),
+                CellRow.state == EMPTY,
+            )
+        ).all()
+        for cell_id, subject_id in cells:
+            error = f"{NO_ROOM}: {reasons[subject_id]} ({subject_id})"
+            fail_cell(session, cell_id, error, attempts=0, cost_usd=0.0)
+    return len(cells)

@@ -1,0 +1,262 @@
+"""What a run is made of. Every field shapes the result and is part of the run's key."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from rephraser.checks import CHECKS_VERSION
+from rephraser.checks.premises import PREMISES_VERSION
+from rephraser.proposing.request import REQUEST_VERSION
+from rephraser.proposing.strategies import Strategy
+from rephraser.verdict import OverlapRule, Rule, rule_from_spec, rule_spec
+from service.errors import InputError
+from service.hashing import content_hash, content_id
+from service.models.settings import PromptSpec, SamplingSettings
+
+ProposerKind = Literal["llm", "rules", "file"]
+
+BOXED_INSTRUCTION = "Reason step by step, and put your final answer within \\boxed{}."
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How text is drawn from a model."""
+
+    temperature: float
+    top_p: float
+    max_tokens: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature <= 2:
+            raise InputError(f"temperature {self.temperature} is outside 0 to 2.")
+        if not 0 < self.top_p <= 1:
+            raise InputError(f"top-p {self.top_p} is outside 0 (not included) to 1.")
+        if not 1 <= self.max_tokens <= 1_000_000:
+            raise InputError(f"a token limit of {self.max_tokens} makes no sense; give 1 to 1,000,000.")
+
+
+@dataclass(frozen=True)
+class SolverSpec:
+    """A model that answers questions and candidates; all runs with the same spec share its answers.
+
+    `prompt` says how a text is put to the model; None: the text, then `instruction`. `engine` is what its
+    sampler on this machine says of itself (weights, versions, device: `Sampler.describe`); None for a model
+    that is asked over the network.
+    """
+
+    model: str
+    sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_tokens=3072)
+    samples_per_request: int = 4
+    instruction: str = BOXED_INSTRUCTION
+    seed: int = 0
+    prompt: PromptSpec | None = None
+    engine: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.samples_per_request <= 128:
+            raise InputError(f"{self.samples_per_request} samples per request; give 1 to 128.")
+
+    @cached_property
+    def id(self) -> str:
+        """Content id; the address of the server is not in it, so that a server may move."""
+        return content_id("solver", self.to_json())
+
+    @cached_property
+    def drawing(self) -> "SolverDrawing":
+        """What a sampler, or the maker of a request, needs to know."""
+        prompt = self.prompt or PromptSpec(f"{{question}}\n\n{self.instruction}")
+        settings = SamplingSettings(
+            **asdict(self.sampling), seed=self.seed, samples_per_request=self.samples_per_request
+        )
+        return SolverDrawing(self.model, prompt, settings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
+        found: dict[str, Any] = {
+            "model": self.model,
+            "sampling": asdict(self.sampling),
+            "samples_per_request": self.samples_per_request,
+            "instruction": self.instruction,
+            "seed": self.seed,
+        }
+        if self.prompt is not None:
+            del found["instruction"]
+            kwargs = dict(self.prompt.chat_template_kwargs)
+            found["prompt"] = {**asdict(self.prompt), "chat_template_kwargs": kwargs}
+        if self.engine is not None:
+            found["engine"] = dict(self.engine)
+        return found
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SolverSpec":
+        """Return the spec that `to_json` made; an id beside it is not read."""
+        fields = {key: value for key, value in data.items() if key != "id"}
+        fields["sampling"] = Sampling(**data["sampling"])
+        if "prompt" in fields:
+            fields["prompt"] = PromptSpec(**fields["prompt"])
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class SolverDrawing:
+    """Model, prompt and sampling of a solver, as `service.models` has them."""
+
+    model: str
+    prompt: PromptSpec
+    sampling: SamplingSettings
+
+
+@dataclass(frozen=True)
+class PremiseSpec:
+    """A model that is asked whether each premise of a question is kept; runs with the same spec share it."""
+
+    model: str
+    sampling: Sampling = Sampling(temperature=0.3, top_p=1.0, max_tokens=4096)
+    seed: int = 0
+
+    @cached_property
+    def id(self) -> str:
+        """Content id; the address of the server is not in it."""
+        return content_id("premises", self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that is hashed and stored."""
+        return {**asdict(self), "request_version": PREMISES_VERSION}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "PremiseSpec":
+        """Return the spec that `to_json` made."""
+        return cls(data["model"], Sampling(**data["sampling"]), data["seed"])
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """A run of proposing and judging candidates."""
+
+    questions: str
+    proposer: ProposerKind
+    model: str
+    strategies: tuple[Strategy, ...]
+    n: int = 3
+    rounds: int = 3
+    content_attempts: int = 3  # how often an unusable answer is asked again with another seed
+    seed: int = 0
+    sampling: Sampling | None = None
+    output: Literal["json", "tags"] = "tags"
+    solvers: tuple[SolverSpec, ...] = ()
+    rule: Rule = field(default_factory=OverlapRule)
+    premises: PremiseSpec | None = None
+    token_limit: int = 512
+    tokenizer: str | None = None
+    source: str | None = None  # content hash of the candidates' file
+    min_distance: float = 0.0  # of wordings, to the question and to its earlier candidates
+    request_version: str = REQUEST_VERSION
+    tops_up: tuple[str, ...] = ()  # ids of runs whose neighbors count for n
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("n", 1, 64), ("rounds", 1, 20), ("content_attempts", 1, 20)):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise InputError(f"{name.replace('_', '-')} is {value}; give {low} to {high}.")
+        if not 0 <= self.min_distance <= 1:
+            raise InputError(f"min-distance is {self.min_distance}; give 0 to 1.")
+        if not self.strategies:
+            raise InputError("a run needs at least one strategy.")
+        if len({strategy.name for strategy in self.strategies}) != len(self.strategies):
+            raise InputError("a strategy is named twice; give each once.")
+        if len(self.strategies) > self.n:
+            raise InputError(
+                f"{len(self.strategies)} strategies for {self.n} candidates a question; raise --n or name "
+                "fewer."
+            )
+        if len({solver.id for solver in self.solvers}) != len(self.solvers):
+            raise InputError("a solver is named twice; give each once.")
+        if self.premises is not None and not self.solvers:
+            raise InputError("premises are evidence beside answers; name a solver that draws them.")
+
+    def slots(self, there: int = 0) -> tuple[int, ...]:
+        """Return the number of neighbors wanted from each strategy; with those that are there, n."""
+        wanted = max(0, self.n - there)
+        return tuple(len(range(i, wanted, len(self.strategies))) for i in range(len(self.strategies)))
+
+    @property
+    def counting(self) -> frozenset[str]:
+        """The statuses of candidates that are neighbors: without a solver, unverified ones too."""
+        return frozenset({"accepted"} if self.solvers else {"accepted", "unverified"})
+
+    @property
+    def tells_reasons(self) -> bool:
+        """Whether later rounds are told why earlier candidates failed."""
+        return self.request_version != "1"
+
+    def shares(self, samples: int) -> tuple[int, ...]:
+        """Return how many of `samples` answers each solver draws: as even as can be."""
+        solvers = len(self.solvers)
+        return tuple(len(range(i, samples, solvers)) for i in range(solvers))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that is stored, hashed and shown."""
+        return {
+            "questions": self.questions,
+            "proposer": self.proposer,
+            "model": self.model,
+            "strategies": [
+                {"name": s.name, "version": s.version, "hash": s.hash, **_strategy_text(s)}
+                for s in self.strategies
+            ],
+            "n": self.n,
+            "rounds": self.rounds,
+            "content_attempts": self.content_attempts,
+            "seed": self.seed,
+            "sampling": asdict(self.sampling) if self.sampling else None,
+            "output": self.output,
+            "request_version": self.request_version,
+            "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],
+            "rule": rule_spec(self.rule),
+            **({} if self.premises is None else {"premises": self.premises.to_json()}),
+            "checks": {
+                "version": CHECKS_VERSION,
+                "token_limit": self.token_limit,
+                "tokenizer": self.tokenizer,
+                "min_distance": self.min_distance,
+            },
+            "source": self.source,
+            **({} if not self.tops_up else {"tops_up": list(self.tops_up)}),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "RunSpec":
+        """Return the spec of a stored run."""
+        return cls(
+            questions=data["questions"],
+            proposer=data["proposer"],
+            model=data["model"],
+            strategies=tuple(
+                Strategy(s["name"], s["version"], s["summary"], s["text"]) for s in data["strategies"]
+            ),
+            n=data["n"],
+            rounds=data["rounds"],
+            content_attempts=data["content_attempts"],
+            seed=data["seed"],
+            sampling=Sampling(**data["sampling"]) if data["sampling"] else None,
+            output=data["output"],
+            solvers=tuple(SolverSpec.from_json(solver) for solver in data["solvers"]),
+            rule=rule_from_spec(data["rule"]),
+            premises=PremiseSpec.from_json(data["premises"]) if "premises" in data else None,
+            token_limit=data["checks"]["token_limit"],
+            tokenizer=data["checks"]["tokenizer"],
+            source=data["source"],
+            tops_up=tuple(data.get("tops_up", ())),
+            request_version=data.get("request_version", "1"),
+            min_distance=data["checks"].get("min_distance", 0.0),  # earlier runs kept none
+        )
+
+
+def cell_seed(*parts: str | int) -> int:
+    """Return the seed of a request, 31 bits, derived from what the request is."""
+    return int(content_hash("seed", list(parts))[:8], 16) >> 1
+
+
+def _strategy_text(strategy: Strategy) -> dict[str, Any]:
+    return {"summary": strategy.summary, "text": strategy.text}

@@ -1,0 +1,102 @@
+"""Starting a run: its questions, its strategies, its place in the database."""
+
+from typing import Literal
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from rephraser.proposing.file import FileCandidates
+from rephraser.proposing.rules import RULES_VERSION
+from rephraser.proposing.strategies import Strategy
+from rephraser.run.execution import CandidateFile
+from rephraser.run.spec import RunSpec
+from rephraser.run.topping import lacking
+from service.database import Database
+from service.errors import InputError, TagrpoError
+from service.models.remote import Endpoint
+from service.models.remote.abilities import enforces_schema
+from service.questions import load_question_set
+from service.runs.store import Run, find_same_run, open_run, package_versions, run_question_ids
+from service.runs.tables import RunRow
+
+KIND = "propose"
+
+
+class NothingLacksError(TagrpoError):
+    """Every question of the runs to be topped up has its neighbors: there is nothing to do."""
+
+
+def local_strategies(proposer: str) -> tuple[Strategy, ...]:
+    """Return what stands for the rules or file proposer where a strategy is named."""
+    if proposer == "rules":
+        return (Strategy("rules", RULES_VERSION, "rules of English wording, no model", ""),)
+    return (Strategy("file", "1", "candidates from a file", ""),)
+
+
+def choose_output(
+    wanted: Literal["auto", "json", "tags"], model: str | None, api_base: str | None
+) -> Literal["json", "tags"]:
+    """Return how the proposer is to answer: JSON where its provider enforces a schema, else tags.
+
+    Raises:
+        PrerequisiteError: litellm does not understand the model's spelling.
+    """
+    if wanted != "auto":
+        return wanted
+    return "json" if model is not None and enforces_schema(Endpoint(model, api_base)) else "tags"
+
+
+def read_candidate_file(
+    db: Database, candidates: CandidateFile | None, questions: str, *, limit: int | None = None
+) -> FileCandidates | None:
+    """Return a file's candidates for the first `limit` usable questions of a set, None without a file."""
+    if candidates is None:
+        return None
+    with db.read() as session:
+        members = load_question_set(session, questions)[:limit]
+    return candidates.read(members)
+
+
+def check_start(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> None:
+    """Raise what `start_run` would raise; nothing is stored. Cheap, where reaching a model may take long."""
+    with db.read() as session:
+        questions = _questions(session, name, spec, limit)
+        find_same_run(session, name=name, kind=KIND, spec=spec.to_json(), question_ids=questions)
+
+
+def start_run(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> tuple[Run, bool]:
+    """Return the run of this name and whether it is new; it holds the usable questions of its set.
+
+    Raises:
+        NotFoundError: there is no such question set.
+        InputError: the set has no usable question, or a run of this name has other settings.
+    """
+    with db.write() as session:
+        return open_run(
+            session,
+            name=name,
+            kind=KIND,
+            spec=spec.to_json(),
+            question_ids=_questions(session, name, spec, limit),
+            versions=package_versions(),
+        )
+
+
+def _questions(session: Session, name: str, spec: RunSpec, limit: int | None) -> list[str]:
+    """Return the questions of a run; of one that tops up others those that lacked neighbors at its start."""
+    if spec.tops_up:
+        known = session.scalar(select(RunRow).where(RunRow.name == name))
+        if known is not None and known.spec == spec.to_json():
+            return run_question_ids(session, known.id)
+    questions = load_question_set(session, spec.questions)[:limit]
+    if not questions:
+        raise InputError(
+            f"question set {spec.questions!r} has no usable question; `tagrpo questions list "
+            f"{spec.questions} --held` says why."
+        )
+    wanted = lacking(session, spec, [question.id for question in questions])
+    if not wanted:
+        raise NothingLacksError(
+            f"no question of the topped-up run lacks a neighbor: all have {spec.n}; raise --n for more."
+        )
+    return wanted

@@ -1,0 +1,270 @@
+"""Questions with their candidates over all runs: filtered, searched, paged by the question's id."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from rephraser.sets.store import find_set
+from rephraser.tables import (
+    CandidateFindingRow,
+    CandidateRow,
+    NeighborSetQuestionRow,
+    StandingCountRow,
+    StandingRow,
+)
+from rephraser.views.suspects import find_suspects
+from service.questions.searching import may_hold, search_terms
+from service.questions.store import as_question, get_set
+from service.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow
+from service.questions.types import Question
+
+PENDING = "pending"
+"""The status of candidates that their run has not judged yet."""
+
+COUNTED_AT_MOST = 10_000
+
+
+@dataclass(frozen=True)
+class QuestionFilters:
+    """Which questions are wanted; None does not restrict.
+
+    `status`, `strategy`, `model`, `finding` and `run_id` are of one and the same candidate of the question:
+    "rejected" and "format" finds questions with a rejected candidate of that strategy.
+
+    Attributes:
+        text: words that must all stand in the question, or its answer, or one of its candidates, whatever the
+            case of ASCII letters; what stands between quotation marks is looked for as it is.
+        subject, level: exactly as stored.
+        status: accepted, rejected, undecided, unverified or pending; reviews count.
+        finding: name of a finding of the structural checks, in any verdict.
+        question_set: name of a set of questions.
+        neighbor_set: `NAME`, `NAME@VERSION`, `NAME@TAG` or an id.
+        suspect: only questions whose gold the solvers contradict (`rephraser.views.suspects`).
+    """
+
+    text: str | None = None
+    subject: str | None = None
+    level: str | None = None
+    status: str | None = None
+    strategy: str | None = None
+    model: str | None = None
+    finding: str | None = None
+    run_id: str | None = None
+    question_set: str | None = None
+    neighbor_set: str | None = None
+    suspect: bool = False
+
+
+@dataclass(frozen=True)
+class ListedQuestion:
+    """A question with the number of its proposals by status, over all runs."""
+
+    question: Question
+    candidates: dict[str, int]
+
+
+@dataclass(frozen=True)
+class QuestionPage:
+    """Some questions in order of id; `after` is the id to go on from, None at the end.
+
+    `before` is the id to go back from, None at the start.
+    """
+
+    questions: tuple[ListedQuestion, ...]
+    after: str | None
+    before: str | None = None
+
+
+@dataclass(frozen=True)
+class StandingCount:
+    """How many proposals of a run stand where, by who made them."""
+
+    run_id: str
+    proposer: str
+    strategy: str
+    strategy_hash: str
+    model: str
+    status: str
+    candidates: int
+
+
+def page_questions(
+    session: Session,
+    filters: QuestionFilters,
+    *,
+    after: str | None = None,
+    before: str | None = None,
+    limit: int = 25,
+) -> QuestionPage:
+    """Return up to `limit` questions behind the id `after`, or those right before the id `before`; by key.
+
+    Raises:
+        NotFoundError: no such set.
+    """
+    query, key = _matching(session, filters)
+    if before is not None:
+        ids = list(session.scalars(query.where(key < before).order_by(key.desc()).limit(limit + 1)))
+        shown, earlier, later = ids[:limit][::-1], len(ids) > limit, True
+    else:
+        # Every id is behind "": the index is entered by key on the first page too.
+        ids = list(session.scalars(query.where(key > (after or "")).order_by(key).limit(limit + 1)))
+        shown, earlier, later = ids[:limit], after is not None, len(ids) > limit
+    rows = session.scalars(select(QuestionRow).where(QuestionRow.id.in_(shown)))
+    questions = {row.id: as_question(row) for row in rows}
+    counts = _count_candidates(session, shown)
+    return QuestionPage(
+        tuple(ListedQuestion(questions[id], counts[id]) for id in shown),
+        shown[-1] if shown and later else None,
+        shown[0] if shown and earlier else None,
+    )
+
+
+def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bool]:
+    """Return how many questions match, and whether that is all: where rows are counted, that stops at 10,000.
+
+    Raises:
+        NotFoundError: no such set.
+    """
+    about_labels = {"subject": filters.subject, "level": filters.level}
+    if filters == QuestionFilters(subject=filters.subject, level=filters.level):
+        return _count_by_labels(session, about_labels)
+    query, _ = _matching(session, filters)
+    counted = query.limit(COUNTED_AT_MOST + 1).subquery()
+    number = session.scalar(select(func.count()).select_from(counted)) or 0
+    return min(number, COUNTED_AT_MOST), number <= COUNTED_AT_MOST
+
+
+def standing_counts(session: Session, run_id: str | None = None) -> list[StandingCount]:
+    """Return the numbers of proposals by run, proposer, strategy, model and status; of one run or of all.
+
+    What overviews and the choices of filters need: verdicts, strategies and models that there are.
+    """
+    query = select(
+        StandingCountRow.run_id,
+        StandingCountRow.proposer,
+        StandingCountRow.strategy,
+        StandingCountRow.strategy_hash,
+        StandingCountRow.model,
+        StandingCountRow.status,
+        StandingCountRow.candidates,
+    ).where(StandingCountRow.candidates > 0)
+    if run_id is not None:
+        query = query.where(StandingCountRow.run_id == run_id)
+    return [StandingCount(*row) for row in session.execute(query)]
+
+
+def finding_counts(session: Session, *, run_id: str, limit: int = 50) -> list[tuple[str, int]]:
+    """Return the findings of a run with the number of candidates that have them, frequent ones first."""
+    counted = func.count(CandidateFindingRow.candidate_id.distinct())
+    rows = session.execute(
+        select(CandidateFindingRow.name, counted)
+        .where(CandidateFindingRow.run_id == run_id)
+        .group_by(CandidateFindingRow.name)
+        .order_by(counted.desc(), CandidateFindingRow.name)
+        .limit(limit)
+    )
+    return [(name, number) for name, number in rows]
+
+
+def _count_by_labels(session: Session, wanted: dict[str, str | None]) -> tuple[int, bool]:
+    query = select(func.coalesce(func.sum(QuestionLabelsRow.questions), 0))
+    for name, value in wanted.items():
+        if value is not None:
+            query = query.where(getattr(QuestionLabelsRow, name) == value)
+    return int(session.scalar(query) or 0), True
+
+
+def _matching(session: Session, filters: QuestionFilters) -> tuple[Select[str], InstrumentedAttribute[str]]:
+    """Return the query of the ids, which walks the index of one filter, and the column they stand in."""
+    about_question = _question_conditions(session, filters)
+    about_candidate = _standing_conditions(filters)
+    key: InstrumentedAttribute[str]
+    query: Select[Any]
+    if filters.finding is not None:
+        key = CandidateFindingRow.question_id
+        query = select(key).where(CandidateFindingRow.name == filters.finding)
+        if filters.run_id is not None:
+            query = query.where(CandidateFindingRow.run_id == filters.run_id)
+        if about_candidate:
+            same = (
+                # Given by the candidate, but with it every index of standings leads to few rows.
+                StandingRow.question_id == CandidateFindingRow.question_id,
+                StandingRow.candidate_id == CandidateFindingRow.candidate_id,
+                StandingRow.run_id == CandidateFindingRow.run_id,
+            )
+            query = query.where(exists().where(*same, *about_candidate))
+    elif about_candidate:
+        key = StandingRow.question_id
+        query = select(key).where(*about_candidate)
+    else:
+        return select(QuestionRow.id).where(*about_question), QuestionRow.id
+    if about_question:
+        query = query.join(QuestionRow, QuestionRow.id == key).where(*about_question)
+    return query.group_by(key), key
+
+
+def _standing_conditions(filters: QuestionFilters) -> list[ColumnElement[bool]]:
+    wanted = (
+        (StandingRow.status, filters.status),
+        (StandingRow.strategy, filters.strategy),
+        (StandingRow.model, filters.model),
+        (StandingRow.run_id, filters.run_id),
+    )
+    return [column == value for column, value in wanted if value is not None]
+
+
+def _question_conditions(session: Session, filters: QuestionFilters) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if filters.subject is not None:
+        found.append(QuestionRow.subject == filters.subject)
+    if filters.level is not None:
+        found.append(QuestionRow.level == filters.level)
+    if filters.question_set is not None:
+        wanted = get_set(session, filters.question_set)
+        found.append(
+            exists().where(
+                QuestionSetMemberRow.set_id == wanted.id, QuestionSetMemberRow.question_id == QuestionRow.id
+            )
+        )
+    if filters.neighbor_set is not None:
+        header = find_set(session, filters.neighbor_set)
+        found.append(
+            exists().where(
+                NeighborSetQuestionRow.question_id == QuestionRow.id,
+                NeighborSetQuestionRow.set_id == header.id,
+            )
+        )
+    if filters.suspect:
+        suspects = find_suspects(session, run_id=filters.run_id)
+        found.append(QuestionRow.id.in_({one.question_id for one in suspects}))
+    if terms := search_terms(filters.text or ""):
+        likely = may_hold(terms)
+        if likely is not None:
+            found.append(QuestionRow.id.in_(likely))
+        found.append(_holds(terms))
+    return found
+
+
+def _holds(terms: list[str]) -> ColumnElement[bool]:
+    """Say whether one text of a question or its candidates holds all terms; LIKE folds ASCII letters."""
+
+    def all_in(column: InstrumentedAttribute[str]) -> list[ColumnElement[bool]]:
+        return [column.contains(term, autoescape=True) for term in terms]
+
+    in_candidate = exists().where(CandidateRow.question_id == QuestionRow.id, *all_in(CandidateRow.text))
+    return or_(and_(*all_in(QuestionRow.text)), and_(*all_in(QuestionRow.answer)), in_candidate)
+
+
+def _count_candidates(session: Session, question_ids: list[str]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    rows = session.execute(
+        select(StandingRow.question_id, StandingRow.status, func.count())
+        .where(StandingRow.question_id.in_(question_ids))
+        .group_by(StandingRow.question_id, StandingRow.status)
+    )
+    for question_id, status, number in rows:
+        counts[question_id][status] = number
+    return counts

@@ -1,0 +1,153 @@
+"""All that only SQLite can do: pragmas, transaction modes, append-only triggers, what its errors mean."""
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DatabaseError as SqlError
+from sqlalchemy.pool import QueuePool
+
+from service.errors import DatabaseError
+
+BUSY_TIMEOUT_S = 60
+WRITE_OPTION = "tagrpo_write"
+
+
+def create_sqlite_engine(path: Path, *, read_only: bool) -> Engine:
+    """Return an engine on `path`; connections use WAL, foreign keys and a busy time-out of 60 s.
+
+    WAL with synchronous=NORMAL: a killed process loses nothing that was committed; a power cut may lose
+    the last commits but never damages the file.
+    """
+
+    def connect() -> sqlite3.Connection:
+        mode = "ro" if read_only else "rwc"
+        if read_only and not can_be_written(path) and not _is_open_elsewhere(path):
+            mode += "&immutable=1"  # else SQLite would want to make the files of the WAL beside it
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode={mode}",
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.execute("PRAGMA foreign_keys = ON")
+        # Without it REPLACE deletes rows behind the back of the append-only triggers.
+        connection.execute("PRAGMA recursive_triggers = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA cache_size = -65536")
+        if not read_only:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
+
+    # SQLAlchemy takes a URL without a file for an in-memory database and would share its connections.
+    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=8, max_overflow=56)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A deferred transaction that turns into a write can fail at once with "locked"; writers say so first.
+        write = connection.get_execution_options().get(WRITE_OPTION, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine
+
+
+def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError | None:
+    """Turn an SQLite error into one that says what to do, or None where it is a bug of ours."""
+    text = str(error.orig if isinstance(error, SqlError) else error)
+    if "disk is full" in text or "disk I/O error" in text:
+        return DatabaseError(
+            f"{path}: {text}; nothing of the last step was written. Free space on its disk and run the same "
+            "command again, it continues where it stopped."
+        )
+    if "readonly" in text or "read-only" in text:
+        return DatabaseError(
+            f"{path}: the database cannot be written ({text}). Check the permissions of the file and of its "
+            "folder, or name another one with --db."
+        )
+    if "not a database" in text:
+        return DatabaseError(f"{path}: this is not an SQLite database. Name another one with --db.")
+    if "malformed" in text or "corrupt" in text:
+        return DatabaseError(
+            f"{path}: the database is damaged ({text}). Keep a copy of the file, then try "
+            "`sqlite3 FILE .recover`, or go back to a backup."
+        )
+    if "unable to open" in text and _is_open_elsewhere(path) and not can_be_written(path):
+        return DatabaseError(
+            f"{path}: its last changes stand in {path.name}-wal, which cannot be read without writing beside "
+            "it; copy the file and its -wal to a folder that you can write."
+        )
+    if "unable to open" in text:
+        return DatabaseError(f"{path}: the database cannot be opened ({text}). Does its folder exist?")
+    if "no such module: fts5" in text:
+        return DatabaseError(
+            f"{path}: the SQLite {sqlite3.sqlite_version} of this Python was built without FTS5, which "
+            "searches need; use a Python of python.org, uv, conda or your system."
+        )
+    if "locked" in text or "busy" in text:
+        return DatabaseError(
+            f"{path}: another process has kept the database locked for {BUSY_TIMEOUT_S} s; try again."
+        )
+    return None
+
+
+def can_be_written(path: Path) -> bool:
+    """Say whether this process may write a database and the files that SQLite keeps beside it."""
+    return os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
+
+
+def _is_open_elsewhere(path: Path) -> bool:
+    """Say whether somebody has it open for writing, or died at it: then there is a WAL to be read."""
+    whole = path.resolve()
+    return whole.with_name(f"{whole.name}-wal").exists()
+
+
+def check_file(path: Path, *, create: bool) -> None:
+    """Refuse a path that cannot hold the database, before SQLite makes a file there."""
+    if path.is_dir():
+        raise DatabaseError(f"{path}: is a folder; name a file with --db.")
+    if not path.exists():
+        if not create:
+            raise DatabaseError(
+                f"{path}: there is no database here. Make one with `tagrpo questions import`, or name "
+                "another with --db or TAGRPO_DB."
+            )
+        if not path.parent.exists():
+            raise DatabaseError(f"{path}: the folder {path.parent} does not exist; make it first.")
+        if not os.access(path.parent, os.W_OK):
+            raise DatabaseError(
+                f"{path}: the folder {path.parent} cannot be written; name another file with --db."
+            )
+
+
+def append_only_triggers(table: str) -> list[str]:
+    """Return DDL that makes SQLite refuse UPDATE and DELETE on `table`."""
+    return [
+        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} BEGIN "
+        f"SELECT RAISE(ABORT, '{table} is append-only'); END"
+        for verb in ("UPDATE", "DELETE")
+    ]
+
+
+def sealed_insert_trigger(table: str, parent: str, parent_key: str) -> str:
+    """Return DDL that refuses new rows in `table` once their parent row exists.
+
+    A publication writes the members first and the parent last (foreign keys are deferred), so that the
+    parent's row is the seal.
+    """
+    return (
+        f"CREATE TRIGGER {table}_sealed BEFORE INSERT ON {table} "
+        f"WHEN EXISTS (SELECT 1 FROM {parent} WHERE id = NEW.{parent_key}) BEGIN "
+        f"SELECT RAISE(ABORT, '{table}: the set is published and cannot change'); END"
+    )
+
+
+def integrity_report(connection: Connection) -> list[str]:
+    """Return what `PRAGMA quick_check` and `foreign_key_check` complain about; empty when all is well."""
+    problems = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA quick_check(20)") if row[0] != "ok"]
+    broken: list[Any] = list(connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(20))
+    return problems + [f"{row[0]} row {row[1]} refers to a missing row of {row[2]}" for row in broken]

@@ -1,0 +1,116 @@
+"""Loading a checkpoint with transformers: device, dtype, tokens that end a response, room for the batch."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import torch
+from transformers import AutoModelForCausalLM, GenerationConfig
+
+from service.errors import InputError, PrerequisiteError
+from service.models.checkpoint import Checkpoint
+from service.models.local.attention import share_keys_of_groups
+from service.models.local.probing import keys_of_a_token
+
+_DTYPES = ("float32", "float64", "bfloat16", "float16")
+_SHARE_OF_CPU, _SHARE_OF_GPU = 0.4, 0.7  # of the free memory, for keys and values
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where a model runs: as torch names it, and what it is."""
+
+    name: str
+    kind: str
+    gpu: str | None
+
+    def describe(self) -> dict[str, str]:
+        """Return what is part of a run's key."""
+        return {"device": self.kind, **({"gpu": self.gpu} if self.gpu else {})}
+
+
+def find_device(asked: str) -> Device:
+    """Return the device for `auto` (a GPU where there is one), `cpu`, `cuda`, `cuda:1`, `mps`.
+
+    Raises:
+        InputError: not a device that torch knows.
+        PrerequisiteError: it is not there.
+    """
+    name = ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked
+    try:
+        kind = torch.device(name).type
+    except RuntimeError as error:
+        raise InputError(f"device is {asked!r}; give auto, cpu, cuda, cuda:0, ... or mps.") from error
+    there = {
+        "cpu": lambda: True,
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
+    if kind not in there:
+        raise InputError(f"device is {asked!r}; give auto, cpu, cuda, cuda:0, ... or mps.")
+    if not there[kind]():
+        raise PrerequisiteError(
+            f"there is no {kind} device for torch {torch.__version__}; take --device cpu, or install the "
+            "build of torch that fits the machine."
+        )
+    return Device(name, kind, torch.cuda.get_device_name(name) if kind == "cuda" else None)
+
+
+def find_dtype(asked: str, checkpoint: Checkpoint) -> str:
+    """Return the dtype's name: that of the checkpoint where `auto` is asked for.
+
+    Raises:
+        InputError: not a dtype of weights.
+    """
+    found = checkpoint.dtype if asked == "auto" else asked
+    if found not in _DTYPES:
+        way_out = "the checkpoint's own" if asked == "auto" else "asked for"
+        raise InputError(f"dtype is {found!r} ({way_out}); give {', '.join(_DTYPES)}.")
+    return found
+
+
+def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> Any:
+    """Load the weights.
+
+    Raises:
+        PrerequisiteError: they cannot be found, read or held in memory.
+    """
+    logging.getLogger("transformers.modeling_utils").setLevel(logging.ERROR)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            checkpoint.model, revision=checkpoint.commit or "main", dtype=getattr(torch, dtype)
+        )
+        share_keys_of_groups(model)
+        return model.to(device.name).eval()
+    except torch.OutOfMemoryError as error:
+        raise PrerequisiteError(
+            f"the weights of {checkpoint.model} do not fit into the memory of {device.gpu or device.name}; "
+            "take a smaller dtype, another device, or the vLLM engine with --tensor-parallel."
+        ) from error
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise PrerequisiteError(f"the weights of {checkpoint.model} cannot be loaded: {reason}") from error
+
+
+def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Return the tokens that end a response: those of the generation configuration and the tokenizer's."""
+    ids = model.generation_config.eos_token_id
+    named = set(ids if isinstance(ids, list) else [] if ids is None else [ids])
+    if tokenizer.eos_token_id is not None:
+        named.add(tokenizer.eos_token_id)
+    return frozenset(named)
+
+
+def forget_generation_settings(model: Any) -> None:
+    """Take out the checkpoint's penalties, top-k and the like: the run's settings alone shape its samples."""
+    model.generation_config = GenerationConfig()
+
+
+def room_for_keys(model: Any, device: Device) -> int:
+    """Return for how many tokens keys and values fit into a share of the memory that is free now."""
+    if device.kind == "cuda":
+        free, share = torch.cuda.mem_get_info(device.name)[0], _SHARE_OF_GPU
+    else:
+        free, share = psutil.virtual_memory().available, _SHARE_OF_CPU
+    return max(int(free * share / keys_of_a_token(model)), 1)

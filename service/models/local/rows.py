@@ -1,0 +1,73 @@
+"""Rows: the samples under way, whatever decodes them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from service.models.local.choosing import Uniforms
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """How tokens are chosen, and which ones end a response."""
+
+    temperature: float
+    top_p: float
+    stop_ids: frozenset[int]
+
+
+@dataclass(eq=False)
+class Row:
+    """One sample under way. `owner` and `place` are the caller's: which cell's, and which of its samples."""
+
+    prompt: tuple[int, ...]
+    max_tokens: int
+    seed: int
+    owner: Any = None
+    place: int = 0
+    tokens: list[int] = field(default_factory=list)
+    stop_reason: str | None = None
+    uniforms: Uniforms = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.uniforms = Uniforms(self.seed)
+
+    def add(self, token: int, stop_ids: frozenset[int]) -> None:
+        """Append a token and note whether the response ends with it."""
+        self.tokens.append(token)
+        if token in stop_ids:
+            self.stop_reason = "stop"
+        elif len(self.tokens) >= self.max_tokens:
+            self.stop_reason = "length"
+
+
+class Decoder(Protocol):
+    """What turns waiting rows into finished ones."""
+
+    @property
+    def places(self) -> int:
+        """How many rows are decoded at a time, at most."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """Rows that are not decoded yet."""
+        ...
+
+    @property
+    def running(self) -> int:
+        """Rows that are being decoded."""
+        ...
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What the user should know of how it went."""
+        ...
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Queue rows."""
+        ...
+
+    def step(self) -> list[Row]:
+        """Go on for a moment; return the rows that are finished."""
+        ...

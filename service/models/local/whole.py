@@ -1,0 +1,108 @@
+"""Decoding batch by batch with the model's own `generate`, where a model keeps more than keys and values."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria
+from transformers.generation import StoppingCriteriaList
+
+from service.models.local.choosing import choose_tokens
+from service.models.local.rows import Choosing, Row
+
+
+class WholeBatches:
+    """Decodes batches of rows with prompts of one length; the longest response holds up its batch.
+
+    Tokens are chosen as in `MovingBatch`, each row by its own seed, so that the samples are the same.
+    """
+
+    def __init__(
+        self, model: Any, choosing: Choosing, rows: int, is_stopped: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._model = model
+        self._choosing = choosing
+        self._most = rows
+        self._is_stopped = is_stopped
+        self._waiting: list[Row] = []
+        name = type(model).__name__
+        self.notices = [
+            f"{name} keeps more than keys and values: it draws prompts of one length together, slower."
+        ]
+
+    @property
+    def places(self) -> int:
+        return self._most
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        return 0
+
+    def add(self, rows: Sequence[Row]) -> None:
+        self._waiting = sorted([*self._waiting, *rows], key=lambda row: len(row.prompt))
+
+    def step(self) -> list[Row]:
+        """Decode one batch to its end; where stopped on the way, its unfinished rows are waiting again."""
+        if not self._waiting:
+            return []
+        length = len(self._waiting[-1].prompt)
+        rows: list[Row] = []
+        while self._waiting and len(self._waiting[-1].prompt) == length and len(rows) < self._most:
+            rows.append(self._waiting.pop())
+        step = _Step(rows, self._choosing)
+        ids = torch.tensor([row.prompt for row in rows], device=self._model.device)
+        any_stop = min(self._choosing.stop_ids, default=0)
+        with torch.inference_mode():
+            self._model.generate(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                generation_config=GenerationConfig(
+                    max_new_tokens=max(row.max_tokens for row in rows),
+                    do_sample=False,
+                    pad_token_id=any_stop,
+                ),
+                logits_processor=LogitsProcessorList([step]),
+                stopping_criteria=StoppingCriteriaList([_AllDone(rows, self._is_stopped)]),
+            )
+        finished = [row for row in rows if row.stop_reason is not None]
+        for row in rows:
+            if row.stop_reason is None:
+                row.tokens.clear()
+                self.add([Row(row.prompt, row.max_tokens, row.seed, row.owner, row.place)])
+        return finished
+
+
+class _Step(LogitsProcessor):  # type: ignore[misc]
+    """Chooses the next tokens of a batch and leaves `generate` nothing else to choose."""
+
+    def __init__(self, rows: Sequence[Row], choosing: Choosing) -> None:
+        self._rows = rows
+        self._choosing = choosing
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        how = self._choosing
+        going_on = [place for place, row in enumerate(self._rows) if row.stop_reason is None]
+        rows = [self._rows[place] for place in going_on]
+        uniforms = [row.uniforms.at(len(row.tokens)) for row in rows] if how.temperature else []
+        tokens = choose_tokens(scores[going_on], uniforms, temperature=how.temperature, top_p=how.top_p)
+        forced = torch.full_like(scores, -torch.inf)
+        forced[:, 0] = 0  # what follows in rows that have ended is not looked at
+        for place, row, token in zip(going_on, rows, tokens, strict=True):
+            row.add(token, how.stop_ids)
+            forced[place, 0] = -torch.inf
+            forced[place, token] = 0
+        return forced
+
+
+class _AllDone(StoppingCriteria):  # type: ignore[misc]
+    def __init__(self, rows: Sequence[Row], is_stopped: Callable[[], bool]) -> None:
+        self._rows = rows
+        self._is_stopped = is_stopped
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        done = self._is_stopped() or all(row.stop_reason is not None for row in self._rows)
+        return torch.full((input_ids.shape[0],), done, dtype=torch.bool, device=input_ids.device)

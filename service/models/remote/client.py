@@ -1,0 +1,275 @@
+"""The client of every remote model call: retries, time-outs, concurrency, budget and receipts."""
+
+import asyncio
+import importlib
+import random
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from service.models.remote.answers import InvalidAnswerError, read_answer
+from service.models.remote.billing import Bill, worst_case_usd
+from service.models.remote.budget import Budget, Reservation
+from service.models.remote.checking import check_endpoint
+from service.models.remote.faults import Fault, classify
+from service.models.remote.gate import Gate
+from service.models.remote.limit import AdaptiveLimit, LimitSettings
+from service.models.remote.prices import Price, PriceTable
+from service.models.remote.redaction import redact_values, secret_values
+from service.models.remote.retries import RetryPolicy
+from service.models.remote.running import GIVE_UP_AFTER, OnResult, Run, Source
+from service.models.remote.types import (
+    BAD_REQUEST,
+    BUDGET,
+    INTERRUPTED,
+    INVALID_ANSWER,
+    RATE_LIMITED,
+    RETRYABLE_KINDS,
+    TIME_OUT,
+    ChatRequest,
+    ChatResponse,
+    Endpoint,
+    EndpointCheck,
+    Failure,
+    RunOutcome,
+)
+
+if TYPE_CHECKING:
+    from service.models.remote.backend import Backend
+
+
+OPTIONAL_FIELDS = 2  # response_format and seed; see `Backend.forget_refused`
+
+
+class RemoteClient:
+    """Asks one endpoint. Use as an asynchronous context manager, within one event loop.
+
+    One owner of retries, time-outs and concurrency: litellm's own are off. A `Budget` can be shared by the
+    clients of several endpoints.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        budget: Budget | None = None,
+        prices: PriceTable | None = None,
+        max_concurrency: int = 64,
+        retries: RetryPolicy | None = None,
+        seed: int | None = None,
+        give_up_after: int = GIVE_UP_AFTER,
+    ) -> None:
+        """Set up; nothing is imported or sent before the context is entered.
+
+        Args:
+            endpoint: Where to ask.
+            budget: Caps and totals; default: no cap.
+            prices: The user's prices; default: litellm's local map.
+            max_concurrency: The most requests in flight; the limit adapts below it.
+            retries: When and how often to try again.
+            seed: Seed of the jitter between attempts; it has no influence on answers.
+            give_up_after: `run` stops after this many failed requests in a row.
+        """
+        self.endpoint = endpoint
+        self.budget = budget if budget is not None else Budget()
+        self.retries = retries if retries is not None else RetryPolicy()
+        self.limit = AdaptiveLimit(LimitSettings(largest=max_concurrency))
+        self.give_up_after = give_up_after
+        self._prices = prices if prices is not None else PriceTable()
+        self._gate = Gate(self.limit)
+        self._rng = random.Random(seed)
+        self._price: Price | None = None
+        self._backend: Backend | None = None
+        self._secrets: tuple[str, ...] = ()
+        self._runs: set[Run] = set()
+
+    async def __aenter__(self) -> Self:
+        """Load litellm and look up the price.
+
+        Raises:
+            BudgetError: the price is not known although the budget has a cap on money.
+            PrerequisiteError: litellm does not understand the model's spelling.
+        """
+        backend = await asyncio.to_thread(importlib.import_module, "service.models.remote.backend")
+        model = self.endpoint.model
+        if self.budget.max_usd is not None:
+            self._price = self._prices.require(model)
+        else:
+            self._price = self._prices.price(model)
+        self._backend = backend.open_backend(self.endpoint)
+        await self._backend.warm_up()
+        self._secrets = secret_values()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            await backend.close()
+
+    @property
+    def price(self) -> Price | None:
+        """The price in force; None: not known."""
+        return self._price
+
+    async def check(self) -> EndpointCheck:
+        """Find out whether the endpoint answers, knows the model and what it supports. Costs nothing."""
+        return await check_endpoint(self._ready(), price_known=self._price is not None)
+
+    async def complete(self, request: ChatRequest) -> ChatResponse | Failure:
+        """Ask until there is an answer, retrying is pointless or the attempts are used up.
+
+        Failures of the remote side are returned, never raised; kind `budget` with 0 attempts means that the
+        budget had no room and nothing was sent.
+        """
+        answer = await self._ask(request, None)
+        if answer is not None:
+            return answer
+        return Failure(BUDGET, "the budget has no room for this request", 0, retryable=False)
+
+    async def run(self, requests: Source, on_result: OnResult) -> RunOutcome:
+        """Ask for all requests, as many at once as the adaptive limit allows.
+
+        Requests are taken from the source only when they can be sent, so a source of any length is held in
+        constant memory. `on_result` gets each answer as soon as it is there and may be asynchronous; its
+        request counts as under way until it returns. No further request is taken when the budget is spent,
+        when every other would fail too, after too many failures in a row, or after `interrupt()`; those in
+        flight are finished. On cancellation those are dropped, while calls of `on_result` end normally.
+
+        Raises:
+            Exception: the first exception of `on_result` or of the source, once all in flight has ended.
+        """
+        run = Run(self._ask, self.budget, lambda: self.limit.value, on_result, self.give_up_after)
+        self._runs.add(run)
+        try:
+            return await run.drive(requests)
+        finally:
+            self._runs.discard(run)
+
+    def interrupt(self) -> bool:
+        """Let `run` take no further request and return once those in flight are done; for Ctrl-C.
+
+        Returns whether there was a `run` to stop.
+        """
+        for run in self._runs:
+            run.stop(INTERRUPTED, "interrupted")
+        return bool(self._runs)
+
+    def sends(self, field: str) -> bool:
+        """Return whether a field of a request (seed, n, ...) reaches the server, as far as is known."""
+        return self._ready().sends(field)
+
+    def _ready(self) -> "Backend":
+        if self._backend is None:
+            raise RuntimeError("RemoteClient is used outside of its context: async with RemoteClient(...)")
+        return self._backend
+
+    async def _ask(
+        self, request: ChatRequest, stopping: asyncio.Event | None
+    ) -> ChatResponse | Failure | None:
+        """Return the answer or failure; None where nothing was sent: no budget, or `stopping` is set."""
+        backend = self._ready()
+        bill = Bill(self._price, worst_case_usd(request, self._price))
+        fault: Fault | None = None
+        tries = left_out = 0
+        while True:
+            tried = await self._attempt(request, bill, stopping)
+            if isinstance(tried, ChatResponse):
+                return tried
+            if tried is None:
+                return None if fault is None else self._failure(fault, bill)
+            fault = tried
+            if (
+                fault.kind == BAD_REQUEST
+                and left_out < OPTIONAL_FIELDS  # a complaint may name a field that was not sent any more
+                and backend.forget_refused(request, fault.message)
+            ):
+                left_out += 1
+                continue
+            tries += 1
+            pause = self.retries.delay(fault.kind, tries, self._rng, fault.retry_after_s)
+            if pause is None or not await _sleep(pause, stopping):
+                return self._failure(fault, bill)
+
+    async def _attempt(
+        self, request: ChatRequest, bill: Bill, stopping: asyncio.Event | None
+    ) -> ChatResponse | Fault | None:
+        """Send one HTTP request; None where the budget has no room for it or `stopping` is set."""
+        await self._gate.enter()
+        try:
+            reservation = await self.budget.reserve_or_wait(bill.worst_usd)
+            if reservation is None:
+                return None
+            if stopping is not None and stopping.is_set():
+                self.budget.release(reservation)
+                return None
+            return await self._send(request, bill, reservation)
+        finally:
+            self._gate.leave()
+
+    async def _send(self, request: ChatRequest, bill: Bill, reservation: Reservation) -> ChatResponse | Fault:
+        backend = self._ready()
+        started = time.monotonic()
+        bill.attempts += 1
+        settled = False
+
+        def settle(usage: tuple[int, int] | None, *, billed: bool = True) -> None:
+            nonlocal settled
+            settled = True
+            usd, doubtful = bill.charge(usage) if billed else (0.0, False)
+            self.budget.settle(reservation, usd, doubtful=doubtful)
+
+        try:
+            response = await asyncio.wait_for(backend.complete(request), self.endpoint.timeout_s)
+            answer = read_answer(response)
+            settle(answer.usage)
+        except InvalidAnswerError as error:
+            settle(error.usage)
+            return Fault(INVALID_ANSWER, str(error), billed=True)
+        except Exception as error:
+            fault = classify(error)
+            settle(None, billed=fault.billed)
+            self._note_congestion(fault, started)
+            return fault
+        finally:
+            if not settled:  # cancelled
+                settle(None)
+        now = time.monotonic()
+        self.limit.on_success(started, now, self._gate.in_flight)
+        prompt_tokens, completion_tokens = answer.usage or (0, 0)
+        return ChatResponse(
+            choices=answer.choices,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cost_usd=bill.total_usd,
+            model=answer.model or self.endpoint.model,
+            raw=redact_values(answer.raw, self._secrets),
+            attempts=bill.attempts,
+            latency_s=now - started,
+            doubtful_usd=bill.doubtful_usd,
+        )
+
+    def _note_congestion(self, fault: Fault, started: float) -> None:
+        if fault.kind in (RATE_LIMITED, TIME_OUT):
+            self.limit.on_congestion(started, time.monotonic())
+        if fault.retry_after_s is not None:
+            self._gate.pause(min(fault.retry_after_s, self.retries.longest_retry_after_s))
+
+    @staticmethod
+    def _failure(fault: Fault, bill: Bill) -> Failure:
+        return Failure(
+            fault.kind, fault.message, bill.attempts, fault.kind in RETRYABLE_KINDS, bill.total_usd
+        )
+
+
+async def _sleep(seconds: float, stopping: asyncio.Event | None) -> bool:
+    """Sleep; return False as soon as `stopping` is set."""
+    if stopping is None:
+        await asyncio.sleep(seconds)
+        return True
+    try:
+        await asyncio.wait_for(stopping.wait(), seconds)
+    except TimeoutError:
+        return True
+    return False

@@ -1,0 +1,183 @@
+"""What an exception of a remote call means: its kind, whether it may have been billed, when to come back."""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from service.models.remote.redaction import redact
+from service.models.remote.retries import parse_retry_after
+from service.models.remote.types import (
+    AUTHENTICATION,
+    BAD_REQUEST,
+    CONNECTION,
+    CONTENT_FILTER,
+    CONTEXT_LENGTH,
+    INVALID_ANSWER,
+    QUOTA,
+    RATE_LIMITED,
+    SERVER_ERROR,
+    TIME_OUT,
+    UNKNOWN_MODEL,
+)
+
+LONGEST_MESSAGE = 500
+
+# Names of classes, so that nothing has to be imported: litellm turns most errors into "status 500", and only
+# the chain of causes tells a server's 500 from a cable that was cut or an answer that was no JSON.
+_NEVER_SENT = {
+    "ConnectError",
+    "ConnectTimeout",
+    "ClientConnectorError",
+    "ClientConnectorDNSError",
+    "ConnectionRefusedError",
+    "InvalidURL",
+    "InvalidUrlClientError",
+    "UnsupportedProtocol",
+    "PoolTimeout",
+}
+_BAD_ADDRESS = {"InvalidURL", "InvalidUrlClientError", "UnsupportedProtocol"}
+_TIMED_OUT = {
+    "TimeoutError",
+    "Timeout",
+    "APITimeoutError",
+    "ReadTimeout",
+    "WriteTimeout",
+    "SocketTimeoutError",
+}
+_CUT = {
+    "ReadError",
+    "WriteError",
+    "RemoteProtocolError",
+    "ClientPayloadError",
+    "ServerDisconnectedError",
+    "ConnectionResetError",
+    "ClientOSError",
+}
+_ANSWERED = {"HTTPStatusError", "MaskedHTTPStatusError"}
+
+_NO_KEY = re.compile(r"missing credentials|api_key client option must be set|no api[-_ ]?key", re.IGNORECASE)
+_NO_PROVIDER = re.compile(r"LLM Provider NOT provided", re.IGNORECASE)
+_EMPTY_ACCOUNT = re.compile(
+    r"insufficient_quota|exceeded your current quota|insufficient (?:credits?|balance|funds)",
+    re.IGNORECASE,
+)
+_FILTERED = re.compile(r"content[-_ ]?(?:filter|management|policy)|moderation|safety system", re.IGNORECASE)
+_TOO_LONG = re.compile(r"context[-_ ](?:length|window)|maximum context|too many tokens", re.IGNORECASE)
+_INVALID = re.compile(r"json|choices|invalid response|unterminated", re.IGNORECASE)
+
+
+_WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+Error: )*(?:\w+Exception - )?")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A failed attempt. `billed` is whether the provider may have charged for it."""
+
+    kind: str
+    message: str
+    billed: bool
+    retry_after_s: float | None = None
+    status: int | None = None
+
+
+def classify(error: BaseException) -> Fault:
+    """Return what a litellm, OpenAI, httpx, aiohttp or asyncio exception means."""
+    names = {type(link).__name__ for link in _chain(error)}
+    text = str(error)
+    status = _status(error, names)
+    kind = _kind(names, status, text)
+    text = _words(_WRAPPING.sub("", text))
+    if kind == TIME_OUT and not text.strip():
+        text = "no complete answer within the time-out"
+    if kind == CONNECTION:
+        text = _connection_text(error, text)
+    billed = kind in (TIME_OUT, INVALID_ANSWER) or (kind == CONNECTION and not names & _NEVER_SENT)
+    retry_after = parse_retry_after(_headers(error)) if kind in (RATE_LIMITED, SERVER_ERROR) else None
+    return Fault(kind, shorten(redact(text)), billed, retry_after, status)
+
+
+def shorten(text: str) -> str:
+    """Return the first part of a message on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 3] + "..."
+
+
+def _kind(names: set[str], status: int | None, text: str) -> str:
+    if _NO_KEY.search(text):
+        return AUTHENTICATION
+    if _NO_PROVIDER.search(text) or names & _BAD_ADDRESS:
+        return UNKNOWN_MODEL
+    if status is not None:
+        return kind_of_status(status, text, names)
+    if names & _NEVER_SENT or names & _CUT:
+        return CONNECTION
+    if names & _TIMED_OUT:
+        return TIME_OUT
+    if "JSONDecodeError" in names or "APIResponseValidationError" in names or _INVALID.search(text):
+        return INVALID_ANSWER
+    return SERVER_ERROR if "APIError" in names or "InternalServerError" in names else BAD_REQUEST
+
+
+def kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
+    """Return the kind of failure that a server's status and words stand for."""
+    if status == 429:
+        return QUOTA if _EMPTY_ACCOUNT.search(text) else RATE_LIMITED
+    if status == 402:
+        return QUOTA
+    if status in (401, 403):
+        return CONTENT_FILTER if _FILTERED.search(text) else AUTHENTICATION
+    if status == 404:
+        return UNKNOWN_MODEL
+    if status in (408, 504):
+        return TIME_OUT
+    if status in (409, 425) or status >= 500:
+        return SERVER_ERROR
+    if "ContextWindowExceededError" in names or _TOO_LONG.search(text):
+        return CONTEXT_LENGTH
+    if "ContentPolicyViolationError" in names or _FILTERED.search(text):
+        return CONTENT_FILTER
+    return BAD_REQUEST
+
+
+def _status(error: BaseException, names: set[str]) -> int | None:
+    """Return the status that the server sent, or None where litellm made up its 408 or 500."""
+    statuses = (getattr(link, "status_code", None) for link in _chain(error))
+    status = next((status for status in statuses if isinstance(status, int)), None)
+    made_up = not names & _ANSWERED and (status == 408 or status == 200 or (status or 0) >= 500)
+    return None if made_up else status
+
+
+def _words(text: str) -> str:
+    """Return the message of an OpenAI-style error body, other texts as they are."""
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return text
+
+
+def _connection_text(error: BaseException, text: str) -> str:
+    """Return the words of the network's own exception: the OpenAI client only says "Connection error."."""
+    for link in _chain(error):
+        if type(link).__name__ in _NEVER_SENT | _CUT and str(link):
+            return str(link)
+    return text
+
+
+def _headers(error: BaseException) -> Mapping[str, str]:
+    for link in _chain(error):
+        for holder in (link, getattr(link, "response", None)):
+            for name in ("litellm_response_headers", "headers"):
+                headers = getattr(holder, name, None)
+                if isinstance(headers, Mapping) and headers:
+                    return headers
+    return {}
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    for _ in range(12):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__ or link.__context__

@@ -1,0 +1,165 @@
+"""One pass over many requests: taken lazily, finished in any order, stopped for good reasons only."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+
+from service.models.remote.budget import Budget
+from service.models.remote.types import (
+    CONTENT_FILTER,
+    CONTEXT_LENGTH,
+    ChatRequest,
+    ChatResponse,
+    Failure,
+    RunOutcome,
+)
+
+GIVE_UP_AFTER = 20
+
+OnResult = Callable[[ChatRequest, ChatResponse | Failure], Awaitable[None] | None]
+Source = AsyncIterable[ChatRequest] | Iterable[ChatRequest]
+Ask = Callable[[ChatRequest, asyncio.Event], Awaitable[ChatResponse | Failure | None]]
+
+_OWN_FAULT = frozenset({CONTENT_FILTER, CONTEXT_LENGTH})  # of the one request; says nothing about the next
+
+
+class Run:
+    """The state of one `RemoteClient.run`."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        budget: Budget,
+        room: Callable[[], int],
+        on_result: OnResult,
+        give_up_after: int,
+    ) -> None:
+        self._ask, self._budget, self._room = ask, budget, room
+        self._on_result, self._give_up_after = on_result, give_up_after
+        self._answered = self._failed = self._unsent = self._failed_in_a_row = 0
+        self._stopped: str | None = None
+        self._message: str | None = None
+        self._error: Exception | None = None
+        self._stopping = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._delivering: set[asyncio.Task[None] | None] = set()
+
+    def stop(self, reason: str, message: str) -> None:
+        """Take no further request; those in flight are finished, pauses between attempts end at once."""
+        if self._stopped is None:
+            self._stopped, self._message = reason, message
+        self._stopping.set()
+        self._changed.set()
+
+    async def drive(self, source: Source) -> RunOutcome:
+        """Do it all; see `RemoteClient.run`."""
+        requests = _iterate(source)
+        try:
+            await self._take(requests)
+            await self._finish()
+        except asyncio.CancelledError:
+            for task in self._tasks - self._delivering:
+                task.cancel()
+            await self._finish()
+            raise
+        except Exception as error:
+            self._fail(error)
+            await self._finish()
+        finally:
+            if inspect.isasyncgen(requests):
+                await requests.aclose()
+        if self._error is not None:
+            raise self._error
+        return RunOutcome(self._answered, self._failed, self._unsent, self._stopped, self._message)
+
+    async def _take(self, requests: AsyncIterator[ChatRequest]) -> None:
+        while not self._stopping.is_set():
+            if len(self._tasks) >= self._room():
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            if (spent := self._budget.exhausted) is not None:
+                self._stop_for_budget(spent)
+                return
+            try:
+                request = await anext(requests)
+            except StopAsyncIteration:
+                return
+            if self._stopping.is_set():
+                self._unsent += 1
+                return
+            task = asyncio.create_task(self._one(request))
+            self._tasks.add(task)
+            task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._delivering.discard(task)
+        self._changed.set()
+
+    async def _finish(self) -> None:
+        """Wait for everything under way; a second cancellation does not interrupt calls of `on_result`."""
+        while self._tasks:
+            try:
+                await asyncio.wait(set(self._tasks))
+            except asyncio.CancelledError:
+                for task in self._tasks - self._delivering:
+                    task.cancel()
+                if not self._delivering:
+                    raise
+
+    async def _one(self, request: ChatRequest) -> None:
+        try:
+            answer = await self._ask(request, self._stopping)
+            if answer is None:
+                self._unsent += 1
+                self._stop_for_budget(self._budget.exhausted or "budget")
+                return
+            self._delivering.add(asyncio.current_task())
+            delivered = self._on_result(request, answer)
+            if delivered is not None:
+                await delivered
+            self._count(answer)
+        except Exception as error:
+            self._fail(error)
+
+    def _count(self, answer: ChatResponse | Failure) -> None:
+        if isinstance(answer, ChatResponse):
+            self._answered += 1
+            self._failed_in_a_row = 0
+            return
+        self._failed += 1
+        if answer.fatal:
+            self.stop(answer.kind, answer.message)
+        elif answer.kind not in _OWN_FAULT:
+            self._failed_in_a_row += 1
+            if self._failed_in_a_row >= self._give_up_after:
+                self.stop(
+                    "failing", f"{self._failed_in_a_row} requests in a row failed, the last: {answer.message}"
+                )
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+        self.stop("error", str(error))
+
+    def _stop_for_budget(self, what: str) -> None:
+        budget = self._budget
+        if what == "requests":
+            self.stop("requests", f"--max-requests {budget.max_requests} is reached")
+            return
+        self.stop(
+            "budget",
+            f"${budget.spent_usd + budget.elsewhere_usd:.4f} of --max-usd {budget.max_usd} are spent, and "
+            "the next request might cost more than the rest",
+        )
+
+
+async def _iterate(source: Source) -> AsyncIterator[ChatRequest]:
+    if isinstance(source, AsyncIterable):
+        async for request in source:
+            yield request
+    else:
+        for request in source:
+            yield request

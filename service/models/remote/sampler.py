@@ -1,0 +1,226 @@
+"""The remote sampler: leases cells, asks for their responses, and stores samples as they come."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from service.database import Database
+from service.errors import PrerequisiteError
+from service.models.protocol import Report
+from service.models.remote import (
+    BatchClient,
+    BatchStatus,
+    Budget,
+    ChatRequest,
+    ChatResponse,
+    Endpoint,
+    Failure,
+    PriceTable,
+    RemoteClient,
+    RetryPolicy,
+)
+from service.models.remote.abilities import check_abilities, supports_n
+from service.models.remote.interrupts import finish_on_interrupt
+from service.models.remote.sample_requests import chat_request, read_responses, without_texts
+from service.models.remote.serving import Serving, find_serving
+from service.models.settings import DrawingSpec
+from service.models.work import DrawnCell, SampleRequest, SamplingWork
+from service.runs.batching import fill_by_batch
+from service.runs.cells import Cell, Receipt
+from service.runs.filling import Filled, fill_cells
+from service.runs.ledger import spent_usd
+from service.runs.spending import Spending
+
+OWN_SERVERS = "hosted_vllm"  # asked directly even with batch jobs on, as they offer none
+
+
+class RemoteSampler:
+    """Draws samples by litellm. One budget covers all runs that it fills.
+
+    A request draws as many samples as its cell holds, with the seed of the first; that seed is noted with
+    each of them (none where the provider takes no seed). Thoughts that a server's reasoning parser took out
+    of a response stand before it, as `<think>...</think>`.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        prices: PriceTable | None = None,
+        max_usd: float | None = None,
+        max_requests: int | None = None,
+        max_concurrency: int = 64,
+        batch: bool = False,
+        batch_poll_s: float = 60.0,
+        retries: RetryPolicy | None = None,
+    ) -> None:
+        """Set up; nothing is imported or sent.
+
+        Args:
+            endpoint: Where to ask.
+            prices: The user's prices; default: litellm's local map.
+            max_usd: Most USD that all runs together may have cost, earlier invocations included.
+            max_requests: Most HTTP requests of this sampler.
+            max_concurrency: Most requests in flight.
+            batch: Send batch jobs where the provider has them; servers of one's own are asked directly.
+            batch_poll_s: Seconds between two looks at a batch job.
+            retries: When and how often to try again.
+        """
+        self.endpoint = endpoint
+        self._prices = prices if prices is not None else PriceTable()
+        self._budget = Budget(max_usd=max_usd, max_requests=max_requests)
+        self._max_concurrency, self._retries = max_concurrency, retries
+        self._batch, self._batch_poll_s = batch, batch_poll_s
+        self._serving: Serving | None = None
+        self._notices: dict[str, None] = {}
+        self._spending: dict[str, Spending] = {}  # by run
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return provider, served model, and the server's engine, version and weights as far as it tells.
+
+        Raises:
+            BudgetError: a cap on money although the model's price is not known.
+            PrerequisiteError: the endpoint cannot be reached, refuses the key or does not list the model.
+        """
+        if self._serving is None:
+            if self._budget.max_usd is not None:
+                self._prices.require(self.endpoint.model)
+            self._serving = asyncio.run(self._find())
+        return {"sampler": "remote", **self._serving.to_json()}
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Fields that the server refused, so that the samples were drawn without them."""
+        return tuple(self._notices)
+
+    def check(self, spec: DrawingSpec) -> None:
+        """See that the endpoint takes prompts of this kind, before a run is made.
+
+        Raises:
+            PrerequisiteError: it takes no raw text, no chat-template arguments or no batch jobs of them.
+        """
+        raw = spec.prompt.form == "raw"
+        extra = {"chat_template_kwargs": spec.prompt.chat_template_kwargs}
+        check_abilities(self.endpoint, raw_text=raw, extra=extra if spec.prompt.chat_template_kwargs else {})
+        if raw and self._sends_jobs:
+            raise PrerequisiteError("batch jobs hold chats only; leave --batch or the raw text out.")
+
+    def samples_per_request(self, wanted: int) -> int:
+        """Return how many samples to ask for at once: 1 where the model does not know n."""
+        return wanted if supports_n(self.endpoint) else 1
+
+    def count_spent(self, db: Database, run_ids: Sequence[str]) -> None:
+        """Count what runs have cost before under the cap on money; `fill` does it for its own run."""
+        with db.read() as session:
+            for run_id in run_ids:
+                if run_id not in self._spending:
+                    begun = spent_usd(session, run_id)
+                    self._spending[run_id] = Spending(self._budget, begun)
+                    self._budget.spent_usd += begun
+
+    def fill(self, work: SamplingWork, report: Report) -> Filled:
+        """Draw until no cell is empty, the budget is spent, or every further request would fail.
+
+        On Ctrl-C what is in flight is awaited and stored; a second Ctrl-C drops it.
+        """
+        self.count_spent(work.db, [work.run_id])
+        return asyncio.run(self._fill(work, report))
+
+    @property
+    def _sends_jobs(self) -> bool:
+        return self._batch and not self.endpoint.model.startswith(f"{OWN_SERVERS}/")
+
+    async def _find(self) -> Serving:
+        client = RemoteClient(self.endpoint, prices=self._prices)
+        async with client:
+            found = await client.check()
+        if found.problem is not None:
+            raise PrerequisiteError(f"{self.endpoint.model}: {found.problem}")
+        return await find_serving(self.endpoint)
+
+    async def _fill(self, work: SamplingWork, report: Report) -> Filled:
+        spending = self._spending[work.run_id]
+        filling = _Filling(work, report)
+        if self._sends_jobs:
+            jobs = BatchClient(self.endpoint, budget=self._budget, prices=self._prices, retries=self._retries)
+            async with jobs:
+                return await fill_by_batch(
+                    work.db,
+                    work.run_id,
+                    work.run_id,
+                    jobs,
+                    filling.build,
+                    owner=work.owner,
+                    spending=spending,
+                    on_answer=filling.count,
+                    report=filling.count_job,
+                    poll_s=self._batch_poll_s,
+                    keep=filling.keep,
+                )
+        client = RemoteClient(
+            self.endpoint,
+            budget=self._budget,
+            prices=self._prices,
+            max_concurrency=self._max_concurrency,
+            retries=self._retries,
+        )
+        async with client:
+            filling.client = client
+            with finish_on_interrupt(client.interrupt):
+                filled = await fill_cells(
+                    work.db,
+                    work.run_id,
+                    work.run_id,
+                    client,
+                    filling.build,
+                    owner=work.owner,
+                    spending=spending,
+                    on_answer=filling.count,
+                    keep=filling.keep,
+                )
+            if not client.sends("seed"):
+                self._notices["the server takes no seed: the same run would draw other responses"] = None
+        if filled.message is not None and "chat template" in filled.message.lower():
+            filled.message += "; a model without a chat template continues raw text (--raw)"
+        return filled
+
+
+class _Filling:
+    """One pass: which request a cell id stands for, and how the answers are kept and counted."""
+
+    def __init__(self, work: SamplingWork, report: Report) -> None:
+        self.client: RemoteClient | None = None
+        self._work, self._report = work, report
+        self._requests: dict[int, SampleRequest] = {}
+        self._usd, self._failed = 0.0, 0
+
+    def build(self, cells: Sequence[Cell]) -> list[ChatRequest]:
+        """Return the requests of leased cells."""
+        made = [self._work.request(cell) for cell in cells]
+        self._requests.update((request.cell.id, request) for request in made)
+        return [chat_request(self._work.spec, request) for request in made]
+
+    def keep(self, session: Session, cell_id: int, answer: ChatResponse, receipt: Receipt) -> None:
+        """Fill the cell and write its samples in one transaction."""
+        request = self._requests.pop(cell_id)
+        seeded = self.client is None or self.client.sends("seed")
+        asked = replace(request, seeds=request.seeds[:1] * request.count)
+        raw = without_texts(answer.raw, answer.choices)
+        responses = read_responses(request, answer)
+        self._work.keep(session, DrawnCell(asked, responses, receipt, raw, seeded))
+
+    def count(self, answer: ChatResponse | Failure) -> None:
+        """Report an answer."""
+        self._usd += answer.cost_usd or 0.0
+        self._failed += isinstance(answer, Failure)
+        spent = f"${self._usd:.2f}" if self._usd else ""
+        failed = f"{self._failed:,} requests failed" if self._failed else ""
+        drawn = len(answer.choices) if isinstance(answer, ChatResponse) else 0
+        self._report(drawn, ", ".join(filter(None, (spent, failed))))
+
+    def count_job(self, status: BatchStatus) -> None:
+        """Report how far a batch job is."""
+        self._report(0, f"batch job: {status.completed + status.failed:,} of {status.total:,} requests")

@@ -1,0 +1,188 @@
+"""From a problem to a prompt: through the model's chat template or as raw text, to token ids."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from service.errors import InputError
+from service.hashing import content_id
+from service.models.settings import PromptSpec
+from service.models.work import AskedProblem
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A rendered prompt: its text, and the ids that the model is given."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PlannedPrompt:
+    """A problem's prompt, and how many tokens a response may have: less than asked where the context ends."""
+
+    prompt: Prompt
+    max_tokens: int
+
+
+class PromptRoomError(InputError):
+    """Prompts that leave no room for an answer: by problems' ids, what is wrong with each."""
+
+    def __init__(self, message: str, found: Mapping[int, str]) -> None:
+        super().__init__(message)
+        self.found = found
+
+
+class Renderer:
+    """Makes prompts for one model: its tokenizer (of transformers), and its name for messages."""
+
+    def __init__(self, tokenizer: Any, model: str) -> None:
+        self._tokenizer = tokenizer
+        self._model = model
+        self._template = _chat_template(tokenizer)
+
+    @property
+    def template_id(self) -> str | None:
+        """Content id of the chat template; None where the model has none and prompts are raw text."""
+        return None if self._template is None else content_id("template", self._template)
+
+    def notices(self, prompt: PromptSpec) -> list[str]:
+        """Return what the user should know before anything is drawn.
+
+        Raises:
+            InputError: a system prompt, but no chat template to put it into.
+        """
+        if prompt.form == "raw":
+            return []
+        if self._template is None:
+            if prompt.system:
+                raise InputError(
+                    f"{self._model} has no chat template, so there is no place for a system prompt; "
+                    "put its text into the prompt (--prompt-file)."
+                )
+            found = [f"{self._model} has no chat template: its prompts are raw text, which it continues."]
+            if prompt.chat_template_kwargs:
+                found.append(f"without a template, nothing reads {_names(prompt.chat_template_kwargs)}.")
+            return found
+        template = self._template
+        unread = [name for name in prompt.chat_template_kwargs if not re.search(rf"\b{name}\b", template)]
+        if unread:
+            return [f"the chat template of {self._model} never reads {_names(unread)}; it changes nothing."]
+        return []
+
+    def render(self, question: str, prompt: PromptSpec) -> Prompt:
+        """Return the prompt of a question.
+
+        A chat prompt is what the template makes of it, with the tokens that open the answer; the template
+        alone sets special tokens. Raw text gets those that the tokenizer puts around any text, a leading BOS
+        only once.
+
+        Raises:
+            InputError: the template rejects or drops the system prompt, or fails.
+        """
+        text = prompt.fill(question)
+        if prompt.form == "raw" or self._template is None:
+            return self._raw(text)
+        rendered = self._apply(text, prompt)
+        ids = self._tokenizer(rendered, add_special_tokens=False)["input_ids"]
+        return Prompt(rendered, tuple(ids))
+
+    def _raw(self, text: str) -> Prompt:
+        ids = tuple(self._tokenizer(text)["input_ids"])
+        bos = self._tokenizer.bos_token_id
+        if bos is not None and ids[:2] == (bos, bos):  # the text brings its own
+            ids = ids[1:]
+        eos = self._tokenizer.eos_token_id
+        if ids and ids[-1] == eos and ids[-1] != bos:  # some tokenizers end every text; it is to go on
+            ids = ids[:-1]
+        return Prompt(text, ids)
+
+    def _apply(self, text: str, prompt: PromptSpec) -> str:
+        from jinja2.exceptions import TemplateError
+
+        messages = [{"role": "user", "content": text}]
+        if prompt.system:
+            messages.insert(0, {"role": "system", "content": prompt.system})
+        try:
+            rendered: str = self._tokenizer.apply_chat_template(
+                messages,
+                tokenize=False,
+                add_generation_prompt=True,
+                **prompt.chat_template_kwargs,
+            )
+        except TemplateError as error:
+            way_out = " leave out --system, or put its text into the prompt." if prompt.system else ""
+            raise InputError(f"the chat template of {self._model} fails: {error};{way_out}") from error
+        if prompt.system and prompt.system.strip() not in rendered:
+            raise InputError(
+                f"the chat template of {self._model} leaves out the system prompt; "
+                "leave out --system, or put its text into the prompt (--prompt-file)."
+            )
+        return rendered
+
+
+@dataclass(frozen=True)
+class PlannedPrompts:
+    """The prompts of a run by its problems' ids, and what there is to say about them."""
+
+    by_problem: Mapping[int, PlannedPrompt]
+    notices: list[str] = field(default_factory=list)
+
+
+def plan_prompts(
+    renderer: Renderer,
+    prompt: PromptSpec,
+    problems: Iterable[AskedProblem],
+    *,
+    max_tokens: int,
+    context: int | None,
+) -> PlannedPrompts:
+    """Render all prompts of a run; where the context leaves less than `max_tokens`, say so and cap it.
+
+    `context` is the number of tokens that prompt and response may have together; None sets no limit.
+
+    Raises:
+        PromptRoomError: a prompt is empty, or leaves no room for a single token.
+        InputError: see `Renderer`.
+    """
+    notices = renderer.notices(prompt)
+    planned: dict[int, PlannedPrompt] = {}
+    too_long: list[tuple[AskedProblem, str]] = []
+    for problem in problems:
+        rendered = renderer.render(problem.text, prompt)
+        length = len(rendered.token_ids)
+        room = max_tokens if context is None else min(max_tokens, context - length)
+        if not length or room < 1:
+            what = f"{length} tokens, and the model's context is {context}" if length else "no tokens"
+            too_long.append((problem, what))
+        else:
+            planned[problem.id] = PlannedPrompt(rendered, room)
+    if too_long:
+        problem, what = too_long[0]
+        raise PromptRoomError(
+            f"the prompt of problem {problem.position + 1} ({problem.problem_id}) has {what}; "
+            "take a model with a longer context, a shorter prompt, or leave the problem out.",
+            {problem.id: f"its prompt has {what}" for problem, what in too_long},
+        )
+    rooms = [one.max_tokens for one in planned.values()]
+    if capped := [room for room in rooms if room < max_tokens]:
+        notices.append(
+            f"{len(capped)} of {len(rooms)} prompts leave less than {max_tokens} tokens in the context of "
+            f"{context}: their responses are cut earlier, the shortest after {min(capped)} tokens."
+        )
+    return PlannedPrompts(planned, notices)
+
+
+def _chat_template(tokenizer: Any) -> str | None:
+    if not tokenizer.chat_template:
+        return None
+    if isinstance(tokenizer.chat_template, str):
+        return tokenizer.chat_template
+    template: str = tokenizer.get_chat_template()  # one of several by name
+    return template
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,149 @@
+"""The work of a sampler: cells to lease, draw and store, whatever the engine behind it."""
+
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlalchemy.orm import Session
+
+from service.database import Database
+from service.errors import DatabaseError
+from service.hashing import content_hash
+from service.models.settings import DrawingSpec
+from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, release_leases, renew_leases
+from service.runs.leases import LEASE_S, this_owner
+
+
+class AskedProblem(Protocol):
+    """A text put to a model. `id` is what prompts are looked up by, `problem_id` its content id.
+
+    Problems of eval runs are such (`RunProblem`), and so are the questions and candidates that a solver
+    answers.
+    """
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def problem_id(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A response as a sampler returns it. Token counts are None where the server gives none of its own.
+
+    `stop_reason` is stop, length (cut at the limit of tokens), content_filter, or the server's own word.
+    """
+
+    text: str
+    stop_reason: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+def sample_seed(seed: int, problem_id: str, ordinal: int) -> int:
+    """Return the seed of a sample (31 bits): of the run's seed, the problem and its ordinal, nothing else."""
+    return int(content_hash("sample-seed", [seed, problem_id, ordinal])[:8], 16) >> 1
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """One cell to draw: `count` responses to a problem's prompt, with a seed for each.
+
+    `question` is the problem's text; the prompt is made from it by the spec and the sampler.
+    """
+
+    cell: Cell
+    problem: AskedProblem
+    question: str
+    count: int
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DrawnCell:
+    """What was drawn for a request, with what it took. `raw` is JSON of what the engine said besides.
+
+    `seeded` is False where the engine took no seed.
+    """
+
+    request: SampleRequest
+    responses: Sequence[Drawn]
+    receipt: Receipt
+    raw: str = "{}"
+    seeded: bool = True
+
+
+@dataclass(frozen=True)
+class SamplingWork:
+    """Empty cells, and how to lease and fill them.
+
+    A subclass says in `request` what is drawn for a cell and in `keep` how it is stored; `scope` says what
+    the cells belong to.
+    """
+
+    db: Database
+    run_id: str
+    spec: DrawingSpec
+    problems: Mapping[int, AskedProblem]  # by id
+    # Told apart within a process too: giving back its own leases must not give back another thread's.
+    owner: str = field(default_factory=lambda: this_owner(f"sampling-{uuid.uuid4().hex[:8]}"))
+
+    @property
+    def scope(self) -> str:
+        """What the cells belong to."""
+        return self.run_id
+
+    def request(self, cell: Cell) -> SampleRequest:
+        """Return the request of a cell."""
+        raise NotImplementedError
+
+    def lease(self, limit: int) -> list[SampleRequest]:
+        """Lease up to `limit` empty cells to this process; empty where none is left for it."""
+        with self.db.write() as session:
+            cells = claim_cells(session, self.run_id, self.scope, owner=self.owner, limit=limit)
+        return [self.request(cell) for cell in cells]
+
+    def store(self, cells: Sequence[DrawnCell]) -> None:
+        """Commit drawn cells in one transaction. A cell that another process filled keeps its samples."""
+        with self.db.write() as session:
+            for drawn in cells:
+                self.keep(session, drawn)
+
+    def keep(self, session: Session, drawn: DrawnCell) -> None:
+        """Fill a cell and store its responses in the transaction of `session`."""
+        raise NotImplementedError
+
+    def fail(self, request: SampleRequest, error: str) -> None:
+        """Note that a request cannot be drawn; a later invocation tries again."""
+        with self.db.write() as session:
+            fail_cell(session, request.cell.id, error, attempts=1, cost_usd=0.0)
+
+    @contextmanager
+    def keep_leases(self, every_s: float = LEASE_S / 10) -> Iterator[None]:
+        """Renew this process's leases in a thread, and give back at the end what was not drawn."""
+        done = threading.Event()
+
+        def beat() -> None:
+            while not done.wait(every_s):
+                with suppress(DatabaseError), self.db.write() as session:  # the next beat comes in time
+                    renew_leases(session, self.owner)
+
+        thread = threading.Thread(target=beat, name="sampling-leases", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+            with self.db.write() as session:
+                release_leases(session, self.owner)

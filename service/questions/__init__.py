@@ -1,0 +1,37 @@
+"""Questions: reading them from files and the Hub, storing them by content, mixing sets."""
+
+from service.questions.columns import Columns, RowLimits
+from service.questions.importing import ImportReport, store_import
+from service.questions.mixing import MixReport, mix_sets
+from service.questions.reading import ReadRows, read_source
+from service.questions.store import (
+    Member,
+    StoreCounts,
+    StoredSet,
+    get_set,
+    load_members,
+    load_question_set,
+    store_questions,
+)
+from service.questions.types import Question, make_question, question_id
+
+__all__ = [
+    "Columns",
+    "ImportReport",
+    "Member",
+    "MixReport",
+    "Question",
+    "ReadRows",
+    "RowLimits",
+    "StoreCounts",
+    "StoredSet",
+    "get_set",
+    "load_members",
+    "load_question_set",
+    "make_question",
+    "mix_sets",
+    "question_id",
+    "read_source",
+    "store_import",
+    "store_questions",
+]

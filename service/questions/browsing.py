@@ -1,0 +1,131 @@
+"""Looking at what is stored: the sets with their counts, a set page by page, one question."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy.orm import Session
+
+from service.errors import InputError, NotFoundError
+from service.questions.store import Member, StoredSet, as_question, count_members, get_set
+from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
+from service.questions.types import Question
+
+PREFIXES_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which members of a set are wanted; None and False do not restrict.
+
+    `level` "5" also finds "Level 5"; `search` is looked for in text and answer, without regard to the case
+    of ASCII letters.
+    """
+
+    level: str | None = None
+    subject: str | None = None
+    search: str | None = None
+    held: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some members of a set in order; `after` is the position to go on from, None at the end."""
+
+    members: tuple[Member, ...]
+    total: int  # members that pass the filters
+    after: int | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a question stands: a set, its row there, and why it is held back there, if it is."""
+
+    set_name: str
+    position: int
+    held: str | None
+
+
+def list_sets(session: Session) -> list[tuple[StoredSet, int, int]]:
+    """Return every set by name, with the number of its members and of those held back."""
+    counts = count_members(session)
+    rows = session.scalars(select(QuestionSetRow).order_by(QuestionSetRow.name))
+    return [
+        (StoredSet(row.id, row.name, row.spec, row.created_at), *counts.get(row.id, (0, 0))) for row in rows
+    ]
+
+
+def page(session: Session, name: str, filters: Filters, *, limit: int, after: int = -1) -> Page:
+    """Return up to `limit` members behind position `after`, found by key and not by counting rows.
+
+    Raises:
+        NotFoundError: there is no such set.
+    """
+    wanted = get_set(session, name)
+    conditions = _conditions(filters)
+    members = select(QuestionSetMemberRow.position, QuestionSetMemberRow.held, QuestionRow).join(
+        QuestionRow, QuestionRow.id == QuestionSetMemberRow.question_id
+    )
+    matching = members.where(QuestionSetMemberRow.set_id == wanted.id, *conditions)
+    total = session.scalar(select(func.count()).select_from(matching.subquery())) or 0
+    rows = session.execute(
+        matching.where(QuestionSetMemberRow.position > after)
+        .order_by(QuestionSetMemberRow.position)
+        .limit(limit + 1)
+    ).all()
+    found = tuple(Member(position, as_question(row), held) for position, held, row in rows[:limit])
+    return Page(found, total, found[-1].position if len(rows) > limit else None)
+
+
+def _conditions(filters: Filters) -> Sequence[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if filters.level is not None:
+        conditions.append(QuestionRow.level.in_([filters.level, f"Level {filters.level}"]))
+    if filters.subject is not None:
+        conditions.append(func.lower(QuestionRow.subject) == filters.subject.lower())
+    if filters.search is not None:
+        conditions.append(
+            or_(
+                QuestionRow.text.icontains(filters.search, autoescape=True),
+                QuestionRow.answer.icontains(filters.search, autoescape=True),
+            )
+        )
+    if filters.held:
+        conditions.append(QuestionSetMemberRow.held.is_not(None))
+    return conditions
+
+
+def find_question(session: Session, prefix: str) -> Question:
+    """Return the question whose id begins with `prefix` (with or without its `q_`).
+
+    Raises:
+        NotFoundError: none does.
+        InputError: several do; the message names some.
+    """
+    wanted = prefix if prefix.startswith("q_") else f"q_{prefix}"
+    rows = session.scalars(
+        select(QuestionRow)
+        .where(QuestionRow.id.startswith(wanted, autoescape=True))
+        .order_by(QuestionRow.id)
+        .limit(PREFIXES_SHOWN + 1)
+    ).all()
+    if not rows:
+        raise NotFoundError(
+            f'no question has an id that begins with "{prefix}"; see `tagrpo questions list SET`.'
+        )
+    if len(rows) > 1:
+        more = ", ..." if len(rows) > PREFIXES_SHOWN else ""
+        some = ", ".join(row.id for row in rows[:PREFIXES_SHOWN])
+        raise InputError(f'several ids begin with "{prefix}": {some}{more}; give more digits.')
+    return as_question(rows[0])
+
+
+def places(session: Session, question_id: str) -> list[Place]:
+    """Return the sets a question belongs to, by name."""
+    rows = session.execute(
+        select(QuestionSetRow.name, QuestionSetMemberRow.position, QuestionSetMemberRow.held)
+        .join(QuestionSetRow, QuestionSetRow.id == QuestionSetMemberRow.set_id)
+        .where(QuestionSetMemberRow.question_id == question_id)
+        .order_by(QuestionSetRow.name)
+    )
+    return [Place(name, position, held) for name, position, held in rows]

@@ -1,0 +1,199 @@
+"""Which columns of a source hold the question, its gold answer and its labels, and what is read from them."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from service.errors import InputError
+from service.hashing import canonical_text
+from service.questions.boxes import boxed_answer, last_boxed
+from service.questions.files import JsonNumber
+from service.questions.types import Question, make_question
+
+CANDIDATES: dict[str, tuple[str, ...]] = {
+    "question": ("question", "problem", "prompt", "input", "instruction", "query"),
+    "answer": ("answer", "final_answer", "gold", "ground_truth", "target", "expected_answer"),
+    "solution": ("solution", "response", "output", "rationale"),
+    "level": ("level", "difficulty"),
+    "subject": ("subject", "type", "problem_type", "category", "subfield", "topic", "course"),
+}
+_EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
+_HASHES = re.compile(r"(?:^|\n)[ \t]*####[ \t]*(.*?)[ \t]*(?:\n|$)")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of columns; None where the source has none, or (before `resolve`) to look for one.
+
+    A name may lead into nested values by dots (`reward_model.ground_truth`).
+    """
+
+    question: str | None = None
+    answer: str | None = None
+    solution: str | None = None
+    level: str | None = None
+    subject: str | None = None
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the columns that are set, by what they hold."""
+        named = {part.name: getattr(self, part.name) for part in fields(self)}
+        return {part: name for part, name in named.items() if name is not None}
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """What a row may hold: the longest text in characters; whether control characters are removed."""
+
+    max_characters: int = 100_000
+    strip_control: bool = False
+
+
+class RowProblem(Exception):
+    """A row that cannot be used; the message says why and, where there is one, the way out."""
+
+
+def resolve(columns: Columns, present: Collection[str], source: str) -> Columns:
+    """Check the columns that were named against those there are, and look for the others by usual names.
+
+    The answer comes from the answer column; only where there is none (and none was named), from the last
+    box of the solution column.
+
+    Raises:
+        InputError: a named column is missing, or none was found for the question or for the answer.
+    """
+    there = ", ".join(sorted(present)) or "none"
+    chosen = columns.as_dict()
+    for part, name in chosen.items():
+        if name.split(".")[0] not in present and name not in present:
+            raise InputError(f'{source}: no column "{name}" (--{part}-column); there are: {there}.')
+    for part, names in CANDIDATES.items():
+        # A solution column that the user named is to be used, so no answer column is looked for.
+        if (
+            part in chosen
+            or (part == "answer" and columns.solution)
+            or (part == "solution" and "answer" in chosen)
+        ):
+            continue
+        found = next((name for name in names if name in present and name not in chosen.values()), None)
+        if found is not None:
+            chosen[part] = found
+    if "question" not in chosen:
+        raise InputError(
+            f"{source}: no column looks like the question; name it with --question-column, of: {there}."
+        )
+    if "answer" not in chosen and "solution" not in chosen:
+        raise InputError(
+            f"{source}: no column looks like the answer; name it with --answer-column, or with "
+            f"--solution-column where the answer stands in the solution's \\boxed{{}}, of: {there}."
+        )
+    return replace(columns, **chosen)
+
+
+def read_question(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> Question:
+    """Return the question of a row; its answer is empty where the row has none.
+
+    Raises:
+        RowProblem: no question text, a value that is no text, control characters, or a text too long.
+    """
+    text = _text(_value(values, columns.question), "question", columns.question, limits)
+    if not text.strip():
+        raise RowProblem(f'"{columns.question}" is empty')
+    if columns.answer is not None:
+        answer = _answer(_value(values, columns.answer), columns.answer, limits)
+    else:
+        solution = _text(_value(values, columns.solution), "solution", columns.solution, limits)
+        answer = last_boxed(solution) or ""
+    return make_question(
+        text, answer, _label(values, columns.level, limits), _label(values, columns.subject, limits)
+    )
+
+
+def _value(values: Mapping[str, Any], column: str | None) -> Any:
+    if column is None:
+        return None
+    if column in values:
+        return values[column]
+    value: Any = values
+    for step in column.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or isinstance(value, JsonNumber):
+        raise RowProblem(f'"{column}" is {_kind(value)}, not text; name another with --{part}-column')
+    return _checked(value, column, limits)
+
+
+def _answer(value: Any, column: str, limits: RowLimits) -> str:
+    if isinstance(value, list):
+        parts = [_answer(part, column, limits) for part in value]
+        return ", ".join(part for part in parts if part)
+    if isinstance(value, Mapping):
+        raise RowProblem(f'"{column}" is an object; lead into it by dots: --answer-column {column}.NAME')
+    text = _checked(_scalar(value, column), column, limits)
+    boxed = boxed_answer(text)
+    if boxed is not None:
+        return boxed
+    # GSM8K keeps the solution in its answer column, the answer behind four hashes.
+    hashes = _HASHES.findall(text)
+    return str(hashes[-1]) if hashes else text
+
+
+def _label(values: Mapping[str, Any], column: str | None, limits: RowLimits) -> str | None:
+    value = _value(values, column)
+    if column is None or isinstance(value, list | Mapping):
+        return None
+    return canonical_text(_checked(_scalar(value, column), column, limits)) or None
+
+
+def _scalar(value: Any, column: str) -> str:
+    """A number or text as text; a missing value (NaN is one) as the empty text."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return ""
+        if math.isinf(value):
+            raise RowProblem(f'"{column}" is an infinite number')
+        return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, bytes):
+        raise RowProblem(f'"{column}" holds bytes, not text')
+    return str(value)
+
+
+def _checked(text: str, column: str | None, limits: RowLimits) -> str:
+    if len(text) > limits.max_characters:
+        raise RowProblem(
+            f'"{column}" has {len(text):,} characters, more than {limits.max_characters:,}; '
+            "raise --max-characters if this is meant"
+        )
+    bad = next((index for index, char in enumerate(text) if _is_control(char)), None)
+    if bad is None:
+        return text
+    if limits.strip_control:
+        return "".join(char for char in text if not _is_control(char))
+    char = text[bad]
+    eaten = _EATEN_BACKSLASH.get(char)
+    hint = f' (often a "{eaten}" of LaTeX whose backslash was lost)' if eaten else ""
+    raise RowProblem(
+        f'"{column}" holds the control character U+{ord(char):04X} at character {bad + 1}{hint}; '
+        "mend the file, or pass --strip-control to remove such characters"
+    )
+
+
+def _is_control(char: str) -> bool:
+    return char not in "\n\t\r" and unicodedata.category(char) in ("Cc", "Cs")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, JsonNumber | int | float):
+        return f"the number {value}"[:60]
+    return {"list": "a list", "dict": "an object", "bool": "true or false"}.get(
+        type(value).__name__, "no text"
+    )

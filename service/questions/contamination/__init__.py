@@ -1,0 +1,17 @@
+"""Contamination: which texts of a set repeat problems of a benchmark, found and kept for reports."""
+
+from service.questions.contamination.finding import MEASURES, VARIANT, Overlap, Settings, Text, find_overlaps
+from service.questions.contamination.store import CheckedSet, overlaps_with, repeated_problems, store_check
+
+__all__ = [
+    "MEASURES",
+    "VARIANT",
+    "CheckedSet",
+    "Overlap",
+    "Settings",
+    "Text",
+    "find_overlaps",
+    "overlaps_with",
+    "repeated_problems",
+    "store_check",
+]

@@ -1,0 +1,240 @@
+"""Finds the texts of a set that repeat problems of a benchmark: exactly, nearly, or in long stretches."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from service.errors import InputError
+from service.questions.contamination.words import numbers, words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+EXACT, FUZZY, NGRAM, VARIANT = "exact", "fuzzy", "n-gram", "variant"
+MEASURES = (EXACT, FUZZY, NGRAM, VARIANT)
+BINS = 64  # of the histogram of characters
+VERSION = 1  # of what is found with the same settings
+
+Progress = Callable[[int, int], None]
+EqualAnswers = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
+
+
+class Text(NamedTuple):
+    """A text of either side; the answer, where it is known, tells repeats from look-alikes."""
+
+    id: str
+    text: str
+    answer: str | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`n` words make an n-gram; `containment` (0 to 1) and `ratio` (0 to 100) are reached or passed.
+
+    An n-gram in more than `common` texts is boilerplate ("enter the letter of the correct option") and is not
+    counted.
+    """
+
+    n: int = 8
+    containment: float = 0.5
+    ratio: float = 90.0
+    common: int = 10
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n <= 100:
+            raise InputError(f"an n-gram of {self.n} words; give 1 to 100.")
+        if not 0 < self.containment <= 1:
+            raise InputError(
+                f"the containment (--threshold) is {self.containment}; give a share above 0, up to 1."
+            )
+        if self.common < 1:
+            raise InputError(f"n-grams in more than {self.common} texts are boilerplate; give at least 1.")
+        if not 50 <= self.ratio <= 100:
+            raise InputError(f"the ratio is {self.ratio}; give 50 to 100.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that is stored with a check."""
+        return {**asdict(self), "version": VERSION}
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """A text that repeats a problem: by its strongest measure, with that measure's score.
+
+    exact (100): the same words. fuzzy: rapidfuzz's ratio of the words' characters. n-gram: the share of the
+    problem's n-grams that are in the text, in percent. variant: worded alike by one of these, but with other
+    numbers or another answer, so another problem as a rule; its score is the larger of the two.
+    """
+
+    source_id: str
+    problem_id: str
+    measure: str
+    score: float
+
+
+def find_overlaps(
+    sources: Sequence[Text | tuple[str, str]],
+    problems: Sequence[Text | tuple[str, str]],
+    settings: Settings | None = None,
+    *,
+    equal: EqualAnswers | None = None,
+    progress: Progress | None = None,
+) -> list[Overlap]:
+    """Return the pairs of texts and problems that overlap, in the order of the problems, then of the texts.
+
+    Nothing is sampled: every pair at or above a threshold is found. Which pairs need a ratio at all is
+    decided by lengths and by counts of characters, from which an upper bound of the ratio follows.
+
+    Args:
+        equal: says for pairs of answers whether they agree; by default as spelled, blanks and case aside.
+        progress: called with the number of problems compared and of all problems.
+    """
+    settings = settings or Settings()
+    ours = [text for text in map(_read, sources) if text.words]
+    theirs = [text for text in map(_read, problems) if text.words]
+    if not ours or not theirs:
+        return []
+    grams = _Grams(ours, settings)
+    near = _Near(ours, settings.ratio)
+    found: list[tuple[_Read, _Read, str, float]] = []
+    for count, problem in enumerate(theirs, 1):
+        contained = grams.containment(problem.words)
+        ratios = near.ratios(problem)
+        for place in sorted(contained.keys() | ratios.keys()):
+            text = ours[place]
+            ratio, share = ratios.get(place, 0.0), 100 * contained.get(place, 0.0)
+            if text.words == problem.words:
+                found.append((text, problem, EXACT, 100.0))
+            elif ratio and text.numbers == problem.numbers:
+                found.append((text, problem, FUZZY, ratio))
+            elif share and not Counter(problem.numbers) - Counter(text.numbers):
+                found.append((text, problem, NGRAM, share))
+            else:
+                found.append((text, problem, VARIANT, max(ratio, share)))
+        if progress is not None and (count % 50 == 0 or count == len(theirs)):
+            progress(count, len(theirs))
+    return _with_answers(found, equal or _spelled_alike)
+
+
+class _Read(NamedTuple):
+    id: str
+    answer: str | None
+    words: list[str]
+    numbers: list[str]
+    joined: str
+
+
+def _read(item: Text | tuple[str, str]) -> _Read:
+    text = Text(*item)
+    found = words(text.text)
+    return _Read(text.id, text.answer, found, numbers(found), "".join(found))
+
+
+def _spelled_alike(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+    return [words(first) == words(second) for first, second in pairs]
+
+
+def _with_answers(found: Sequence[tuple[_Read, _Read, str, float]], equal: EqualAnswers) -> list[Overlap]:
+    """A pair whose answers are known and differ is two problems, unless the words are the same."""
+    asked = [
+        place
+        for place, (text, problem, measure, _) in enumerate(found)
+        if measure in (FUZZY, NGRAM) and text.answer and problem.answer
+    ]
+    agreed = equal([(found[place][0].answer or "", found[place][1].answer or "") for place in asked])
+    differ = {place for place, same in zip(asked, agreed, strict=True) if not same}
+    return [
+        Overlap(text.id, problem.id, VARIANT if place in differ else measure, round(score, 1))
+        for place, (text, problem, measure, score) in enumerate(found)
+    ]
+
+
+class _Grams:
+    """Which texts hold an n-gram: hashes of all n-grams in order, each with the text it is from.
+
+    A text shorter than n words counts as one n-gram.
+    """
+
+    def __init__(self, texts: Sequence[_Read], settings: Settings) -> None:
+        import numpy as np
+
+        self._settings = settings
+        parts = [_gram_hashes(text.words, settings.n) for text in texts]
+        owners = np.repeat(np.arange(len(texts), dtype=np.int32), [len(part) for part in parts])
+        hashes = np.concatenate(parts)
+        order = np.argsort(hashes, kind="stable")
+        self._hashes, self._owners = hashes[order], owners[order]
+
+    def containment(self, sequence: list[str]) -> dict[int, float]:
+        """Return the texts that hold enough of the n-grams of a sequence, with their share."""
+        import numpy as np
+
+        wanted = _gram_hashes(sequence, self._settings.n)
+        first = np.searchsorted(self._hashes, wanted, "left")
+        last = np.searchsorted(self._hashes, wanted, "right")
+        telling = last - first <= self._settings.common
+        parts = [
+            self._owners[start:stop]
+            for start, stop in zip(first[telling], last[telling], strict=True)
+            if stop > start
+        ]
+        if not parts:
+            return {}
+        owners, shared = np.unique(np.concatenate(parts), return_counts=True)
+        shares = shared / telling.sum()
+        enough = shares >= self._settings.containment
+        return dict(zip(owners[enough].tolist(), shares[enough].tolist(), strict=True))
+
+
+def _gram_hashes(sequence: list[str], n: int) -> "NDArray[np.int64]":
+    """The different n-grams of a sequence as 64-bit hashes, which hold within this process."""
+    import numpy as np
+
+    count = max(1, len(sequence) - n + 1) if sequence else 0
+    return np.unique(
+        np.fromiter((hash(tuple(sequence[at : at + n])) for at in range(count)), np.int64, count=count)
+    )
+
+
+class _Near:
+    """Ratios at or above a threshold. A pair's distance is at least that of its counts of characters."""
+
+    def __init__(self, texts: Sequence[_Read], ratio: float) -> None:
+        import numpy as np
+
+        self._cutoff = ratio
+        self._share = 1 - ratio / 100  # the distance that is allowed, in shares of both lengths together
+        order = sorted(range(len(texts)), key=lambda place: (len(texts[place].joined), place))
+        self._places = order
+        self._texts = [texts[place].joined for place in order]
+        self._lengths = np.array([len(text) for text in self._texts])
+        self._counts = np.stack([_histogram(text) for text in self._texts])
+
+    def ratios(self, problem: _Read) -> dict[int, float]:
+        """Return the texts whose ratio reaches the threshold, with the ratio."""
+        import numpy as np
+        from rapidfuzz import fuzz
+
+        length = len(problem.joined)
+        if not length:
+            return {}
+        spread = (1 + self._share) / (1 - self._share)
+        first = int(np.searchsorted(self._lengths, int(length / spread), "left"))
+        last = int(np.searchsorted(self._lengths, int(length * spread) + 1, "right"))
+        distance = np.abs(self._counts[first:last] - _histogram(problem.joined)).sum(axis=1)
+        allowed = self._share * (self._lengths[first:last] + length) + 1e-9
+        found = {}
+        for at in np.nonzero(distance <= allowed)[0] + first:
+            ratio = fuzz.ratio(problem.joined, self._texts[at], score_cutoff=self._cutoff)
+            if ratio >= self._cutoff:
+                found[self._places[at]] = float(ratio)
+        return found
+
+
+def _histogram(text: str) -> "NDArray[np.int32]":
+    import numpy as np
+
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    return np.bincount(codes % BINS, minlength=BINS).astype(np.int32)

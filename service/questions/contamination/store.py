@@ -1,0 +1,113 @@
+"""Keeps contamination checks, so that reports can say what a training set shares with a benchmark."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, insert, select
+from sqlalchemy.orm import Session
+
+from service.database import utc_now
+from service.questions.contamination.finding import VARIANT, Overlap, Settings
+from service.questions.contamination.tables import ContaminationCheckRow, OverlapRow
+
+_PER_STATEMENT = 5_000
+
+
+@dataclass(frozen=True)
+class CheckedSet:
+    """What the newest check of a set against a benchmark found.
+
+    `problems` counts the problems that the set repeats (0: none found), `variants` those it only resembles.
+    """
+
+    check_id: int
+    set_name: str
+    set_hash: str
+    benchmark: str
+    settings: dict[str, Any]
+    created_at: str
+    problems: int
+    variants: int
+
+
+def store_check(
+    session: Session,
+    *,
+    set_name: str,
+    set_hash: str,
+    benchmark: str,
+    problems_hash: str,
+    settings: Settings,
+    overlaps: Sequence[Overlap],
+) -> int:
+    """Write a check with what it found, in a write transaction; return its id."""
+    check_id = session.execute(
+        insert(ContaminationCheckRow)
+        .values(
+            set_name=set_name,
+            set_hash=set_hash,
+            benchmark=benchmark,
+            problems_hash=problems_hash,
+            settings=settings.to_json(),
+            created_at=utc_now(),
+        )
+        .returning(ContaminationCheckRow.id)
+    ).scalar_one()
+    for start in range(0, len(overlaps), _PER_STATEMENT):
+        part = overlaps[start : start + _PER_STATEMENT]
+        session.execute(insert(OverlapRow), [{"check_id": check_id, **vars(overlap)} for overlap in part])
+    return check_id
+
+
+def overlaps_with(session: Session, problems_hash: str) -> list[CheckedSet]:
+    """Return the sets that were checked against these problems, each by its newest check, by name.
+
+    An empty list means that nothing was checked; a set in which nothing was found has `problems` 0.
+    """
+    newest = (
+        select(func.max(ContaminationCheckRow.id))
+        .where(ContaminationCheckRow.problems_hash == problems_hash)
+        .group_by(ContaminationCheckRow.set_name, ContaminationCheckRow.set_hash)
+    )
+    checks = session.scalars(
+        select(ContaminationCheckRow)
+        .where(ContaminationCheckRow.id.in_(newest))
+        .order_by(ContaminationCheckRow.set_name, ContaminationCheckRow.id)
+    ).all()
+    return [_checked(session, row) for row in checks]
+
+
+def _checked(session: Session, row: ContaminationCheckRow) -> CheckedSet:
+    repeated, alike = (
+        set(
+            session.scalars(
+                select(OverlapRow.problem_id)
+                .where(OverlapRow.check_id == row.id, condition)
+                .group_by(OverlapRow.problem_id)
+            )
+        )
+        for condition in (OverlapRow.measure != VARIANT, OverlapRow.measure == VARIANT)
+    )
+    return CheckedSet(
+        check_id=row.id,
+        set_name=row.set_name,
+        set_hash=row.set_hash,
+        benchmark=row.benchmark,
+        settings=row.settings,
+        created_at=row.created_at,
+        problems=len(repeated),
+        variants=len(alike - repeated),
+    )
+
+
+def repeated_problems(session: Session, problems_hash: str) -> set[str]:
+    """Return the ids of the problems that any checked set repeats, by each set's newest check."""
+    checks = [checked.check_id for checked in overlaps_with(session, problems_hash)]
+    return set(
+        session.scalars(
+            select(OverlapRow.problem_id).where(
+                OverlapRow.check_id.in_(checks), OverlapRow.measure != VARIANT
+            )
+        )
+    )

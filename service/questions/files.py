@@ -1,0 +1,258 @@
+"""Reads rows from JSON Lines, CSV and parquet files. Each row knows its place, for error messages."""
+
+import csv
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from service.errors import InputError
+
+LONGEST_CSV_FIELD = 64 * 1024 * 1024
+KINDS: dict[str, str] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+}
+
+
+class JsonNumber(str):
+    """A JSON number in the spelling of the file: 0.10 stays 0.10, and 1e999 does not become infinite."""
+
+
+@dataclass(frozen=True)
+class RawRow:
+    """One row of a source: its number from 0, where it stands (`file:line`), and its columns."""
+
+    number: int
+    place: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be read, and why; `number` as in `RawRow`."""
+
+    number: int
+    place: str
+    problem: str
+
+
+Rows: TypeAlias = Iterator[RawRow | BadRow]
+
+
+@dataclass(frozen=True)
+class Source:
+    """An opened source: its name for messages, the default name of the set, and where it is from.
+
+    `columns` are the columns where the format names them ahead of the rows, else None. `read` yields the
+    rows; given names, it may leave out the other columns (some data sets carry far more text than needed).
+    """
+
+    name: str
+    stem: str
+    columns: tuple[str, ...] | None
+    read: Callable[[Sequence[str] | None], Rows]
+    origin: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> Rows:
+        """All rows with all their columns."""
+        return self.read(None)
+
+
+def open_file(path: Path) -> Source:
+    """Open a file of questions by its suffix.
+
+    Raises:
+        InputError: no such file, a folder, an empty file, an unknown suffix, not readable, or (for parquet)
+            damaged. Rows that cannot be read come out as `BadRow`.
+    """
+    if path.is_dir():
+        inside = sorted(entry.name for entry in path.iterdir() if entry.suffix in KINDS)
+        hint = f"name a file in it: {', '.join(inside[:8])}" if inside else f"name a file ({_suffixes()})"
+        raise InputError(f"{path}: is a folder; {hint}.")
+    if not path.exists():
+        raise InputError(
+            f"{path}: no such file. Give a file ({_suffixes()}) or a Hub data set id like org/name."
+        )
+    kind = KINDS.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(f"{path}: unknown kind of file; tagrpo reads {_suffixes()}.")
+    try:
+        size = path.stat().st_size
+        digest = _sha256(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    if size == 0:
+        raise InputError(f"{path}: the file is empty.")
+    origin = {"source": str(path), "format": kind, "sha256": digest}
+    if kind == "parquet":
+        names, read = _open_parquet(path)
+        return Source(path.name, path.stem, names, read, origin)
+    read_text = _read_csv if kind == "csv" else _read_json
+    return Source(path.name, path.stem, None, lambda wanted: read_text(path), origin)
+
+
+def _suffixes() -> str:
+    return ", ".join(KINDS)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield each line with its number from 1; refuse UTF-16, drop the UTF-8 byte order mark."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if number == 1:
+                if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    raise InputError(f"{path}: is UTF-16; convert it: iconv -f UTF-16 -t UTF-8.")
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            yield number, line
+
+
+def _describe_bytes(error: UnicodeDecodeError) -> str:
+    byte = error.object[error.start]
+    return f"not UTF-8: byte 0x{byte:02x} at byte {error.start + 1} of the line"
+
+
+def _reject_constant(constant: str) -> float:
+    return float(constant.replace("Infinity", "inf"))
+
+
+def _load_json(text: str) -> Any:
+    return json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_reject_constant)
+
+
+def _read_json(path: Path) -> Rows:
+    row = 0
+    for number, raw in _lines(path):
+        if not raw.strip():
+            continue
+        if row == 0 and raw.lstrip().startswith(b"["):
+            yield from _read_json_array(path)
+            return
+        place = f"{path.name}:{number}"
+        yield _parse_json_line(raw, row, place)
+        row += 1
+
+
+def _parse_json_line(raw: bytes, row: int, place: str) -> RawRow | BadRow:
+    cut = "" if raw.endswith(b"\n") else "; it is the last line and has no end, so the file may be cut off"
+    try:
+        value = _load_json(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return BadRow(row, place, _describe_bytes(error) + cut)
+    except json.JSONDecodeError as error:
+        return BadRow(row, place, f"not valid JSON ({error.msg}, column {error.colno}){cut}")
+    except RecursionError:
+        return BadRow(row, place, "JSON nested too deeply")
+    if not isinstance(value, dict):
+        return BadRow(row, place, 'not a JSON object; each line must be one, like {"question": ...}')
+    return RawRow(row, place, value)
+
+
+def _read_json_array(path: Path) -> Rows:
+    try:
+        values = _load_json(path.read_bytes().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 at byte {error.start + 1} of the file.") from error
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(
+            f"{path}: begins like a JSON array, but is not a whole one ({error}); the file may be cut off."
+        ) from error
+    for row, value in enumerate(values):
+        place = f"{path.name}: row {row}"
+        if isinstance(value, dict):
+            yield RawRow(row, place, value)
+        else:
+            yield BadRow(row, place, "not a JSON object")
+
+
+def _read_csv(path: Path) -> Rows:
+    broken: dict[int, str] = {}
+
+    def decoded() -> Iterator[str]:
+        for number, raw in _lines(path):
+            try:
+                yield raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                broken[number] = _describe_bytes(error)
+                yield raw.decode("utf-8", "replace")
+
+    csv.field_size_limit(LONGEST_CSV_FIELD)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    reader = csv.reader(decoded(), delimiter=delimiter, strict=True)
+    header: list[str] | None = None
+    row, line = 0, 1
+    while True:
+        place = f"{path.name}:{line}"
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield BadRow(row, place, f"not valid CSV ({error}); a quote may be open, or the file cut off")
+            return
+        problems = [broken[number] for number in range(line, reader.line_num + 1) if number in broken]
+        line = reader.line_num + 1
+        if header is None:
+            header = [cell.strip() for cell in cells]
+            if problems:
+                raise InputError(f"{place}: {problems[0]}.")
+            if len(set(header)) < len(header):
+                raise InputError(f"{place}: the header names a column twice: {', '.join(header)}.")
+            continue
+        if not cells:
+            continue
+        if problems:
+            yield BadRow(row, place, problems[0])
+        elif len(cells) != len(header):
+            yield BadRow(row, place, f"has {len(cells)} fields, the header {len(header)}")
+        else:
+            yield RawRow(row, place, dict(zip(header, cells, strict=True)))
+        row += 1
+
+
+def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] | None], Rows]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    def damaged(error: Exception) -> InputError:
+        return InputError(f"{path}: not a readable parquet file ({error}); it may be cut off.")
+
+    def read(wanted: Sequence[str] | None) -> Rows:
+        start = 0
+        try:
+            for batch in file.iter_batches(batch_size=2000, columns=wanted):
+                yield from _batch_rows(batch, start, path.name)
+                start += batch.num_rows
+        except (pyarrow.ArrowException, OSError) as error:
+            raise damaged(error) from error
+
+    try:
+        file = parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise damaged(error) from error
+    return tuple(file.schema_arrow.names), read
+
+
+def _batch_rows(batch: Any, start: int, name: str) -> Rows:
+    try:
+        values = batch.to_pylist()
+    except UnicodeDecodeError:
+        values = [None] * batch.num_rows
+    for index, row in enumerate(values):
+        place = f"{name}: row {start + index}"
+        try:
+            yield RawRow(start + index, place, batch.slice(index, 1).to_pylist()[0] if row is None else row)
+        except UnicodeDecodeError as error:
+            yield BadRow(start + index, place, f"not UTF-8 ({error.reason})")

@@ -1,0 +1,183 @@
+"""Imports a source as a named set: read, check every gold against itself, compare, store at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from sqlalchemy.orm import Session
+
+from service.database import Database
+from service.errors import InputError
+from service.questions.columns import Columns
+from service.questions.likeness import Likeness, compare_members
+from service.questions.reading import ReadRows
+from service.questions.store import (
+    Member,
+    StoreCounts,
+    StoredSet,
+    check_set_name,
+    default_set_name,
+    find_set,
+    load_members,
+    members_hash,
+    store_set,
+)
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is done now, how much of it is done, and how much there is."""
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import found and did. Rows count from 0; pairs are (row, earlier row) of the source."""
+
+    name: str
+    source: str
+    created: bool  # False: the set was there already, with the same content
+    rows: int
+    usable: int
+    held: tuple[Member, ...]
+    duplicates: tuple[tuple[int, int], ...]
+    likeness: Likeness
+    bad_rows: tuple[str, ...]  # with --skip-bad-rows: those left out, `place: problem`
+    several_boxes: tuple[int, ...]
+    columns: Columns
+    counts: StoreCounts
+    spec: dict[str, Any] = field(repr=False)
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether questions were held back or left out, or contradict each other."""
+        return bool(self.held or self.likeness.conflicts or self.bad_rows)
+
+
+class Checked(Protocol):
+    """A gold graded against itself."""
+
+    @property
+    def value(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+class AnswerChecker(Protocol):
+    """What compares answers; the evaluator's `Grader` is one."""
+
+    @property
+    def version(self) -> str: ...
+
+    def check_golds(
+        self, golds: Sequence[str], progress: Callable[[int, int], None] | None = None
+    ) -> Sequence[Checked]: ...
+
+    def equal_many(self, pairs: Sequence[tuple[str, str]]) -> Sequence[str]: ...
+
+
+def store_import(
+    db: Database,
+    rows: ReadRows,
+    grader: AnswerChecker,
+    *,
+    name: str | None = None,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Check the rows of `read_source` and store them as a set, all of it in one transaction or nothing.
+
+    A gold that does not grade as correct against itself is held back with the reason. Importing the same
+    questions under the same name again changes nothing.
+
+    Raises:
+        InputError: a set of that name has other questions.
+    """
+    name = default_set_name(rows.stem) if name is None else name
+    check_set_name(name)
+    content = members_hash((member.position, member.question.id) for member in rows.members)
+    with db.read() as session:
+        stored = _same_or_none(session, name, content)
+        members: Sequence[Member] = rows.members if stored is None else load_members(session, name)
+    if stored is None:
+        members = _hold_back(members, grader, progress)
+    likeness = compare_members(members, _equal_answers(grader), _step(progress, "comparing texts"))
+    spec = _spec(rows, content, members, likeness, grader.version)
+    counts = StoreCounts(0, 0)
+    created = False
+    if stored is None:
+        with db.write() as session:
+            # Another process may have been quicker since we looked.
+            stored = _same_or_none(session, name, content)
+            if stored is None:
+                counts = store_set(session, name, members, spec)
+                created = True
+    return ImportReport(
+        name=name,
+        source=rows.source,
+        created=created,
+        rows=rows.read,
+        usable=sum(member.held is None for member in members),
+        held=tuple(member for member in members if member.held is not None),
+        duplicates=rows.duplicates,
+        likeness=likeness,
+        bad_rows=tuple(f"{bad.place}: {bad.problem}" for bad in rows.bad),
+        several_boxes=rows.several_boxes,
+        columns=rows.columns,
+        counts=counts,
+        spec=spec if stored is None else stored.spec,
+    )
+
+
+def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None:
+    stored = find_set(session, name)
+    if stored is None or stored.content_hash == content:
+        return stored
+    raise InputError(
+        f'the question set "{name}" ({stored.spec.get("source", "a mix")}, {stored.created_at}) has other '
+        "questions than this source. A set never changes: give this one another name with --name."
+    )
+
+
+def _hold_back(members: Sequence[Member], grader: AnswerChecker, progress: Progress | None) -> list[Member]:
+    grades = grader.check_golds(
+        [member.question.answer for member in members], _step(progress, "checking golds")
+    )
+    return [
+        member if grade.value == "correct" else replace(member, held=_held_reason(grade.value, grade.reason))
+        for member, grade in zip(members, grades, strict=True)
+    ]
+
+
+def _held_reason(value: str, reason: str) -> str:
+    return "no answer" if reason == "no answer" else f"gold graded against itself: {value} ({reason})"
+
+
+def _equal_answers(grader: AnswerChecker) -> Callable[[Sequence[tuple[str, str]]], list[bool]]:
+    return lambda pairs: [value == "correct" for value in grader.equal_many(pairs)]
+
+
+def _step(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(what, done, total)
+
+
+def _spec(
+    rows: ReadRows, content: str, members: Sequence[Member], likeness: Likeness, grader: str
+) -> dict[str, Any]:
+    return {
+        "kind": "import",
+        **rows.origin,
+        "content_hash": content,
+        "columns": rows.columns.as_dict(),
+        "answer_from": "answer column" if rows.columns.answer else "last box of the solution column",
+        "limit": rows.limit,
+        "max_characters": rows.limits.max_characters,
+        "strip_control": rows.limits.strip_control,
+        "rows": rows.read,
+        "bad_rows": len(rows.bad),
+        "duplicates": len(rows.duplicates),
+        "held": sum(member.held is not None for member in members),
+        "conflicts": len(likeness.conflicts),
+        "near_duplicates": len(likeness.near_duplicates),
+        "look_alikes": len(likeness.look_alikes),
+        "grader": grader,
+        "tagrpo": version("tagrpo"),
+    }

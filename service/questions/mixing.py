@@ -1,0 +1,211 @@
+"""Mixes a set with seeded chunks of another, without overlaps: the control of the TA-GRPO paper.
+
+The paper trains GRPO on MATH plus chunks of 3,749 questions of OpenR1-Math-220k, so that the data grows from
+1x to 2.5x without rephrasings. A chunk is half of the base (7,498 / 2).
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from service.database import Database
+from service.errors import InputError
+from service.questions.duplicates import NEAR_RATIO, NearIndex, comparable
+from service.questions.store import (
+    Member,
+    StoredSet,
+    check_set_name,
+    find_set,
+    get_set,
+    load_members,
+    members_hash,
+    store_set,
+)
+from service.questions.types import Question
+
+Progress = Callable[[str, int, int], None]
+REPORT_EVERY = 200
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Questions of the extra set that were passed over before the chunks were full, by the reason.
+
+    same_text: equal but for blanks and case (the same id included); near: similar wording with the same
+    digits. Both with the base (its held questions included) or with an extra question already taken.
+    """
+
+    same_text: int
+    near: int
+
+
+@dataclass(frozen=True)
+class MixReport:
+    """A mix: how many questions of each set it has, and what was passed over."""
+
+    name: str
+    created: bool
+    base: int
+    extra: int
+    chunk: int
+    chunks: int
+    overlaps: Overlaps
+    spec: dict[str, Any] = field(repr=False)
+
+    @property
+    def times(self) -> float:
+        """The size of the mix over that of its base."""
+        return (self.base + self.extra) / self.base
+
+
+def chunks_for(times: float, base: int, chunk: int) -> int:
+    """Return how many chunks make a base of `base` questions `times` as large.
+
+    Raises:
+        InputError: `times` is below 1, or not a whole number of chunks within half a percent of the base.
+    """
+    if not 1 <= times < 1e6:
+        raise InputError(f"--times {times:g}: give a number from 1 (the base alone), such as 1.5.")
+    chunks = round((times - 1) * base / chunk)
+    if abs(base + chunks * chunk - times * base) > 0.005 * base:
+        steps = [1 + count * chunk / base for count in (max(0, chunks - 1), chunks, chunks + 1)]
+        near = ", ".join(f"{step:.3g}" for step in dict.fromkeys(steps))
+        raise InputError(
+            f"--times {times:g}: {base:,} questions and chunks of {chunk:,} give no such size, but {near}; "
+            "choose one of these, or another --chunk."
+        )
+    return chunks
+
+
+def seeded_order(questions: Sequence[Question], seed: int) -> list[Question]:
+    """Return the questions in an order that hangs on the seed and their ids alone, not on their places."""
+
+    def key(question: Question) -> bytes:
+        return hashlib.sha256(f"tagrpo-mix\0{seed}\0{question.id}".encode()).digest()
+
+    return sorted(questions, key=key)
+
+
+def choose_extra(
+    base: Sequence[Question],
+    extra: Sequence[Question],
+    count: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> tuple[list[Question], Overlaps]:
+    """Return the first `count` questions of `extra`, in seeded order, that overlap with nothing before them.
+
+    A larger count with the same seed begins with the same questions, so that mixes are nested. The list is
+    shorter than `count` when the extra set runs out.
+    """
+    index = NearIndex()
+    texts: set[str] = set()
+    for done, question in enumerate(base):
+        texts.add(comparable(question.text))
+        index.add(done, question.text)
+        _tell(progress, "reading the base", done + 1, len(base))
+    chosen: list[Question] = []
+    same_text = near = 0
+    for question in seeded_order(extra, seed):
+        if len(chosen) == count:
+            break
+        if comparable(question.text) in texts:
+            same_text += 1
+            continue
+        match = index.nearest(question.text)
+        if match is not None and match.same_digits:
+            near += 1
+            continue
+        texts.add(comparable(question.text))
+        index.add(len(base) + len(chosen), question.text)
+        chosen.append(question)
+        _tell(progress, "choosing", len(chosen), count)
+    return chosen, Overlaps(same_text, near)
+
+
+def mix_sets(
+    db: Database,
+    name: str,
+    *,
+    base: str,
+    extra: str,
+    seed: int,
+    chunk: int | None = None,
+    chunks: int | None = None,
+    times: float | None = None,
+    progress: Progress | None = None,
+) -> MixReport:
+    """Store a new set: the usable questions of `base`, then `chunks` seeded chunks of those of `extra`.
+
+    Give the number of chunks or the size in times of the base. A chunk is half of the base unless named.
+    Making the same mix again changes nothing.
+
+    Raises:
+        NotFoundError: base or extra is missing.
+        InputError: a size that cannot be had, or a set of that name with other questions or another making.
+    """
+    check_set_name(name)
+    with db.read() as session:
+        base_set, extra_set = get_set(session, base), get_set(session, extra)
+        base_members, extra_members = load_members(session, base), load_members(session, extra)
+    if base == extra:
+        raise InputError(f'the base and the extra set are both "{base}"; a set cannot be mixed with itself.')
+    kept = [member.question for member in base_members if member.held is None]
+    offered = [member.question for member in extra_members if member.held is None]
+    if not kept:
+        raise InputError(f'the base "{base}" has no usable questions.')
+    chunk = max(1, len(kept) // 2) if chunk is None else chunk
+    if (chunks is None) == (times is None):
+        raise InputError("give either --times (such as 1.5) or --chunks.")
+    if chunks is None:
+        chunks = chunks_for(times or 0.0, len(kept), chunk)
+    if chunk < 1 or chunks < 0:
+        raise InputError(f"--chunk {chunk} --chunks {chunks}: a chunk has at least 1 question.")
+    wanted = chunk * chunks
+    everything = [member.question for member in base_members]
+    chosen, overlaps = choose_extra(everything, offered, wanted, seed, progress)
+    if len(chosen) < wanted:
+        raise InputError(
+            f'"{extra}" has only {len(chosen):,} questions that do not overlap with "{base}" or each other '
+            f"({len(offered):,} usable, {overlaps.same_text:,} the same, {overlaps.near:,} nearly the same); "
+            f"{chunks} chunks of {chunk:,} need {wanted:,}. Import more, or ask for fewer."
+        )
+    members = [Member(position, question) for position, question in enumerate([*kept, *chosen])]
+    spec: dict[str, Any] = {
+        "kind": "mix",
+        "content_hash": members_hash((member.position, member.question.id) for member in members),
+        "base": {"set": base, "content_hash": base_set.content_hash, "questions": len(kept)},
+        "extra": {"set": extra, "content_hash": extra_set.content_hash, "questions": len(chosen)},
+        "chunk": chunk,
+        "chunks": chunks,
+        "seed": seed,
+        "near_ratio": NEAR_RATIO,
+        "overlaps": {"same_text": overlaps.same_text, "near": overlaps.near},
+    }
+    with db.write() as session:
+        stored = _same_or_none(session, name, spec)
+        if stored is None:
+            store_set(session, name, members, spec)
+    return MixReport(name, stored is None, len(kept), len(chosen), chunk, chunks, overlaps, spec)
+
+
+def _same_or_none(session: Session, name: str, spec: dict[str, Any]) -> StoredSet | None:
+    stored = find_set(session, name)
+    if stored is None or stored.spec == spec:
+        return stored
+    if stored.content_hash == spec["content_hash"]:
+        how = "the same questions, but was made in another way"
+    else:
+        how = "other questions"
+    raise InputError(
+        f'the question set "{name}" ({stored.created_at}) has {how}. A set never changes: give this mix '
+        "another name."
+    )
+
+
+def _tell(progress: Progress | None, what: str, done: int, total: int) -> None:
+    if progress is not None and (done % REPORT_EVERY == 0 or done == total):
+        progress(what, done, total)

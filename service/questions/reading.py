@@ -1,0 +1,145 @@
+"""Reads a whole source into members of a set: columns found, rows checked, exact duplicates folded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from service.errors import InputError
+from service.questions import hub
+from service.questions.boxes import boxed_answer, last_boxed
+from service.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
+from service.questions.files import BadRow, RawRow, Source, open_file
+from service.questions.store import Member
+
+BAD_ROWS_SHOWN = 5
+BAD_ROWS_BEFORE_GIVING_UP = 100
+ROWS_LOOKED_AT = 100  # for the names of columns, where each row names its own
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """A source that was read: its questions in order, and what was odd about its rows."""
+
+    source: str
+    stem: str
+    members: tuple[Member, ...]  # each different question once, at its first row
+    read: int  # rows, bad and repeated ones included
+    duplicates: tuple[tuple[int, int], ...]  # (row, earlier row with the same text and answer)
+    bad: tuple[BadRow, ...]
+    several_boxes: tuple[int, ...]  # rows whose solution ends in several boxes; the last one was taken
+    columns: Columns
+    limits: RowLimits
+    limit: int | None
+    origin: dict[str, Any] = field(repr=False)
+
+
+def read_source(
+    source: str,
+    *,
+    columns: Columns,
+    limits: RowLimits,
+    limit: int | None = None,
+    skip_bad_rows: bool = False,
+    configs: Sequence[str] = (),
+    split: str | None = None,
+    revision: str | None = None,
+) -> ReadRows:
+    """Read a file, or a data set of the Hub where no such file exists and the name reads like an id.
+
+    Raises:
+        InputError: the source cannot be read, a column is missing, there are no rows, or (unless
+            `skip_bad_rows`) a row cannot be used; the message names the rows.
+        PrerequisiteError: the Hub cannot be reached.
+    """
+    opened = open_source(source, configs, split, revision)
+    if opened.columns is not None:
+        columns = resolve(columns, opened.columns, opened.name)
+        tops = {name if name in opened.columns else name.split(".")[0] for name in columns.as_dict().values()}
+        rows = opened.read([column for column in opened.columns if column in tops])
+        head = list(islice(rows, ROWS_LOOKED_AT))
+    else:
+        rows = opened.read(None)
+        head = list(islice(rows, ROWS_LOOKED_AT))
+        named = dict.fromkeys(name for row in head if isinstance(row, RawRow) for name in row.values)
+        if not named:
+            _refuse([row for row in head if isinstance(row, BadRow)], opened.name)
+        if head:
+            columns = resolve(columns, tuple(named), opened.name)
+    if not head:
+        raise InputError(f"{opened.name}: there are no rows in it.")
+    bad: list[BadRow] = []
+    members: list[Member] = []
+    rows_by_id: dict[str, int] = {}
+    duplicates: list[tuple[int, int]] = []
+    several: list[int] = []
+    read = 0
+    for row in chain(head, rows):
+        if limit is not None and row.number >= limit:
+            break
+        read += 1
+        if isinstance(row, RawRow):
+            try:
+                question = read_question(row.values, columns, limits)
+            except RowProblem as problem:
+                row = BadRow(row.number, row.place, str(problem))
+        if isinstance(row, BadRow):
+            bad.append(row)
+            if len(bad) >= BAD_ROWS_BEFORE_GIVING_UP and not skip_bad_rows:
+                break
+            continue
+        earlier = rows_by_id.setdefault(question.id, row.number)
+        if earlier != row.number:
+            duplicates.append((row.number, earlier))
+            continue
+        members.append(Member(row.number, question))
+        if columns.answer is None and _several_boxes(row, columns):
+            several.append(row.number)
+    if not skip_bad_rows or not members:
+        _refuse(bad, opened.name)
+    return ReadRows(
+        source=source,
+        stem=opened.stem,
+        members=tuple(members),
+        read=read,
+        duplicates=tuple(duplicates),
+        bad=tuple(bad),
+        several_boxes=tuple(several),
+        columns=columns,
+        limits=limits,
+        limit=limit,
+        origin=opened.origin,
+    )
+
+
+def open_source(source: str, configs: Sequence[str], split: str | None, revision: str | None) -> Source:
+    """Open a file, or a data set of the Hub where no such file exists and the name reads like an id.
+
+    Raises:
+        InputError: there is neither, or it cannot be read.
+        PrerequisiteError: the Hub cannot be reached.
+    """
+    path = Path(source)
+    if not path.exists() and hub.is_id(source):
+        return hub.open_dataset(source, configs=configs, split=split, revision=revision)
+    if configs or split or revision:
+        raise InputError(f"{source}: --config, --split and --revision are for data sets of the Hub only.")
+    return open_file(path)
+
+
+def _refuse(bad: Sequence[BadRow], source: str) -> None:
+    if not bad:
+        return
+    shown = "\n".join(f"  {row.place}: {row.problem}" for row in bad[:BAD_ROWS_SHOWN])
+    more = f"\n  and {len(bad) - BAD_ROWS_SHOWN} more" if len(bad) > BAD_ROWS_SHOWN else ""
+    least = "at least " if len(bad) >= BAD_ROWS_BEFORE_GIVING_UP else ""
+    raise InputError(
+        f"{source}: {least}{len(bad)} row{'s' * (len(bad) > 1)} cannot be used, nothing was imported:\n"
+        f"{shown}{more}\nMend them, or pass --skip-bad-rows to leave them out."
+    )
+
+
+def _several_boxes(row: RawRow, columns: Columns) -> bool:
+    solution = str(row.values.get(columns.solution or "") or "")
+    return boxed_answer(solution) != last_boxed(solution)

@@ -1,0 +1,204 @@
+"""Questions and named sets in the database: store, load, describe."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from service.database import utc_now
+from service.errors import InputError, NotFoundError
+from service.hashing import content_hash
+from service.questions.tables import QuestionRow, QuestionSetCountsRow, QuestionSetMemberRow, QuestionSetRow
+from service.questions.types import Question
+
+T = TypeVar("T")
+_NAME = re.compile(r"\w[\w.-]{0,99}")
+CHUNK = 500  # below the number of parameters that any SQLite allows in one statement
+
+
+@dataclass(frozen=True)
+class Member:
+    """A question's place in a set: its row in the source (from 0), and why it is held back, if it is."""
+
+    position: int
+    question: Question
+    held: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredSet:
+    """A set in the database, without its questions."""
+
+    id: int
+    name: str
+    spec: dict[str, Any]
+    created_at: str
+
+    @property
+    def content_hash(self) -> str:
+        return str(self.spec["content_hash"])
+
+
+@dataclass(frozen=True)
+class StoreCounts:
+    """What `store_questions` did: questions that were new, and known ones whose labels differ here.
+
+    A question's labels stay those of its first import, since its row is never changed.
+    """
+
+    new: int
+    other_labels: int
+
+
+def members_hash(members: Iterable[tuple[int, str]]) -> str:
+    """Return the content hash of a set: of its (position, question id) pairs in order."""
+    return content_hash("question-set", [[position, id] for position, id in members])
+
+
+def store_questions(session: Session, questions: Iterable[Question]) -> StoreCounts:
+    """Insert the questions that are not in the database yet; the others stay as they are."""
+    by_id: dict[str, Question] = {}
+    for question in questions:
+        by_id.setdefault(question.id, question)
+    new = other_labels = 0
+    for chunk in _chunks(list(by_id.values())):
+        known = {
+            row.id: (row.level, row.subject)
+            for row in session.execute(
+                select(QuestionRow.id, QuestionRow.level, QuestionRow.subject).where(
+                    QuestionRow.id.in_([question.id for question in chunk])
+                )
+            )
+        }
+        now = utc_now()
+        rows = [
+            {
+                "id": question.id,
+                "text": question.text,
+                "answer": question.answer,
+                "level": question.level,
+                "subject": question.subject,
+                "created_at": now,
+            }
+            for question in chunk
+            if question.id not in known
+        ]
+        if rows:
+            session.execute(insert(QuestionRow), rows)
+        new += len(rows)
+        other_labels += sum(
+            known.get(question.id, (question.level, question.subject)) != (question.level, question.subject)
+            for question in chunk
+        )
+    return StoreCounts(new, other_labels)
+
+
+def check_set_name(name: str) -> None:
+    """Refuse names that would be hard to type or to tell apart.
+
+    Raises:
+        InputError: the name is not made of letters, digits, "-", "_" and ".".
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f'"{name}" cannot name a question set: give one of letters, digits, "-", "_" and ".", '
+            "which begins with a letter or digit."
+        )
+
+
+def default_set_name(stem: str) -> str:
+    """Return the file's name as the name of a set: what may not stand in one becomes "-"."""
+    return re.sub(r"[^\w.-]+", "-", stem).strip("-._")[:100]
+
+
+def store_set(session: Session, name: str, members: Sequence[Member], spec: dict[str, Any]) -> StoreCounts:
+    """Write a new set and those of its questions that are new, in the caller's transaction.
+
+    Raises:
+        InputError: there is already a set of that name.
+    """
+    if find_set(session, name) is not None:
+        raise InputError(f'there is already a question set "{name}"; give another name with --name.')
+    counts = store_questions(session, (member.question for member in members))
+    row = QuestionSetRow(name=name, spec=spec, created_at=utc_now())
+    session.add(row)
+    session.flush()
+    for chunk in _chunks(members):
+        session.execute(
+            insert(QuestionSetMemberRow),
+            [
+                {
+                    "set_id": row.id,
+                    "position": member.position,
+                    "question_id": member.question.id,
+                    "held": member.held,
+                }
+                for member in chunk
+            ],
+        )
+    return counts
+
+
+def find_set(session: Session, name: str) -> StoredSet | None:
+    """Return the set of that name, or None."""
+    row = session.execute(select(QuestionSetRow).where(QuestionSetRow.name == name)).scalar_one_or_none()
+    return None if row is None else StoredSet(row.id, row.name, row.spec, row.created_at)
+
+
+def get_set(session: Session, name: str) -> StoredSet:
+    """Return the set of that name.
+
+    Raises:
+        NotFoundError: there is none; the message names the sets there are.
+    """
+    found = find_set(session, name)
+    if found is not None:
+        return found
+    names = session.scalars(select(QuestionSetRow.name).order_by(QuestionSetRow.name)).all()
+    there = f"there are: {', '.join(names)}" if names else "import one with `tagrpo questions import`"
+    raise NotFoundError(f'no question set "{name}"; {there}.')
+
+
+def load_members(session: Session, name: str) -> list[Member]:
+    """Return all members of a set in order, held ones included.
+
+    Raises:
+        NotFoundError: there is no such set.
+    """
+    wanted = get_set(session, name)
+    rows = session.execute(
+        select(QuestionSetMemberRow.position, QuestionSetMemberRow.held, QuestionRow)
+        .join(QuestionRow, QuestionRow.id == QuestionSetMemberRow.question_id)
+        .where(QuestionSetMemberRow.set_id == wanted.id)
+        .order_by(QuestionSetMemberRow.position)
+    )
+    return [Member(position, as_question(row), held) for position, held, row in rows]
+
+
+def load_question_set(session: Session, name: str) -> list[Question]:
+    """Return the usable questions of a set (those not held back), in order.
+
+    Raises:
+        NotFoundError: there is no such set; the message names the sets there are.
+    """
+    return [member.question for member in load_members(session, name) if member.held is None]
+
+
+def count_members(session: Session) -> dict[int, tuple[int, int]]:
+    """Return for each set id the number of its members and of those held back."""
+    counted = QuestionSetCountsRow
+    rows = session.execute(select(counted.set_id, counted.members, counted.held))
+    return {set_id: (members, held) for set_id, members, held in rows}
+
+
+def as_question(row: QuestionRow) -> Question:
+    """Return the value of a stored question."""
+    return Question(row.id, row.text, row.answer, row.level, row.subject)
+
+
+def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]

@@ -1,0 +1,72 @@
+"""Tables of questions and of the named sets they were imported into."""
+
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index
+from sqlalchemy.orm import Mapped, mapped_column
+
+from service.database.base import BY_KEY_ALONE, Base
+
+
+class QuestionRow(Base):
+    """A question, addressed by the hash of its text and gold answer. Never updated."""
+
+    __tablename__ = "questions"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    text: Mapped[str]
+    answer: Mapped[str]  # gold; empty where the source has none
+    level: Mapped[str | None]
+    subject: Mapped[str | None]
+    created_at: Mapped[str]
+
+    __table_args__ = (Index(None, "subject", "id"), Index(None, "level", "id"))
+
+
+class QuestionSetRow(Base):
+    """A named set of questions: an import, or a mix of others."""
+
+    __tablename__ = "question_sets"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    spec: Mapped[dict[str, Any]]  # kind (import, mix), source, hash of the file, column mapping, seed
+    created_at: Mapped[str]
+
+
+class QuestionSetMemberRow(Base):
+    """A question's place in a set. `held` says why it is kept out of runs; null where it is fine."""
+
+    __tablename__ = "question_set_members"
+    set_id: Mapped[int] = mapped_column(ForeignKey("question_sets.id"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)  # row in the source, from 0
+    question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"))
+    held: Mapped[str | None]
+
+    __table_args__ = (Index(None, "set_id", "question_id", unique=True), Index(None, "question_id"))
+
+
+class QuestionLabelsRow(Base):
+    """How many questions have a subject and level; "" stands for none. Kept by a trigger."""
+
+    __tablename__ = "question_labels"
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    level: Mapped[str] = mapped_column(primary_key=True)
+    questions: Mapped[int]
+
+    __table_args__ = (BY_KEY_ALONE,)
+
+
+class SearchedTextRow(Base):
+    """A text that searches look at; its id is its number in the index of letters. Kept by triggers."""
+
+    __tablename__ = "searched_texts"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    question_id: Mapped[str]
+
+
+class QuestionSetCountsRow(Base):
+    """How many members a set has, and how many of them are held back; no row for an empty set. By trigger."""
+
+    __tablename__ = "question_set_counts"
+    set_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    members: Mapped[int]
+    held: Mapped[int]

@@ -1,0 +1,161 @@
+"""Filling cells by batch jobs: half the price, hours instead of minutes, and as safe to kill.
+
+The cells of a job and its tag are committed before the job is sent; a process that comes back finds the job
+by its tag, or sends it then. The process that waits for a job holds its cells' leases all the time, so that
+another one neither sends the job again nor forgets what it may cost.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import delete, insert, or_, select, update
+
+from service.database import Database, utc_now
+from service.errors import BudgetError
+from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failure
+from service.runs.cells import EMPTY, Cell, claim_cells, read_cells
+from service.runs.filling import BuildRequests, Filled, Keep, keep_leases, keep_raw, store_answers
+from service.runs.leases import LEASE_S
+from service.runs.spending import Spending
+from service.runs.tables import BatchRow, CellRow
+
+CELLS_PER_JOB = 10_000  # providers take up to 50,000 lines and 200 MB
+ANSWERS_PER_COMMIT = 200
+SUBMITTING, SUBMITTED, COLLECTED = "submitting", "submitted", "collected"
+
+ReportJob = Callable[[BatchStatus], None]
+
+
+async def fill_by_batch(
+    db: Database,
+    run_id: str,
+    scope: str,
+    client: BatchClient,
+    build: BuildRequests,
+    *,
+    owner: str,
+    spending: Spending,
+    on_answer: Callable[[ChatResponse | Failure], None],
+    report: ReportJob,
+    poll_s: float,
+    keep: Keep = keep_raw,
+) -> Filled:
+    """Collect the jobs that are under way for the run's cells in `scope`, then send the empty cells as jobs.
+
+    Returns when no cell is left to send or a job does not fit under the cap; jobs that other processes wait
+    for are theirs. Jobs are worked on one after the other, so that a cap on money is kept with little in
+    reserve.
+    """
+    async with keep_leases(db, owner):
+        return await _fill(db, run_id, scope, client, build, owner, spending, on_answer, report, poll_s, keep)
+
+
+async def _fill(
+    db: Database,
+    run_id: str,
+    scope: str,
+    client: BatchClient,
+    build: BuildRequests,
+    owner: str,
+    spending: Spending,
+    on_answer: Callable[[ChatResponse | Failure], None],
+    report: ReportJob,
+    poll_s: float,
+    keep: Keep,
+) -> Filled:
+    result = Filled()
+    while True:
+        tag = _take_job(db, run_id, scope, owner) or _new_job(db, run_id, scope, client.endpoint.model, owner)
+        if tag is None:
+            return result
+        requests = build(_cells(db, tag))
+        if not requests:
+            _set_state(db, tag, COLLECTED)
+            continue
+        with db.write() as session:
+            spending.refresh(session, run_id, owner)
+            spending.reserve(session, requests, client.price)
+        try:
+            job = await client.submit(tag, requests)
+        except BudgetError as error:
+            _drop_job(db, tag)
+            result.stopped, result.message = "budget", str(error)
+            return result
+        _set_state(db, tag, SUBMITTED, remote_id=job.id)
+        status = await client.wait(job.id, every_s=poll_s, report=report)
+        waiting: list[tuple[int, ChatResponse | Failure]] = []
+        async for request, answer in client.collect(status, requests):
+            waiting.append((int(request.key), answer))
+            result.count(answer)
+            on_answer(answer)
+            if len(waiting) >= ANSWERS_PER_COMMIT:
+                store_answers(db, waiting, spending, keep)
+                waiting = []
+        store_answers(db, waiting, spending, keep)
+        _set_state(db, tag, COLLECTED)
+
+
+def _take_job(db: Database, run_id: str, scope: str, owner: str) -> str | None:
+    """Lease a job that was begun for cells of this scope, not collected, and that nobody waits for."""
+    now = time.time()
+    with db.write() as session:
+        tag = session.scalar(
+            select(BatchRow.id)
+            .join(CellRow, CellRow.batch_id == BatchRow.id)
+            .where(
+                BatchRow.run_id == run_id,
+                CellRow.scope == scope,
+                CellRow.state == EMPTY,
+                BatchRow.state != COLLECTED,
+                or_(CellRow.lease_owner.is_(None), CellRow.lease_owner == owner, CellRow.lease_until < now),
+            )
+            .order_by(BatchRow.created_at, BatchRow.id)
+            .limit(1)
+        )
+        if tag is not None:
+            session.execute(
+                update(CellRow)
+                .where(CellRow.batch_id == tag, CellRow.state == EMPTY)
+                .values(lease_owner=owner, lease_until=now + LEASE_S)
+            )
+        return tag
+
+
+def _new_job(db: Database, run_id: str, scope: str, model: str, owner: str) -> str | None:
+    """Bind empty cells to a new tag and return it; None where no cell is free."""
+    tag = uuid.uuid4().hex
+    with db.write() as session:
+        cells = claim_cells(session, run_id, scope, owner=owner, limit=CELLS_PER_JOB)
+        if not cells:
+            return None
+        session.execute(
+            insert(BatchRow).values(
+                id=tag, run_id=run_id, model=model, remote_id=None, state=SUBMITTING, created_at=utc_now()
+            )
+        )
+        session.execute(
+            update(CellRow).where(CellRow.id.in_([cell.id for cell in cells])).values(batch_id=tag)
+        )
+    return tag
+
+
+def _cells(db: Database, tag: str) -> Sequence[Cell]:
+    with db.read() as session:
+        return read_cells(session, CellRow.batch_id == tag, CellRow.state == EMPTY)
+
+
+def _drop_job(db: Database, tag: str) -> None:
+    """Set the cells of a job that was never sent free again."""
+    with db.write() as session:
+        session.execute(
+            update(CellRow)
+            .where(CellRow.batch_id == tag)
+            .values(batch_id=None, lease_owner=None, lease_until=None, reserved_usd=None)
+        )
+        session.execute(delete(BatchRow).where(BatchRow.id == tag))
+
+
+def _set_state(db: Database, tag: str, state: str, **values: str) -> None:
+    with db.write() as session:
+        session.execute(update(BatchRow).where(BatchRow.id == tag).values(state=state, **values))

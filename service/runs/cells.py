@@ -1,0 +1,356 @@
+"""Cells in the database: planned, leased to one process, filled with a raw answer, or failed.
+
+Continuing a run is a query for its empty cells. A cell is leased in one transaction, so two processes never
+send the same request; leases of processes that died are taken back at once on the same machine.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Select,
+    String,
+    Table,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
+from sqlalchemy.orm import Session, aliased
+
+from service.database import utc_now
+from service.runs.leases import LEASE_S, is_dead
+from service.runs.tables import CellBodyRow, CellRow, RunCellRow
+
+EMPTY, FILLED, FAILED = "empty", "filled", "failed"
+_ROWS_PER_STATEMENT = 2000
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """A cell to be made. Two plans with the same key are the same request."""
+
+    scope: str
+    kind: str
+    subject_id: str
+    round: int
+    ordinal: int
+    attempt: int
+    payload: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell as stored."""
+
+    id: int
+    scope: str
+    kind: str
+    subject_id: str
+    round: int
+    ordinal: int
+    attempt: int
+    payload: dict[str, Any]
+    state: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an answer cost: tokens, USD (None: price not known), HTTP requests, seconds."""
+
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    attempts: int
+    latency_s: float
+
+
+_CELL_COLUMNS = (
+    CellRow.id,
+    CellRow.scope,
+    CellRow.kind,
+    CellRow.subject_id,
+    CellRow.round,
+    CellRow.ordinal,
+    CellRow.attempt,
+    CellRow.payload,
+    CellRow.state,
+)
+
+_KEY = ("scope", "kind", "subject_id", "round", "ordinal")  # and the attempt
+_RUN_CELLS = cast(Table, RunCellRow.__table__)
+# Statements of each answer go to the bare tables: the ORM spends more on them than SQLite does.
+_CELLS = cast(Table, CellRow.__table__)
+_BODIES = cast(Table, CellBodyRow.__table__)
+_FIND_ATTEMPTS: Select[Any, int] = select(bindparam("run", type_=String), CellRow.id).where(
+    *(getattr(CellRow, name) == bindparam(f"key_{name}") for name in _KEY)
+)
+_EARLIER = aliased(CellRow)
+_FIND_RUNS: Select[Any, int] = (
+    select(RunCellRow.run_id, CellRow.id)
+    .select_from(CellRow)
+    .join(_EARLIER, and_(*(getattr(_EARLIER, name) == getattr(CellRow, name) for name in _KEY)))
+    .join(RunCellRow, RunCellRow.cell_id == _EARLIER.id)
+    .where(*(getattr(CellRow, name) == bindparam(f"key_{name}") for name in _KEY))
+)
+
+
+# Built once: making this statement anew took longer than all else of storing an answer.
+_FILL = (
+    update(_CELLS)
+    .where(_CELLS.c.id == bindparam("cell"), _CELLS.c.state != FILLED)
+    .values(
+        state=FILLED,
+        error=None,
+        lease_owner=None,
+        lease_until=None,
+        reserved_usd=None,
+        filled_at=bindparam("now"),
+        model=bindparam("spent_model"),
+        prompt_tokens=bindparam("spent_prompt_tokens"),
+        completion_tokens=bindparam("spent_completion_tokens"),
+        latency_s=bindparam("spent_latency_s"),
+        attempts=func.coalesce(_CELLS.c.attempts, 0) + bindparam("spent_attempts"),
+        # NULL plus anything is NULL: an unknown cost stays so.
+        cost_usd=func.coalesce(_CELLS.c.cost_usd, 0.0) + bindparam("spent_cost_usd", type_=Float),
+    )
+    .returning(_CELLS.c.id)
+)
+_INSERT_BODY = insert(_BODIES)
+
+
+def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
+    """Make the cells that do not exist yet and note that the run needs them all.
+
+    A run that needs a cell needs its later attempts too, whichever run they are made for: a solver's answers
+    are shared, and so is what is missing of them.
+    """
+    for start in range(0, len(plans), _ROWS_PER_STATEMENT):
+        part = plans[start : start + _ROWS_PER_STATEMENT]
+        session.execute(
+            insert_or_ignore(CellRow).on_conflict_do_nothing(),
+            [{**vars(plan), "state": EMPTY} for plan in part],
+        )
+        session.execute(
+            insert_or_ignore(_RUN_CELLS)
+            .from_select(["run_id", "cell_id"], _FIND_ATTEMPTS, include_defaults=False)
+            .on_conflict_do_nothing(),
+            [{"run": run_id, **_key(plan)} for plan in part],
+        )
+        later = [_key(plan) for plan in part if plan.attempt]
+        if later:
+            session.execute(
+                insert_or_ignore(_RUN_CELLS)
+                .from_select(["run_id", "cell_id"], _FIND_RUNS, include_defaults=False)
+                .on_conflict_do_nothing(),
+                later,
+            )
+
+
+def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit: int) -> list[Cell]:
+    """Lease up to `limit` empty cells of run and scope to `owner`, oldest first, in a write transaction."""
+    now = time.time()
+    free = or_(CellRow.lease_owner.is_(None), CellRow.lease_until < now)
+    rows = session.execute(
+        select(*_CELL_COLUMNS)
+        .where(
+            _needed_by(run_id),
+            CellRow.scope == scope,
+            CellRow.state == EMPTY,
+            CellRow.outcome.is_(None),  # always so where empty; it lets the index find them in order of id
+            CellRow.batch_id.is_(None),
+            free,
+        )
+        .order_by(CellRow.id)
+        .limit(limit)
+    ).all()
+    cells = [Cell(*row) for row in rows]
+    if cells:
+        session.execute(
+            update(CellRow)
+            .where(CellRow.id.in_([cell.id for cell in cells]))
+            .values(lease_owner=owner, lease_until=now + LEASE_S, paid_by=run_id)
+        )
+    return cells
+
+
+def renew_leases(session: Session, owner: str) -> None:
+    """Push the end of all leases of `owner` into the future."""
+    session.execute(
+        update(CellRow)
+        .where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
+        .values(lease_until=time.time() + LEASE_S)
+    )
+
+
+def release_leases(session: Session, owner: str) -> None:
+    """Give back the empty cells of `owner`, as at the end of a run or before the budget is spent."""
+    session.execute(
+        update(CellRow)
+        .where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
+        .values(
+            lease_owner=None,
+            lease_until=None,
+            # A batch job goes on without its process, and so does what it may cost.
+            reserved_usd=case((CellRow.batch_id.is_(None), None), else_=CellRow.reserved_usd),
+        )
+    )
+
+
+def release_dead_leases(session: Session, run_id: str) -> int:
+    """Give back cells leased to processes of this machine that no longer run; return how many."""
+    owners = session.scalars(
+        select(CellRow.lease_owner)
+        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
+        .where(RunCellRow.run_id == run_id, CellRow.state == EMPTY, CellRow.lease_owner.is_not(None))
+        .distinct()
+    ).all()
+    released = 0
+    for owner in owners:
+        if owner is not None and is_dead(owner):
+            count = select(func.count()).where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
+            released += session.scalar(count) or 0
+            release_leases(session, owner)
+    return released
+
+
+def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> bool:
+    """Store a raw answer with its receipt; return whether it was. The caller commits before it is parsed.
+
+    A cell that is filled already keeps its answer: two processes may collect the same batch job. What failed
+    requests for the cell cost before is added up.
+    """
+    connection = session.connection()
+    filled = connection.execute(_FILL, {"cell": cell_id, "now": utc_now(), **_spent(receipt)})
+    if filled.scalar() is None:
+        return False
+    connection.execute(_INSERT_BODY, {"cell_id": cell_id, "body": body})
+    return True
+
+
+def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost_usd: float | None) -> None:
+    """Note that a request got no answer after all its attempts; a later invocation asks again.
+
+    What it cost is added to the cost of earlier requests for the cell.
+    """
+    session.execute(
+        update(_CELLS)
+        .where(_CELLS.c.id == cell_id, _CELLS.c.state != FILLED)
+        .values(
+            state=FAILED,
+            error=error,
+            lease_owner=None,
+            lease_until=None,
+            batch_id=None,
+            reserved_usd=None,
+            filled_at=utc_now(),
+            **_added_up(attempts, cost_usd),
+        )
+    )
+
+
+def open_cells(session: Session, run_id: str) -> int:
+    """Return how many of the run's cells are empty: to be asked by anyone, or held by a living process.
+
+    Cells of a batch job that no process waits for are not counted; only a later invocation collects them.
+    """
+    held = and_(CellRow.lease_owner.is_not(None), CellRow.lease_until >= time.time())
+    query = select(func.count(CellRow.id)).where(
+        _needed_by(run_id), CellRow.state == EMPTY, or_(CellRow.batch_id.is_(None), held)
+    )
+    return session.scalar(query) or 0
+
+
+def is_complete(session: Session, run_id: str) -> bool:
+    """Return whether all of the run's cells are filled: none is empty, in a batch job or failed."""
+    unfilled = select(CellRow.id).where(_needed_by(run_id), CellRow.state.in_([EMPTY, FAILED])).limit(1)
+    return session.scalar(unfilled) is None
+
+
+def reopen_failed_cells(session: Session, run_id: str) -> int:
+    """Make the run's failed cells empty again, to be asked once more; return how many."""
+    needed = select(RunCellRow.cell_id).where(RunCellRow.run_id == run_id)
+    failed = session.scalars(select(CellRow.id).where(CellRow.id.in_(needed), CellRow.state == FAILED)).all()
+    for start in range(0, len(failed), _ROWS_PER_STATEMENT):
+        part = failed[start : start + _ROWS_PER_STATEMENT]
+        session.execute(update(CellRow).where(CellRow.id.in_(part)).values(state=EMPTY, error=None))
+    return len(failed)
+
+
+def unparsed_cells(session: Session, run_id: str, kind: str, *, limit: int) -> list[Cell]:
+    """Return the first `limit` filled cells of the run whose content was not looked at, by scope and id."""
+    rows = session.execute(
+        select(*_CELL_COLUMNS)
+        .where(_needed_by(run_id), CellRow.kind == kind, CellRow.state == FILLED, CellRow.outcome.is_(None))
+        .order_by(CellRow.scope, CellRow.id)
+        .limit(limit)
+    ).all()
+    return [Cell(*row) for row in rows]
+
+
+def read_cells(session: Session, *conditions: ColumnElement[bool]) -> list[Cell]:
+    """Return the cells that meet the conditions, in order of id."""
+    rows = session.execute(select(*_CELL_COLUMNS).where(*conditions).order_by(CellRow.id)).all()
+    return [Cell(*row) for row in rows]
+
+
+def read_bodies(session: Session, cell_ids: Sequence[int]) -> dict[int, str]:
+    """Return the raw answers of the cells by id; cells without one are missing."""
+    found: dict[int, str] = {}
+    for start in range(0, len(cell_ids), _ROWS_PER_STATEMENT):
+        part = cell_ids[start : start + _ROWS_PER_STATEMENT]
+        rows = session.execute(
+            select(CellBodyRow.cell_id, CellBodyRow.body).where(CellBodyRow.cell_id.in_(part))
+        ).all()
+        found.update((cell_id, body) for cell_id, body in rows)
+    return found
+
+
+def set_outcomes(session: Session, outcomes: Mapping[int, str]) -> None:
+    """Note by id what parsing found in cells, so that they are parsed once."""
+    if outcomes:
+        session.connection().execute(
+            update(_CELLS).where(_CELLS.c.id == bindparam("cell")).values(outcome=bindparam("found")),
+            [{"cell": cell_id, "found": outcome} for cell_id, outcome in outcomes.items()],
+        )
+
+
+def count_states(session: Session, run_id: str) -> dict[tuple[str, str], int]:
+    """Return the number of the run's cells by (kind, state)."""
+    rows = session.execute(
+        select(CellRow.kind, CellRow.state, func.count())
+        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
+        .where(RunCellRow.run_id == run_id)
+        .group_by(CellRow.kind, CellRow.state)
+    ).all()
+    return {(kind, state): count for kind, state, count in rows}
+
+
+def _spent(receipt: Receipt) -> dict[str, Any]:
+    return {f"spent_{name}": value for name, value in vars(receipt).items()}
+
+
+def _added_up(attempts: int, cost_usd: float | None) -> dict[str, Any]:
+    """Return the columns that add a request's attempts and cost to the cell's; an unknown cost stays so."""
+    cost = None if cost_usd is None else func.coalesce(_CELLS.c.cost_usd, 0.0) + cost_usd
+    return {"attempts": func.coalesce(_CELLS.c.attempts, 0) + attempts, "cost_usd": cost}
+
+
+def _key(plan: CellPlan) -> dict[str, Any]:
+    return {f"key_{name}": getattr(plan, name) for name in _KEY}
+
+
+def _needed_by(run_id: str) -> ColumnElement[bool]:
+    """Return the condition that a run needs the cell, to be looked up cell by cell."""
+    return exists().where(RunCellRow.run_id == run_id, RunCellRow.cell_id == CellRow.id)

@@ -1,0 +1,219 @@
+"""Filling cells: lease, ask, store. A raw answer is committed before its place in the queue is given away."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy.orm import Session
+
+from service.database import Database
+from service.errors import DatabaseError
+from service.models.remote import ChatRequest, ChatResponse, Choice, Failure, RemoteClient
+from service.models.remote.types import CONTENT_FILTER
+from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, fill_cell, release_leases, renew_leases
+from service.runs.leases import LEASE_S
+from service.runs.spending import Spending
+
+BuildRequests = Callable[[Sequence[Cell]], list[ChatRequest]]
+"""Turns leased cells into requests, one each in the same order; the request's key is the cell's id."""
+
+Keep = Callable[[Session, int, ChatResponse, Receipt], None]
+"""Stores an answer in the transaction that fills its cell (by id); `keep_raw` stores it as it came."""
+
+CELLS_PER_CLAIM = 64
+REFUSED_BODY = '{"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}'
+
+
+@dataclass
+class Filled:
+    """What one pass of filling did."""
+
+    answered: int = 0
+    failed: int = 0
+    stopped: str | None = None  # why it stopped before all cells were asked: budget, authentication, ...
+    message: str | None = None
+    failures: dict[str, int] = field(default_factory=dict)
+
+    def count(self, answer: ChatResponse | Failure) -> None:
+        """Count one answer or failure."""
+        if isinstance(answer, Failure):
+            self.failed += 1
+            self.failures[answer.kind] = self.failures.get(answer.kind, 0) + 1
+        else:
+            self.answered += 1
+
+
+def keep_raw(session: Session, cell_id: int, answer: ChatResponse, receipt: Receipt) -> None:
+    """Store the raw answer, to be read later."""
+    fill_cell(session, cell_id, answer.raw, receipt)
+
+
+class CellWriter:
+    """Commits answers of many requests in one transaction each time the database is free.
+
+    `store` returns when the answer is on disk, so a request stays in flight until then: killing the process
+    loses at most what was in flight.
+    """
+
+    def __init__(self, db: Database, spending: Spending, keep: Keep = keep_raw) -> None:
+        self._db = db
+        self._spending = spending
+        self._keep = keep
+        self._waiting: list[tuple[int, ChatResponse | Failure, asyncio.Future[None]]] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def store(self, cell_id: int, answer: ChatResponse | Failure) -> None:
+        """Store one answer; returns once it is committed.
+
+        Raises:
+            DatabaseError: the disk is full or the file cannot be written.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((cell_id, answer, done))
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._drain())
+        await done
+
+    async def _drain(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                answers = [(cell_id, answer) for cell_id, answer, _ in batch]
+                await asyncio.to_thread(store_answers, self._db, answers, self._spending, self._keep)
+            except BaseException as error:
+                for _, _, done in batch:
+                    if not done.done():
+                        done.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+            else:
+                for _, _, done in batch:
+                    if not done.done():
+                        done.set_result(None)
+
+
+def store_answers(
+    db: Database,
+    answers: Sequence[tuple[int, ChatResponse | Failure]],
+    spending: Spending,
+    keep: Keep = keep_raw,
+) -> None:
+    """Commit answers by cell id in one transaction."""
+    with db.write() as session:
+        for cell_id, answer in answers:
+            if isinstance(answer, Failure) and answer.kind == CONTENT_FILTER:
+                # A refusal is an answer: it is read as one, and asked again with another seed.
+                keep(session, cell_id, _refusal(answer), _refusal_receipt(answer))
+            elif isinstance(answer, Failure):
+                message = f"{answer.kind}: {answer.message}"
+                fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
+            else:
+                keep(session, cell_id, answer, _receipt(answer))
+        # Under the write lock, as `refresh` is: what this process stores is never taken for another's.
+        spending.stored_usd += sum(answer.cost_usd or 0.0 for _, answer in answers)
+
+
+@contextlib.asynccontextmanager
+async def keep_leases(db: Database, owner: str, *, every_s: float = LEASE_S / 10) -> AsyncIterator[None]:
+    """Renew the leases of `owner` in the background, however long an answer takes."""
+
+    def renew() -> None:
+        with db.write() as session:
+            renew_leases(session, owner)
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            with contextlib.suppress(DatabaseError):  # the next beat comes long before a lease ends
+                await asyncio.to_thread(renew)
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def fill_cells(
+    db: Database,
+    run_id: str,
+    scope: str,
+    client: RemoteClient,
+    build: BuildRequests,
+    *,
+    owner: str,
+    spending: Spending,
+    on_answer: Callable[[ChatResponse | Failure], None],
+    keep: Keep = keep_raw,
+) -> Filled:
+    """Ask for every empty cell of the run in `scope` and store what comes back.
+
+    Cells are leased a few at a time, as the client takes them, so another process of the same run finds work
+    too. Returns when none is left to lease, the budget is spent, or every further request would fail.
+    """
+    writer = CellWriter(db, spending, keep)
+    result = Filled()
+
+    def lease() -> list[ChatRequest]:
+        with db.write() as session:
+            spending.refresh(session, run_id, owner)
+            leased = claim_cells(session, run_id, scope, owner=owner, limit=CELLS_PER_CLAIM)
+            asked = build(leased)
+            # With the lease: between the two another process would not see what these may cost.
+            spending.reserve(session, asked, client.price)
+        return asked
+
+    async def requests() -> AsyncIterator[ChatRequest]:
+        while True:
+            leased = await asyncio.to_thread(lease)
+            if not leased:
+                return
+            for request in leased:
+                yield request
+
+    async def store(request: ChatRequest, answer: ChatResponse | Failure) -> None:
+        await writer.store(int(request.key), answer)
+        result.count(answer)
+        on_answer(answer)
+
+    def release() -> None:
+        with db.write() as session:
+            release_leases(session, owner)
+
+    try:
+        async with keep_leases(db, owner):
+            outcome = await client.run(requests(), store)
+        result.stopped, result.message = outcome.stopped, outcome.message
+    finally:
+        # In a thread: other models' answers are on their way while this waits for the write lock.
+        await asyncio.to_thread(release)
+    return result
+
+
+def _refusal(failure: Failure) -> ChatResponse:
+    return ChatResponse(
+        choices=(Choice("", "content_filter"),),
+        prompt_tokens=0,
+        completion_tokens=0,
+        cost_usd=failure.cost_usd,
+        model="-",
+        raw=REFUSED_BODY,
+        attempts=failure.attempts,
+        latency_s=0.0,
+    )
+
+
+def _refusal_receipt(failure: Failure) -> Receipt:
+    return Receipt("-", 0, 0, failure.cost_usd, failure.attempts, 0.0)
+
+
+def _receipt(answer: ChatResponse) -> Receipt:
+    return Receipt(
+        model=answer.model,
+        prompt_tokens=answer.prompt_tokens,
+        completion_tokens=answer.completion_tokens,
+        cost_usd=answer.cost_usd,
+        attempts=answer.attempts,
+        latency_s=answer.latency_s,
+    )

@@ -1,0 +1,207 @@
+"""Runs in the database: made once, found by name or id, keyed by everything that shapes their result."""
+
+import platform
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from service.database import utc_now
+from service.errors import InputError, NotFoundError
+from service.hashing import content_hash, content_id
+from service.runs.tables import RunQuestionRow, RunRow
+
+_PACKAGES = (
+    "tagrpo",
+    "litellm",
+    "math-verify",
+    "latex2sympy2_extended",
+    "sympy",
+    "datasets",
+    "sqlalchemy",
+    "torch",
+    "transformers",
+    "vllm",
+)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_LONGEST_SHOWN = 60
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as stored."""
+
+    id: str
+    name: str
+    kind: str
+    spec: dict[str, Any]
+    versions: dict[str, Any]
+    created_at: str
+    finished_at: str | None
+
+
+def check_name(name: str) -> str:
+    """Return `name` where it may name a run, set or tag; raise `InputError` otherwise."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot be a name: use letters, digits, '.', '_' and '-', at most 100, beginning with "
+            "a letter or digit."
+        )
+    return name
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that shape results."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def find_same_run(
+    session: Session, *, name: str, kind: str, spec: Mapping[str, Any], question_ids: Sequence[str]
+) -> Run | None:
+    """Return the run with this name, None where there is none.
+
+    Raises:
+        InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
+    """
+    check_name(name)
+    row = session.scalar(select(RunRow).where(RunRow.name == name))
+    if row is None:
+        return None
+    if row.id != _run_id(name, kind, spec, question_ids):
+        raise InputError(_difference(session, row, spec, question_ids))
+    return _run(row)
+
+
+def open_run(
+    session: Session,
+    *,
+    name: str,
+    kind: str,
+    spec: Mapping[str, Any],
+    question_ids: Sequence[str],
+    versions: Mapping[str, Any],
+) -> tuple[Run, bool]:
+    """Return the run with this name, made if there is none, and whether it is new.
+
+    `question_ids` may be empty: an eval run's problems have their own table, and their hash is in `spec`.
+
+    Raises:
+        InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
+    """
+    known = find_same_run(session, name=name, kind=kind, spec=spec, question_ids=question_ids)
+    if known is not None:
+        return known, False
+    run_id = _run_id(name, kind, spec, question_ids)
+    session.execute(
+        insert(RunRow).values(
+            id=run_id,
+            name=name,
+            kind=kind,
+            spec=dict(spec),
+            versions=dict(versions),
+            created_at=utc_now(),
+        )
+    )
+    rows = [
+        {"run_id": run_id, "position": position, "question_id": question_id}
+        for position, question_id in enumerate(question_ids)
+    ]
+    if rows:
+        session.execute(insert(RunQuestionRow), rows)
+    return find_run(session, name), True
+
+
+def find_run(session: Session, reference: str) -> Run:
+    """Return the run with this name or id (or an unambiguous beginning of the id)."""
+    row = session.scalar(select(RunRow).where(RunRow.name == reference))
+    if row is None:
+        by_id = select(RunRow).where(RunRow.id.startswith(reference, autoescape=True))
+        rows = session.scalars(by_id).all()
+        if len(rows) != 1:
+            names = ", ".join(session.scalars(select(RunRow.name).order_by(RunRow.created_at)).all())
+            raise NotFoundError(f"there is no run {reference!r}, only: {names or 'none yet'}.")
+        row = rows[0]
+    return _run(row)
+
+
+def list_runs(session: Session) -> list[Run]:
+    """Return all runs, oldest first."""
+    return [_run(row) for row in session.scalars(select(RunRow).order_by(RunRow.created_at, RunRow.id))]
+
+
+def run_question_ids(session: Session, run_id: str) -> list[str]:
+    """Return the ids of the run's questions in order."""
+    return list(
+        session.scalars(
+            select(RunQuestionRow.question_id)
+            .where(RunQuestionRow.run_id == run_id)
+            .order_by(RunQuestionRow.position)
+        )
+    )
+
+
+def finish_run(session: Session, run_id: str, *, finished: bool) -> None:
+    """Note when the run was done, or that it is open again."""
+    session.execute(
+        update(RunRow).where(RunRow.id == run_id).values(finished_at=utc_now() if finished else None)
+    )
+
+
+def _run(row: RunRow) -> Run:
+    return Run(row.id, row.name, row.kind, row.spec, row.versions, row.created_at, row.finished_at)
+
+
+def _run_id(name: str, kind: str, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:
+    questions_hash = content_hash("questions", list(question_ids))
+    return content_id("run", {"name": name, "kind": kind, "spec": dict(spec), "questions": questions_hash})
+
+
+def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:
+    old, new = dict(_settings(row.spec)), dict(_settings(spec))
+    changed = [
+        f"{key} ({_brief(old, key)} there, {_brief(new, key)} now)"
+        for key in sorted(set(old) | set(new))
+        if old.get(key, _ABSENT) != new.get(key, _ABSENT)
+    ]
+    if not changed:
+        there, now = len(run_question_ids(session, row.id)), len(question_ids)
+        changed = [f"its questions ({there:,} there, {now:,} now)" if there != now else "its questions"]
+    return (
+        f"run {row.name!r} exists with other settings: {'; '.join(changed)}. Give this one another --name, "
+        "or repeat the settings of the first to continue it."
+    )
+
+
+def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the single settings of a spec by path; ids and hashes, which only follow from them, are left."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key not in {"id", "hash"}:
+                yield from _settings(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list | tuple) and any(isinstance(inner, Mapping) for inner in value):
+        for number, inner in enumerate(value, start=1):
+            yield from _settings(inner, f"{path}.{number}")
+    else:
+        yield path, list(value) if isinstance(value, tuple) else value
+
+
+def _brief(settings: Mapping[str, Any], key: str) -> str:
+    if key not in settings:
+        return "not set"
+    value = settings[key]
+    if isinstance(value, str) and _HASH.fullmatch(value):
+        return f"{value[:12]}..."
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "..."

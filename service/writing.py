@@ -1,0 +1,94 @@
+"""Writing a file or folder at one stroke: into a hidden place beside the target, renamed when complete."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from service.errors import InputError
+
+
+def write_file(target: Path, write: Callable[[Path], None], *, overwrite: bool | None) -> None:
+    """Let `write` make a file and put it at `target`; until then the target stays as it was.
+
+    Args:
+        overwrite: whether it may be there already; None where the user has no option that says so.
+
+    Raises:
+        InputError: the target exists and `overwrite` is off, or is a folder, or the disk does not take it.
+    """
+    check_file_target(target, overwrite=overwrite)
+    with _hidden_beside(target) as hidden:
+        made = hidden / target.name
+        write(made)
+        _sync(made)
+        os.replace(made, target)
+
+
+def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool | None, mark: str) -> None:
+    """Let `write` fill a folder and put it at `target`; until then the target stays as it was.
+
+    An old export is moved aside first and removed last, so a kill in between leaves either the old one, or
+    the new one, or (for the moment between two renames) both beside the target, never a mixture.
+
+    Args:
+        mark: a file that shows that a folder is an export and may be overwritten.
+
+    Raises:
+        InputError: the target is not empty and `overwrite` is off, or it is no export, or the disk does not
+            take it.
+    """
+    check_folder_target(target, overwrite=overwrite, mark=mark)
+    with _hidden_beside(target) as hidden:
+        made, old = hidden / "new", hidden / "old"
+        made.mkdir()
+        write(made)
+        for path in made.rglob("*"):
+            if path.is_file():
+                _sync(path)
+        if target.exists():
+            os.replace(target, old)
+        os.replace(made, target)
+
+
+def check_file_target(target: Path, *, overwrite: bool | None) -> None:
+    """Refuse a file that cannot be written; see `write_file`."""
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder; name a file.")
+    if target.exists() and not overwrite:
+        raise InputError(f"{target}: exists; name another file{_or_pass(overwrite)}.")
+
+
+def check_folder_target(target: Path, *, overwrite: bool | None, mark: str) -> None:
+    """Refuse a folder that cannot be written; see `write_folder`."""
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target}: is a file; name a folder.")
+    if not target.exists() or not any(target.iterdir()):
+        return
+    if not overwrite:
+        raise InputError(f"{target}: is not empty; name another folder{_or_pass(overwrite)}.")
+    if not (target / mark).is_file():
+        raise InputError(f"{target}: holds no {mark}, so it is no export of tagrpo and is not overwritten.")
+
+
+def _or_pass(overwrite: bool | None) -> str:
+    return "" if overwrite is None else " or pass --overwrite"
+
+
+@contextmanager
+def _hidden_beside(target: Path) -> Iterator[Path]:
+    """A folder on the target's disk that is gone afterwards, whatever happens but SIGKILL."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        prefix, parent = f".{target.name}.", target.parent
+        with tempfile.TemporaryDirectory(prefix=prefix, suffix=".partial", dir=parent) as hidden:
+            yield Path(hidden)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{target}: it could not be written ({reason}); nothing was left there.") from error
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

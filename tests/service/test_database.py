@@ -1,0 +1,303 @@
+"""The database: schema, version checks, transactions, and what goes wrong with files."""
+
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import IntegrityError
+
+import evaluator.evals.tables  # noqa: F401
+import rephraser.tables  # noqa: F401
+import trainer_adapter.record.tables  # noqa: F401
+from service.database import Base, Database, locate_database, sqlite
+from service.database.engine import HEAD_REVISION, KNOWN_REVISIONS
+from service.database.migrations.letters import TABLE
+from service.database.migrations.upgrade import alembic_config
+from service.errors import DatabaseError
+
+INSERT_RUN = text(
+    "INSERT INTO runs (id, name, kind, spec, versions, created_at) VALUES (:n, :n, 'k', '{}', '{}', 'now')"
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "t.db"
+
+
+def insert_run(db: Database, name: str) -> None:
+    with db.write() as session:
+        session.execute(INSERT_RUN, {"n": name})
+
+
+def insert_and_fail(db: Database) -> None:
+    with db.write() as session:
+        session.execute(INSERT_RUN, {"n": "a"})
+        raise RuntimeError("half way")
+
+
+def read_versions(db: Database) -> list[str]:
+    with db.read() as session:
+        return list(session.scalars(text("SELECT versions FROM runs")))
+
+
+def count_runs(db: Database) -> int:
+    with db.read() as session:
+        return int(session.execute(text("SELECT count(*) FROM runs")).scalar_one())
+
+
+def test_migrations_make_the_tables_of_all_rooms(path: Path) -> None:
+    Database.open(path).close()
+    with create_engine(f"sqlite:///{path}").connect() as connection:
+        # The index of letters and the tables behind it are SQLite's own.
+        ours = {"include_name": lambda name, kind, _: kind != "table" or not name.startswith(TABLE)}
+        context = MigrationContext.configure(connection, opts=ours)
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_audits_and_what_refers_to_them_survive_the_revision_that_makes_their_table_anew(path: Path) -> None:
+    old = Database(path)
+    with old._connection(write=True) as connection:
+        command.upgrade(alembic_config(connection), "0010")
+        for statement in (
+            "INSERT INTO runs VALUES ('r', 'run', 'propose', '{}', '{}', 'then', NULL)",
+            "INSERT INTO questions (id, text, answer, created_at) VALUES ('q', '1+1=?', '2', 'then')",
+            "INSERT INTO candidates (id, question_id, text, created_at) VALUES ('c', 'q', 'one', 'then')",
+            "INSERT INTO audits VALUES (7, 'r', 3, 50, 'then')",
+            "INSERT INTO audit_members VALUES (7, 0, 'c', 'accepted', 1)",
+            "INSERT INTO reviews VALUES (1, 'c', 'ada', 'accepted', '', 7, 'then')",
+        ):
+            connection.exec_driver_sql(statement)
+    old.close()
+    with Database.open(path) as db, db.write() as session:
+        rows = session.execute(text("SELECT id, run_id, kind, seed, size FROM audits")).all()
+        assert [tuple(row) for row in rows] == [(7, "r", "candidates", 3, 50)]
+        assert db.integrity_report() == []
+        insert = (
+            "INSERT INTO audits (run_id, kind, seed, size, created_at) VALUES ('r', 'groups', 3, 50, 'now')"
+        )
+        session.execute(text(insert))
+        with pytest.raises(IntegrityError):
+            session.execute(text(insert))
+
+
+def test_known_revisions_are_the_migration_history() -> None:
+    history = [script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()]
+    assert tuple(reversed(history)) == KNOWN_REVISIONS
+    assert history[0] == HEAD_REVISION
+
+
+def test_connections_use_wal_and_foreign_keys(path: Path) -> None:
+    with Database.open(path) as db, db.read() as session:
+        assert session.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+        assert session.execute(text("PRAGMA foreign_keys")).scalar() == 1
+
+
+def test_location_is_option_then_environment_then_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TAGRPO_DB", raising=False)
+    assert locate_database(None) == Path("tagrpo.db")
+    monkeypatch.setenv("TAGRPO_DB", "/somewhere/a.db")
+    assert locate_database(None) == Path("/somewhere/a.db")
+    assert locate_database("b.db") == Path("b.db")
+
+
+def test_an_error_rolls_the_transaction_back(path: Path) -> None:
+    with Database.open(path) as db:
+        with pytest.raises(RuntimeError, match="half way"):
+            insert_and_fail(db)
+        assert count_runs(db) == 0
+
+
+def test_two_processes_may_create_the_database_at_once(path: Path) -> None:
+    code = "import sys; from service.database import Database; Database.open(sys.argv[1]).close()"
+    workers = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(4)]
+    assert [worker.wait(60) for worker in workers] == [0, 0, 0, 0]
+    with Database.open(path) as db:
+        assert db.integrity_report() == []
+
+
+def test_writers_wait_for_each_other(path: Path) -> None:
+    with Database.open(path) as db:
+        threads = [
+            threading.Thread(target=lambda k=k: [insert_run(db, f"{k}-{i}") for i in range(25)])
+            for k in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert count_runs(db) == 100
+
+
+def test_a_missing_database_is_not_made_where_none_may_be(path: Path) -> None:
+    with pytest.raises(DatabaseError, match="there is no database here"):
+        Database.open(path, create=False)
+    assert not path.exists()
+
+
+def test_a_folder_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseError, match="is a folder"):
+        Database.open(tmp_path)
+    with pytest.raises(DatabaseError, match="does not exist"):
+        Database.open(tmp_path / "no" / "t.db")
+
+
+def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
+    Database.open(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = path.read_bytes()
+    with pytest.raises(DatabaseError, match=r"newer tagrpo \(schema 9999"):
+        Database.open(path)
+    assert path.read_bytes() == before
+
+
+def test_a_foreign_sqlite_file_is_refused(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE photos (id)")
+    with pytest.raises(DatabaseError, match="not one of tagrpo"):
+        Database.open(path)
+
+
+def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
+    path.write_text("question,answer\n" * 1000)
+    with pytest.raises(DatabaseError, match="not an SQLite database"):
+        Database.open(path)
+
+
+def test_a_damaged_database_is_named(path: Path) -> None:
+    with Database.open(path) as db:
+        for index in range(200):
+            insert_run(db, f"run-{index}-" + "x" * 200)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        page = connection.execute("PRAGMA page_size").fetchone()[0]
+        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'runs'").fetchone()[0]
+    data = bytearray(path.read_bytes())
+    data[(root - 1) * page : root * page] = os.urandom(page)
+    path.write_bytes(data)
+    with Database.open(path) as db:
+        assert db.integrity_report() != []
+        with pytest.raises(DatabaseError, match="damaged"):
+            read_versions(db)
+
+
+def test_a_read_only_database_can_be_read_and_says_so_on_writing(path: Path) -> None:
+    with Database.open(path) as db:
+        insert_run(db, "a")
+    with Database.open(path, read_only=True) as db:
+        assert count_runs(db) == 1
+        with pytest.raises(DatabaseError, match="cannot be written"):
+            insert_run(db, "b")
+
+
+def test_a_database_in_a_folder_that_cannot_be_written_is_read_and_nothing_is_left_beside_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database.open(path) as db:
+        insert_run(db, "a")
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    # Permissions do not bind a test that runs as root.
+    monkeypatch.setattr(sqlite, "can_be_written", lambda place: False)
+    with Database.open(path, create=False) as db:
+        assert count_runs(db) == 1
+        assert [each.name for each in path.parent.iterdir()] == [path.name]
+        with pytest.raises(DatabaseError, match="cannot be written"):
+            insert_run(db, "b")
+
+
+def test_what_a_writer_has_not_yet_moved_into_the_file_is_read_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database.open(path) as writer:
+        insert_run(writer, "a")
+        insert_run(writer, "b")
+        monkeypatch.setattr(sqlite, "can_be_written", lambda place: False)
+        with Database.open(path, create=False) as db:
+            assert count_runs(db) == 2
+
+
+def test_an_empty_file_is_no_older_database(path: Path) -> None:
+    path.touch()
+    with pytest.raises(DatabaseError, match="the database is empty"):
+        Database.open(path, read_only=True)
+
+
+FULL_DISK = """
+import resource, sys
+from sqlalchemy import text
+from service.database import Database
+from service.errors import DatabaseError
+INSERT = text(sys.argv[3])
+with Database.open(sys.argv[1]) as db:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+    try:
+        for index in range(10000):
+            with db.write() as session:
+                session.execute(INSERT, {"n": f"{index}-" + "x" * 1000})
+            print(index + 1, flush=True)
+    except DatabaseError as error:
+        print(error)
+        sys.exit(7)
+"""
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a limit on file sizes")
+def test_a_full_disk_loses_nothing_that_was_committed(path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(path), "2000000", str(INSERT_RUN)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    lines = result.stdout.splitlines()
+    assert result.returncode == 7, result.stderr
+    assert "Free space on its disk" in lines[-1]
+    with Database.open(path) as db:
+        assert count_runs(db) == int(lines[-2])
+        assert db.integrity_report() == []
+        insert_run(db, "there is room again")
+
+
+@pytest.mark.parametrize(
+    "table", ["questions", "candidates", "verdicts", "reviews", "neighbor_sets", "neighbor_set_members"]
+)
+def test_rows_that_matter_are_append_only(path: Path, table: str) -> None:
+    with Database.open(path) as db, db.read() as session:
+        names = {
+            name
+            for (name,) in session.execute(
+                text("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :t"), {"t": table}
+            )
+        }
+    assert {f"{table}_no_update", f"{table}_no_delete"} <= names
+
+
+def test_questions_cannot_be_changed(path: Path) -> None:
+    with Database.open(path) as db:
+        with db.write() as session:
+            session.execute(
+                text("INSERT INTO questions (id, text, answer, created_at) VALUES ('q', 't', '1', 'now')")
+            )
+        for statement in ("UPDATE questions SET answer = '2'", "DELETE FROM questions"):
+            with pytest.raises(Exception, match="append-only"), db.write() as session:
+                session.execute(text(statement))
+
+
+def test_replacing_a_row_is_deleting_it(path: Path) -> None:
+    insert = "INTO questions (id, text, answer, created_at) VALUES ('q', 't', '1', 'now')"
+    with Database.open(path) as db:
+        with db.write() as session:
+            session.execute(text(f"INSERT {insert}"))
+        with pytest.raises(Exception, match="append-only"), db.write() as session:
+            session.execute(text(f"REPLACE {insert}"))

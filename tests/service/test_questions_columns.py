@@ -1,0 +1,109 @@
+"""Columns: found by usual names, named by the user, and what is read from them."""
+
+from typing import Any
+
+import pytest
+
+from service.errors import InputError
+from service.questions import Columns, RowLimits
+from service.questions.columns import RowProblem, read_question, resolve
+from service.questions.files import JsonNumber
+
+
+def answer(value: Any, column: str = "answer") -> str:
+    values = {"question": "q", column: value}
+    return read_question(values, resolve(Columns(), values, "s"), RowLimits()).answer
+
+
+@pytest.mark.parametrize(
+    ("present", "expected"),
+    [
+        (["question", "answer", "solution"], {"question": "question", "answer": "answer"}),
+        (
+            ["problem", "level", "type", "solution"],
+            {"question": "problem", "solution": "solution", "level": "level", "subject": "type"},
+        ),
+        (
+            ["problem", "solution", "answer", "problem_type", "source"],
+            {"question": "problem", "answer": "answer", "subject": "problem_type"},
+        ),
+    ],
+)
+def test_usual_columns_are_found(present: list[str], expected: dict[str, str]) -> None:
+    assert resolve(Columns(), present, "s").as_dict() == expected
+
+
+def test_a_named_solution_column_goes_before_an_answer_column_that_is_not_named() -> None:
+    chosen = resolve(Columns(solution="solution"), ["question", "answer", "solution"], "s")
+    assert chosen.as_dict() == {"question": "question", "solution": "solution"}
+
+
+def test_wrong_and_missing_columns_name_those_there_are() -> None:
+    with pytest.raises(InputError, match=r'no column "body" \(--question-column\); there are: answer, text'):
+        resolve(Columns(question="body"), ["text", "answer"], "s")
+    with pytest.raises(InputError, match="no column looks like the answer"):
+        resolve(Columns(), ["question"], "s")
+
+
+def test_nested_columns_are_reached_by_dots() -> None:
+    values = {"prompt": "p", "reward_model": {"ground_truth": "7"}}
+    columns = resolve(Columns(answer="reward_model.ground_truth"), values, "s")
+    assert read_question(values, columns, RowLimits()).answer == "7"
+
+
+@pytest.mark.parametrize(
+    ("solution", "expected"),
+    [
+        (r"First \boxed{1}. Then \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
+        (r"so \boxed 5", "5"),
+        (r"so \fbox{\{1,2\}}", r"\{1,2\}"),
+        (r"there are \boxed{} of them", ""),
+        ("no box at all", ""),
+        (r"cut off \boxed{12", ""),
+        (None, ""),
+    ],
+)
+def test_the_gold_is_the_last_box_of_the_solution(solution: str | None, expected: str) -> None:
+    assert answer(solution, "solution") == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (" 12 ", "12"),
+        (12, "12"),
+        (JsonNumber("2.50"), "2.50"),
+        (2.5, "2.5"),
+        (1e20, "1e+20"),
+        (["2"], "2"),
+        (["2", "3"], "2, 3"),
+        ([], ""),
+        (None, ""),
+        (r"It is \boxed{4}.", "4"),
+        ("She has 3 + 4 = 7.\n#### 7", "7"),
+    ],
+)
+def test_answers_in_many_forms(value: Any, expected: str) -> None:
+    assert answer(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"question": "  ", "answer": "1"}, '"question" is empty'),
+        ({"question": None, "answer": "1"}, '"question" is empty'),
+        ({"question": JsonNumber("5"), "answer": "1"}, '"question" is the number 5, not text'),
+        ({"question": [{"role": "user"}], "answer": "1"}, '"question" is a list, not text'),
+        ({"question": "q", "answer": {"value": 1}}, "--answer-column answer.NAME"),
+        ({"question": "q", "answer": b"1"}, "holds bytes"),
+    ],
+)
+def test_rows_that_cannot_be_used_say_why(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(RowProblem, match=message):
+        read_question(values, resolve(Columns(), values, "s"), RowLimits())
+
+
+def test_labels_are_kept_as_text_and_lists_are_no_label() -> None:
+    values = {"question": "q", "answer": "1", "level": JsonNumber("3"), "subject": ["a", "b"]}
+    question = read_question(values, resolve(Columns(), values, "s"), RowLimits())
+    assert (question.level, question.subject) == ("3", None)

@@ -1,0 +1,230 @@
+"""Reading files: formats, places, and every way a file can be broken."""
+
+import csv
+import json
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from service.errors import InputError
+from service.hashing import canonical_text
+from service.questions import Columns, ReadRows, RowLimits, read_source
+
+TWO = [{"question": "What is 1+1?", "answer": "2"}, {"question": "What is 2+3?", "answer": 5}]
+
+
+def jsonl(*rows: object) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def read(path: Path, content: bytes | None = None, *, skip: bool = False, **limits: object) -> ReadRows:
+    if content is not None:
+        path.write_bytes(content)
+    return read_source(
+        str(path),
+        columns=Columns(),
+        limits=RowLimits(**limits),  # type: ignore[arg-type]
+        skip_bad_rows=skip,
+    )
+
+
+def answers(rows: ReadRows) -> list[tuple[int, str, str]]:
+    return [(member.position, member.question.text, member.question.answer) for member in rows.members]
+
+
+EXPECTED = [(0, "What is 1+1?", "2"), (1, "What is 2+3?", "5")]
+
+
+def test_json_lines_with_byte_order_mark_blank_lines_and_crlf(tmp_path: Path) -> None:
+    content = b"\xef\xbb\xbf" + jsonl(*TWO).replace(b"\n", b"\r\n\r\n")
+    assert answers(read(tmp_path / "a.jsonl", content)) == EXPECTED
+
+
+def test_a_json_array_is_read_too(tmp_path: Path) -> None:
+    assert answers(read(tmp_path / "a.json", json.dumps(TWO, indent=1).encode())) == EXPECTED
+
+
+def test_csv_with_quoted_line_breaks_and_tsv(tmp_path: Path) -> None:
+    rows = read(tmp_path / "a.csv", b'answer,question\r\n2,"What is\r\n1+1?"\r\n5,What is 2+3?\r\n')
+    assert answers(rows) == [(0, "What is\n1+1?", "2"), (1, "What is 2+3?", "5")]
+    assert answers(read(tmp_path / "a.tsv", b"question\tanswer\nWhat is 1+1?\t2\n")) == EXPECTED[:1]
+
+
+def test_parquet_with_numbers_and_missing_values(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "problem": ["a?", "b?", "c?", "d?"],
+            "answer": [3.0, 0.5, float("nan"), None],
+            "level": [1, 2, None, 4],
+            "unused": [[1], [2], [3], [4]],
+        }
+    )
+    parquet.write_table(table, tmp_path / "a.parquet")
+    rows = read(tmp_path / "a.parquet")
+    assert [answer for _, _, answer in answers(rows)] == ["3", "0.5", "", ""]
+    assert [member.question.level for member in rows.members] == ["1", "2", None, "4"]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.text(st.characters(exclude_categories=("Cc", "Cs"), include_characters="\n\t\r")), max_size=6)
+)
+def test_any_text_survives_every_format(texts: list[str]) -> None:
+    texts = [f"{number}: {text}" for number, text in enumerate(texts)]
+    rows = [{"question": text, "answer": str(number)} for number, text in enumerate(texts)]
+    expected = [(number, canonical_text(text), str(number)) for number, text in enumerate(texts)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "a.json").write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
+        (folder / "a.jsonl").write_text(
+            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+        )
+        with (folder / "a.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, ["question", "answer"])
+            writer.writeheader()
+            writer.writerows(rows)
+        parquet.write_table(pa.table({"question": texts, "answer": texts}), folder / "a.parquet")
+        for path in sorted(folder.iterdir()):
+            if not rows:
+                with pytest.raises(InputError, match=r"there are no rows|is empty|looks like the"):
+                    read(path)
+            elif path.suffix == ".parquet":
+                assert [text for _, text, _ in answers(read(path))] == [text for _, text, _ in expected]
+            else:
+                assert answers(read(path)) == expected
+
+
+def test_json_numbers_keep_their_spelling_however_absurd(tmp_path: Path) -> None:
+    numbers = ["0.10", "1e999", "9" * 5000, "-0"]
+    content = b"".join(
+        b'{"question": "q%d", "answer": %s}\n' % (i, n.encode()) for i, n in enumerate(numbers)
+    )
+    assert [answer for _, _, answer in answers(read(tmp_path / "a.jsonl", content))] == numbers
+
+
+def test_json_infinity_is_refused_and_nan_is_a_missing_answer(tmp_path: Path) -> None:
+    rows = read(tmp_path / "a.jsonl", b'{"question": "q", "answer": NaN}\n')
+    assert answers(rows) == [(0, "q", "")]
+    with pytest.raises(InputError, match=r'a.jsonl:1: "answer" is an infinite number'):
+        read(tmp_path / "a.jsonl", b'{"question": "q", "answer": -Infinity}\n')
+
+
+def test_a_truncated_last_line_is_named_and_nothing_is_taken(tmp_path: Path) -> None:
+    content = jsonl(*TWO)[:-9]
+    with pytest.raises(InputError, match=r"a.jsonl:2: not valid JSON .*the file may be cut off") as error:
+        read(tmp_path / "a.jsonl", content)
+    assert "nothing was imported" in str(error.value)
+    assert "--skip-bad-rows" in str(error.value)
+
+
+def test_bad_rows_can_be_skipped_and_are_listed(tmp_path: Path) -> None:
+    rows = read(tmp_path / "a.jsonl", b"nonsense\n" + jsonl(*TWO) + b'"text"\n', skip=True)
+    assert answers(rows) == [(1, "What is 1+1?", "2"), (2, "What is 2+3?", "5")]
+    assert [bad.place for bad in rows.bad] == ["a.jsonl:1", "a.jsonl:4"]
+    assert rows.read == 4
+
+
+def test_when_every_row_is_bad_skipping_does_not_help(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least 100 rows cannot be used"):
+        read(tmp_path / "a.jsonl", b"nonsense\n" * 300, skip=True)
+
+
+def test_broken_utf8_names_the_line_and_the_byte(tmp_path: Path) -> None:
+    content = jsonl(TWO[0]) + b'{"question": "caf\xe9?", "answer": "1"}\n'
+    with pytest.raises(InputError, match=r"a.jsonl:2: not UTF-8: byte 0xe9 at byte 18 of the line"):
+        read(tmp_path / "a.jsonl", content)
+    with pytest.raises(InputError, match=r"a.csv:3: not UTF-8: byte 0xff"):
+        read(tmp_path / "a.csv", b"question,answer\nx,1\ny\xff,2\n")
+
+
+def test_broken_utf8_in_parquet_is_named_by_row(tmp_path: Path) -> None:
+    raw = pa.array([b"fine?", b"caf\xe9?"], pa.binary()).view(pa.string())
+    parquet.write_table(pa.table({"question": raw, "answer": ["1", "2"]}), tmp_path / "a.parquet")
+    rows = read(tmp_path / "a.parquet", skip=True)
+    assert answers(rows) == [(0, "fine?", "1")]
+    assert rows.bad[0].place == "a.parquet: row 1"
+    assert "not UTF-8" in rows.bad[0].problem
+
+
+def test_utf16_is_recognised(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is UTF-16; convert it"):
+        read(tmp_path / "a.csv", "question,answer\nx,1\n".encode("utf-16"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", b"", "the file is empty"),
+        ("a.jsonl", b"\n \n", "there are no rows in it"),
+        ("a.csv", b"question,answer\n", "there are no rows in it"),
+        ("a.json", b"[]", "there are no rows in it"),
+        ("a.json", b'[{"question": "x"', "not a whole one"),
+        ("a.jsonl", b"{}\n", "no column looks like the question"),
+        ("a.jsonl", b"[" * 100_000 + b"\n", "not a whole one"),
+        ("a.jsonl", b'{"question": ' + b"[" * 100_000 + b"\n", "nested too deeply|not valid JSON"),
+        ("a.csv", b"question,answer\nx\n", r"a.csv:2: has 1 fields, the header 2"),
+        ("a.csv", b'question,answer\n"x,1\n', r"a.csv:2: not valid CSV .*a quote may be open"),
+        ("a.csv", b"question,question\nx,1\n", "names a column twice"),
+        ("a.parquet", b"PAR1 but not really", "not a readable parquet file"),
+        ("a.txt", b"hello", "unknown kind of file"),
+    ],
+)
+def test_files_that_cannot_be_read_say_why(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / name, content)
+
+
+def test_a_cut_off_parquet_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"question": ["x"], "answer": ["1"]}), path)
+    with pytest.raises(InputError, match="not a readable parquet file"):
+        read(path, path.read_bytes()[:-20])
+
+
+def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read(tmp_path / "nothing.jsonl")
+    (tmp_path / "inside.jsonl").write_bytes(jsonl(*TWO))
+    with pytest.raises(InputError, match=r"is a folder; name a file in it: inside.jsonl"):
+        read(tmp_path)
+
+
+def test_nul_and_other_control_characters_are_refused_or_stripped(tmp_path: Path) -> None:
+    content = jsonl({"question": "a\0b\x1b[31m", "answer": "\x0crac12"})
+    with pytest.raises(
+        InputError, match=r'"question" holds the control character U\+0000 at character 2.*--strip-control'
+    ):
+        read(tmp_path / "a.jsonl", content)
+    with pytest.raises(InputError, match=r'U\+000C at character 1 \(often a "\\f" of LaTeX'):
+        read(tmp_path / "a.jsonl", jsonl({"question": "a", "answer": "\x0crac12"}))
+    assert answers(read(tmp_path / "a.jsonl", content, strip_control=True)) == [(0, "ab[31m", "rac12")]
+
+
+def test_lone_surrogates_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"U\+D800"):
+        read(tmp_path / "a.jsonl", b'{"question": "x\\ud800", "answer": "1"}\n')
+
+
+def test_right_to_left_text_tabs_and_line_breaks_are_kept(tmp_path: Path) -> None:
+    text = "ما هو \u2067x\u2069؟\n\tכמה?"
+    assert answers(read(tmp_path / "a.jsonl", jsonl({"question": text, "answer": "٣"}))) == [(0, text, "٣")]
+
+
+def test_a_question_of_a_megabyte_is_refused_unless_allowed(tmp_path: Path) -> None:
+    content = jsonl({"question": "x" * 1_000_000, "answer": "1"})
+    with pytest.raises(
+        InputError, match=r"has 1,000,000 characters, more than 100,000; raise --max-characters"
+    ):
+        read(tmp_path / "a.jsonl", content)
+    rows = read(tmp_path / "a.jsonl", content, max_characters=1_000_000)
+    assert len(rows.members[0].question.text) == 1_000_000
+
+
+def test_csv_fields_may_be_long(tmp_path: Path) -> None:
+    rows = read(tmp_path / "a.csv", b"question,answer\n" + b"x" * 500_000 + b",1\n", max_characters=500_000)
+    assert len(rows.members[0].question.text) == 500_000

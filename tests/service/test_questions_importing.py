@@ -1,0 +1,232 @@
+"""Importing: golds checked against themselves, nothing twice, nothing changed, nothing half-written."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from importing import import_questions
+
+from service.database import Database
+from service.errors import DatabaseError, InputError, NotFoundError
+from service.questions import (
+    Question,
+    load_members,
+    load_question_set,
+    make_question,
+    question_id,
+    store_questions,
+)
+
+ROWS = [
+    {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
+    {"question": "What is half of 1?", "answer": r"\frac{1}{2}", "level": "Level 2"},
+    {"question": "How many are there?", "answer": ""},
+    {"question": "What is 3+4?", "answer": "7"},
+]
+DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data"))
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with Database.open(tmp_path / "t.db") as database:
+        yield database
+
+
+def write(path: Path, *rows: Mapping[str, object]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def dump(db: Database) -> list[tuple[object, ...]]:
+    with db.read() as session:
+        connection = session.connection()
+        return [
+            tuple(row)
+            for table in ("questions", "question_sets", "question_set_members")
+            for row in connection.exec_driver_sql(f"SELECT * FROM {table} ORDER BY 1, 2")
+        ]
+
+
+def test_ids_are_those_of_the_content_and_stay_so() -> None:
+    assert question_id("What is 1+1?", "2") == "q_9702b3401da16c4b6d9e2588"
+    assert question_id(" What is 1+1?  \r\n", "2\n") == question_id("What is 1+1?", "2")
+    assert question_id("What is 1+1?", "3") != question_id("What is 1+1?", "2")
+    assert question_id("cafe\u0301", "1") == question_id("caf\u00e9", "1")
+
+
+def test_an_import_keeps_order_and_labels_and_holds_back_what_has_no_gold(
+    db: Database, tmp_path: Path
+) -> None:
+    report = import_questions(db, write(tmp_path / "mine.jsonl", *ROWS))
+    assert (report.name, report.rows, report.usable, report.created) == ("mine", 4, 3, True)
+    assert [(held.position, held.held) for held in report.held] == [(2, "no answer")]
+    assert report.needs_attention
+    with db.read() as session:
+        questions = load_question_set(session, "mine")
+        assert [question.answer for question in questions] == ["2", r"\frac{1}{2}", "7"]
+        assert (questions[0].level, questions[0].subject) == ("Level 1", "Sums")
+        assert [member.position for member in load_members(session, "mine")] == [0, 1, 2, 3]
+
+
+def test_a_gold_that_cannot_be_read_as_an_answer_is_held_back(db: Database, tmp_path: Path) -> None:
+    report = import_questions(
+        db, write(tmp_path / "a.jsonl", ROWS[0], {"question": "Unreadable?", "answer": "$$"})
+    )
+    assert [held.position for held in report.held] == [1]
+    assert report.held[0].held is not None
+    assert report.usable == 1
+
+
+def test_importing_twice_changes_nothing(db: Database, tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", *ROWS)
+    first = import_questions(db, path)
+    before = dump(db)
+    second = import_questions(db, path)
+    assert dump(db) == before
+    assert not second.created
+    assert second.counts.new == 0
+    assert second.held == first.held
+    assert second.usable == first.usable
+
+
+def test_the_same_content_from_another_file_and_format_is_the_same_set(db: Database, tmp_path: Path) -> None:
+    import_questions(db, write(tmp_path / "a.jsonl", *ROWS), name="mine")
+    lines = ["question,answer", *(f"{row['question']},{row['answer']}" for row in ROWS)]
+    (tmp_path / "b.csv").write_text("\n".join(lines) + "\n")
+    assert not import_questions(db, tmp_path / "b.csv", name="mine").created
+
+
+def test_a_file_that_changed_needs_another_name(db: Database, tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", *ROWS)
+    import_questions(db, path)
+    before = dump(db)
+    write(path, *ROWS[:3])
+    with pytest.raises(InputError, match=r"has other questions.*give this one another name"):
+        import_questions(db, path)
+    assert dump(db) == before
+    report = import_questions(db, path, name="mine-2")
+    assert (report.created, report.counts.new) == (True, 0)
+
+
+def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database, tmp_path: Path) -> None:
+    other = {"question": "What is  3+4?", "answer": "8"}
+    again = {"question": "What is 3+4? ", "answer": "7.0"}
+    report = import_questions(db, write(tmp_path / "a.jsonl", ROWS[0], ROWS[3], ROWS[0], other, again))
+    assert report.duplicates == ((2, 0),)
+    assert [(pair.row, pair.earlier) for pair in report.likeness.conflicts] == [(3, 1)]
+    assert [(pair.row, pair.earlier) for pair in report.likeness.near_duplicates] == [(4, 1)]
+    assert (report.rows, report.usable) == (5, 4)
+    assert report.needs_attention
+
+
+def test_labels_of_the_first_import_stay_and_the_difference_is_counted(db: Database, tmp_path: Path) -> None:
+    import_questions(db, write(tmp_path / "a.jsonl", ROWS[0]))
+    report = import_questions(db, write(tmp_path / "b.jsonl", {**ROWS[0], "level": "9"}, ROWS[3]))
+    assert (report.counts.new, report.counts.other_labels) == (1, 1)
+    with db.read() as session:
+        assert load_question_set(session, "b")[0].level == "Level 1"
+
+
+def test_solutions_that_end_in_several_boxes_are_reported(db: Database, tmp_path: Path) -> None:
+    rows = [
+        {"problem": "Solve it.", "solution": r"We get \boxed{1}."},
+        {"problem": "Solve both.", "solution": r"We get \boxed{1} and \boxed{2}."},
+    ]
+    report = import_questions(db, write(tmp_path / "a.jsonl", *rows))
+    assert report.several_boxes == (1,)
+    with db.read() as session:
+        assert [question.answer for question in load_question_set(session, "a")] == ["1", "2"]
+
+
+def test_a_bad_row_anywhere_leaves_the_database_as_it_was(db: Database, tmp_path: Path) -> None:
+    before = dump(db)
+    path = write(tmp_path / "a.jsonl", *ROWS, {"question": "x\0", "answer": "1"})
+    with pytest.raises(InputError, match=r"a.jsonl:5: .*U\+0000"):
+        import_questions(db, path)
+    assert dump(db) == before
+    report = import_questions(db, path, skip_bad_rows=True)
+    assert (report.rows, report.usable, len(report.bad_rows)) == (5, 3, 1)
+    assert report.bad_rows[0].startswith("a.jsonl:5: ")
+
+
+def test_limit_reads_the_first_rows_only(db: Database, tmp_path: Path) -> None:
+    report = import_questions(db, write(tmp_path / "a.jsonl", *ROWS), limit=2)
+    assert (report.rows, report.usable) == (2, 2)
+    assert report.spec["limit"] == 2
+
+
+def test_a_read_only_database_gets_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", *ROWS)
+    Database.open(tmp_path / "t.db").close()
+    with (
+        Database.open(tmp_path / "t.db", read_only=True) as database,
+        pytest.raises(DatabaseError, match="cannot be written"),
+    ):
+        import_questions(database, path)
+    with Database.open(tmp_path / "t.db") as database:
+        assert dump(database) == []
+
+
+def test_a_failure_while_writing_leaves_nothing_half_written(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with db.write() as session:
+        session.connection().exec_driver_sql(
+            "CREATE TRIGGER full BEFORE INSERT ON question_set_members WHEN NEW.position = 3 "
+            "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+        )
+    before = dump(db)
+    with pytest.raises(DatabaseError, match="disk is full"):
+        import_questions(db, write(tmp_path / "a.jsonl", *ROWS))
+    assert dump(db) == before
+
+
+def test_storing_questions_again_changes_nothing(db: Database) -> None:
+    questions = [make_question(f"What is {n}?", str(n)) for n in range(1200)]
+    with db.write() as session:
+        assert store_questions(session, questions + questions[:3]).new == 1200
+    before = dump(db)
+    with db.write() as session:
+        assert store_questions(session, questions).new == 0
+    assert dump(db) == before
+    assert isinstance(questions[0], Question)
+
+
+def test_a_set_that_is_not_there_names_those_there_are(db: Database, tmp_path: Path) -> None:
+    with db.read() as session, pytest.raises(NotFoundError, match="tagrpo questions import"):
+        load_question_set(session, "nothing")
+    import_questions(db, write(tmp_path / "mine.jsonl", *ROWS))
+    with (
+        db.read() as session,
+        pytest.raises(NotFoundError, match='no question set "nothing"; there are: mine'),
+    ):
+        load_question_set(session, "nothing")
+
+
+@pytest.mark.parametrize("name", ["", " a", "a/b", "a@1", "-a", "x" * 101])
+def test_names_that_cannot_be_typed_are_refused(db: Database, tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="cannot name a question set"):
+        import_questions(db, write(tmp_path / "a.jsonl", *ROWS), name=name)
+
+
+def test_the_default_name_is_made_from_the_file(db: Database, tmp_path: Path) -> None:
+    assert import_questions(db, write(tmp_path / "my file (1).jsonl", *ROWS)).name == "my-file-1"
+
+
+@pytest.mark.shared
+def test_math_arrives_at_7498(db: Database) -> None:
+    path = DATA / "math_train.jsonl"
+    if not path.exists():
+        pytest.skip(f"{path} is not there; set TAGRPO_DATA to the folder of the real data")
+    report = import_questions(db, path)
+    assert (report.rows, report.usable) == (7500, 7498)
+    assert [(held.position, held.held) for held in report.held] == [
+        (5341, "no answer"),
+        (5343, "no answer"),
+    ]
+    assert report.duplicates == ()
+    assert report.likeness.conflicts == ()
+    near = {(pair.row, pair.earlier) for pair in report.likeness.near_duplicates}
+    assert {(959, 925), (1227, 1168)} <= near

@@ -1,0 +1,148 @@
+"""Mixes: sizes, nesting, seeds, no overlaps."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.questions import Member, load_question_set, make_question, mix_sets
+from service.questions.mixing import choose_extra, chunks_for, seeded_order
+from service.questions.store import members_hash, store_set
+
+NOUNS = ["lions", "tigers", "zebras", "otters", "badgers", "rabbits", "foxes", "wolves", "lizards", "parrots"]
+VERBS = ["count", "weigh", "follow", "paint", "describe", "measure", "photograph"]
+
+
+def text(number: int) -> str:
+    noun, verb = NOUNS[number % 10], VERBS[number // 10 % 7]
+    return f"{verb} the {noun}: {'abcdefghijklmnopqrstuvwxyz'[number % 26] * 30} and {number} more; how many?"
+
+
+def store(db: Database, name: str, texts: list[str], held: frozenset[int] = frozenset()) -> None:
+    members = [
+        Member(position, make_question(line, str(position)), "no answer" if position in held else None)
+        for position, line in enumerate(texts)
+    ]
+    digest = members_hash((member.position, member.question.id) for member in members)
+    with db.write() as session:
+        store_set(session, name, members, {"kind": "import", "content_hash": digest, "source": name})
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with Database.open(tmp_path / "t.db") as database:
+        store(database, "base", [text(number) for number in range(20)])
+        store(database, "extra", [text(number) for number in range(100, 160)])
+        yield database
+
+
+def ids(db: Database, name: str) -> list[str]:
+    with db.read() as session:
+        return [question.id for question in load_question_set(session, name)]
+
+
+def test_a_mix_is_the_base_and_then_whole_chunks(db: Database) -> None:
+    report = mix_sets(db, "x1.5", base="base", extra="extra", times=1.5, seed=7)
+    assert (report.base, report.extra, report.chunk, report.chunks, report.times) == (20, 10, 10, 1, 1.5)
+    mixed = ids(db, "x1.5")
+    assert mixed[:20] == ids(db, "base")
+    assert set(mixed[20:]) <= set(ids(db, "extra"))
+    assert len(set(mixed)) == 30
+
+
+def test_a_larger_mix_contains_the_smaller_and_another_seed_differs(db: Database) -> None:
+    for times in (1, 1.5, 2, 2.5):
+        mix_sets(db, f"x{times}", base="base", extra="extra", times=times, seed=7)
+    mix_sets(db, "other", base="base", extra="extra", times=2.5, seed=8)
+    assert ids(db, "x1") == ids(db, "base")
+    assert ids(db, "x2.5")[:40] == ids(db, "x2")
+    assert ids(db, "x2")[:30] == ids(db, "x1.5")
+    assert ids(db, "other") != ids(db, "x2.5")
+
+
+def test_the_order_hangs_on_seed_and_ids_alone() -> None:
+    questions = [make_question(text(number), "1") for number in range(50)]
+    assert seeded_order(questions, 3) == seeded_order(questions[::-1], 3)
+    assert seeded_order(questions, 3) != seeded_order(questions, 4)
+
+
+def test_the_same_mix_again_changes_nothing_and_another_needs_a_name(db: Database) -> None:
+    assert mix_sets(db, "m", base="base", extra="extra", chunks=1, seed=7).created
+    assert not mix_sets(db, "m", base="base", extra="extra", chunks=1, seed=7).created
+    with pytest.raises(InputError, match=r"has other questions.*another name"):
+        mix_sets(db, "m", base="base", extra="extra", chunks=1, seed=8)
+    with pytest.raises(InputError, match="the same questions, but was made in another way"):
+        mix_sets(db, "m", base="base", extra="extra", chunks=2, chunk=5, seed=7)
+
+
+def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Database) -> None:
+    overlapping = [
+        text(0),  # the same text, with another answer
+        text(1).upper().replace(" ", "  "),  # but for blanks and case
+        text(2).replace("how many?", "how many then?"),  # nearly the same
+        text(500),
+        text(500).replace("how many?", "how many now?"),
+        text(600),
+    ]
+    store(db, "dirty", overlapping)
+    report = mix_sets(db, "m", base="base", extra="dirty", chunk=2, chunks=1, seed=1)
+    taken = set(ids(db, "m")[20:])
+    allowed = [make_question(line, str(position)).id for position, line in enumerate(overlapping)]
+    assert len(taken & {allowed[3], allowed[4]}) == 1
+    assert allowed[5] in taken
+    with pytest.raises(
+        InputError, match=r'"dirty" has only 2 questions that do not overlap .*2 the same, 2 nearly'
+    ):
+        mix_sets(db, "m3", base="base", extra="dirty", chunk=3, chunks=1, seed=1)
+    assert report.overlaps.same_text <= 2
+
+
+def test_questions_held_back_in_the_base_do_not_return_through_the_extra_set(db: Database) -> None:
+    store(db, "part", [text(number) for number in range(10)], held=frozenset({3}))
+    store(db, "again", [text(3), text(700)])
+    report = mix_sets(db, "m", base="part", extra="again", chunk=1, chunks=1, seed=0)
+    assert (report.base, report.extra) == (9, 1)
+    with db.read() as session:
+        assert load_question_set(session, "m")[-1].text == text(700)
+
+
+def test_choosing_stops_when_the_chunks_are_full() -> None:
+    base = [make_question(text(number), "1") for number in range(5)]
+    extra = [make_question(text(number), "1") for number in range(100, 130)]
+    few, _ = choose_extra(base, extra, 5, 11)
+    more, _ = choose_extra(base, extra, 12, 11)
+    assert more[:5] == few
+    assert len(more) == 12
+
+
+@pytest.mark.parametrize(
+    ("times", "base", "chunk", "expected"),
+    [
+        (1, 7498, 3749, 0),
+        (1.5, 7498, 3749, 1),
+        (2, 7498, 3749, 2),
+        (2.5, 7498, 3749, 3),
+        (1.5, 7500, 3749, 1),
+    ],
+)
+def test_the_paper_s_sizes(times: float, base: int, chunk: int, expected: int) -> None:
+    assert chunks_for(times, base, chunk) == expected
+
+
+@pytest.mark.parametrize("times", [0.5, -1, float("nan"), float("inf"), 1.3])
+def test_sizes_that_cannot_be_had(times: float) -> None:
+    with pytest.raises(InputError, match="--times"):
+        chunks_for(times, 7498, 3749)
+
+
+def test_wrong_use_is_refused(db: Database) -> None:
+    with pytest.raises(NotFoundError, match='no question set "nothing"'):
+        mix_sets(db, "m", base="base", extra="nothing", chunks=1, seed=0)
+    with pytest.raises(InputError, match="cannot be mixed with itself"):
+        mix_sets(db, "m", base="base", extra="base", chunks=1, seed=0)
+    with pytest.raises(InputError, match="either --times"):
+        mix_sets(db, "m", base="base", extra="extra", seed=0)
+    with pytest.raises(InputError, match="either --times"):
+        mix_sets(db, "m", base="base", extra="extra", chunks=1, times=1.5, seed=0)

@@ -1,0 +1,247 @@
+"""Batch jobs against the test server: submitted once, resumed, collected at half price."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from openai_faults import for_text
+from openai_server import OpenAIServer
+
+from service.errors import BudgetError, InputError, PrerequisiteError
+from service.models.remote import (
+    BatchClient,
+    BatchStatus,
+    Budget,
+    ChatRequest,
+    ChatResponse,
+    Endpoint,
+    Failure,
+    Message,
+    Price,
+    PriceTable,
+    RetryPolicy,
+)
+
+VLLM, OPENAI = "hosted_vllm/test-model", "openai/test-model"
+PRICED = PriceTable({VLLM: Price(100.0, 200.0), OPENAI: Price(100.0, 200.0)})
+REQUESTS = [
+    ChatRequest(number, (Message("user", f"question {number}"),), n=2, max_tokens=20, seed=number)
+    for number in range(6)
+]
+USED = (3 * 100e-6 + 8 * 200e-6) / 2
+WORST = ((10 + 16 + 64) * 100e-6 + 40 * 200e-6) / 2
+
+Got = dict[int | str, ChatResponse | Failure]
+
+
+def client(server: OpenAIServer, model: str = OPENAI, **settings: Any) -> BatchClient:
+    settings = {"retries": RetryPolicy(3, 0.01), "prices": PRICED, **settings}
+    return BatchClient(Endpoint(model, server.url, 5.0), **settings)
+
+
+def with_client(
+    server: OpenAIServer, work: Callable[[BatchClient], Awaitable[Any]], model: str = OPENAI, **settings: Any
+) -> Any:
+    async def main() -> Any:
+        async with server, client(server, model, **settings) as batches:
+            return await work(batches)
+
+    return asyncio.run(main())
+
+
+async def whole(batches: BatchClient) -> tuple[BatchStatus, Got]:
+    job = await batches.submit("t1", REQUESTS)
+    status = await batches.wait(job.id, every_s=0.01)
+    return status, {request.key: answer async for request, answer in batches.collect(status, REQUESTS)}
+
+
+@pytest.mark.parametrize("model", [VLLM, OPENAI])
+def test_a_job_from_submission_to_receipt(model: str) -> None:
+    budget = Budget(max_usd=1.0)
+    server = OpenAIServer(batch_polls=3)
+    status, got = with_client(server, whole, model, budget=budget)
+    assert (status.state, status.total, status.completed, status.failed) == ("done", 6, 6, 0)
+    assert sorted(got) == [0, 1, 2, 3, 4, 5]
+    for answer in got.values():
+        assert isinstance(answer, ChatResponse)
+        assert len(answer.choices) == 2
+        assert answer.cost_usd == pytest.approx(USED)
+        assert (answer.attempts, answer.model) == (1, "test-model")
+    assert budget.spent_usd == pytest.approx(6 * USED)
+    assert (budget.in_flight, budget.requests) == (0, 6)
+
+
+def test_the_same_question_gets_the_same_answer_as_alone() -> None:
+    from service.models.remote import RemoteClient
+
+    async def main() -> tuple[ChatResponse | Failure, Got]:
+        async with server, client(server) as batches:
+            _, got = await whole(batches)
+            async with RemoteClient(batches.endpoint) as remote:
+                return await remote.complete(REQUESTS[3]), got
+
+    server = OpenAIServer()
+    alone, got = asyncio.run(main())
+    together = got[3]
+    assert isinstance(alone, ChatResponse)
+    assert isinstance(together, ChatResponse)
+    assert alone.choices == together.choices
+    assert server.stats["paid_again"] == 1  # the very same request
+
+
+def test_a_killed_process_finds_its_job_again() -> None:
+    async def main() -> tuple[BatchStatus, BatchStatus, Got, float]:
+        async with server:
+            async with client(server) as killed:
+                first = await killed.submit("t1", REQUESTS)
+            budget = Budget(max_usd=0.0001)  # it was paid for already; the cap cannot forbid it any more
+            async with client(server, budget=budget) as later:
+                again = await later.submit("t1", REQUESTS)
+                status = await later.wait(again.id, every_s=0.01)
+                got = {request.key: answer async for request, answer in later.collect(status, REQUESTS)}
+            return first, again, got, budget.spent_usd
+
+    server = OpenAIServer()
+    first, again, got, spent = asyncio.run(main())
+    assert first.id == again.id
+    assert server.stats["batches"] == 1
+    assert len(got) == 6
+    assert spent == pytest.approx(6 * USED)
+
+
+def test_another_tag_is_another_job() -> None:
+    async def work(batches: BatchClient) -> tuple[str, str, Any]:
+        one = await batches.submit("t1", REQUESTS[:2])
+        two = await batches.submit("t2", REQUESTS[2:])
+        return one.id, two.id, await batches.find("t3")
+
+    one, two, none = with_client(OpenAIServer(), work)
+    assert one != two
+    assert none is None
+
+
+def test_a_job_behind_many_others_is_found() -> None:
+    async def work(batches: BatchClient) -> str | None:
+        for number in range(130):
+            server.batches.jobs[f"other_{number}"] = {**template, "id": f"other_{number}", "metadata": None}
+        found = await batches.find("t1")
+        return found and found.id
+
+    async def first(batches: BatchClient) -> str:
+        job = await batches.submit("t1", REQUESTS)
+        template.update(server.batches.jobs[job.id])
+        assert await work(batches) == job.id
+        return job.id
+
+    template: dict[str, Any] = {}
+    server = OpenAIServer()
+    assert with_client(server, first) == "batch_0"
+
+
+@pytest.mark.parametrize("statuses", [[0], [503], [503, 0], [429, 500]])
+def test_a_submission_whose_answer_is_lost_is_not_sent_twice(statuses: list[int]) -> None:
+    server = OpenAIServer()
+    server.batches.fail_create = list(statuses)  # 0: the job is made, then the connection is cut
+    _, got = with_client(server, whole)
+    assert len(got) == 6
+    assert server.stats["batches"] == 1
+    assert server.stats["paid"] == 6
+
+
+def test_a_refused_submission_says_why_and_frees_the_budget() -> None:
+    server = OpenAIServer()
+    server.batches.fail_create = [400]
+    budget = Budget(max_usd=1.0)
+    with pytest.raises(PrerequisiteError, match="bad request"):
+        with_client(server, whole, budget=budget)
+    assert (budget.reserved_usd, budget.requests) == (0.0, 0)
+
+
+def test_a_job_that_does_not_fit_under_the_cap_is_not_sent() -> None:
+    server = OpenAIServer()
+    with pytest.raises(BudgetError, match="batch job of 6 requests"):
+        with_client(server, whole, budget=Budget(max_usd=5.9 * WORST))
+    assert (server.stats["batches"], server.batches.files) == (0, {})
+    assert with_client(OpenAIServer(), whole, budget=Budget(max_usd=6.1 * WORST))[0].state == "done"
+
+
+def test_an_unknown_price_under_a_cap_is_refused() -> None:
+    with pytest.raises(BudgetError, match="--price"):
+        with_client(OpenAIServer(), whole, prices=PriceTable(), budget=Budget(max_usd=1.0))
+
+
+def test_failed_lines_are_failures_and_free() -> None:
+    server = OpenAIServer(faults=for_text("question 2", "bad_request"))
+    status, got = with_client(server, whole)
+    assert (status.completed, status.failed) == (5, 1)
+    failure = got[2]
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.retryable, failure.cost_usd) == ("bad request", False, 0.0)
+    assert sum(isinstance(answer, ChatResponse) for answer in got.values()) == 5
+
+
+def test_empty_choices_in_a_job_were_paid_for() -> None:
+    _, got = with_client(OpenAIServer(faults=for_text("question 2", "empty_choices")), whole)
+    failure = got[2]
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.retryable) == ("invalid answer", True)
+    assert failure.cost_usd == pytest.approx(USED)
+
+
+def test_an_expired_job_gives_what_it_has() -> None:
+    status, got = with_client(OpenAIServer(batch_end="expired"), whole)
+    assert status.state == "expired"
+    answered = [key for key, answer in got.items() if isinstance(answer, ChatResponse)]
+    assert sorted(answered) == [0, 1, 2]
+    rest = [answer for answer in got.values() if isinstance(answer, Failure)]
+    assert {(failure.kind, failure.retryable, failure.cost_usd) for failure in rest} == {
+        ("server error", True, 0.0)
+    }
+
+
+def test_a_failed_job_says_why_for_every_request() -> None:
+    status, got = with_client(OpenAIServer(batch_end="failed"), whole)
+    assert (status.state, status.message) == ("failed", "line 1 is bad")
+    assert [answer.message for answer in got.values() if isinstance(answer, Failure)] == ["line 1 is bad"] * 6
+
+
+def test_refused_structured_output_is_left_out_of_the_next_job() -> None:
+    schema = {"type": "object", "properties": {}}
+    requests = [ChatRequest(1, (Message("user", "question"),), response_schema=schema)]
+
+    async def work(batches: BatchClient) -> list[ChatResponse | Failure]:
+        answers = []
+        for tag in ("t1", "t2"):
+            status = await batches.wait((await batches.submit(tag, requests)).id, every_s=0.01)
+            answers += [answer async for _, answer in batches.collect(status, requests)]
+        return answers
+
+    server = OpenAIServer(structured=False)
+    first, second = with_client(server, work)
+    assert isinstance(first, Failure)
+    assert first.retryable
+    assert isinstance(second, ChatResponse)
+
+
+def test_keys_must_differ() -> None:
+    async def work(batches: BatchClient) -> None:
+        await batches.submit("t1", [REQUESTS[0], REQUESTS[0]])
+
+    with pytest.raises(InputError, match="keys that differ"):
+        with_client(OpenAIServer(), work)
+
+
+def test_the_results_are_downloaded_once() -> None:
+    server = OpenAIServer()
+    with_client(server, whole)
+    assert server.batches.downloads == 1
+
+
+def test_a_provider_without_such_jobs_is_refused() -> None:
+    async def main() -> None:
+        async with BatchClient(Endpoint("anthropic/claude-3-haiku-20240307")):
+            pass
+
+    with pytest.raises(PrerequisiteError, match="--batch out"):
+        asyncio.run(main())

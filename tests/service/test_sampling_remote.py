@@ -1,0 +1,389 @@
+"""The remote sampler: what it sends, what it stores, and that neither faults nor caps spoil a run."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eval_sampling import MODEL, draw, every, places, running_server, sampler, start, stored, sums
+from openai_faults import always, fault_sequence, first_of, for_text, random_faults
+from sqlalchemy import select
+
+from service.database import Database
+from service.errors import BudgetError, PrerequisiteError
+from service.models.remote import Endpoint, PriceTable
+from service.models.remote.sampler import RemoteSampler
+from service.models.work import sample_seed
+from service.runs.ledger import read_ledger, spent_usd
+from service.runs.tables import CellBodyRow
+
+PROBLEMS = sums(4)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with Database.open(tmp_path / "t.db") as database:
+        yield database
+
+
+def bodies(db: Database) -> list[dict[str, Any]]:
+    with db.read() as session:
+        return [json.loads(body) for body in session.scalars(select(CellBodyRow.body))]
+
+
+# What is sent
+
+
+def test_a_request_draws_a_cell_with_the_seed_of_its_first_sample(db: Database) -> None:
+    run = start(db, "r", PROBLEMS, system="Be brief.", samples_per_request=8, seed=3, max_tokens=500)
+    with running_server() as server:
+        draw(db, run, sampler(server), 20)
+        asked = [seen.body for seen in server.requests]
+    assert len(asked) == 4 * 3
+    assert sorted(body.get("n", 1) for body in asked) == [4] * 4 + [8] * 8
+    first = next(body for body in asked if body["messages"][1]["content"].startswith(PROBLEMS[0].text))
+    assert first["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": PROBLEMS[0].text + "\nPut the final answer in \\boxed{}."},
+    ]
+    assert (first["temperature"], first["top_p"], first["max_tokens"]) == (0.6, 0.95, 500)
+    assert {body["seed"] for body in asked} == {
+        sample_seed(3, problem.id, ordinal) for problem in PROBLEMS for ordinal in (0, 8, 16)
+    }
+
+
+def test_raw_text_is_continued_as_it_is(db: Database) -> None:
+    run = start(db, "r", PROBLEMS, form="raw", template="Q: {question}\nA:")
+    with running_server(thinks=True) as server:
+        outcome = draw(db, run, sampler(server), 8)
+        asked = [seen.body for seen in server.requests]
+    assert (outcome.missing, len(asked)) == (0, 4)
+    assert {body["prompt"] for body in asked} == {f"Q: {one.text}\nA:" for one in PROBLEMS}
+    assert asked[0]["n"] == 8
+    assert "messages" not in asked[0]
+    assert all("<think>" not in row[-1] for row in stored(db, run))
+
+
+def test_arguments_of_the_chat_template_reach_the_server(db: Database) -> None:
+    quiet = start(db, "quiet", PROBLEMS, chat_template_kwargs={"enable_thinking": False})
+    loud = start(db, "loud", PROBLEMS)
+    with running_server(thinks=True) as server:
+        draw(db, quiet, sampler(server), 1)
+        assert server.requests[0].body["chat_template_kwargs"] == {"enable_thinking": False}
+        draw(db, loud, sampler(server), 1)
+    assert not any("<think>" in row[-1] for row in stored(db, quiet))
+    assert all(row[-1].startswith("<think>\nLet me see.\n</think>\n\n") for row in stored(db, loud))
+
+
+@pytest.mark.parametrize(
+    ("model", "api_base", "changes", "words"),
+    [
+        ("anthropic/claude-3-haiku-20240307", None, {"form": "raw"}, "raw text cannot be continued at"),
+        ("gpt-4-turbo", None, {"chat_template_kwargs": {"a": 1}}, "takes no chat_template_kwargs"),
+    ],
+)
+def test_what_a_provider_cannot_take_is_refused_before_a_run(
+    model: str, api_base: str | None, changes: dict[str, Any], words: str
+) -> None:
+    from eval_runs import make_eval_spec
+
+    with pytest.raises(PrerequisiteError, match=words):
+        RemoteSampler(Endpoint(model, api_base)).check(make_eval_spec(PROBLEMS, **changes))
+
+
+def test_raw_text_is_no_batch_job() -> None:
+    from eval_runs import make_eval_spec
+
+    drawing = RemoteSampler(Endpoint("openai/davinci", "http://localhost:1/v1"), batch=True)
+    with pytest.raises(PrerequisiteError, match="batch jobs hold chats only"):
+        drawing.check(make_eval_spec(PROBLEMS, form="raw"))
+
+
+def test_a_model_that_does_not_know_n_is_asked_for_one_sample_at_a_time() -> None:
+    assert RemoteSampler(Endpoint("anthropic/claude-3-haiku-20240307")).samples_per_request(8) == 1
+    assert RemoteSampler(Endpoint(MODEL, "http://localhost:1/v1")).samples_per_request(8) == 8
+
+
+# What is stored
+
+
+def test_samples_have_their_seed_stop_reason_and_tokens_and_bodies_no_texts(db: Database) -> None:
+    run = start(db, "r", PROBLEMS, samples_per_request=3, seed=5)
+    with running_server() as server:
+        draw(db, run, sampler(server), 4)
+    rows = stored(db, run)
+    assert [row[:2] for row in rows] == every(4, 4)
+    for position, ordinal, seed, stop, prompt_tokens, completion_tokens, text in rows:
+        assert seed == sample_seed(5, PROBLEMS[position].id, 0 if ordinal < 3 else 3)
+        assert stop == "stop"
+        assert prompt_tokens > 0
+        # Of three together the server told the sum only; the fourth came alone.
+        assert (completion_tokens is None) == (ordinal < 3)
+        assert "\\boxed{" in text
+    found = bodies(db)
+    assert len(found) == 8
+    assert "boxed" not in json.dumps(found)
+    assert all(choice["message"]["content"] is None for body in found for choice in body["choices"])
+    assert all(choice["finish_reason"] == "stop" for body in found for choice in body["choices"])
+    with db.read() as session:
+        (line,) = read_ledger(session, run.id)
+    assert (line.requests, line.unpriced) == (8, 8)
+    assert line.completion_tokens == sum(-(-len(row[-1]) // 4) for row in rows)
+
+
+def test_thoughts_that_a_reasoning_parser_took_out_stand_before_the_response(db: Database) -> None:
+    run = start(db, "r", PROBLEMS[:1])
+    with running_server(thinks=True, reasoning_parser=True) as server:
+        draw(db, run, sampler(server), 2)
+    for row in stored(db, run):
+        assert row[-1].startswith("<think>\nLet me see.\n</think>\n\nAdding")
+    assert "Let me see" not in json.dumps(bodies(db))
+
+
+def test_a_thought_that_was_cut_off_stays_open_and_is_no_answer(db: Database) -> None:
+    run = start(db, "r", PROBLEMS[:1], max_tokens=3)
+    with running_server(thinks=True, reasoning_parser=True) as server:
+        outcome = draw(db, run, sampler(server), 2)
+    assert [row[3] for row in stored(db, run)] == ["length", "length"]
+    assert all(row[-1] == "<think>\nLet me see.\n" for row in stored(db, run))
+    assert (outcome.graded.correct, outcome.graded.wrong) == (0, 2)
+
+
+def test_a_seed_that_the_server_refuses_is_not_noted(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(refuse_fields=["seed"]) as server:
+        outcome = draw(db, run, sampler(server, max_concurrency=1), 2)
+    assert outcome.missing == 0
+    assert {row[2] for row in stored(db, run)} == {None}
+
+
+# Growth and resuming
+
+
+def test_more_samples_draw_only_the_missing_ones(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server() as server:
+        assert draw(db, run, sampler(server), 32).drawn == 4 * 32
+        first, requests = stored(db, run), len(server.requests)
+        assert requests == 4 * 4
+        assert draw(db, run, sampler(server), 128).drawn == 4 * 96
+        assert len(server.requests) - requests == 4 * 12
+        assert server.stats["paid_again"] == 0
+        assert draw(db, run, sampler(server), 64).drawn == 0
+        assert len(server.requests) - requests == 4 * 12
+    rows = stored(db, run)
+    assert [row[:2] for row in rows] == every(4, 128)
+    assert [row for row in rows if row[1] < 32] == first
+
+
+def test_responses_that_a_server_leaves_out_are_asked_for_again(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(faults=fault_sequence("fewer_choices", "fewer_choices")) as server:
+        outcome = draw(db, run, sampler(server), 8)
+        counts = sorted(seen.body.get("n", 1) for seen in server.requests)
+    assert (outcome.missing, outcome.drawn) == (0, 32)
+    assert counts == [1, 1, 8, 8, 8, 8]
+    assert places(db, run) == every(4, 8)
+
+
+def test_a_server_that_gives_one_response_whatever_n_is_asked_until_all_are_there(db: Database) -> None:
+    run = start(db, "r", PROBLEMS[:1])
+
+    def one(messages: Any, n: int, seed: int | None) -> list[str]:
+        return ["\\boxed{1}"]
+
+    with running_server(answer=one) as server:
+        assert draw(db, run, sampler(server), 5).missing == 0
+        assert len(server.requests) == 5
+    assert places(db, run) == every(1, 5)
+
+
+def test_a_server_that_gives_too_many_responses_spoils_nothing(db: Database) -> None:
+    run = start(db, "r", PROBLEMS[:1])
+
+    def many(messages: Any, n: int, seed: int | None) -> list[str]:
+        return ["\\boxed{1}"] * (n + 2)
+
+    with running_server(answer=many) as server:
+        assert draw(db, run, sampler(server), 12).missing == 0
+    assert places(db, run) == every(1, 12)
+
+
+# Faults
+
+
+def test_faults_change_neither_the_samples_nor_their_number(db: Database) -> None:
+    shares = {"rate_limit": 0.1, "server_error": 0.1, "cut": 0.1, "invalid_json": 0.1, "empty_choices": 0.1}
+    calm, stormy = start(db, "calm", PROBLEMS), start(db, "stormy", PROBLEMS)
+    with running_server() as server:
+        draw(db, calm, sampler(server), 40)
+    with running_server(faults=random_faults(shares, seed=2)) as server:
+        outcome = draw(db, stormy, sampler(server), 40)
+        assert sum(server.met.values()) > 5
+    assert outcome.missing == 0
+    assert stored(db, calm) == stored(db, stormy)
+
+
+@pytest.mark.parametrize("form", ["chat", "raw"])
+def test_a_request_that_a_filter_refuses_is_its_samples_without_text(db: Database, form: str) -> None:
+    template = "{question}"
+    run = start(db, "r", PROBLEMS, form=form, template=template)
+    refused = for_text(PROBLEMS[1].text, *["content_filter"] * 9)
+    with running_server(faults=refused) as server:
+        outcome = draw(db, run, sampler(server), 12)
+        assert len(server.requests) == 4 * 2
+    assert outcome.missing == 0
+    for row in stored(db, run):
+        assert (row[3], row[-1] == "") == (("content_filter", True) if row[0] == 1 else ("stop", False))
+    assert outcome.graded.wrong >= 12
+
+
+def test_responses_that_were_filtered_or_cut_say_so(db: Database) -> None:
+    run = start(db, "r", PROBLEMS[:2])
+    plan = first_of(for_text(PROBLEMS[0].text, "filtered"), for_text(PROBLEMS[1].text, "truncated"))
+    with running_server(faults=plan) as server:
+        draw(db, run, sampler(server), 8)
+    assert [row[3] for row in stored(db, run)] == ["content_filter"] * 8 + ["length"] * 8
+
+
+@pytest.mark.parametrize("fault", ["null_content", "empty_content"])
+def test_an_empty_response_is_a_sample(db: Database, fault: str) -> None:
+    run = start(db, "r", PROBLEMS[:1])
+    with running_server(faults=always(fault)) as server:
+        outcome = draw(db, run, sampler(server), 3)
+    assert (outcome.missing, outcome.graded.wrong) == (0, 3)
+    assert {row[-1] for row in stored(db, run)} == {""}
+
+
+def test_a_problem_that_is_too_long_is_missing_and_asked_for_by_the_next_invocation(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    too_long = for_text(PROBLEMS[2].text, "context_length")
+    with running_server(faults=too_long) as server:
+        outcome = draw(db, run, sampler(server), 8)
+        assert (outcome.missing, outcome.stopped, outcome.failures) == (8, None, {"context length": 1})
+        assert places(db, run) == [place for place in every(4, 8) if place[0] != 2]
+        assert draw(db, run, sampler(server), 8).missing == 0
+
+
+def test_a_dead_server_stops_the_run_and_says_why(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(faults=always("unauthorized")) as server:
+        outcome = draw(db, run, sampler(server), 64)
+    assert (outcome.stopped, outcome.missing) == ("authentication", 4 * 64)
+    assert "Incorrect API key" in (outcome.message or "")
+
+
+def test_a_model_without_a_chat_template_is_pointed_to_raw_text(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(faults=always("no_template")) as server:
+        outcome = draw(db, run, sampler(server), 64)
+    assert (outcome.stopped, outcome.missing) == ("failing", 4 * 64)
+    assert "continues raw text (--raw)" in (outcome.message or "")
+
+
+# Money
+
+
+PRICES = PriceTable.read(spellings=[f"{MODEL}=1000,1000"])  # a cent for ten tokens
+
+
+def test_the_cap_on_money_is_kept_over_invocations_and_runs(db: Database) -> None:
+    first, second = (start(db, name, PROBLEMS, max_tokens=20, samples_per_request=1) for name in "ab")
+    with running_server() as server:
+        drawing = sampler(server, prices=PRICES, max_usd=1.0)
+        outcome = draw(db, first, drawing, 64)
+        assert outcome.stopped == "budget"
+        assert outcome.missing > 0
+        assert draw(db, second, drawing, 64).drawn == 0  # one cap for both
+        assert draw(db, first, sampler(server, prices=PRICES, max_usd=1.0), 64).drawn == 0  # over invocations
+        with db.read() as session:
+            spent = spent_usd(session, first.id)
+        assert 0.8 < spent <= 1.0
+        more = draw(db, first, sampler(server, prices=PRICES, max_usd=2.0), 64)
+        assert more.drawn > 0
+        with db.read() as session:
+            assert spent < spent_usd(session, first.id) <= 2.0
+
+
+def test_runs_that_were_counted_before_share_the_cap(db: Database) -> None:
+    first, second = (start(db, name, PROBLEMS, max_tokens=20, samples_per_request=1) for name in "ab")
+    with running_server() as server:
+        draw(db, first, sampler(server, prices=PRICES), 4)
+        drawing = sampler(server, prices=PRICES, max_usd=0.2)
+        drawing.count_spent(db, [first.id, second.id])
+        assert draw(db, second, drawing, 4).drawn == 0
+
+
+def test_a_cap_needs_a_price(db: Database) -> None:
+    with running_server() as server, pytest.raises(BudgetError, match="--price"):
+        sampler(server, max_usd=1.0).describe()
+
+
+def test_the_cap_on_requests_is_kept(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server() as server:
+        outcome = draw(db, run, sampler(server, max_requests=3), 32)
+        assert len(server.requests) == 3
+    assert (outcome.stopped, outcome.drawn) == ("requests", 24)
+
+
+def test_batch_jobs_bring_the_same_samples(db: Database) -> None:
+    direct, jobs = start(db, "direct", PROBLEMS), start(db, "jobs", PROBLEMS)
+    with running_server() as server:
+        draw(db, direct, sampler(server, "openai/test-model"), 16)
+        asked = len(server.requests)
+        outcome = draw(db, jobs, sampler(server, "openai/test-model", batch=True, batch_poll_s=0.01), 16)
+        assert (len(server.requests), server.stats["batches"]) == (asked, 1)
+    assert outcome.missing == 0
+    assert stored(db, jobs) == stored(db, direct)
+
+
+def test_own_servers_are_asked_directly_beside_batch_jobs(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server() as server:
+        assert draw(db, run, sampler(server, batch=True), 8).missing == 0
+        assert (len(server.requests), server.stats["batches"]) == (4, 0)
+
+
+# What the key of a run says of the server
+
+
+def test_a_server_named_in_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch, db: Database) -> None:
+    run = start(db, "r", PROBLEMS, form="raw")
+    with running_server(version="0.11.0") as server:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", server.url)
+        drawing = RemoteSampler(Endpoint(MODEL))
+        assert drawing.describe()["version"] == "0.11.0"
+        assert draw(db, run, drawing, 2).missing == 0
+    with running_server(models=["other"]) as server:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", server.url)
+        with pytest.raises(PrerequisiteError, match="does not list"):
+            RemoteSampler(Endpoint(MODEL)).describe()
+
+
+def test_an_own_server_tells_engine_version_and_weights() -> None:
+    with running_server(version="0.11.0") as server:
+        assert sampler(server).describe() == {
+            "sampler": "remote",
+            "provider": "hosted_vllm",
+            "model": "test-model",
+            "engine": "vllm",
+            "version": "0.11.0",
+            "root": "test-model",
+        }
+    with running_server() as server:
+        assert sampler(server).describe()["version"] is None
+    with running_server(models=None) as server:
+        described = sampler(server).describe()
+        assert (described["engine"], described["root"]) == (None, None)
+
+
+def test_a_server_that_is_not_there_or_lacks_the_model_is_named() -> None:
+    with running_server(models=["other"]) as server, pytest.raises(PrerequisiteError, match="does not list"):
+        sampler(server).describe()
+    with pytest.raises(PrerequisiteError, match="needs the address of its server: --api-base"):
+        RemoteSampler(Endpoint(MODEL)).describe()  # litellm would ask OpenAI
+    gone = RemoteSampler(Endpoint(MODEL, "http://127.0.0.1:9/v1"))
+    with pytest.raises(PrerequisiteError, match="cannot be reached"):
+        gone.describe()

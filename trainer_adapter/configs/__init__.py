@@ -1,1 +1,0 @@
-"""Settings for verl, found by Hydra under `pkg://trainer_adapter.configs`."""

@@ -1,0 +1,108 @@
+"""A-GRAE: difficulty-adaptive and asymmetric advantages (arXiv 2602.05548), and its control experiments."""
+
+from typing import Any
+
+import torch
+
+from trainer_adapter.methods.advantages.grpo import REPO_EPSILON, grpo_advantages
+from trainer_adapter.methods.groups import Groups, Ids, Tensor, rewards_tensor
+from trainer_adapter.methods.variants import Variant
+
+ALPHA = 1.0  # on MATH; 0.5 in the paper's multimodal experiments
+
+
+def a_grae_advantages(
+    rewards: Any,
+    group_ids: Ids | Groups,
+    *,
+    variant: Variant = "paper",
+    alpha: float = ALPHA,
+    ddof: int | None = None,
+    norm_by_std: bool = True,
+    difficulty: bool = True,
+    suppression: bool = True,
+    batch_weight: float | None = None,
+) -> Tensor:
+    """Return A-GRAE's advantages, shape B, float64 (Eq. 11 to 13).
+
+    With p the success rate of a group and w the mean reward of the batch:
+
+        A = w/2 (R-mean)/(std sqrt(p)) + (1-w)/2 (R-mean)/(std sqrt(1-p)),   A * min(1, w/alpha) where A > 0.
+
+    Groups with p of 0 or 1 get 0. The whole batch must be given at once, since w is taken over it.
+
+    Args:
+        rewards: Rewards in {0, 1}, shape B.
+        group_ids: The group of each response.
+        variant: `repo` (the released code): ddof 1; the easy term is divided by 1 - sqrt(p) instead of
+            sqrt(1-p); w is the mean of the groups' means, in which a single response counts 0; alpha is 1.
+        alpha: Where the suppression of positive advantages ends.
+        ddof: Degrees of the standard deviation; default 0 in `paper`, 1 in `repo`.
+        norm_by_std: False for Dr.GRPO as the base.
+        difficulty: Whether hard and easy groups are weighted (DDAS); False leaves (R-mean)/std.
+        suppression: Whether positive advantages are attenuated (ASS).
+        batch_weight: w, where the batch at hand is a part of a larger one; default: computed from it.
+
+    Raises:
+        ValueError: rewards and ids do not match, rewards outside [0, 1], or alpha not above 0.
+    """
+    rewards_B, groups = rewards_tensor(rewards, group_ids)
+    if ((rewards_B < 0) | (rewards_B > 1)).any():
+        raise ValueError("A-GRAE is defined for rewards in [0, 1]")
+    if alpha <= 0:
+        raise ValueError(f"alpha is {alpha}; give more than 0")
+    repo = variant == "repo"
+    base_B = grpo_advantages(rewards_B, groups, variant=variant, ddof=ddof, norm_by_std=norm_by_std)
+    rate_G = groups.mean(rewards_B)
+    if repo:
+        rate_G = rate_G.where(groups.size_G > 1, 0.0)
+    mean = rate_G.mean() if repo else rewards_B.mean()
+    weight = mean if batch_weight is None else torch.as_tensor(batch_weight, dtype=rewards_B.dtype)
+    advantages_B = base_B
+    if difficulty:
+        hard_B, easy_B = _rescaled(base_B, groups.spread(rate_G), repo=repo)
+        advantages_B = weight * hard_B + (1 - weight) * easy_B
+    if suppression:
+        attenuated_B = advantages_B * (weight / (1.0 if repo else alpha)).clamp(max=1.0)
+        advantages_B = attenuated_B.where(advantages_B > 0, advantages_B)
+    return advantages_B
+
+
+def hard_focused_advantages(rewards: Any, group_ids: Ids | Groups, *, ddof: int = 0) -> Tensor:
+    """Return A / (2 sqrt(p)), shape B: hard groups weigh more (Table 1; sum|A| = G sqrt(1-p))."""
+    return _focused(rewards, group_ids, ddof)[0]
+
+
+def easy_focused_advantages(rewards: Any, group_ids: Ids | Groups, *, ddof: int = 0) -> Tensor:
+    """Return A / (2 sqrt(1-p)), shape B: easy groups weigh more (Table 1; sum|A| = G sqrt(p))."""
+    return _focused(rewards, group_ids, ddof)[1]
+
+
+def positive_dominant_advantages(
+    rewards: Any, group_ids: Ids | Groups, *, ddof: int = 0, beta: float = 10.0
+) -> Tensor:
+    """Return GRPO's advantages, those above 0 multiplied by `beta`, shape B (Table 1)."""
+    advantages_B = grpo_advantages(rewards, group_ids, ddof=ddof)
+    return (advantages_B * beta).where(advantages_B > 0, advantages_B)
+
+
+def negative_dominant_advantages(
+    rewards: Any, group_ids: Ids | Groups, *, ddof: int = 0, beta: float = 10.0
+) -> Tensor:
+    """Return GRPO's advantages, those above 0 divided by `beta`, shape B (Table 1)."""
+    return positive_dominant_advantages(rewards, group_ids, ddof=ddof, beta=1 / beta)
+
+
+def _focused(rewards: Any, group_ids: Ids | Groups, ddof: int) -> tuple[Tensor, Tensor]:
+    rewards_B, groups = rewards_tensor(rewards, group_ids)
+    base_B = grpo_advantages(rewards_B, groups, ddof=ddof)
+    return _rescaled(base_B, groups.spread(groups.mean(rewards_B)), repo=False)
+
+
+def _rescaled(base_B: Tensor, rate_B: Tensor, *, repo: bool) -> tuple[Tensor, Tensor]:
+    """Return half the advantages over sqrt(p), and half of them over sqrt(1-p)."""
+    hard_B, easy_B = rate_B.sqrt(), (1 - rate_B).sqrt()
+    if repo:
+        return base_B / 2 / (hard_B + REPO_EPSILON), base_B / 2 / (1 - hard_B + REPO_EPSILON)
+    mixed_B = (rate_B > 0) & (rate_B < 1)
+    return (base_B / 2 / hard_B).where(mixed_B, 0.0), (base_B / 2 / easy_B).where(mixed_B, 0.0)

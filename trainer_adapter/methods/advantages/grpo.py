@@ -1,0 +1,52 @@
+"""GRPO and its relatives: how far a reward stands from the mean of its group."""
+
+from typing import Any
+
+from trainer_adapter.methods.groups import Groups, Ids, Tensor, rewards_tensor
+from trainer_adapter.methods.variants import Variant
+
+REPO_EPSILON = 1e-6  # verl's, added to the standard deviation
+
+
+def grpo_advantages(
+    rewards: Any,
+    group_ids: Ids | Groups,
+    *,
+    variant: Variant = "paper",
+    ddof: int | None = None,
+    epsilon: float | None = None,
+    norm_by_std: bool = True,
+) -> Tensor:
+    """Return A = (R - mean) / (std + epsilon) over each group, shape B, float64.
+
+    With the (N+1)G responses to a question and its neighbors as the group this is the joint advantage of
+    TA-GRPO (arXiv 2601.22478, Eq. 3); with the G responses to one prompt GRPO (arXiv 2402.03300); without the
+    standard deviation Dr.GRPO (arXiv 2503.20783).
+
+    Args:
+        rewards: One reward a response, shape B, in any order.
+        group_ids: The group of each response.
+        variant: `paper`: ddof 0, epsilon 0; a group whose rewards are all equal, a single response included,
+            gets 0. `repo` (verl 0.9.1): ddof 1, epsilon 1e-6; a single response keeps R / (1 + epsilon), or R
+            where the deviation is left out.
+        ddof: Degrees taken off the group's size; default as the variant has it.
+        epsilon: Added to the standard deviation; default as the variant has it.
+        norm_by_std: Whether to divide by the standard deviation at all.
+
+    Raises:
+        ValueError: rewards and ids do not match, or a reward is not finite.
+    """
+    rewards_B, groups = rewards_tensor(rewards, group_ids)
+    repo = variant == "repo"
+    ddof = (1 if repo else 0) if ddof is None else ddof
+    epsilon = (REPO_EPSILON if repo else 0.0) if epsilon is None else epsilon
+    centred_B = groups.centred(rewards_B)
+    if repo:
+        centred_B = centred_B.where(groups.spread(groups.size_G) > 1, rewards_B)
+    if not norm_by_std:
+        return centred_B
+    std_G = groups.std_of_centred(groups.centred(rewards_B) if repo else centred_B, ddof=ddof)
+    if repo:
+        std_G = std_G.where(groups.size_G > 1, 1.0)
+    divisor_B = groups.spread(std_G + epsilon)
+    return (centred_B / divisor_B).where(divisor_B > 0, 0.0)

@@ -1,0 +1,99 @@
+"""GRPO-LEAD: length-dependent rewards and advantages weighted by difficulty (arXiv 2504.09696)."""
+
+from typing import Any
+
+import torch
+
+from trainer_adapter.methods.advantages.grpo import grpo_advantages
+from trainer_adapter.methods.groups import Groups, Ids, Tensor, rewards_tensor
+from trainer_adapter.methods.variants import Variant
+
+ALPHA = 0.05
+LOW, HIGH, MIDDLE, STEEPNESS = 0.4, 1.5, 0.75, 10.0
+REPO_EPSILON = 1e-6
+REPO_GATE = 4000.0  # tokens; the released code rewards length only above it
+
+
+def lead_rewards(
+    correct: Any,
+    lengths: Any,
+    group_ids: Ids | Groups,
+    *,
+    variant: Variant = "paper",
+    alpha: float = ALPHA,
+    ddof: int | None = None,
+    gate: float | None = None,
+) -> Tensor:
+    """Return exp(-alpha z) for correct responses and -1 for wrong ones, shape B, float64.
+
+    z = (length - mean) / std over the correct responses of the group, 0 where they are all of one length.
+
+    Args:
+        correct: Whether each response is correct (above 0), shape B.
+        lengths: Response lengths in tokens, shape B.
+        group_ids: The group of each response.
+        variant: `repo`: ddof 1 and epsilon 1e-6 on std; a group whose three shortest responses, wrong ones
+            included, average no more than `gate` tokens keeps 1 and -1.
+        alpha: Strength of the preference for short responses.
+        ddof: Degrees of the standard deviation; default 0 in `paper`, 1 in `repo`.
+        gate: Tokens; default none in `paper`, 4,000 in `repo`.
+
+    Raises:
+        ValueError: inputs that do not match each other.
+    """
+    correct_B, groups = rewards_tensor(correct, group_ids)
+    lengths_B, _ = rewards_tensor(lengths, groups)
+    right_B = correct_B > 0
+    repo = variant == "repo"
+    ddof = (1 if repo else 0) if ddof is None else ddof
+    gate = (REPO_GATE if repo else None) if gate is None else gate
+    z_B = torch.zeros_like(lengths_B)
+    if right_B.any():
+        kept = Groups.of(groups.index_B[right_B])
+        lengths_R = lengths_B[right_B]
+        std_R = kept.spread(kept.std(lengths_R, ddof=ddof))
+        if repo:
+            std_R = std_R.where(kept.spread(kept.size_G) > 1, 1.0) + REPO_EPSILON
+        z_B[right_B] = (kept.centred(lengths_R) / std_R).where(std_R > 0, 0.0)
+    shaped_B = torch.exp(-alpha * z_B)
+    if gate is not None:
+        shaped_B = shaped_B.where(groups.spread(_mean_of_shortest(lengths_B, groups, 3) > gate), 1.0)
+    return shaped_B.where(right_B, -1.0)
+
+
+def lead_advantages(
+    rewards: Any,
+    group_ids: Ids | Groups,
+    *,
+    variant: Variant = "paper",
+    ddof: int | None = None,
+    low: float = LOW,
+    high: float = HIGH,
+    middle: float = MIDDLE,
+    steepness: float = STEEPNESS,
+) -> Tensor:
+    """Return A w(rho) where A > 0 and A w(1-rho) elsewhere, shape B, float64.
+
+    A is GRPO's advantage of the shaped rewards, rho the share of rewards above 0 in the group, and
+    w(x) = low + (high - low) / (1 + exp(steepness (x - middle))).
+
+    Raises:
+        ValueError: rewards and ids do not match, or a reward is not finite.
+    """
+    rewards_B, groups = rewards_tensor(rewards, group_ids)
+    advantages_B = grpo_advantages(rewards_B, groups, variant=variant, ddof=ddof)
+    share_B = groups.spread(groups.mean((rewards_B > 0).to(rewards_B.dtype)))
+    difficulty_B = share_B.where(advantages_B > 0, 1 - share_B)
+    weight_B = low + (high - low) / (1 + torch.exp(steepness * (difficulty_B - middle)))
+    return advantages_B * weight_B
+
+
+def _mean_of_shortest(lengths_B: Tensor, groups: Groups, count: int) -> Tensor:
+    """Return the mean length of the `count` shortest responses of each group, shape G."""
+    order = torch.argsort(lengths_B, stable=True)
+    order = order[torch.argsort(groups.index_B[order], stable=True)]
+    starts_G = torch.cumsum(groups.size_G, 0) - groups.size_G
+    rank = torch.empty_like(groups.index_B)
+    rank[order] = torch.arange(len(order), device=order.device) - groups.spread(starts_G)[order]
+    chosen_B = (rank < count).to(lengths_B.dtype)
+    return groups.sum(lengths_B * chosen_B) / groups.sum(chosen_B)

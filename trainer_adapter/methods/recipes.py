@@ -1,0 +1,338 @@
+"""Recipes: a training method as one choice on each of eight axes, by name or composed by the user."""
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+from service.errors import InputError
+
+GroupAxis: TypeAlias = Literal["joint", "prompt"]
+AdvantageAxis: TypeAlias = Literal[
+    "grpo",
+    "dr_grpo",
+    "rloo",
+    "a_grae",
+    "a_grae_sample",
+    "a_grae_group",
+    "dr_grpo_a_grae",
+    "positive_dominant",
+    "negative_dominant",
+    "hard_focused",
+    "easy_focused",
+    "grpo_lead",
+    "w_reinforce",
+]
+WeightsAxis: TypeAlias = Literal["none", "cw_grpo", "clip_cov"]
+AnchorAxis: TypeAlias = Literal["question", "own", "corrected"]
+FilterAxis: TypeAlias = Literal["none", "dynamic"]
+RewardAxis: TypeAlias = Literal["binary", "grpo_lead", "overlong"]
+Aggregation: TypeAlias = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
+
+_A_GRAE = ("a_grae", "a_grae_sample", "a_grae_group", "dr_grpo_a_grae")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss axis.
+
+    Attributes:
+        clip_low: how far the importance ratio may fall below 1.
+        clip_high: how far it may rise above 1.
+        dual_clip: bound of the loss of negative advantages; None: Eq. 4 as printed.
+        aggregation: from tokens to one number.
+        kl_coef: weight of the KL penalty against the reference policy; 0: no reference policy is held.
+        kl: its estimator, by verl's name.
+    """
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    dual_clip: float | None = None
+    aggregation: Aggregation = "seq-mean-token-mean"
+    kl_coef: float = 0.001
+    kl: Literal["k1", "abs", "k2", "k3", "low_var_kl"] = "low_var_kl"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training method.
+
+    Attributes:
+        name: the recipe's name.
+        summary: what it is, with its source.
+        neighbors: N, the neighbors of a question that are sampled; a question with fewer has the same number
+            of responses, spread over its prompts.
+        responses: G; a question draws (N + 1) G responses.
+        group: whose rewards an advantage is measured against: all of a question, or those of one prompt.
+        advantage: the formula inside the group, a name of `ADVANTAGES`.
+        alpha: where A-GRAE's suppression of positive advantages ends.
+        variant: paper or repo, where the two differ; one for all recipes of a comparison.
+        weights: weights of tokens.
+        anchor: the prompt on which log-probs are conditioned: the original question, the prompt that produced
+            the response, or the question with the sampling mismatch as a truncated importance weight.
+        loss: clip range, aggregation, KL.
+        filter: whether groups whose answers are all right or all wrong are dropped and replaced.
+        reward: 0 and 1, GRPO-LEAD's length-dependent one, or 0 and 1 with DAPO's soft overlong penalty.
+    """
+
+    name: str
+    summary: str = "a recipe of your own"
+    neighbors: int = 0
+    responses: int = 8
+    group: GroupAxis = "joint"
+    advantage: AdvantageAxis = "grpo"
+    alpha: float = 1.0
+    variant: Literal["paper", "repo"] = "paper"
+    weights: WeightsAxis = "none"
+    anchor: AnchorAxis = "question"
+    loss: Loss = field(default_factory=Loss)
+    filter: FilterAxis = "none"
+    reward: RewardAxis = "binary"
+
+    def __post_init__(self) -> None:
+        for problem in _problems(self):
+            raise InputError(f"recipe {self.name}: {problem}.")
+
+    @property
+    def rollouts(self) -> int:
+        """Responses drawn for a question: (N + 1) G."""
+        return (self.neighbors + 1) * self.responses
+
+    @property
+    def group_size(self) -> int:
+        """Responses of a group."""
+        return self.responses if self.group == "prompt" else self.rollouts
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that is stored with a run and shown."""
+        return dataclasses.asdict(self)
+
+
+def _problems(recipe: Recipe) -> list[str]:
+    """Return why the combination makes no sense; empty where it does."""
+    return [reason for applies, reason in _RULES if applies(recipe)]
+
+
+def _between(low: float, value: float, high: float) -> bool:
+    return low <= value <= high
+
+
+_RULES: tuple[tuple[Any, str], ...] = (
+    (lambda r: not _between(0, r.neighbors, 64), "neighbors are 0 to 64"),
+    (lambda r: not _between(1, r.responses, 4096), "responses to a prompt are 1 to 4,096"),
+    (
+        lambda r: r.group_size < 2 and r.advantage != "w_reinforce",
+        "a group of one response has no advantage; raise responses or neighbors",
+    ),
+    (
+        lambda r: r.neighbors == 0 and r.anchor != "question",
+        "without neighbors there is one prompt only; anchor question is all there is",
+    ),
+    (
+        lambda r: r.neighbors == 0 and r.group == "prompt",
+        "without neighbors the prompt's group is the question's; say group joint",
+    ),
+    (
+        lambda r: r.group == "prompt" and r.filter == "dynamic",
+        "dynamic sampling drops a row, which several groups would share; take the flat export instead",
+    ),
+    (
+        lambda r: r.filter == "dynamic" and r.advantage == "w_reinforce",
+        "W-REINFORCE learns from groups whose answers are all right or all wrong; without a filter",
+    ),
+    (
+        lambda r: (r.advantage == "grpo_lead") != (r.reward == "grpo_lead"),
+        "GRPO-LEAD's advantage and reward belong together",
+    ),
+    (
+        lambda r: r.advantage in _A_GRAE and r.reward != "binary",
+        "A-GRAE is defined by success rates; its reward is binary",
+    ),
+    (
+        lambda r: r.advantage in ("hard_focused", "easy_focused") and r.reward != "binary",
+        "this control is defined by success rates; its reward is binary",
+    ),
+    (
+        lambda r: r.advantage == "grpo_lead" and r.group == "joint" and r.neighbors > 0 and r.anchor == "own",
+        "lengths of responses to different wordings are compared; anchor them on the question",
+    ),
+    (
+        lambda r: r.advantage in ("w_reinforce", "rloo") and r.weights == "clip_cov",
+        "Clip-Cov's bounds were set for advantages of unit deviation",
+    ),
+    (lambda r: r.alpha <= 0, "alpha is more than 0"),
+    (
+        lambda r: r.loss.clip_low < 0 or r.loss.clip_low > 1 or r.loss.clip_high < 0,
+        "the clip range is 0 to 1 below and 0 or more above",
+    ),
+    (lambda r: r.loss.dual_clip is not None and r.loss.dual_clip <= 1, "dual clip is more than 1"),
+    (lambda r: not 0 <= r.loss.kl_coef < math.inf, "the KL coefficient is a number, 0 or more"),
+)
+
+
+def _a_grae(name: str, summary: str, **changes: Any) -> Recipe:
+    return Recipe(name, f"{summary} (arXiv 2602.05548)", **{"advantage": "a_grae", **changes})
+
+
+_DAPO = Loss(clip_high=0.28, aggregation="token-mean", kl_coef=0.0)
+_DR_GRPO = Loss(aggregation="seq-mean-token-sum-norm", kl_coef=0.0)
+_CLIP_COV = Loss(clip_low=1.0, clip_high=1.0, aggregation="token-mean", kl_coef=0.0)
+_TA: dict[str, Any] = {"neighbors": 3}
+
+_ALL = (
+    Recipe("grpo", "GRPO (arXiv 2402.03300), settings of arXiv 2601.22478, Table 2"),
+    Recipe(
+        "grpo_matched", "GRPO with as many responses as TA-GRPO draws (arXiv 2601.22478, 5.4)", responses=32
+    ),
+    Recipe("grpo_ds", "GRPO with dynamic sampling (arXiv 2601.22478, 5.1)", filter="dynamic"),
+    Recipe(
+        "grpo_matched_ds",
+        "matched GRPO with dynamic sampling (arXiv 2601.22478, 5.4)",
+        responses=32,
+        filter="dynamic",
+    ),
+    Recipe("ta_grpo", "joint groups, ratios on the question (arXiv 2601.22478, Eq. 3 and 4)", **_TA),
+    Recipe(
+        "ta_grpo_v1",
+        "joint groups, ratios on the own prompt (arXiv 2601.22478 v1, and its public code)",
+        anchor="own",
+        **_TA,
+    ),
+    Recipe(
+        "ta_grpo_star",
+        "neighbors sampled, but each prompt a group of its own (arXiv 2601.22478, App. C)",
+        group="prompt",
+        anchor="own",
+        **_TA,
+    ),
+    Recipe(
+        "ta_grpo_corrected",
+        "TA-GRPO with the sampling mismatch as a truncated importance weight (not in the paper)",
+        anchor="corrected",
+        **_TA,
+    ),
+    Recipe(
+        "dr_grpo",
+        "no division by deviation or length (arXiv 2503.20783)",
+        advantage="dr_grpo",
+        loss=_DR_GRPO,
+    ),
+    Recipe(
+        "dapo",
+        "clip-higher, token mean, dynamic sampling, overlong penalty (arXiv 2503.14476)",
+        loss=_DAPO,
+        filter="dynamic",
+        reward="overlong",
+    ),
+    Recipe("rloo", "leave-one-out baseline (arXiv 2402.14740)", advantage="rloo"),
+    _a_grae("a_grae", "difficulty-adaptive and asymmetric advantages"),
+    _a_grae("a_grae_sample", "A-GRAE's difficulty weighting alone", advantage="a_grae_sample"),
+    _a_grae("a_grae_group", "A-GRAE's suppression of positive advantages alone", advantage="a_grae_group"),
+    _a_grae("dapo_a_grae", "A-GRAE on DAPO's loss, without dynamic sampling (Table 2)", loss=_DAPO),
+    _a_grae("dr_grpo_a_grae", "A-GRAE on Dr.GRPO", advantage="dr_grpo_a_grae", loss=_DR_GRPO),
+    _a_grae("positive_dominant", "control: positive advantages x 10", advantage="positive_dominant"),
+    _a_grae("negative_dominant", "control: positive advantages / 10", advantage="negative_dominant"),
+    _a_grae("hard_focused", "control: hard groups weigh more", advantage="hard_focused"),
+    _a_grae("easy_focused", "control: easy groups weigh more", advantage="easy_focused"),
+    Recipe(
+        "w_reinforce",
+        "0.1 for right, -1 for wrong, no baseline (arXiv 2506.01347)",
+        advantage="w_reinforce",
+        loss=Loss(aggregation="token-mean", kl_coef=0.0),
+    ),
+    Recipe(
+        "grpo_lead",
+        "length-dependent reward, advantages weighted by difficulty (arXiv 2504.09696)",
+        advantage="grpo_lead",
+        reward="grpo_lead",
+    ),
+    Recipe("cw_grpo", "tokens of extreme covariance weigh less (arXiv 2605.11538)", weights="cw_grpo"),
+    Recipe(
+        "clip_cov",
+        "a few tokens of high covariance are left out (arXiv 2505.22617)",
+        weights="clip_cov",
+        loss=_CLIP_COV,
+    ),
+    _a_grae("ta_a_grae", "TA-GRPO with A-GRAE's advantages", **_TA),
+    Recipe("ta_cw_grpo", "TA-GRPO with CW-GRPO's token weights", weights="cw_grpo", **_TA),
+)
+
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _ALL}
+"""Every method by name."""
+
+
+def find_recipe(name: str) -> Recipe:
+    """Return the recipe of that name, or the one that a TOML file of that path composes.
+
+    Raises:
+        InputError: there is neither; or the file cannot be used (see `read_recipe`).
+    """
+    if name in RECIPES:
+        return RECIPES[name]
+    if name.endswith(".toml"):
+        return read_recipe(Path(name))
+    raise InputError(f"no recipe {name!r}; there are: {', '.join(RECIPES)}; or name a TOML file.")
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Return the recipe a TOML file composes: `base`, the name of a recipe, and what is to differ from it.
+
+    The loss axis is a table of its own, `[loss]`.
+
+    Raises:
+        InputError: the file is missing, no TOML, names an unknown base, axis or choice, or a combination that
+            makes no sense.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a TOML file ({error}).") from error
+    base = content.pop("base", "grpo")
+    if base not in RECIPES:
+        raise InputError(f"{path}: base {base!r} is no recipe; there are: {', '.join(RECIPES)}.")
+    content.setdefault("name", path.stem)
+    content.setdefault("summary", f"{base}, changed in {path.name}")
+    try:
+        return compose(RECIPES[base], content)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """Return `base` with other choices on some axes; `loss` takes a mapping of its own.
+
+    Raises:
+        InputError: an unknown axis or choice, a value of another type, or a combination that makes no sense.
+    """
+    changes = dict(changes)
+    loss = changes.pop("loss", {})
+    if not isinstance(loss, Mapping):
+        raise InputError("loss is a table: clip_low, clip_high, dual_clip, aggregation, kl_coef, kl.")
+    checked = {name: _checked(Recipe, name, value) for name, value in changes.items()}
+    of_loss = {name: _checked(Loss, name, value) for name, value in loss.items()}
+    return dataclasses.replace(base, **checked, loss=dataclasses.replace(base.loss, **of_loss))
+
+
+def _checked(kind: type[Recipe] | type[Loss], name: str, value: Any) -> Any:
+    known = [each.name for each in fields(kind) if each.name != "loss"]
+    if name not in known:
+        raise InputError(f"no axis {name!r}; there are: {', '.join(known)}.")
+    wanted = get_type_hints(kind)[name]
+    if get_origin(wanted) is Literal:
+        if value not in get_args(wanted):
+            raise InputError(f"{name} is {value!r}; give one of {', '.join(map(repr, get_args(wanted)))}.")
+        return value
+    if wanted is float or float in get_args(wanted):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if value in ("none", None) and type(None) in get_args(wanted):
+            return None
+        raise InputError(f"{name} is {value!r}; give a number.")
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}; give {'a whole number' if wanted is int else 'text'}.")
+    return value

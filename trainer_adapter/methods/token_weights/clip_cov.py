@@ -1,0 +1,87 @@
+"""Clip-Cov: a few tokens of high covariance are left out of the update (arXiv 2505.22617)."""
+
+import math
+from typing import NamedTuple
+
+import torch
+
+from trainer_adapter.methods.groups import Tensor
+from trainer_adapter.methods.token_weights.covariance import Covariance
+from trainer_adapter.methods.variants import Variant
+
+RATIO, LOWER, UPPER = 2e-4, 1.0, 5.0
+
+
+class Candidates(NamedTuple):
+    """Which tokens may be clipped, and how many of them are to be."""
+
+    candidate_BT: Tensor
+    wanted: int
+
+    @property
+    def clipped(self) -> int:
+        """How many tokens are clipped: no more than there are candidates."""
+        return min(self.wanted, int(self.candidate_BT.sum()))
+
+
+def clip_cov_candidates(
+    log_prob_BT: Tensor,
+    advantages_BT: Tensor,
+    mask_BT: Tensor,
+    *,
+    old_log_prob_BT: Tensor | None = None,
+    variant: Variant = "paper",
+    ratio: float = RATIO,
+    lower: float = LOWER,
+    upper: float = UPPER,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> Candidates:
+    """Return which tokens Clip-Cov chooses from, and how many it chooses.
+
+    The covariance is taken over all tokens of the batch.
+
+    Args:
+        log_prob_BT: Log-probs.
+        advantages_BT: Advantage of each token, or of each response (shape B).
+        mask_BT: 1 at the tokens of a response, 0 at padding.
+        old_log_prob_BT: Log-probs before the update; needed by `repo`.
+        variant: `paper`: covariance in [lower, upper], floor(ratio N) tokens. `repo` (verl 0.9.1): in
+            (lower, upper), tokens that PPO's bounds clip are no candidates, at least one is chosen.
+        ratio: Share of the tokens to clip.
+        lower: Least covariance of a candidate.
+        upper: Largest covariance of a candidate.
+        clip_low: PPO's lower bound, for `repo`.
+        clip_high: PPO's upper bound, for `repo`.
+
+    Raises:
+        ValueError: `repo` without old log-probs, or a ratio outside (0, 1].
+    """
+    if not 0 < ratio <= 1:
+        raise ValueError(f"ratio is {ratio}; give more than 0 and at most 1")
+    covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, None)
+    if variant == "repo" and old_log_prob_BT is None:
+        raise ValueError("the public code leaves out tokens that PPO clips: give old_log_prob_BT")
+    candidate_BT = torch.zeros_like(covariance.log_prob_BT, dtype=torch.bool)
+    for strip in covariance.strips:
+        cov, padding = covariance.on(strip)
+        if old_log_prob_BT is None or variant == "paper":
+            strip.put((cov >= lower) & (cov <= upper) & ~padding, candidate_BT)
+            continue
+        advantages = strip.take(covariance.advantages)
+        ratio_of = torch.exp(strip.take(covariance.log_prob_BT) - strip.take(old_log_prob_BT.detach()))
+        by_ppo = -advantages * ratio_of.clamp(1 - clip_low, 1 + clip_high) > -advantages * ratio_of
+        strip.put((cov > lower) & (cov < upper) & ~by_ppo & ~padding, candidate_BT)
+    wanted = math.floor(ratio * int(covariance.tokens_B.sum()))
+    return Candidates(candidate_BT, wanted if variant == "paper" else max(wanted, 1))
+
+
+def choose_clipped(candidates: Candidates, generator: torch.Generator | None = None) -> Tensor:
+    """Return which tokens are clipped, drawn evenly from the candidates, as booleans of shape BT."""
+    places = torch.nonzero(candidates.candidate_BT)
+    device = places.device if generator is None else generator.device
+    drawn = torch.randperm(len(places), generator=generator, device=device)[: candidates.clipped]
+    clipped_BT = torch.zeros_like(candidates.candidate_BT)
+    chosen = places[drawn.to(places.device)]
+    clipped_BT[chosen[:, 0], chosen[:, 1]] = True
+    return clipped_BT

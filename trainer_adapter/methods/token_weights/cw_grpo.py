@@ -1,0 +1,111 @@
+"""CW-GRPO: tokens of extreme covariance weigh less (arXiv 2605.11538)."""
+
+import torch
+
+from trainer_adapter.methods.groups import Groups, Ids, Tensor
+from trainer_adapter.methods.token_weights.covariance import pool_mean, rounding, row_sums, strips
+
+REPO_EPSILON = 1e-8
+ROUNDING = 1e-14
+"""Of sums in float64 that cancel: a smaller part of them is no variance."""
+
+
+def cw_weights(
+    log_prob_BT: Tensor,
+    advantages_B: Tensor,
+    mask_BT: Tensor,
+    *,
+    pools: Ids | Groups | None = None,
+    ddof: int = 0,
+) -> Tensor:
+    """Return the weight of each token, of mean 1 over the tokens of a pool, 0 at padding; a constant.
+
+    c = (log pi - mean log pi)(A - mean A), w = exp(-c^2 / (2 sigma^2)) with sigma the standard deviation of
+    c, then w N / sum w over the N tokens of the pool. Where sigma is 0, or so small beside every c that all w
+    vanish, all weights are 1; what rounding alone makes of equal values counts as 0.
+
+    Args:
+        log_prob_BT: Log-probs before the update.
+        advantages_B: Advantage of each response.
+        mask_BT: 1 at the tokens of a response, 0 at padding.
+        pools: The group of each response (the paper's sums run over one group); default: the whole batch.
+        ddof: Degrees taken off the number of tokens in sigma.
+
+    Raises:
+        ValueError: advantages that are not one a response.
+    """
+    if advantages_B.shape != log_prob_BT.shape[:1]:
+        raise ValueError(f"advantages of shape {tuple(advantages_B.shape)}; CW-GRPO takes one a response")
+    dtype = advantages_B.dtype
+    log_prob_BT, advantages_B = log_prob_BT.detach(), advantages_B.detach().double()
+    rows, device = len(log_prob_BT), log_prob_BT.device
+    of_one = torch.zeros(rows, dtype=torch.long, device=device)
+    groups = Groups.of(of_one if pools is None else pools, device=device)
+    tokens_B, sums_B, squares_B = torch.zeros(3, rows, dtype=torch.float64, device=device)
+    parts = strips(mask_BT)
+    for strip in parts:
+        padding = strip.take(mask_BT) <= 0
+        part = strip.take(log_prob_BT).masked_fill_(padding, 0.0)
+        tokens_B[strip.rows] = strip.width - padding.sum(-1).double()
+        sums_B[strip.rows] = row_sums(part)
+        squares_B[strip.rows] = torch.linalg.vector_norm(part, dim=-1, dtype=torch.float64).square()
+    mean_B = pool_mean(sums_B, tokens_B, groups)
+    apart_B = advantages_B - pool_mean(advantages_B * tokens_B, tokens_B, groups)
+    apart_B[apart_B.abs() <= rounding(advantages_B.abs() * tokens_B, tokens_B, groups, dtype)] = 0.0
+    variance_B = _variance(tokens_B, sums_B, squares_B, mean_B, apart_B, groups, ddof)
+    # Where it is 0 every covariance is the same, and so is every weight.
+    scale_B = (apart_B / (2 * variance_B).sqrt()).where(variance_B > 0, 0.0)
+    most = torch.finfo(log_prob_BT.dtype).max
+    scale_B = scale_B.clamp(-most, most).to(log_prob_BT.dtype)
+    shift_B = mean_B.to(log_prob_BT.dtype)
+    weights_BT = torch.zeros_like(log_prob_BT)
+    for strip in parts:
+        part = strip.take(log_prob_BT)
+        part -= shift_B[strip.rows].unsqueeze(-1)
+        part *= scale_B[strip.rows].unsqueeze(-1)
+        part = part.square_().neg_().exp_().masked_fill_(strip.take(mask_BT) <= 0, 0.0)
+        sums_B[strip.rows] = row_sums(part)
+        strip.put(part, weights_BT)
+    mean_B = pool_mean(sums_B, tokens_B, groups)
+    vanished_B = (mean_B == 0) & (tokens_B > 0)
+    if vanished_B.any():
+        weights_BT[vanished_B] = (mask_BT[vanished_B] > 0).to(weights_BT.dtype)
+    factor_B = (1 / mean_B).where(mean_B > 0, 1.0).to(weights_BT.dtype)
+    return weights_BT.mul_(factor_B.unsqueeze(-1))
+
+
+def _variance(
+    tokens_B: Tensor,
+    sums_B: Tensor,
+    squares_B: Tensor,
+    mean_B: Tensor,
+    apart_B: Tensor,
+    groups: Groups,
+    ddof: int,
+) -> Tensor:
+    """Return for each response the variance of c over its pool, from sums over rows; 0 below their rounding.
+
+    c is (log pi - mean) times a constant of the row, so that no token is looked at again.
+    """
+    first_B = apart_B * (sums_B - tokens_B * mean_B)
+    second_B = apart_B.square() * (squares_B - 2 * mean_B * sums_B + tokens_B * mean_B.square())
+    count_G = groups.sum(tokens_B)
+    about_mean_G = groups.sum(second_B) - groups.sum(first_B).square() / count_G.clamp(min=1)
+    largest_G = groups.sum(apart_B.square() * (squares_B + tokens_B * mean_B.square()))
+    about_mean_G = about_mean_G.where(about_mean_G > ROUNDING * largest_G, 0.0)
+    return groups.spread(about_mean_G / (count_G - ddof).clamp(min=1))
+
+
+def cw_weights_repo(log_prob_BT: Tensor, advantages_B: Tensor, mask_BT: Tensor) -> Tensor:
+    """Return the weights as the released code computes them, shape BT: not constants, their gradient flows.
+
+    Log-probs are centred over each response, advantages over the responses of the batch; sigma is over its
+    tokens; the weights are of mean 1 over all B x T places, padding included, so that they grow with padding.
+    """
+    mask_BT = mask_BT.to(log_prob_BT.dtype)
+    lengths_B1 = mask_BT.sum(-1, keepdim=True) + REPO_EPSILON
+    centred_BT = log_prob_BT - (log_prob_BT * mask_BT).sum(-1, keepdim=True) / lengths_B1
+    cov_BT = centred_BT * (advantages_B - advantages_B.mean()).unsqueeze(-1) * mask_BT
+    sigma = cov_BT[mask_BT > 0].std(unbiased=False) + REPO_EPSILON
+    weights_BT = torch.exp(-cov_BT.square() / (2 * sigma.square())) * mask_BT
+    return weights_BT * mask_BT.numel() / weights_BT.sum()

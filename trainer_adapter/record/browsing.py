@@ -1,0 +1,284 @@
+"""Looking at training runs: all of them, a run's steps, its rollouts page by page, one of them whole."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, select, tuple_
+from sqlalchemy.orm import Session
+
+from evaluator.grading import GradeValue
+from service.errors import InputError, NotFoundError
+from service.runs.store import Run, find_run, list_runs
+from trainer_adapter.record.importing import TRAIN
+from trainer_adapter.record.tables import (
+    RolloutPromptRow,
+    RolloutRow,
+    RolloutShardRow,
+    RolloutTextRow,
+    RolloutTokensRow,
+    TrainStepRow,
+)
+from trainer_adapter.record.token_ratios import TokenRatios
+
+_LAST_CHARACTER = "\U0010ffff"
+
+
+@dataclass(frozen=True)
+class TrainRun:
+    """A training run: steps whose rollouts or metrics are there, the first and last of them, and rollouts."""
+
+    run: Run
+    steps: int
+    first_step: int | None
+    last_step: int | None
+    rollouts: int
+
+
+@dataclass(frozen=True)
+class TrainStep:
+    """A step with its metrics ({} where none were recorded) and its number of rollouts."""
+
+    step: int
+    rollouts: int
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class RolloutHeader:
+    """A rollout without its text; fields as in `RolloutRecord`, `grade` is correct, wrong or unknown."""
+
+    id: int
+    step: int
+    question_id: str
+    variant: int
+    neighbor_id: str | None
+    strategy: str | None
+    group: int
+    session: int
+    tokens: int
+    truncated: bool
+    reward: float
+    grade: str
+    reason: str
+    extracted: str | None
+    advantage: float | None
+    old_log_prob: float | None
+    sampling_log_prob: float | None
+    ref_log_prob: float | None
+    entropy: float | None
+    weights_version: int | None
+
+
+@dataclass(frozen=True)
+class WholeRollout:
+    """A rollout with the prompt it was drawn for (None where it was not kept) and its text."""
+
+    run: Run
+    header: RolloutHeader
+    prompt: str | None
+    response: str
+
+
+@dataclass(frozen=True)
+class RolloutFilters:
+    """Which rollouts are wanted; None does not restrict.
+
+    Attributes:
+        question_id: an id, or its beginning.
+        variant: 0 for the question's own prompt.
+        grade: correct, wrong or unknown.
+        least_reward: rewards of this or more.
+        most_reward: rewards of this or less.
+    """
+
+    step: int | None = None
+    question_id: str | None = None
+    variant: int | None = None
+    grade: str | None = None
+    least_reward: float | None = None
+    most_reward: float | None = None
+    truncated: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.grade is not None and self.grade not in list(GradeValue):
+            raise InputError(f"{self.grade!r} is no grade; ask for {', '.join(GradeValue)}.")
+
+
+def list_train_runs(session: Session) -> list[TrainRun]:
+    """Return all training runs with their numbers, oldest first."""
+    return [_train_run(session, run) for run in list_runs(session) if run.kind == TRAIN]
+
+
+def choose_train_run(session: Session, reference: str | None) -> Run:
+    """Return the training run named, or the only one there is.
+
+    Raises:
+        NotFoundError: no such run.
+        InputError: it is no training run; or none is named and there are several, or none at all.
+    """
+    if reference is not None:
+        run = find_run(session, reference)
+        if run.kind != TRAIN:
+            raise InputError(f"run {run.name!r} is no training run; `tagrpo rollouts runs` lists those.")
+        return run
+    runs = [run for run in list_runs(session) if run.kind == TRAIN]
+    if len(runs) != 1:
+        raise InputError(
+            f"there are several training runs, name one: {', '.join(sorted(run.name for run in runs))}."
+            if runs
+            else "there is no training run yet; import one with `tagrpo rollouts import FOLDER`."
+        )
+    return runs[0]
+
+
+def read_steps(session: Session, run_id: str) -> list[TrainStep]:
+    """Return the steps of a run in order."""
+    recorded = session.execute(
+        select(RolloutShardRow.step, RolloutShardRow.rows).where(RolloutShardRow.run_id == run_id)
+    )
+    rollouts = {row.step: row.rows for row in recorded}
+    logged = session.execute(
+        select(TrainStepRow.step, TrainStepRow.metrics).where(TrainStepRow.run_id == run_id)
+    )
+    metrics = {row.step: row.metrics for row in logged}
+    return [
+        TrainStep(step, rollouts.get(step, 0), metrics.get(step, {}))
+        for step in sorted(rollouts.keys() | metrics.keys())
+    ]
+
+
+def page_rollouts(
+    session: Session,
+    run_id: str,
+    filters: RolloutFilters | None = None,
+    *,
+    after: int | None = None,
+    limit: int = 25,
+) -> list[RolloutHeader]:
+    """Return up to `limit` rollouts of a run behind the rollout `after`, by step, then as recorded.
+
+    Raises:
+        NotFoundError: `after` is no rollout of the run.
+    """
+    conditions = [
+        RolloutShardRow.run_id == run_id,
+        RolloutPromptRow.run_id == run_id,
+        *_conditions(filters or RolloutFilters()),
+    ]
+    if after is not None:
+        step = session.scalar(
+            select(RolloutShardRow.step)
+            .join(RolloutRow, RolloutRow.shard_id == RolloutShardRow.id)
+            .where(RolloutRow.id == after, RolloutShardRow.run_id == run_id)
+        )
+        if step is None:
+            raise NotFoundError(f"rollout {after} is not in the run; go on after one that is.")
+        conditions.append(RolloutShardRow.step >= step)  # the index finds this, not the pair
+        conditions.append(tuple_(RolloutShardRow.step, RolloutRow.id) > (step, after))
+    query = rollout_headers().where(*conditions).order_by(RolloutShardRow.step, RolloutRow.id).limit(limit)
+    return [RolloutHeader(*row) for row in session.execute(query)]
+
+
+def read_rollout(session: Session, rollout_id: int) -> WholeRollout:
+    """Return a rollout with its prompt and text.
+
+    Raises:
+        NotFoundError: no such rollout.
+    """
+    row = session.execute(rollout_headers().where(RolloutRow.id == rollout_id)).one_or_none()
+    if row is None:
+        raise NotFoundError(f"there is no rollout {rollout_id}; `tagrpo rollouts list` shows their numbers.")
+    run_id, prompt, text = session.execute(
+        select(RolloutPromptRow.run_id, RolloutPromptRow.text, RolloutTextRow.text)
+        .join(RolloutRow, RolloutRow.prompt_id == RolloutPromptRow.id)
+        .join(RolloutTextRow, RolloutTextRow.rollout_id == RolloutRow.id)
+        .where(RolloutRow.id == rollout_id)
+    ).one()
+    return WholeRollout(find_run(session, run_id), RolloutHeader(*row), prompt, text)
+
+
+def read_rollout_texts(session: Session, rollout_ids: Sequence[int]) -> dict[int, str]:
+    """Return the texts of these rollouts by id; ids that are not there are left out."""
+    found: dict[int, str] = {}
+    for start in range(0, len(rollout_ids), 500):
+        part = rollout_ids[start : start + 500]
+        rows = session.execute(
+            select(RolloutTextRow.rollout_id, RolloutTextRow.text).where(RolloutTextRow.rollout_id.in_(part))
+        )
+        found.update((id, text) for id, text in rows)
+    return found
+
+
+def read_token_ratios(session: Session, rollout_id: int) -> TokenRatios | None:
+    """Return the log-ratios of a rollout's tokens; None where training did not record them."""
+    ratios = session.scalar(select(RolloutTokensRow.ratios).where(RolloutTokensRow.rollout_id == rollout_id))
+    return None if ratios is None else TokenRatios.from_text(ratios)
+
+
+def _train_run(session: Session, run: Run) -> TrainRun:
+    steps = read_step_numbers(session, run.id)
+    rollouts = session.scalar(
+        select(func.coalesce(func.sum(RolloutShardRow.rows), 0)).where(RolloutShardRow.run_id == run.id)
+    )
+    return TrainRun(
+        run, len(steps), steps[0] if steps else None, steps[-1] if steps else None, int(rollouts or 0)
+    )
+
+
+def read_step_numbers(session: Session, run_id: str) -> list[int]:
+    """Return the steps of a run of which anything is there, in order."""
+    recorded = select(RolloutShardRow.step).where(RolloutShardRow.run_id == run_id)
+    logged = select(TrainStepRow.step).where(TrainStepRow.run_id == run_id)
+    return sorted(session.scalars(recorded.union(logged)).all())
+
+
+def rollout_headers() -> Select[*tuple[Any, ...]]:
+    """Return the query of all rollouts with the fields of `RolloutHeader` in order."""
+    return (
+        select(
+            RolloutRow.id,
+            RolloutShardRow.step,
+            RolloutPromptRow.question_id,
+            RolloutPromptRow.variant,
+            RolloutPromptRow.neighbor_id,
+            RolloutPromptRow.strategy,
+            RolloutRow.group,
+            RolloutRow.session,
+            RolloutRow.tokens,
+            RolloutRow.truncated,
+            RolloutRow.reward,
+            RolloutRow.grade,
+            RolloutRow.reason,
+            RolloutRow.extracted,
+            RolloutRow.advantage,
+            RolloutRow.old_log_prob,
+            RolloutRow.sampling_log_prob,
+            RolloutRow.ref_log_prob,
+            RolloutRow.entropy,
+            RolloutRow.weights_version,
+        )
+        .join(RolloutShardRow, RolloutShardRow.id == RolloutRow.shard_id)
+        .join(RolloutPromptRow, RolloutPromptRow.id == RolloutRow.prompt_id)
+    )
+
+
+def _conditions(filters: RolloutFilters) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if filters.step is not None:
+        found.append(RolloutShardRow.step == filters.step)
+    if filters.question_id is not None:
+        # A range, unlike a pattern, is looked up in the index.
+        found.append(RolloutPromptRow.question_id >= filters.question_id)
+        found.append(RolloutPromptRow.question_id < filters.question_id + _LAST_CHARACTER)
+    if filters.variant is not None:
+        found.append(RolloutPromptRow.variant == filters.variant)
+    if filters.grade is not None:
+        found.append(RolloutRow.grade == filters.grade)
+    if filters.least_reward is not None:
+        found.append(RolloutRow.reward >= filters.least_reward)
+    if filters.most_reward is not None:
+        found.append(RolloutRow.reward <= filters.most_reward)
+    if filters.truncated is not None:
+        found.append(RolloutRow.truncated == filters.truncated)
+    return found

@@ -1,0 +1,249 @@
+"""What a training step says about itself: pure functions of its batch. docs/metrics.md explains each name.
+
+Suffixes: B responses, T tokens, N valid tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from trainer_adapter.methods.groups import Groups, Tensor
+from trainer_adapter.methods.token_weights.covariance import Covariance, Strip, strips
+from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.record.token_sums import TokenSums, token_sums
+
+PREFIX = "tagrpo/"
+TOP_SHARES: tuple[float, ...] = (0.0001, 0.01, 0.2, 0.4, 1.0)
+"""Shares of the tokens of one sign whose covariance is shown (arXiv 2605.11538, Table 1)."""
+
+
+def step_metrics(batch: StepBatch) -> dict[str, float]:
+    """Return the metrics of a step, before the policy is updated; names begin with `tagrpo/`.
+
+    What a batch cannot say is left out (no neighbors, no reference policy, no sampling log-probs, no token
+    at all), so that no value is ever NaN.
+    """
+    if not len(batch):
+        return {}
+    in_strips = strips(batch.mask_BT)
+    sums = token_sums(batch, in_strips)
+    parts = (
+        _sizes(batch),
+        _zero_gradient(batch),
+        _rewards(batch),
+        _advantages(batch),
+        _weights(batch, sums),
+        _entropies(batch, sums),
+        _covariances(batch, in_strips),
+        _anchor(batch, sums),
+        _correction(batch, sums),
+        _kl(batch, sums),
+    )
+    return {PREFIX + name: value for part in parts for name, value in part.items() if np.isfinite(value)}
+
+
+def equal_shares(correct_B: Tensor, groups: Groups) -> dict[str, float]:
+    """Return the share of groups that are all right, all wrong, and the sum of both ("share").
+
+    Such a group has no gradient: every advantage in it is 0. A group of one response is one of them.
+    """
+    right_G = groups.mean(correct_B.double())
+    all_right, all_wrong = ((right_G == value).double().mean().item() for value in (1.0, 0.0))
+    return {"all_right": all_right, "all_wrong": all_wrong, "share": all_right + all_wrong}
+
+
+def tails(values_N: npt.NDArray[np.floating]) -> dict[str, float]:
+    """Return what the largest positive and the most negative values are, exactly; sorts `values_N` in place.
+
+    For each sign that occurs: `share`, its part of all values; for each of `TOP_SHARES`, of the values of the
+    sign furthest from 0, at least one: `at_PERCENT`, the one of them nearest to 0, and `top_PERCENT`, their
+    mean.
+    """
+    values_N.sort()
+    zero = values_N.dtype.type(0)  # of any other type, and numpy would search in a copy
+    below, above = np.searchsorted(values_N, zero, "left"), np.searchsorted(values_N, zero, "right")
+    found = {}
+    # Either begins with the value furthest from 0.
+    for name, signed in (("positive", values_N[above:][::-1]), ("negative", values_N[:below])):
+        if not signed.size:
+            continue
+        found[f"{name}/share"] = signed.size / values_N.size
+        for share in TOP_SHARES:
+            count, percent = max(1, round(share * signed.size)), f"{100 * share:g}"
+            found[f"{name}/at_{percent}"] = float(signed[count - 1])
+            found[f"{name}/top_{percent}"] = float(signed[:count].mean(dtype=np.float64))
+    return found
+
+
+def effective_share(log_weights: Tensor) -> float:
+    """Return the effective sample size over the number of weights, (sum w)^2 / (n sum w^2), 1/n to 1."""
+    twice = 2 * torch.logsumexp(log_weights.double(), 0) - torch.logsumexp(2 * log_weights.double(), 0)
+    return float(torch.exp(twice) / len(log_weights))
+
+
+def _sizes(batch: StepBatch) -> dict[str, float]:
+    tokens_B = batch.tokens_B.double()
+    found = {
+        "batch/responses": float(len(batch)),
+        "batch/questions": float(len(torch.unique(batch.question_B))),
+        "batch/prompts": float(len(torch.unique(_prompts(batch)))),
+        "batch/groups": float(len(torch.unique(batch.group_B))),
+        "tokens/total": tokens_B.sum().item(),
+        "tokens/mean": tokens_B.mean().item(),
+        "tokens/max": tokens_B.max().item(),
+        "tokens/prompt_mean": batch.prompt_tokens_B.double().mean().item(),
+        "tokens/truncated_share": batch.truncated_B.double().mean().item(),
+        "grader/unknown": batch.unknown_B.double().sum().item(),
+        "grader/unknown_share": batch.unknown_B.double().mean().item(),
+    }
+    for name, chosen_B in (("right", batch.correct_B), ("wrong", ~batch.correct_B)):
+        if chosen_B.any():
+            found[f"tokens/{name}_mean"] = tokens_B[chosen_B].mean().item()
+    return found
+
+
+def _zero_gradient(batch: StepBatch) -> dict[str, float]:
+    neighbor_B = batch.variant_B > 0
+    everything_B = torch.ones_like(neighbor_B)
+    prompts_B = _prompts(batch)
+    kinds = [
+        ("original", ~neighbor_B, batch.question_B),
+        ("neighbor", neighbor_B, prompts_B),
+        ("neighbors", neighbor_B, batch.question_B),
+        ("joint", everything_B, batch.question_B),
+        ("group", everything_B, batch.group_B),
+    ]
+    return {
+        f"zero/{kind}/{name}": value
+        for kind, chosen_B, ids_B in kinds
+        if chosen_B.any()
+        for name, value in equal_shares(batch.correct_B[chosen_B], Groups.of(ids_B[chosen_B])).items()
+    }
+
+
+def _rewards(batch: StepBatch) -> dict[str, float]:
+    found = {}
+    for name, chosen_B in _parts(batch):
+        found[f"reward/{name}"] = batch.rewards_B[chosen_B].double().mean().item()
+        found[f"correct/{name}"] = batch.correct_B[chosen_B].double().mean().item()
+    return found
+
+
+def _advantages(batch: StepBatch) -> dict[str, float]:
+    advantages_B = batch.advantages_B.double()
+    found = {"advantage/zero_share": (advantages_B == 0).double().mean().item()}
+    for name, chosen_B in (("positive", advantages_B > 0), ("negative", advantages_B < 0)):
+        found[f"advantage/{name}_share"] = chosen_B.double().mean().item()
+        if chosen_B.any():
+            found[f"advantage/{name}_mean"] = advantages_B[chosen_B].mean().item()
+    return found
+
+
+def _weights(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
+    tokens = batch.tokens_B.sum().item()
+    if batch.weights_BT is None or not tokens:
+        return {}
+    mean, square = (sums[name].sum().item() / tokens for name in ("weights", "weights_square"))
+    return {
+        "weights/least": sums["weights_least"].min().item(),
+        "weights/most": sums["weights_most"].max().item(),
+        "weights/std": max(square - mean**2, 0.0) ** 0.5,
+        "weights/zero_share": sums["weights_zero"].sum().item() / tokens,
+    }
+
+
+def _entropies(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
+    return _token_means(batch, sums["entropy"], "entropy") if "entropy" in sums else {}
+
+
+def _covariances(batch: StepBatch, parts: Sequence[Strip]) -> dict[str, float]:
+    """Of log pi_old and the advantage of the response, over all tokens of the batch."""
+    covariance = Covariance.of(batch.old_log_probs_BT, batch.advantages_B, batch.mask_BT, None, parts)
+    tokens = int(covariance.tokens_B.sum())
+    if not tokens:
+        return {}
+    values_N, filled = np.empty(tokens, dtype=np.float32), 0
+    for strip in covariance.strips:
+        values, padding = covariance.on(strip)
+        valid = values.numpy()[~padding.numpy()]
+        values_N[filled : filled + len(valid)] = valid
+        filled += len(valid)
+    found = {"mean": float(values_N.mean(dtype=np.float64)), **tails(values_N)}
+    return {f"covariance/{name}": value for name, value in found.items()}
+
+
+def _anchor(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
+    """How far the anchor's log-probs are from those the tokens were drawn with."""
+    if "log_ratio" not in sums:
+        return {}
+    ratio_B, first_B, second_B = (sums[name] for name in ("log_ratio", "ratio", "ratio_square"))
+    lengths_B = batch.tokens_B
+    found = _token_means(batch, ratio_B, "anchor/log_ratio_token")
+    for name, chosen_B in _parts(batch):
+        kept_B = chosen_B & (lengths_B > 0)
+        if kept_B.any():
+            found[f"anchor/log_ratio/{name}"] = ratio_B[kept_B].mean().item()
+            found[f"anchor/ess/{name}"] = effective_share(ratio_B[kept_B])
+            found[f"anchor/ess_token/{name}"] = _effective(
+                first_B[kept_B], second_B[kept_B], lengths_B[kept_B]
+            )
+    return found
+
+
+def _correction(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
+    if "correction" not in sums:
+        return {}
+    first_B, second_B, lengths_B = sums["correction"], sums["correction_square"], batch.tokens_B
+    found = _token_means(batch, first_B, "correction/mean")
+    for name, chosen_B in _parts(batch):
+        if second_B[chosen_B].sum() > 0:
+            found[f"correction/ess/{name}"] = _effective(
+                first_B[chosen_B], second_B[chosen_B], lengths_B[chosen_B]
+            )
+    return found
+
+
+def _kl(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
+    """Estimates of KL(pi_old || reference) a token, on the anchor."""
+    if "k1" not in sums:
+        return {}
+    return _token_means(batch, sums["k1"], "kl/k1") | _token_means(batch, sums["k3"], "kl/k3")
+
+
+def _effective(first_B: Tensor, second_B: Tensor, lengths_B: Tensor) -> float:
+    """Return the effective share of token weights, given their sums and those of their squares by row."""
+    return float(first_B.sum() ** 2 / (second_B.sum() * lengths_B.sum()))
+
+
+def _token_means(batch: StepBatch, sums_B: Tensor, name: str) -> dict[str, float]:
+    lengths_B = batch.tokens_B
+    return {
+        f"{name}/{part}": (sums_B[chosen_B].sum() / lengths_B[chosen_B].sum()).item()
+        for part, chosen_B in _parts(batch)
+        if lengths_B[chosen_B].sum() > 0
+    }
+
+
+def _parts(batch: StepBatch) -> Iterator[tuple[str, Tensor]]:
+    """Yield all responses, those to questions, those to neighbors, and those to each neighbor by place."""
+    yield "mean", torch.ones_like(batch.variant_B, dtype=torch.bool)
+    if not (batch.variant_B > 0).any():
+        return
+    if (batch.variant_B == 0).any():
+        yield "original", batch.variant_B == 0
+    yield "neighbors", batch.variant_B > 0
+    for variant in torch.unique(batch.variant_B[batch.variant_B > 0]).tolist():
+        yield f"variant_{variant}", batch.variant_B == variant
+
+
+def _prompts(batch: StepBatch) -> Tensor:
+    """Return a number for the prompt of each response."""
+    return batch.question_B * (int(batch.variant_B.max()) + 1) + batch.variant_B
+
+
+def metric_pattern(name: str) -> str:
+    """Return a metric's name as the documentation has it: `variant_K` for any neighbor's place."""
+    head, _, place = name.rpartition("variant_")
+    return f"{head}variant_K" if head and place.isdecimal() else name

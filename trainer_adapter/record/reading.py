@@ -1,0 +1,261 @@
+"""Reading the shards that training wrote: checked, in order of steps, a row group at a time."""
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from service.errors import InputError
+from trainer_adapter.record.rollout import (
+    ADDED,
+    REQUIRED,
+    ROWS_PER_GROUP,
+    RUN_KEY,
+    SCHEMA_VERSION,
+    STEP_KEY,
+    TOKENS,
+    VERSION_KEY,
+    RolloutRecord,
+    from_rows,
+    schema,
+)
+from trainer_adapter.record.token_ratios import TokenRatios
+from trainer_adapter.record.writing import METRICS_FILE, RUN_FILE
+
+
+class IncompleteShardError(InputError):
+    """A file that is no whole parquet file: still being copied, or cut off."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The rollouts of one step in a file that was checked."""
+
+    path: Path
+    run: str
+    step: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class FolderRun:
+    """What a folder says of its run; name None where it has no `run.json`."""
+
+    name: str | None
+    spec: dict[str, Any]
+    versions: dict[str, Any]
+
+
+def read_rollouts(folder: Path, *, steps: Collection[int] | None = None) -> Iterator[RolloutRecord]:
+    """Yield the rollouts of a folder by step, those of a step in the order they were recorded.
+
+    Args:
+        folder: that `RolloutWriter` wrote into.
+        steps: those wanted; None for all.
+
+    Raises:
+        InputError: no such folder, no shards in it, or one that cannot be used; file and column are named.
+    """
+    paths = shard_paths(folder)
+    if not paths:
+        raise InputError(f"{folder}: holds no rollouts (step-*.parquet).")
+    for path in paths:
+        shard = check_shard(path)
+        if steps is None or shard.step in steps:
+            yield from read_shard(shard)
+
+
+def shard_paths(folder: Path) -> list[Path]:
+    """Return the shards of a folder by step; those that are still being written are not among them.
+
+    Raises:
+        InputError: no such folder.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: there is no such folder; name the one that training records into.")
+    return sorted(folder.glob("step-*.parquet"))
+
+
+def check_shard(path: Path) -> Shard:
+    """Return what a shard holds, after a look at its version, columns and types.
+
+    Raises:
+        IncompleteShardError: no whole parquet file.
+        InputError: not written by tagrpo, of another version, or a column that is missing or of another type.
+    """
+    with _opened(path) as file:
+        found = file.schema_arrow
+        about = found.metadata or {}
+        version = about.get(VERSION_KEY)
+        if version is None:
+            raise InputError(f"{path}: a parquet file, but no rollouts that tagrpo recorded.")
+        if version != SCHEMA_VERSION.encode():
+            raise InputError(
+                f"{path}: rollouts of schema {version.decode(errors='replace')}, this tagrpo reads "
+                f"{SCHEMA_VERSION}; use the version that recorded them."
+            )
+        for field in schema():
+            place = found.get_field_index(field.name)
+            if place < 0 and field.name in ADDED:
+                continue
+            if place < 0:
+                raise InputError(
+                    f"{path}: has no column {field.name!r}; give the file as it was recorded, or remove it."
+                )
+            if found.field(place).type != field.type:
+                raise InputError(
+                    f"{path}: column {field.name!r} is {found.field(place).type}, not {field.type}."
+                )
+        try:
+            run, step = about[RUN_KEY].decode(), int(about[STEP_KEY])
+        except (KeyError, ValueError) as error:
+            raise InputError(f"{path}: does not say its run and step; record it again.") from error
+        return Shard(path, run, step, file.metadata.num_rows)
+
+
+def check_rows(shard: Shard) -> None:
+    """Look at every row of a shard, without making records of them.
+
+    Raises:
+        IncompleteShardError: the file is damaged.
+        InputError: a null where a value must be, a row of another step, or log-ratios of other tokens than
+            the response's.
+    """
+    for part in _parts(shard):
+        if TOKENS in part.schema.names:
+            columns = (part.column(name).to_pylist() for name in (TOKENS, "tokens", "response"))
+            for said, tokens, response in zip(*columns, strict=True):
+                if said is not None:
+                    _check_tokens(shard.path, said, tokens, response)
+
+
+def _check_tokens(path: Path, said: str, tokens: int, response: str) -> None:
+    try:
+        found = TokenRatios.from_text(said)
+    except ValueError as error:
+        raise InputError(f"{path}: column {TOKENS!r} holds {said[:40]!r} ({error}).") from error
+    if (len(found.lengths), sum(found.lengths)) != (tokens, len(response)):
+        raise InputError(
+            f"{path}: column {TOKENS!r} tells of {len(found.lengths)} tokens with {sum(found.lengths)} "
+            f"characters, the response has {tokens} with {len(response)}."
+        )
+
+
+def read_shard(shard: Shard) -> Iterator[RolloutRecord]:
+    """Yield the records of a shard.
+
+    Raises:
+        IncompleteShardError: the file is damaged.
+        InputError: a null where a value must be, or a row of another step.
+    """
+    for part in _parts(shard):
+        yield from from_rows(part.to_pydict())
+
+
+def _parts(shard: Shard) -> Iterator[Any]:
+    """Yield the row groups of a shard, checked."""
+    import pyarrow.compute as pc
+    from pyarrow import ArrowException
+
+    with _opened(shard.path) as file:
+        try:
+            for part in file.iter_batches(batch_size=ROWS_PER_GROUP):
+                part.validate(full=True)
+                for name in REQUIRED:
+                    if part.column(name).null_count:
+                        raise InputError(f"{shard.path}: column {name!r} has rows without a value.")
+                steps = set(pc.unique(part.column("step")).to_pylist())
+                if steps != {shard.step}:
+                    raise InputError(f"{shard.path}: column 'step' is {max(steps)}, not {shard.step}.")
+                yield part
+        except (OSError, ArrowException) as error:
+            raise IncompleteShardError(f"{shard.path}: is damaged ({_first_line(error)}).") from error
+
+
+def read_run(folder: Path) -> FolderRun:
+    """Return what `run.json` says.
+
+    Raises:
+        InputError: it is there and is no description of a run.
+    """
+    path = folder / RUN_FILE
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        return FolderRun(str(about["run"]), dict(about["spec"]), dict(about["versions"]))
+    except FileNotFoundError:
+        return FolderRun(None, {}, {})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not the description of a run ({error}).") from error
+
+
+def read_metrics(folder: Path) -> dict[int, dict[str, float]]:
+    """Return the metrics of each step, those recorded last; {} where there are none.
+
+    Lines that hold none are passed over; `read_metric_lines` counts them.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    return read_metric_lines(folder)[0]
+
+
+def read_metric_lines(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
+    """Return the metrics of each step, and the number of lines that hold none.
+
+    A kill of the training leaves one such line, cut short; more of them mean that the file is damaged.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    path = folder / METRICS_FILE
+    found: dict[int, dict[str, float]] = {}
+    unread = 0
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return found, unread
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    for line in lines:
+        try:
+            row = json.loads(line)
+            found[int(row["step"])] = {str(name): float(value) for name, value in row["metrics"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            unread += bool(line.strip())
+    return dict(sorted(found.items())), unread
+
+
+def file_hash(path: Path) -> str:
+    """Return the hash of a file's content.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    digest = blake2b(digest_size=16)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    return digest.hexdigest()
+
+
+def _opened(path: Path) -> Any:
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    try:
+        return pq.ParquetFile(path)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such file.") from error
+    except (OSError, ArrowException) as error:
+        raise IncompleteShardError(
+            f"{path}: no whole parquet file ({_first_line(error)}); copy it again, or remove it."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

@@ -1,0 +1,129 @@
+"""What a user writes as `key=value`: an axis of the recipe, a setting of the plug-in, or one of verl's."""
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from service.errors import InputError
+from trainer_adapter.methods.recipes import Recipe, compose
+from trainer_adapter.runs.settings import bare
+from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
+
+_FORM = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w./@:-]*)(?:=(.*))?", re.DOTALL)
+_AXES = tuple(each.name for each in fields(Recipe) if each.name != "loss")
+
+
+@dataclass(frozen=True)
+class Override:
+    """An override in Hydra's grammar, handed on as it was written."""
+
+    text: str
+    key: str
+    value: Any
+
+    @property
+    def name(self) -> str:
+        """The key without Hydra's marks."""
+        return bare(self.key)
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A recipe with the user's changes, the plug-in's settings, and overrides for verl."""
+
+    recipe: Recipe
+    settings: RunSettings
+    overrides: tuple[Override, ...]
+
+
+def assign(recipe: Recipe, texts: Iterable[str], settings: RunSettings | None = None) -> Assigned:
+    """Return what `texts` make of a recipe.
+
+    `anchor=own` and `loss.kl_coef=0` change an axis, `tagrpo_run.seed=7` a setting of the plug-in; anything
+    else is an override of verl's configuration, as `trainer.save_freq=5`, in Hydra's grammar. The changed
+    recipe's name says what was changed.
+
+    Raises:
+        InputError: none of these forms, an unknown axis, setting or choice, a combination that makes no
+            sense, or a key given twice.
+    """
+    axes: dict[str, Any] = {}
+    loss: dict[str, Any] = {}
+    run: dict[str, Any] = {}
+    overrides: dict[str, Override] = {}
+    for text in texts:
+        override = _parse(text)
+        name, plain = override.name, override.key == override.name
+        taken: dict[str, Any]
+        if plain and name in _AXES:
+            taken, key = axes, name
+        elif plain and name.startswith("loss."):
+            taken, key = loss, name.removeprefix("loss.")
+        elif name.startswith(f"{SETTINGS_KEY}."):
+            taken, key = run, name.removeprefix(f"{SETTINGS_KEY}.")
+        elif name.startswith((RECIPE_KEY, SETTINGS_KEY)):
+            raise InputError(
+                f"{text}: set an axis (anchor=own) or {SETTINGS_KEY}.seed=7, not the whole block."
+            )
+        else:
+            taken, key = overrides, name
+        if key in taken:
+            raise InputError(f"{text}: {name} is given twice.")
+        taken[key] = override if taken is overrides else override.value
+    return Assigned(_changed(recipe, axes, loss), _run_settings(settings, run), tuple(overrides.values()))
+
+
+def _parse(text: str) -> Override:
+    match = _FORM.fullmatch(text)
+    if match is None or (match[3] is None and match[1] != "~"):
+        raise InputError(f"{text!r} is no override; write key=value, as anchor=own or trainer.save_freq=5.")
+    return Override(text, (match[1] or "") + match[2], plain_value(match[3] or ""))
+
+
+def plain_value(text: str) -> Any:
+    """Return the value that a bare text means to Hydra: a number, a truth value, null, else the text."""
+    lowered = text.strip().lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if lowered == "null":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(lowered)
+        except ValueError:
+            continue
+    return text.strip().strip("'\"")
+
+
+def _changed(recipe: Recipe, axes: dict[str, Any], loss: dict[str, Any]) -> Recipe:
+    if not axes and not loss:
+        return recipe
+    said = [f"{key}={_said(value)}" for key, value in axes.items() if key not in ("name", "summary")]
+    said += [f"loss.{key}={_said(value)}" for key, value in loss.items()]
+    named = {
+        "name": f"{recipe.name}[{','.join(said)}]" if said else recipe.name,
+        "summary": f"{recipe.name} with {', '.join(said)}" if said else recipe.summary,
+    }
+    return compose(recipe, {**named, **axes, "loss": loss})
+
+
+def _said(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def _run_settings(settings: RunSettings | None, values: dict[str, Any]) -> RunSettings:
+    settings = settings or RunSettings()
+    known = {each.name for each in fields(RunSettings)} - {"record"}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise InputError(
+            f"no setting {SETTINGS_KEY}.{unknown[0]}; there are: {', '.join(sorted(known))} (the record "
+            "stands in the run's folder)."
+        )
+    try:
+        return dataclasses.replace(settings, **values)
+    except TypeError as error:
+        given = ", ".join(f"{SETTINGS_KEY}.{key}={value}" for key, value in values.items())
+        raise InputError(f"{given}: a number is needed ({error}).") from error

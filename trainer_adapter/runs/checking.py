@@ -1,0 +1,234 @@
+"""What has to hold before verl is started: packages, machine, and settings that fit the data."""
+
+import contextlib
+import importlib.util
+import io
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from service.errors import InputError, PrerequisiteError
+from trainer_adapter.runs.assignments import Override
+from trainer_adapter.runs.composing import Composition, Machine, external_modules
+from trainer_adapter.runs.data import TrainingData, check_parquet
+from trainer_adapter.runs.lengths import check_lengths, check_tokenizer
+
+_INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
+PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue")
+"""Whose versions are kept with a run, beside those of every run."""
+
+
+def check_packages() -> None:
+    """Raise unless the packages of the extra `train` are installed in the versions it asks for.
+
+    Raises:
+        PrerequisiteError: with everything that is missing or has another version.
+    """
+    from packaging.requirements import Requirement
+
+    try:
+        listed = metadata.requires("tagrpo") or []
+    except metadata.PackageNotFoundError as error:
+        raise PrerequisiteError(
+            "tagrpo itself is not installed; pip install it, then 'tagrpo[train]'."
+        ) from error
+    wrong = []
+    for text in listed:
+        wanted = Requirement(text)
+        if wanted.marker is None or not wanted.marker.evaluate({"extra": "train"}):
+            continue
+        if wanted.marker.evaluate({"extra": ""}):
+            continue  # of every installation, not of this extra
+        try:
+            found = metadata.version(wanted.name)
+        except metadata.PackageNotFoundError:
+            wrong.append(f"{wanted.name} is not installed")
+            continue
+        if not wanted.specifier.contains(found.partition("+")[0], prereleases=True):
+            wrong.append(f"{wanted.name} {found} is installed, needed is {wanted.specifier}")
+    if wrong:
+        raise PrerequisiteError(f"training: {'; '.join(wrong)}. {_INSTALL}.")
+
+
+def check_plugin(machine: Machine) -> None:
+    """Raise unless the modules that make verl know the recipes can be found.
+
+    Raises:
+        PrerequisiteError: one cannot.
+    """
+    for module in external_modules(machine).split(","):
+        try:
+            found = importlib.util.find_spec(module)
+        except ImportError:
+            found = None
+        if found is None:
+            raise PrerequisiteError(
+                f"the plug-in {module} is not in this installation of tagrpo; install tagrpo anew."
+            )
+
+
+def check_machine(composition: Composition) -> None:
+    """Raise unless this machine has what the settings take for granted.
+
+    GPUs are counted where verl starts its own Ray; a cluster that runs already counts its own, and may hold
+    the model where this machine does not.
+
+    Raises:
+        InputError: the model's tokenizer has no chat template.
+        PrerequisiteError: too few GPUs, no rollout engine, no flash-attn, or no tokenizer to be loaded.
+    """
+    machine = composition.machine
+    if not machine.ray_address:
+        check_tokenizer(composition)
+    if machine.cpu:
+        return
+    engine = composition.value("actor_rollout_ref.rollout.name")
+    if engine in ("vllm", "sglang") and importlib.util.find_spec(engine) is None:
+        raise PrerequisiteError(
+            f"rollouts are drawn with {engine}, which is not installed here; pip install 'tagrpo[vllm]', or "
+            "pass --cpu for a try without a GPU."
+        )
+    prefix = "actor_rollout_ref.model"
+    attention = composition.value(f"{prefix}.override_config.attn_implementation", "flash_attention_2")
+    packed = composition.value(f"{prefix}.use_remove_padding", True)
+    if (attention == "flash_attention_2" or packed) and importlib.util.find_spec("flash_attn") is None:
+        raise PrerequisiteError(
+            "verl trains with flash-attn, which is not installed here; pip install flash-attn "
+            f"--no-build-isolation, or pass {prefix}.use_remove_padding=false "
+            f"+{prefix}.override_config.attn_implementation=sdpa (slower)."
+        )
+    if machine.ray_address:
+        return
+    import torch
+
+    found = torch.cuda.device_count()
+    if found < machine.gpus:
+        raise PrerequisiteError(
+            f"{machine.gpus} GPUs are asked for, {found} are here; say --gpus {found}, or --cpu for a try."
+            if found
+            else "no GPU is here; pass --cpu for a try with a tiny model, or start this on a GPU machine."
+        )
+
+
+def check_fit(composition: Composition, data: TrainingData) -> list[str]:
+    """Raise where recipe, settings and data do not go together; return what a user should know.
+
+    Raises:
+        InputError: a batch larger than the data, neighbors wanted and none there, prompts over the limit.
+    """
+    recipe = composition.recipe
+    if recipe.neighbors and data.layout != "grouped":
+        raise InputError(
+            f"{data.folder}: {data.layout} layout, but recipe {recipe.name} samples the neighbors of a "
+            "question together; export with --layout grouped."
+        )
+    if recipe.neighbors and not data.most_neighbors:
+        raise InputError(
+            f"{data.folder}: no question of {data.set_ref} has a neighbor, but recipe {recipe.name} samples "
+            f"{recipe.neighbors}; publish a set with neighbors, or train grpo or grpo_matched."
+        )
+    batch = int(composition.value("data.train_batch_size"))
+    update = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
+    rows = data.questions
+    if batch > rows:
+        raise InputError(
+            f"a batch has {batch:,} questions, the training file {rows:,}; pass data.train_batch_size={rows} "
+            "or less, and actor_rollout_ref.actor.ppo_mini_batch_size no larger."
+        )
+    if update > batch or batch % update:
+        raise InputError(
+            f"updates of {update} questions do not divide a batch of {batch}; pass another "
+            "actor_rollout_ref.actor.ppo_mini_batch_size."
+        )
+    return [*_notes(composition, data), *check_lengths(composition, data)]
+
+
+def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
+    recipe, notes = composition.recipe, []
+    fewer = data.fewer_than(recipe.neighbors)
+    if fewer:
+        notes.append(
+            f"{fewer:,} of {data.questions:,} questions have fewer than {recipe.neighbors} neighbors; their "
+            f"{recipe.rollouts} responses are spread over the prompts they have"
+        )
+    left = data.questions % int(composition.value("data.train_batch_size"))
+    if left:
+        notes.append(
+            f"{left:,} of {data.questions:,} questions fill no batch; which ones changes from epoch to epoch"
+        )
+    return notes
+
+
+def check_files(overrides: Sequence[Override], prompt_key: str) -> None:
+    """Raise unless the files that a user's overrides name can be used.
+
+    verl runs in the folder of the run, where the user's relative paths lead nowhere.
+
+    Args:
+        prompt_key: column of the prompts in files for validation.
+
+    Raises:
+        InputError: a relative path to a file, or a parquet file for validation that cannot be validated on.
+    """
+    for override in overrides:
+        given = str(override.value).strip("[]").split(",") if isinstance(override.value, str) else []
+        for text in (each.strip().strip("'\"") for each in given):
+            path = Path(text)
+            if "." in text and not path.is_absolute() and path.is_file():
+                raise InputError(
+                    f"{override.text}: verl runs in the folder of the run; write the whole path, "
+                    f"{path.resolve()}."
+                )
+            if override.name == "data.val_files" and path.suffix == ".parquet" and "://" not in text:
+                columns = (prompt_key, "data_source", "reward_model")
+                check_parquet(path, columns, "name another file in data.val_files")
+
+
+def has_verl() -> bool:
+    """Return whether verl and hydra are here to compose a configuration; neither is imported."""
+    return importlib.util.find_spec("verl") is not None and importlib.util.find_spec("hydra") is not None
+
+
+def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]:
+    """Return verl's whole configuration as `main_ppo` will read it; verl is not imported for it.
+
+    Raises:
+        InputError: an override that verl's configuration does not take.
+        PrerequisiteError: verl or hydra is not installed.
+    """
+    found = importlib.util.find_spec("verl")
+    if found is None or found.origin is None or not has_verl():
+        raise PrerequisiteError(f"verl is not installed. {_INSTALL}.")
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    arguments = [text for text in composition.arguments(folder) if not text.startswith("hydra.")]
+    search = "hydra.searchpath=[pkg://trainer_adapter.verl.configs]"
+    GlobalHydra.instance().clear()
+    try:
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            initialize_config_dir(str(Path(found.origin).parent / "trainer" / "config"), version_base=None),
+        ):
+            config = compose("ppo_trainer", overrides=[search, *arguments])
+            plain = OmegaConf.to_container(config, resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise InputError(f"verl's configuration does not take this: {' '.join(lines[:2])}") from error
+    assert isinstance(plain, dict)
+    return plain
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that shape a training run; packages that are not installed are left out."""
+    from service.runs.store import package_versions
+
+    found = package_versions()
+    for package in (*PACKAGES, "vllm", "sglang", "flash_attn"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package.lower()] = metadata.version(package)
+    return found

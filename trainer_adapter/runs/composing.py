@@ -1,0 +1,346 @@
+"""Everything a run tells verl, each value with its source, as the one command that is run."""
+
+import math
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from service.errors import InputError
+from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.runs.assignments import Override
+from trainer_adapter.runs.data import TrainingData
+from trainer_adapter.runs.settings import MACHINES, OURS, PAPER, Setting, bare, known_model
+from trainer_adapter.verl.cpu.fork_server import python_of_workers
+from trainer_adapter.verl.plugin import REGISTRATION
+from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
+from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
+
+CPU_PLUGIN = "trainer_adapter.verl.cpu"
+_CPU_FILE = Path(__file__).parents[1] / "verl" / "configs" / "tagrpo" / "cpu.yaml"
+PYTHON_KEY = "+ray_kwargs.ray_init.runtime_env.py_executable"
+_TEMPLATE_KEY = "data.apply_chat_template_kwargs"
+_RUN_KEYS = {
+    "data.train_files": "name the export with --data, or the set with --set",
+    "actor_rollout_ref.model.path": "name the model with --model",
+    "trainer.resume_mode": "pass --resume, or leave it out to start anew",
+    "trainer.resume_from_path": "a run goes on from its own last checkpoint, with --resume",
+    "trainer.default_local_dir": "checkpoints stand in the run's folder; choose it with --folder",
+    "trainer.experiment_name": "name the run with --name",
+    "hydra.run.dir": "Hydra's files stand in the run's folder; choose it with --folder",
+    "hydra.searchpath": "tagrpo's own folder of settings has to be found",
+}
+_REWARD_PATH = "reward.custom_reward_function.path"
+_BOXED_ONLY = "reward.custom_reward_function.reward_kwargs.boxed_only"
+_GPU_KEYS = {
+    "trainer.n_gpus_per_node": "say --gpus",
+    "trainer.nnodes": "say --nodes",
+    "trainer.device": "say --cpu or --gpus",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where verl runs: GPUs of each node, nodes, or the CPU; and a Ray cluster that runs already."""
+
+    gpus: int = 1
+    nodes: int = 1
+    cpu: bool = False
+    ray_address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.gpus < 1 or self.nodes < 1:
+            raise InputError(f"--gpus {self.gpus} --nodes {self.nodes}: give 1 or more of each.")
+        if self.cpu and (self.nodes > 1 or self.gpus > 1):
+            raise InputError("--cpu is for one machine and one process; leave --gpus and --nodes out.")
+        if self.nodes > 1 and not self.ray_address:
+            raise InputError(
+                "several nodes need a Ray cluster: start it on every node, then pass --ray-address auto on "
+                "its head node."
+            )
+
+    @property
+    def devices(self) -> int:
+        """GPUs of all nodes; 1 on the CPU."""
+        return self.gpus * self.nodes
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        if self.cpu:
+            return "CPU"
+        gpus = f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}"
+        return gpus if self.nodes == 1 else f"{self.nodes} nodes of {gpus}"
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What verl is told.
+
+    Attributes:
+        recipe, settings, machine: what was composed.
+        values: one setting a key, in the order in which Hydra gets them; user's last.
+        user: the user's overrides as written.
+    """
+
+    recipe: Recipe
+    settings: RunSettings
+    machine: Machine
+    values: tuple[Setting, ...]
+    user: tuple[Override, ...]
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key, `default` where nothing sets it."""
+        for setting in reversed(self.values):
+            if setting.name == key:
+                return setting.value
+        return default
+
+    def arguments(self, folder: Path | None = None) -> list[str]:
+        """Return the arguments of `verl.trainer.main_ppo`."""
+        written = {override.name for override in self.user}
+        # Those of cpu.yaml reach verl through the file; what is theirs is listed for the reader only.
+        given = {
+            each.key: each.value
+            for each in self.values
+            if each.name not in written and not (self.machine.cpu and each.source == "machine")
+        }
+        first = ["hydra.searchpath=[pkg://trainer_adapter.verl.configs]"]
+        if self.machine.cpu:
+            first += ["+tagrpo=cpu", *hydra_arguments({PYTHON_KEY: python_of_workers()})]
+        first += hydra_arguments({"hydra.run.dir": str(folder / "hydra")}) if folder else []
+        return [*first, *hydra_arguments(given), *(override.text for override in self.user)]
+
+
+def command(composition: Composition, folder: Path) -> list[str]:
+    """Return the command that trains: stock verl, in this Python."""
+    arguments = composition.arguments(folder)
+    return [sys.executable, "-W", "ignore", "-m", "verl.trainer.main_ppo", *arguments]
+
+
+def external_modules(machine: Machine) -> str:
+    """Return what `VERL_USE_EXTERNAL_MODULES` names: a failure to load them is an error."""
+    return f"{CPU_PLUGIN},{REGISTRATION}" if machine.cpu else REGISTRATION
+
+
+def shell_command(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return a command for a POSIX shell, one argument a line."""
+    lines = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
+    start = next((place for place, word in enumerate(words) if "=" in word), len(words))
+    lines.append(shlex.join(words[:start]))
+    lines += [shlex.quote(word) for word in words[start:]]
+    return " \\\n    ".join(lines)
+
+
+def compose_run(
+    recipe: Recipe,
+    machine: Machine,
+    *,
+    settings: RunSettings | None = None,
+    model: str | None = None,
+    data: TrainingData | None = None,
+    folder: Path | None = None,
+    name: str | None = None,
+    resume: bool = False,
+    overrides: Sequence[Override] = (),
+) -> Composition:
+    """Return what verl is told for a recipe; parts that are not known yet are left out.
+
+    Later sources win over earlier ones: the paper's and our values, the machine's, the model's, the data's,
+    the run's, the recipe's, the user's. What a recipe decides cannot be overridden: another value would make
+    another method of the same name.
+
+    Args:
+        settings: of the plug-in; its record is set to a folder of the run.
+        model: folder or name on the Hub.
+        data: the export.
+        folder: of the run.
+        name: of the run.
+        resume: whether to go on from the last checkpoint in the folder.
+        overrides: the user's.
+
+    Raises:
+        InputError: an override of a key that the recipe or an option of the command decides, or of a number
+            that has to be above 0 and is not.
+    """
+    settings = settings or RunSettings()
+    if folder is not None:
+        settings = replace(settings, record=str(folder / "rollouts"))
+    of_recipe = [Setting(key, value, "recipe") for key, value in recipe_overrides(recipe, settings).items()]
+    _check_overrides(overrides, recipe, {setting.name for setting in of_recipe}, machine)
+    values: dict[str, Setting] = {}
+    for group in (
+        PAPER,
+        OURS,
+        _of_reward(settings, overrides),
+        _of_machine(machine),
+        _of_model(model, data),
+        _of_data(data, overrides),
+        _of_run(folder, name, resume),
+        of_recipe,
+        [Setting(each.key, each.value, "user") for each in overrides],
+    ):
+        for setting in group:
+            values.pop(setting.name, None)
+            values[setting.name] = setting
+    if not machine.cpu and "actor_rollout_ref.rollout.max_model_len" not in values:
+        longest = [values[f"data.max_{part}_length"].value for part in ("prompt", "response")]
+        if all(isinstance(tokens, int) for tokens in longest):
+            key = "actor_rollout_ref.rollout.max_model_len"
+            values[key] = Setting(key, sum(longest), "machine", "prompt and response together")
+    return Composition(recipe, settings, machine, tuple(values.values()), tuple(overrides))
+
+
+_ABOVE_0 = {
+    "trainer.total_training_steps": int,
+    "trainer.total_epochs": int,
+    "data.train_batch_size": int,
+    "data.max_prompt_length": int,
+    "data.max_response_length": int,
+    "actor_rollout_ref.actor.ppo_mini_batch_size": int,
+    "actor_rollout_ref.actor.optim.lr": float,
+}
+"""What plans count with, and what decides how fast is trained."""
+
+
+def _check_overrides(
+    overrides: Sequence[Override], recipe: Recipe, of_recipe: set[str], machine: Machine
+) -> None:
+    refused = _RUN_KEYS if machine.cpu else _RUN_KEYS | _GPU_KEYS
+    if not _rewards_by_another(overrides):
+        refused = {**refused, _BOXED_ONLY: f"say {SETTINGS_KEY}.answers=all or =boxed"}
+    for override in overrides:
+        name = override.name
+        if name in refused:
+            raise InputError(f"{override.text}: {refused[name]}.")
+        if name in of_recipe:
+            raise InputError(
+                f"{override.text}: recipe {recipe.name} decides this. Change an axis instead (anchor=own, "
+                "loss.clip_high=0.28; see `tagrpo train list`), so that the run's name says what it does."
+            )
+        if name == _TEMPLATE_KEY or name.startswith(f"{_TEMPLATE_KEY}."):
+            raise InputError(
+                f"{override.text}: prompts were measured with the export's arguments; export with "
+                "--chat-template-kwargs and pass --data."
+            )
+        if name in _ABOVE_0 and not (isinstance(override.value, str) and "${" in override.value):
+            whole = _ABOVE_0[name] is int
+            fits = type(override.value) in ((int,) if whole else (int, float))
+            if override.value is not None and not (fits and 0 < override.value < math.inf):
+                raise InputError(f"{override.text}: give a {'whole ' if whole else ''}number above 0.")
+
+
+def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:
+    if _rewards_by_another(overrides):
+        return []  # which takes what it takes
+    reason = f"{SETTINGS_KEY}.answers: a policy is not paid for lucky sentences"
+    boxed = settings.answers == "boxed"
+    return [Setting(f"+{_BOXED_ONLY}", boxed, "ours", reason if boxed else f"{SETTINGS_KEY}.answers")]
+
+
+def _rewards_by_another(overrides: Sequence[Override]) -> bool:
+    """Return whether the user names a reward function of their own."""
+    return any(override.name == _REWARD_PATH for override in overrides)
+
+
+def _of_machine(machine: Machine) -> list[Setting]:
+    if machine.cpu:
+        return [Setting(key, value, "machine", "configs/tagrpo/cpu.yaml") for key, value in cpu_settings()]
+    kind = "one GPU" if machine.devices == 1 else "several GPUs"
+    settings = [
+        *MACHINES[kind],
+        Setting("trainer.n_gpus_per_node", machine.gpus, "machine"),
+        Setting("trainer.nnodes", machine.nodes, "machine"),
+    ]
+    if machine.ray_address:
+        # Ray's workers on other nodes do not inherit this process's environment.
+        key = "+ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
+        settings += [
+            Setting("+ray_kwargs.ray_init.address", machine.ray_address, "machine"),
+            Setting(key, external_modules(machine), "machine", "for workers on other nodes"),
+        ]
+    return settings
+
+
+def cpu_settings() -> list[tuple[str, Any]]:
+    """Return the keys and values of `configs/tagrpo/cpu.yaml`."""
+    import yaml  # type: ignore[import-untyped]
+
+    return list(_leaves(yaml.safe_load(_CPU_FILE.read_text(encoding="utf-8"))))
+
+
+def _leaves(value: Any, path: str = "") -> Any:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def _of_model(model: str | None, data: TrainingData | None) -> list[Setting]:
+    settings = [Setting("actor_rollout_ref.model.path", model, "run")] if model else []
+    if data is None:
+        settings += [_template_setting(key, value, model) for key, value in template_arguments(model).items()]
+    return settings
+
+
+def _template_setting(key: str, value: Any, model: str | None) -> Setting:
+    source = "model" if template_arguments(model).get(key) == value else "data"
+    return Setting(f"+{_TEMPLATE_KEY}.{key}", value, source)  # type: ignore[arg-type]
+
+
+def template_arguments(model: str | None) -> dict[str, Any]:
+    """Return the arguments for the chat template of one of the paper's models; none for others."""
+    known = known_model(model) if model else None
+    return dict(known.chat_template_kwargs) if known else {}
+
+
+def _of_data(data: TrainingData | None, overrides: Sequence[Override]) -> list[Setting]:
+    if data is None:
+        return []
+    validates = data.validation_file is not None or any(
+        override.name == "data.val_files" for override in overrides
+    )
+    settings = [
+        Setting("data.train_files", str(data.train_file), "data"),
+        Setting(
+            "data.val_files",
+            str(data.validation_file or data.train_file),
+            "data",
+            "" if validates else "verl wants some; not used",
+        ),
+        Setting("data.max_prompt_length", data.max_prompt_tokens, "data", "the export's limit"),
+        Setting("trainer.val_before_train", validates, "ours", "" if validates else "no validation file"),
+        Setting("trainer.test_freq", 10 if validates else -1, "ours", "steps"),
+    ]
+    model = data.tokenizer
+    settings += [_template_setting(key, value, model) for key, value in data.chat_template_kwargs.items()]
+    return settings
+
+
+def _of_run(folder: Path | None, name: str | None, resume: bool) -> list[Setting]:
+    settings = [Setting("trainer.experiment_name", name, "run")] if name else []
+    if folder is not None:
+        settings += [
+            Setting("trainer.default_local_dir", str(folder / "checkpoints"), "run"),
+            Setting("trainer.resume_mode", "auto" if resume else "disable", "run"),
+            Setting("trainer.logger", ["console", "file"], "run", "metrics stand in the run's folder"),
+        ]
+    return settings
+
+
+__all__ = [
+    "RECIPE_KEY",
+    "SETTINGS_KEY",
+    "Composition",
+    "Machine",
+    "bare",
+    "command",
+    "compose_run",
+    "cpu_settings",
+    "external_modules",
+    "shell_command",
+    "template_arguments",
+]

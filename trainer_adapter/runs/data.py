@@ -1,0 +1,174 @@
+"""The training files of a run: an export of a neighbor set, as its manifest describes it."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service.errors import InputError
+from trainer_adapter.verl.export import FORMAT, FORMAT_VERSION, MANIFEST_NAME, TRAIN_NAME, VALIDATION_NAME
+from trainer_adapter.verl.export_rows import ROWS, Layout, schema
+
+_LAYOUTS: Mapping[str, Layout] = {name: name for name in ROWS}
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """An export for verl.
+
+    Attributes:
+        folder: where it lies.
+        set_ref: the set, NAME@VERSION.
+        content_hash: of the set.
+        layout: grouped or flat.
+        questions: for training.
+        neighbors_per_question: number of training questions by number of neighbors.
+        validation_questions: held back; 0 where there is no validation file.
+        max_prompt_tokens: the limit that the export kept to.
+        longest_prompt: tokens of its longest prompt.
+        lengths_estimated: whether these lengths are estimates.
+        tokenizer: whose they are; None where estimated.
+        chat_template_kwargs: that the lengths were counted with, and that verl has to use.
+        sha256: of the files, by name.
+    """
+
+    folder: Path
+    set_ref: str
+    content_hash: str
+    layout: Layout
+    questions: int
+    neighbors_per_question: Mapping[int, int]
+    validation_questions: int
+    max_prompt_tokens: int
+    longest_prompt: int
+    lengths_estimated: bool
+    tokenizer: str | None
+    chat_template_kwargs: Mapping[str, Any]
+    sha256: Mapping[str, str]
+
+    @property
+    def train_file(self) -> Path:
+        return self.folder / TRAIN_NAME
+
+    @property
+    def validation_file(self) -> Path | None:
+        return self.folder / VALIDATION_NAME if self.validation_questions else None
+
+    @property
+    def most_neighbors(self) -> int:
+        """The most neighbors a training question has."""
+        return max(self.neighbors_per_question, default=0)
+
+    def fewer_than(self, neighbors: int) -> int:
+        """Return how many training questions have fewer neighbors."""
+        return sum(count for size, count in self.neighbors_per_question.items() if size < neighbors)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes a run on other data another run; folders are no part of it."""
+        return {
+            "set": self.set_ref,
+            "content_hash": self.content_hash,
+            "sha256": dict(self.sha256),
+            "layout": self.layout,
+        }
+
+
+EXPORT_ANEW = "export the set anew"
+
+
+def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW) -> TrainingData:
+    """Return the export in `folder`.
+
+    Args:
+        verify: look into the files and compare their checksums with the manifest's.
+        way_out: what the user is told to do where the export is damaged.
+
+    Raises:
+        InputError: the folder holds no export of this version, a part of the manifest or a file is missing,
+            a file is no parquet, lacks a column or rows, or was changed.
+    """
+    path = folder / MANIFEST_NAME
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"{folder}: no export for verl ({path.name}: {error.strerror}); make one with `tagrpo sets "
+            "export NAME FOLDER --to verl`, or name the set with --set."
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{path}: no JSON ({error}); {way_out}.") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise InputError(f"{path}: not the manifest of an export for verl; export with --to verl.")
+    if manifest.get("format_version") != FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format {manifest.get('format_version')}, not {FORMAT_VERSION}; export anew."
+        )
+    try:
+        data = _read(folder, manifest)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path}: a part is missing or damaged ({error!r}); {way_out}.") from error
+    for name, expected in data.sha256.items():
+        file = folder / name
+        if not file.is_file():
+            raise InputError(f"{file}: missing, although manifest.json lists it; {way_out}.")
+        if not verify:
+            continue
+        # What is wrong says more than a checksum does, so it is looked for first.
+        check_parquet(file, schema(data.layout).names, way_out)
+        if _checksum(file) != expected:
+            raise InputError(
+                f"{file}: changed since the export (its checksum is not the manifest's); {way_out}."
+            )
+    return data
+
+
+def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
+    counts, prompt = manifest["counts"], manifest["prompt"]
+    per_question = {int(size): int(count) for size, count in counts["neighbors_per_question"].items()}
+    return TrainingData(
+        folder=folder,
+        set_ref=str(manifest["set"]),
+        content_hash=str(manifest["content_hash"]),
+        layout=_LAYOUTS[manifest["layout"]],
+        questions=int(counts["questions"]),
+        neighbors_per_question=per_question,
+        validation_questions=int(counts["validation_questions"]),
+        max_prompt_tokens=int(prompt["max_prompt_tokens"]),
+        longest_prompt=int(counts["longest_prompt"]),
+        lengths_estimated=manifest["prompt_lengths"] == "estimated",
+        tokenizer=prompt["tokenizer"],
+        chat_template_kwargs=dict(prompt["chat_template_kwargs"]),
+        sha256=dict(manifest["sha256"]),
+    )
+
+
+def check_parquet(path: Path, columns: Sequence[str], way_out: str) -> None:
+    """Raise unless `path` is a parquet file that has these columns and a row.
+
+    Raises:
+        InputError: naming the file, the column, and `way_out`.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    try:
+        with pq.ParquetFile(path) as file:
+            there, rows = set(file.schema_arrow.names), file.metadata.num_rows
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such file; {way_out}.") from error
+    except (OSError, ArrowException) as error:
+        first = str(error).strip().split("\n")[0].rstrip(".")
+        raise InputError(f"{path}: no whole parquet file ({first}); {way_out}.") from error
+    missing = [column for column in columns if column not in there]
+    if missing:
+        named = ", ".join(map(repr, missing))
+        raise InputError(f"{path}: has no column {named}; {way_out}.")
+    if not rows:
+        raise InputError(f"{path}: holds no row; {way_out}.")
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,86 @@
+"""What makes a training run the run it is, and what may change when it goes on."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trainer_adapter.runs.composing import Composition
+from trainer_adapter.runs.data import TrainingData
+
+_FREE = {
+    "data.train_files",
+    "data.max_prompt_length",
+    "trainer.default_local_dir",
+    "trainer.experiment_name",
+    "trainer.log_val_generations",
+    "trainer.logger",
+    "trainer.max_actor_ckpt_to_keep",
+    "trainer.project_name",
+    "trainer.resume_mode",
+    "trainer.rollout_data_dir",
+    "trainer.save_freq",
+    "trainer.test_freq",
+    "trainer.val_before_train",
+    "trainer.validation_data_dir",
+}
+"""Keys whose values may differ between the starts of a run: they change what is kept and shown only."""
+
+_FREE_GROUPS = ("global_profiler.", "hydra.", "ray_kwargs.", "transfer_queue.")
+_LENGTH = ("trainer.total_epochs", "trainer.total_training_steps")
+_OPTIMIZER = "actor_rollout_ref.actor.optim"
+
+
+def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
+    """Return the specification of a run: two runs with the same one differ by chance only.
+
+    The length of training is part of it unless the learning rate is constant and its warm-up no share of the
+    steps: with a schedule, a run that is to become longer would have been another one from its first step.
+    """
+    machine = composition.machine
+    plug_in = composition.settings.to_json()
+    for name in ("record", "record_tokens", "poll_interval_s"):
+        del plug_in[name]
+    schedule = composition.value(f"{_OPTIMIZER}.lr_scheduler_type", "constant")
+    any_length = schedule == "constant" and not composition.value(f"{_OPTIMIZER}.lr_warmup_steps_ratio", 0)
+    free = {*_FREE, *(_LENGTH if any_length else ())}
+    if data.validation_file is not None and composition.value("data.val_files") == str(data.validation_file):
+        free.add("data.val_files")
+    return {
+        "recipe": composition.recipe.to_json(),
+        "plug_in": plug_in,
+        "model": composition.value("actor_rollout_ref.model.path"),
+        "data": data.identity(),
+        "machine": {"gpus": machine.gpus, "nodes": machine.nodes, "cpu": machine.cpu},
+        "settings": {
+            each.name: each.value
+            for each in sorted(composition.values, key=lambda each: each.name)
+            if each.source != "recipe"
+            and each.name not in free
+            and each.name != "actor_rollout_ref.model.path"
+            and not each.name.startswith(_FREE_GROUPS)
+        },
+    }
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return the settings in which two specifications differ, as `key: old there, new now`."""
+    there, now = dict(_leaves(old)), dict(_leaves(new))
+    return [
+        f"{key}: {_said(there, key)} there, {_said(now, key)} now"
+        for key in sorted({*there, *now})
+        if there.get(key, _NONE) != now.get(key, _NONE)
+    ]
+
+
+_NONE = object()
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    else:
+        yield path.removeprefix("settings."), list(value) if isinstance(value, tuple) else value
+
+
+def _said(settings: Mapping[str, Any], key: str) -> str:
+    return repr(settings[key]) if key in settings else "not set"

@@ -1,0 +1,188 @@
+"""What a training draws and how long that takes, beside the methods it is to be compared with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from service.errors import InputError
+from trainer_adapter.runs.composing import Composition
+from trainer_adapter.runs.shapes import ModelShape
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast the machine is; None where it is not known, and then no time is given.
+
+    Attributes:
+        tokens_per_second: response tokens that one GPU generates.
+        training_tflops: 10^12 operations a second that one GPU achieves in training.
+        mean_tokens: of a response; None takes the longest response for a bound.
+    """
+
+    tokens_per_second: float | None = None
+    training_tflops: float | None = None
+    mean_tokens: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None and not value > 0:
+                raise InputError(f"--{name.replace('_', '-')} is {value}; give more than 0.")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one way of training does.
+
+    Attributes:
+        method: what it is.
+        epochs: over the training questions.
+        steps: batches of questions that are trained on.
+        responses: drawn in all, without those that a filter drops.
+        tokens: of the responses, at the mean or, `at_most`, at the longest length.
+        generation_hours, training_hours: None where the speed is not known.
+        no_gradient: predicted share of groups with equal rewards; None without a pilot.
+        drawn: responses with those that dynamic sampling drops; None where the recipe has none or nothing is
+            known of it.
+    """
+
+    method: str
+    responses_per_question: int
+    epochs: int
+    steps: int
+    responses: int
+    tokens: float
+    at_most: bool
+    generation_hours: float | None
+    training_hours: float | None
+    no_gradient: float | None = None
+    drawn: float | None = None
+
+    @property
+    def hours(self) -> float | None:
+        """Of both, one after the other; None where one is not known."""
+        if self.generation_hours is None or self.training_hours is None:
+            return None
+        return self.generation_hours + self.training_hours
+
+
+def count_steps(composition: Composition, questions: int) -> int:
+    """Return how many steps so many questions make: those of all epochs, or the limit where that is less."""
+    batches = questions // int(composition.value("data.train_batch_size"))
+    steps = batches * int(composition.value("trainer.total_epochs"))
+    limit = composition.value("trainer.total_training_steps")
+    return steps if limit is None else min(steps, int(limit))
+
+
+def plan_work(
+    composition: Composition,
+    shape: ModelShape,
+    questions: int,
+    speed: Speed,
+    no_gradient: Mapping[str, float] | None = None,
+) -> tuple[Work, ...]:
+    """Return the work of a run, and of GRPO at equal epochs and at equal responses where it has neighbors.
+
+    At equal epochs a recipe with N neighbors draws N+1 times the responses of GRPO, a cost that the paper
+    leaves out; at equal responses GRPO trains for N+1 times the epochs, or draws (N+1)G a question.
+
+    Times leave prompts, validation, checkpoints and waiting for the longest response out: they are lower
+    bounds. Training takes 2P operations a token for the old log-probs, 2P for those of the reference policy,
+    and 8P for the update with gradient checkpointing.
+
+    Args:
+        questions: of the training file.
+        no_gradient: predicted shares of groups without a gradient, under `recipe`, `grpo`, `grpo_matched`.
+
+    Raises:
+        InputError: fewer questions than a batch.
+    """
+    recipe = composition.recipe
+    batch, epochs = (
+        int(composition.value("data.train_batch_size")),
+        int(composition.value("trainer.total_epochs")),
+    )
+    if questions < batch:
+        raise InputError(
+            f"{questions:,} questions fill no batch of {batch:,}; pass data.train_batch_size={questions}."
+        )
+    dead = no_gradient or {}
+
+    def work(method: str, responses: int, epochs: int, share: str, steps: int) -> Work:
+        return _work(method, responses, epochs, steps, batch, composition, shape, speed, dead.get(share))
+
+    steps = count_steps(composition, questions)
+    first = work(recipe.name, recipe.rollouts, epochs, "recipe", steps)
+    if recipe.filter == "dynamic" and first.no_gradient is not None and first.no_gradient < 1:
+        first = replace(first, drawn=first.responses / (1 - first.no_gradient))
+    if recipe.neighbors == 0:
+        return (first,)
+    times = recipe.neighbors + 1
+    return (
+        first,
+        work("grpo, equal epochs", recipe.responses, epochs, "grpo", first.steps),
+        work("grpo, equal responses", recipe.responses, epochs * times, "grpo", first.steps * times),
+        work(
+            "grpo_matched, equal epochs and responses", recipe.rollouts, epochs, "grpo_matched", first.steps
+        ),
+    )
+
+
+def _work(
+    method: str,
+    per_question: int,
+    epochs: int,
+    steps: int,
+    batch: int,
+    composition: Composition,
+    shape: ModelShape,
+    speed: Speed,
+    no_gradient: float | None,
+) -> Work:
+    responses = steps * batch * per_question
+    longest = int(composition.value("data.max_response_length"))
+    mean = speed.mean_tokens or float(longest)
+    tokens, devices = responses * mean, composition.machine.devices
+    generation = training = None
+    if speed.tokens_per_second is not None:
+        generation = tokens / (speed.tokens_per_second * devices) / _HOUR
+    if speed.training_tflops is not None:
+        operations = (12 if composition.recipe.loss.kl_coef > 0 else 10) * shape.parameters
+        training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
+    return Work(
+        method,
+        per_question,
+        epochs,
+        steps,
+        responses,
+        tokens,
+        speed.mean_tokens is None,
+        generation,
+        training,
+        no_gradient,
+    )
+
+
+def warnings(composition: Composition, first: Work) -> list[str]:
+    """Return what the forecast means for the run; empty without a pilot."""
+    share, recipe = first.no_gradient, composition.recipe
+    if share is None:
+        return []
+    found = []
+    if share >= 0.5 and recipe.filter == "none":
+        found.append(
+            f"{share:.0%} of the groups will have equal rewards and no gradient at first; more responses, "
+            "neighbors, dynamic sampling or easier and harder questions change that (`tagrpo diagnose cost`)"
+        )
+    if recipe.filter == "dynamic":
+        batches = 1 / (1 - share) if share < 1 else float("inf")
+        limit = composition.settings.max_gen_batches
+        found.append(
+            f"dynamic sampling will draw {batches:.1f} batches for one it keeps, at first"
+            + (
+                f"; it stops at {limit} (tagrpo_run.max_gen_batches), so training would end at once"
+                if batches > limit
+                else ""
+            )
+        )
+    return found

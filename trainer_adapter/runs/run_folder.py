@@ -1,0 +1,229 @@
+"""The folder of a training run: what it was told, its attempts, its command, and who is at work in it."""
+
+import contextlib
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from service.errors import InputError
+from service.writing import write_file
+from trainer_adapter.runs import checkpoints
+from trainer_adapter.runs.logs import last_step
+from trainer_adapter.runs.remains import end_processes, find_processes
+
+FORMAT = "tagrpo training run"
+FORMAT_VERSION = 1
+CONFIG = "config.json"
+COMMAND = "command.sh"
+_LOCK, _ATTEMPTS, _PROCESS = ".lock", "attempts.jsonl", ".process.json"
+_OWN = {COMMAND, _LOCK, _ATTEMPTS, _PROCESS, "data", "checkpoints", "rollouts", "logs", "metrics", "hydra"}
+"""What a start leaves that was killed before the run was written down."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a run.
+
+    Attributes:
+        number: from 1.
+        started_at: UTC.
+        seconds: how long it ran; for one whose tagrpo was killed, until its log ended.
+        returncode: of verl; 0 where training came to its end, None where tagrpo was killed before it.
+        stopped_by: the signal that stopped it.
+        step: the last whose metrics it logged.
+        checkpoint: the last step that was saved when it ended.
+    """
+
+    number: int
+    started_at: str
+    seconds: float
+    returncode: int | None
+    stopped_by: str | None
+    step: int | None
+    checkpoint: int | None
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of a run; nothing is made before it is needed."""
+
+    path: Path
+
+    @property
+    def data(self) -> Path:
+        """The export, where the run made it."""
+        return self.path / "data"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def rollouts(self) -> Path:
+        """The rollout record, for `tagrpo rollouts`."""
+        return self.path / "rollouts"
+
+    def log(self, attempt: int) -> Path:
+        """What verl printed."""
+        return self.path / "logs" / f"{attempt}.log"
+
+    def metrics(self, attempt: int) -> Path:
+        """The metrics of verl's file logger, which begins its file anew at every start."""
+        return self.path / "metrics" / f"{attempt}.jsonl"
+
+    def checked(self) -> "RunFolder":
+        """Return this folder, unless it cannot be the run's: a file, or one with things that are not a run's.
+
+        Raises:
+            InputError: with what stands in the way.
+        """
+        for place in (self.path, *self.path.parents):
+            if place.exists() and not place.is_dir():
+                raise InputError(f"{place}: is a file; name a folder with --folder.")
+        if self.exists() or not self.path.exists():
+            return self
+        foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _OWN)
+        if foreign:
+            raise InputError(
+                f"{self.path}: holds {foreign[0]} and no training run; name a new or empty folder with "
+                "--folder."
+            )
+        return self
+
+    def exists(self) -> bool:
+        """Whether a run was started here."""
+        return (self.path / CONFIG).is_file()
+
+    def checkpoint(self) -> int | None:
+        """The last step that was saved; None where none was."""
+        return checkpoints.tracked_step(self.checkpoints)
+
+    def attempts(self) -> list[Attempt]:
+        """The starts so far; a line that a kill cut short is left out."""
+        try:
+            lines = (self.path / _ATTEMPTS).read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        found = []
+        for line in lines:
+            try:
+                found.append(Attempt(**json.loads(line)))
+            except (ValueError, TypeError):
+                continue
+        return found
+
+    def next_attempt(self) -> int:
+        """The number of the next start; logs of starts that were killed before their end count too."""
+        logs = [int(path.stem) for path in (self.path / "logs").glob("*.log") if path.stem.isdigit()]
+        return max([*logs, *(attempt.number for attempt in self.attempts()), 0]) + 1
+
+    def add_attempt(self, attempt: Attempt) -> None:
+        with (self.path / _ATTEMPTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(attempt)) + "\n")
+
+    def read_config(self) -> dict[str, Any]:
+        """Return what the run was told when it was first started.
+
+        Raises:
+            InputError: the file is damaged, or of another version.
+        """
+        path = self.path / CONFIG
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: cannot be read ({error}); start a run of another --name.") from error
+        if not isinstance(config, dict) or config.get("format") != FORMAT:
+            raise InputError(f"{path}: not a training run of tagrpo; choose another --folder.")
+        if config.get("format_version") != FORMAT_VERSION:
+            raise InputError(
+                f"{path}: format {config.get('format_version')}, not {FORMAT_VERSION}; start a "
+                "run of another --name."
+            )
+        return config
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        text = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **config}, indent=2) + "\n"
+        write_file(self.path / CONFIG, lambda place: _write(place, text), overwrite=True)
+
+    def write_command(self, text: str) -> None:
+        """Keep the command, as a script that a shell can run."""
+        content = f"#!/bin/sh\n{text}\n"
+        write_file(self.path / COMMAND, lambda place: _write(place, content), overwrite=True)
+        (self.path / COMMAND).chmod(0o755)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder: two processes never train the same run.
+
+        Raises:
+            InputError: another one holds it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / _LOCK).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise InputError(
+                    f"{self.path}: another process is training this run; wait for it, or stop it there."
+                ) from error
+            yield
+
+    def forget_refused(self) -> None:
+        """Remove what a start left that was refused before the run began; nothing of a run that exists."""
+        if self.exists():
+            return
+        shutil.rmtree(self.data, ignore_errors=True)
+        (self.path / _LOCK).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # something else stands in it
+            self.path.rmdir()
+
+    def note_process(self, number: int, started_at: str, mark: str, ray_folder: Path | None) -> None:
+        """Keep by what the processes of an attempt are known, should this process be killed."""
+        about = {
+            "number": number,
+            "started_at": started_at,
+            "mark": mark,
+            "ray_folder": None if ray_folder is None else str(ray_folder),
+        }
+        _write(self.path / _PROCESS, json.dumps(about))
+
+    def forget_process(self) -> None:
+        (self.path / _PROCESS).unlink(missing_ok=True)
+
+    def end_leftovers(self) -> int:
+        """End what an attempt left running whose `tagrpo` was killed; return how many processes that were.
+
+        The attempt is added to the others.
+        """
+        path = self.path / _PROCESS
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            mark, folder = str(about["mark"]), about["ray_folder"]
+            number, started_at = int(about["number"]), str(about["started_at"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
+        ray_folder = None if folder is None else Path(folder)
+        found = find_processes(mark, ray_folder)
+        end_processes(mark, ray_folder, patience_s=0.0)
+        if number not in {attempt.number for attempt in self.attempts()}:
+            self.add_attempt(self._killed(number, started_at))
+        self.forget_process()
+        return len(found)
+
+    def _killed(self, number: int, started_at: str) -> Attempt:
+        log = self.log(number)
+        try:
+            seconds = max(0.0, log.stat().st_mtime - datetime.fromisoformat(started_at).timestamp())
+        except (OSError, ValueError):
+            seconds = 0.0
+        return Attempt(number, started_at, round(seconds, 1), None, None, last_step(log), self.checkpoint())
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")

@@ -1,0 +1,400 @@
+"""Starting a training run and going on with it: export, checks, folder, database, process."""
+
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rephraser.sets import load_set
+from service.database import Database, utc_now
+from service.errors import InputError, TagrpoError
+from service.runs.store import check_name, find_run, finish_run, open_run
+from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.record.importing import TRAIN
+from trainer_adapter.record.writing import RolloutWriter
+from trainer_adapter.runs import checking, checkpoints
+from trainer_adapter.runs.assignments import Override
+from trainer_adapter.runs.composing import (
+    Composition,
+    Machine,
+    command,
+    compose_run,
+    external_modules,
+    shell_command,
+    template_arguments,
+)
+from trainer_adapter.runs.data import TrainingData, read_data
+from trainer_adapter.runs.identity import differences, make_spec
+from trainer_adapter.runs.launching import GRACE_S, run_child
+from trainer_adapter.runs.logs import hints, last_errors, last_step
+from trainer_adapter.runs.planning import count_steps
+from trainer_adapter.runs.remains import make_ray_folder
+from trainer_adapter.runs.run_folder import Attempt, RunFolder
+from trainer_adapter.verl.cpu.fork_server import START, VARIABLE
+from trainer_adapter.verl.export import export_verl, validation_size
+from trainer_adapter.verl.plugin.settings import RunSettings
+from trainer_adapter.verl.prompts import PromptTemplate
+
+DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be trained.
+
+    Attributes:
+        recipe, settings, overrides: see `assign`.
+        model: folder, or name on the Hub.
+        machine: where.
+        name: of the run; None makes one of recipe and model.
+        folder: of the run; None takes `runs/NAME`.
+        set_ref: the neighbor set, exported into the run's folder; None where `data` names an export.
+        data: folder of an export.
+        validation_share: of the questions of `set_ref`, held back.
+    """
+
+    recipe: Recipe
+    settings: RunSettings
+    overrides: tuple[Override, ...]
+    model: str
+    machine: Machine
+    name: str | None = None
+    folder: Path | None = None
+    set_ref: str | None = None
+    data: Path | None = None
+    validation_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that can be started: nothing about it is open any more."""
+
+    name: str
+    folder: RunFolder
+    composition: Composition
+    data: TrainingData
+    spec: Mapping[str, Any]
+    versions: Mapping[str, str]
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def shell(self) -> str:
+        """The exact command with the environment it adds, for a shell."""
+        return shell_command(self.command, self.environment)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a start of a run ended; `errors` and `hints` are empty where it went well."""
+
+    run: str
+    folder: Path
+    attempt: Attempt
+    killed: bool
+    left_behind: int
+    log: Path
+    errors: tuple[str, ...]
+    hints: tuple[str, ...]
+
+    @property
+    def finished(self) -> bool:
+        return self.attempt.returncode == 0 and self.attempt.stopped_by is None
+
+
+def dry_run(wanted: Wanted, open_database: Callable[[], Database]) -> Prepared:
+    """Return the run as it would be started; nothing is written that stays.
+
+    Args:
+        open_database: opens the database with the set; not called where an export is given.
+
+    Raises:
+        InputError, NotFoundError, PrerequisiteError: as `train`, but for what the machine lacks.
+    """
+    name, folder = _named(wanted)
+    with tempfile.TemporaryDirectory() as hidden:
+        resume = folder.exists()
+        made = folder.data if resume and folder.data.exists() else Path(hidden) / "data"
+        data = _data(wanted, open_database, made, resume=resume)
+        if wanted.set_ref is not None:
+            data = replace(data, folder=folder.data)
+        return _prepare(wanted, name, folder, data, resume=resume)
+
+
+def train(
+    wanted: Wanted,
+    open_database: Callable[[], Database],
+    *,
+    resume: bool = False,
+    announce: Callable[[Prepared], None],
+    echo: Callable[[str], None],
+    grace_s: float = GRACE_S,
+) -> Trained:
+    """Train until the run is done, fails or is stopped; return how it ended.
+
+    Args:
+        open_database: opens the database that holds the set and keeps the run; it is open for a moment before
+            and after the training, not during it.
+        resume: go on from the last checkpoint of the run in the folder; where its last step is saved,
+            nothing is started and its end is returned again.
+        announce: gets the run before it is started.
+        echo: gets each line that verl prints.
+        grace_s: see `run_child`.
+
+    Raises:
+        InputError: the run exists and `resume` is off, or there is none to go on with, or it was told
+            something else; or data, recipe and settings do not go together.
+        NotFoundError: no such set.
+        PrerequisiteError: packages, GPUs or a tokenizer are missing.
+    """
+    name, folder = _named(wanted)
+    checking.check_packages()
+    checking.check_plugin(wanted.machine)
+    if folder.exists() != resume:
+        raise InputError(_existence(name, folder, resume))
+    with folder.locked():
+        ended = folder.end_leftovers()
+        mended = checkpoints.mend(folder.checkpoints) if resume else None
+        try:
+            data = _data(wanted, open_database, folder.data, resume=resume)
+            prepared = _prepare(wanted, name, folder, data, resume=resume)
+            notes = [mended] if mended else []
+            if ended:
+                notes.append(f"{ended} processes were left of a start that was killed; they were ended")
+            prepared = replace(prepared, notes=(*prepared.notes, *notes))
+            if resume and (ended_well := _finished(prepared)) is not None:
+                return ended_well
+            checking.check_machine(prepared.composition)
+            _keep(prepared, open_database)
+        except TagrpoError:
+            folder.forget_refused()
+            raise
+        announce(prepared)
+        return _start(prepared, open_database, echo, grace_s)
+
+
+def _named(wanted: Wanted) -> tuple[str, RunFolder]:
+    model = Path(wanted.model).name or "model"
+    recipe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in wanted.recipe.name)
+    name = check_name(wanted.name or f"{recipe.strip('-')}-{model}")
+    return name, RunFolder((wanted.folder or Path("runs") / name).resolve()).checked()
+
+
+def _existence(name: str, folder: RunFolder, resume: bool) -> str:
+    if resume:
+        return f"{folder.path}: there is no run to go on with; leave --resume out to start it."
+    saved = folder.checkpoint()
+    at = "no checkpoint yet" if saved is None else f"a checkpoint of step {saved}"
+    return (
+        f"{folder.path}: run {name} was started already ({at}); pass --resume to go on with it, or give this "
+        "one another --name."
+    )
+
+
+def _data(
+    wanted: Wanted, open_database: Callable[[], Database], target: Path, *, resume: bool
+) -> TrainingData:
+    """Return the export: the one that the run began with, or one that is made of the set."""
+    if wanted.set_ref is None:
+        if wanted.data is None:
+            raise InputError("name the neighbor set with --set, or an export for verl with --data.")
+        if wanted.validation_share:
+            raise InputError("--validation-share splits a --set; an export has its validation file already.")
+        return read_data(wanted.data.resolve(), verify=True)
+    with open_database() as database, database.read() as session:
+        found = load_set(session, wanted.set_ref)
+    header = found.header
+    if resume and (target / "manifest.json").is_file():
+        way_out = f"remove {target}, and the same command exports {wanted.set_ref} anew"
+        data = read_data(target, verify=True, way_out=way_out)
+        if data.content_hash != header.content_hash:
+            raise InputError(
+                f"{target}: holds {data.set_ref}, --set names {header.ref}; the run goes on with the set it "
+                "began with, another one is another --name."
+            )
+        held_back = validation_size(wanted.validation_share, data.questions + data.validation_questions)
+        if held_back != data.validation_questions:
+            raise InputError(
+                f"--validation-share {wanted.validation_share:g} holds back {held_back} questions, the run "
+                f"began with {data.validation_questions}; repeat the share it began with."
+            )
+        return data
+    limit = next((each.value for each in wanted.overrides if each.name == "data.max_prompt_length"), 512)
+    if not isinstance(limit, int):
+        raise InputError(f"data.max_prompt_length={limit}: give a number of tokens.")
+    export_verl(
+        found.entries,
+        target,
+        layout="grouped",
+        template=PromptTemplate(
+            tokenizer=wanted.model,
+            chat_template_kwargs=template_arguments(wanted.model),
+            max_prompt_tokens=limit,
+        ),
+        data_source=DATA_SOURCE,
+        set_ref=header.ref,
+        content_hash=header.content_hash,
+        validation_share=wanted.validation_share,
+        overwrite=True,  # what a start that was killed before it began may have left
+    )
+    return read_data(target)
+
+
+def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *, resume: bool) -> Prepared:
+    model = str(Path(wanted.model).resolve()) if Path(wanted.model).is_dir() else wanted.model
+    composition = compose_run(
+        wanted.recipe,
+        wanted.machine,
+        settings=wanted.settings,
+        model=model,
+        data=data,
+        folder=folder.path,
+        name=name,
+        resume=resume,
+        overrides=wanted.overrides,
+    )
+    checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
+    notes = checking.check_fit(composition, data)
+    if checking.has_verl():
+        checking.compose_with_hydra(composition, folder.path)
+    else:  # a dry run on another machine; training itself asks for verl first
+        notes.append("verl is not installed here, so its configuration was not asked about these overrides")
+    spec = make_spec(composition, data)
+    if resume:
+        changed = differences(folder.read_config()["spec"], spec)
+        if changed:
+            listed = "".join(f"\n  {line}" for line in changed)
+            raise InputError(
+                f"{folder.path}: run {name} was started with other settings, so going on would make one run "
+                f"of two:{listed}\nRepeat the settings it began with, or give this one another --name."
+            )
+        if folder.checkpoint() is None:
+            notes.append("no checkpoint was saved yet; training begins at step 1 again")
+    return Prepared(
+        name,
+        folder,
+        composition,
+        data,
+        spec,
+        checking.versions(),
+        tuple(command(composition, folder.path)),
+        _environment(composition.machine, folder.metrics(folder.next_attempt())),
+        tuple(notes),
+    )
+
+
+def _finished(prepared: Prepared) -> Trained | None:
+    """Return how the run ended where its last step is trained and saved; None where there is more to do."""
+    attempts = prepared.folder.attempts()
+    if not attempts or attempts[-1].returncode != 0 or attempts[-1].stopped_by is not None:
+        return None
+    saved = prepared.folder.checkpoint()
+    if saved is None or saved < count_steps(prepared.composition, prepared.data.questions):
+        return None
+    # It logged no step itself where it was a resume of a run that had nothing left to do.
+    last = replace(attempts[-1], step=attempts[-1].step or saved, checkpoint=saved)
+    log = prepared.folder.log(last.number)
+    return Trained(prepared.name, prepared.folder.path, last, False, 0, log, (), ())
+
+
+def _environment(machine: Machine, metrics: Path) -> dict[str, str]:
+    modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(machine)]
+    given = {"OMP_NUM_THREADS": "1", VARIABLE: START} if machine.cpu else {}
+    return {
+        "VERL_USE_EXTERNAL_MODULES": ",".join(module for module in modules if module),
+        "VERL_FILE_LOGGER_PATH": str(metrics),
+        "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0"),
+        "PYTHONUNBUFFERED": "1",
+        **{name: os.environ.get(name, value) for name, value in given.items()},
+    }
+
+
+def _keep(prepared: Prepared, open_database: Callable[[], Database]) -> None:
+    """Write the run down, in its folder and in the database, before anything is spent on it."""
+    folder, spec = prepared.folder, dict(prepared.spec)
+    with open_database() as database, database.write() as session:
+        run, _ = open_run(
+            session,
+            name=prepared.name,
+            kind=TRAIN,
+            spec=spec,
+            question_ids=(),
+            versions=prepared.versions,
+        )
+        finish_run(session, run.id, finished=False)
+    if not folder.exists():
+        folder.write_config(
+            {
+                "name": prepared.name,
+                "created_at": utc_now(),
+                "spec": spec,
+                "data": {"folder": str(prepared.data.folder), **prepared.data.identity()},
+                "settings": [vars(setting) for setting in prepared.composition.values],
+                "user": [override.text for override in prepared.composition.user],
+                "versions": dict(prepared.versions),
+            }
+        )
+    folder.write_command(prepared.shell)
+    # The record describes its run; written here, it has the very specification that the database has.
+    RolloutWriter(
+        folder.rollouts, prepared.name, spec=spec, versions=prepared.versions, background=False
+    ).close()
+
+
+def _start(
+    prepared: Prepared, open_database: Callable[[], Database], echo: Callable[[str], None], grace_s: float
+) -> Trained:
+    folder, number, started_at = prepared.folder, prepared.folder.next_attempt(), utc_now()
+    log, metrics = folder.log(number), folder.metrics(number)
+    log.parent.mkdir(exist_ok=True)
+    metrics.parent.mkdir(exist_ok=True)
+    mark = uuid.uuid4().hex
+    ray_folder = None if prepared.composition.machine.ray_address else make_ray_folder()
+    environment = {**os.environ, **prepared.environment}
+    if ray_folder is not None:
+        environment |= {"RAY_TMPDIR": str(ray_folder)}
+        environment.pop("RAY_ADDRESS", None)
+    folder.note_process(number, started_at, mark, ray_folder)
+    ended = run_child(
+        prepared.command,
+        environment,
+        log,
+        folder=folder.path,
+        mark=mark,
+        ray_folder=ray_folder,
+        echo=echo,
+        grace_s=grace_s,
+    )
+    folder.forget_process()
+    attempt = Attempt(
+        number,
+        started_at,
+        round(ended.seconds, 1),
+        ended.returncode,
+        ended.stopped_by,
+        last_step(log),
+        folder.checkpoint(),
+    )
+    folder.add_attempt(attempt)
+    well = ended.returncode == 0
+    if well and ended.stopped_by is None:
+        with open_database() as database, database.write() as session:
+            finish_run(session, find_run(session, prepared.name).id, finished=True)
+    failed = not well and ended.stopped_by is None
+    return Trained(
+        prepared.name,
+        folder.path,
+        attempt,
+        ended.killed,
+        ended.left_behind,
+        log,
+        tuple(last_errors(log)) if failed else (),
+        tuple(hints(log)) if failed else (),
+    )
+
+
+__all__ = ["TRAIN", "Prepared", "Trained", "Wanted", "dry_run", "train"]

@@ -1,0 +1,160 @@
+"""Values for verl that no recipe decides, each with its source: the paper's, the machine's, the model's."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from trainer_adapter.runs.shapes import ModelShape
+
+Source: TypeAlias = Literal["recipe", "Table 2", "v1 runs", "ours", "model", "machine", "data", "run", "user"]
+
+SOURCES: dict[Source, str] = {
+    "recipe": "the recipe's axes; another value makes another recipe",
+    "Table 2": "arXiv 2601.22478 v5, Table 2",
+    "v1 runs": "the public training runs of arXiv 2601.22478 v1",
+    "ours": "our choice; the paper says nothing of it",
+    "model": "the model's chat template, as the paper's configurations have it",
+    "machine": "our estimate for the machine; not tested on GPUs",
+    "data": "the exported neighbor set",
+    "run": "files and folders of this run",
+    "user": "given on the command line",
+}
+
+_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value for verl.
+
+    Attributes:
+        key: Hydra's key, with a leading `+` where verl's own configuration lacks it.
+        value: a plain value.
+        source: where it comes from, a key of `SOURCES`.
+        reason: why, where the source alone does not say it.
+    """
+
+    key: str
+    value: Any
+    source: Source
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The key without Hydra's marks."""
+        return bare(self.key)
+
+
+def bare(key: str) -> str:
+    """Return a Hydra key without its leading `+`, `++` or `~`."""
+    return key.lstrip("+~")
+
+
+PAPER: tuple[Setting, ...] = (
+    Setting("data.max_prompt_length", 512, "Table 2"),
+    Setting("data.max_response_length", 3072, "Table 2"),
+    Setting("data.train_batch_size", 256, "Table 2", "questions, each with (N+1)G responses"),
+    Setting(f"{_ACTOR}.ppo_mini_batch_size", 128, "Table 2", "questions an update"),
+    Setting(f"{_ACTOR}.optim.lr", 1e-6, "Table 2"),
+    Setting(f"{_ROLLOUT}.temperature", 1.0, "Table 2"),
+    Setting("trainer.total_epochs", 2, "Table 2"),
+    Setting(f"{_ACTOR}.optim.lr_scheduler_type", "cosine", "v1 runs"),
+    Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "v1 runs"),
+)
+"""The paper's settings that belong to no recipe; clip range and KL, also of Table 2, are the recipe's."""
+
+OURS: tuple[Setting, ...] = (
+    Setting("data.seed", 42, "ours", "else the order of the questions differs from run to run"),
+    Setting("data.truncation", "error", "ours", "the export left long prompts out; none is cut in silence"),
+    Setting(
+        "reward.custom_reward_function.path", "pkg://trainer_adapter.verl.reward", "ours", "the shared grader"
+    ),
+    Setting("reward.custom_reward_function.name", "compute_score", "ours"),
+    Setting(f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation draws as the evaluation does"),
+    Setting(f"{_ROLLOUT}.val_kwargs.temperature", 0.6, "ours", "temperature of the public evaluation"),
+    Setting(f"{_ROLLOUT}.val_kwargs.top_p", 0.95, "ours", "top-p of the public evaluation"),
+    Setting(f"{_ROLLOUT}.val_kwargs.n", 4, "ours"),
+    Setting("trainer.project_name", "tagrpo", "ours"),
+    Setting("trainer.save_freq", 10, "ours", "steps; --resume goes on from the last one"),
+    Setting("trainer.max_actor_ckpt_to_keep", 2, "ours", "a checkpoint has 12 bytes a parameter"),
+)
+
+_GPU: tuple[Setting, ...] = (
+    Setting(f"{_ROLLOUT}.name", "vllm", "v1 runs"),
+    Setting(f"{_ROLLOUT}.tensor_model_parallel_size", 1, "machine", "models to 4B fit one GPU; verl's is 2"),
+    Setting(f"{_ACTOR}.strategy", "fsdp2", "machine", "the engine that our CPU tests run"),
+    Setting(f"{_ACTOR}.use_dynamic_bsz", True, "machine", "micro-batches by tokens, not by rows"),
+)
+
+MACHINES: dict[str, tuple[Setting, ...]] = {
+    "one GPU": (
+        *_GPU,
+        Setting(f"{_ACTOR}.ppo_max_token_len_per_gpu", 8192, "machine", "tokens of a micro-batch"),
+        Setting(f"{_ROLLOUT}.gpu_memory_utilization", 0.6, "machine"),
+        Setting(
+            f"{_ACTOR}.fsdp_config.param_offload",
+            True,
+            "machine",
+            "16 bytes a parameter leave no room beside vLLM",
+        ),
+        Setting(f"{_ACTOR}.fsdp_config.optimizer_offload", True, "machine", "as above"),
+        Setting("actor_rollout_ref.ref.fsdp_config.param_offload", True, "machine", "as above"),
+    ),
+    "several GPUs": (
+        *_GPU,
+        Setting(f"{_ACTOR}.ppo_max_token_len_per_gpu", 16384, "machine", "tokens of a micro-batch"),
+        Setting(f"{_ROLLOUT}.gpu_memory_utilization", 0.6, "machine"),
+        Setting(f"{_ACTOR}.fsdp_config.param_offload", False, "machine", "sharded weights stay"),
+        Setting(f"{_ACTOR}.fsdp_config.optimizer_offload", False, "machine", "sharded state stays"),
+        Setting("actor_rollout_ref.ref.fsdp_config.param_offload", False, "machine"),
+    ),
+}
+"""Settings by kind of machine; the CPU's are `configs/tagrpo/cpu.yaml`."""
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A model of the paper.
+
+    Attributes:
+        repositories: its names on the Hub.
+        shape: its size, so that plans need no download.
+        chat_template_kwargs: for its chat template.
+        remark: what a user has to know.
+    """
+
+    repositories: tuple[str, ...]
+    shape: ModelShape
+    chat_template_kwargs: tuple[tuple[str, Any], ...] = ()
+    remark: str = ""
+
+
+_NO_THINKING = (("enable_thinking", False),)
+_BASE_HAS_NO_TEMPLATE = "the base model has no chat template; train the Instruct model, or give it one"
+
+MODELS: dict[str, KnownModel] = {
+    "Qwen3-1.7B": KnownModel(
+        ("Qwen/Qwen3-1.7B",), ModelShape(151936, 2048, 28, 16, 8, 128, 6144, norms_qk=True), _NO_THINKING
+    ),
+    "Qwen3-4B": KnownModel(
+        ("Qwen/Qwen3-4B",), ModelShape(151936, 2560, 36, 32, 8, 128, 9728, norms_qk=True), _NO_THINKING
+    ),
+    "Llama-3.2-1B": KnownModel(
+        ("meta-llama/Llama-3.2-1B-Instruct", "meta-llama/Llama-3.2-1B"),
+        ModelShape(128256, 2048, 16, 32, 8, 64, 8192),
+        remark=_BASE_HAS_NO_TEMPLATE,
+    ),
+    "Llama-3.2-3B": KnownModel(
+        ("meta-llama/Llama-3.2-3B-Instruct", "meta-llama/Llama-3.2-3B"),
+        ModelShape(128256, 3072, 28, 24, 8, 128, 8192),
+        remark=_BASE_HAS_NO_TEMPLATE,
+    ),
+}
+"""The paper's models (arXiv 2601.22478 v5, Table 1); sizes as in their config.json."""
+
+
+def known_model(name: str) -> KnownModel | None:
+    """Return the paper's model of this name, with or without its owner; None for any other."""
+    for short, model in MODELS.items():
+        if name == short or name in model.repositories:
+            return model
+    return None

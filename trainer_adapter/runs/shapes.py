@@ -1,0 +1,125 @@
+"""The size of a model, from its config.json or from what is known of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service.errors import InputError, PrerequisiteError
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """A dense decoder of the Llama or Qwen family.
+
+    Attributes:
+        vocabulary: rows of the embedding.
+        hidden: its width.
+        layers: blocks.
+        heads: of the queries.
+        kv_heads: of keys and values.
+        head_dim: width of a head.
+        intermediate: width inside the gated feed-forward part.
+        tied: whether the output layer is the embedding.
+        norms_qk: whether queries and keys are normalised (Qwen 3).
+        biases: whether queries, keys and values have biases (Qwen 2).
+    """
+
+    vocabulary: int
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    tied: bool = True
+    norms_qk: bool = False
+    biases: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters: embeddings, and each layer's attention, feed-forward part and norms."""
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        attention = 2 * self.hidden * queries + 2 * self.hidden * keys
+        if self.biases:
+            attention += queries + 2 * keys
+        if self.norms_qk:
+            attention += 2 * self.head_dim
+        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
+        embeddings = self.vocabulary * self.hidden * (1 if self.tied else 2)
+        return embeddings + self.layers * layer + self.hidden
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes of a token in the key-value cache, two bytes a number."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * 2
+
+
+_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+
+
+def read_shape(config: Mapping[str, Any], place: str) -> ModelShape:
+    """Return the shape that a config.json describes.
+
+    Raises:
+        InputError: no dense decoder of the known families, or a size is missing.
+    """
+    family = config.get("model_type")
+    if family not in _FAMILIES:
+        raise InputError(f"{place}: model_type is {family!r}; sizes are known for {', '.join(_FAMILIES)}.")
+    try:
+        hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+        return ModelShape(
+            vocabulary=int(config["vocab_size"]),
+            hidden=hidden,
+            layers=int(config["num_hidden_layers"]),
+            heads=heads,
+            kv_heads=int(config.get("num_key_value_heads") or heads),
+            head_dim=int(config.get("head_dim") or hidden // heads),
+            intermediate=int(config["intermediate_size"]),
+            tied=bool(config.get("tie_word_embeddings", False)),
+            norms_qk=family == "qwen3",
+            biases=family == "qwen2",
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{place}: a size of the model is missing or no number ({error}).") from error
+
+
+def find_shape(model: str) -> ModelShape:
+    """Return the shape of a local folder, of a model of the paper, or of a model on the Hub.
+
+    Raises:
+        InputError: the folder has no config.json, or see `read_shape`.
+        PrerequisiteError: the Hub does not give the config.json.
+    """
+    from trainer_adapter.runs.settings import known_model
+
+    folder = Path(model)
+    if folder.is_dir():
+        return _read_file(folder / "config.json")
+    known = known_model(model)
+    if known is not None:
+        return known.shape
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return _read_file(Path(hf_hub_download(model, "config.json")))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        first_line = str(error).strip().split("\n")[0]
+        raise PrerequisiteError(
+            f"model {model}: neither a folder here nor a model that the Hub gives ({first_line})."
+        ) from error
+
+
+def _read_file(path: Path) -> ModelShape:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; name a folder with a model of transformers.") from error
+    except ValueError as error:
+        raise InputError(f"{path}: no JSON ({error}).") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path}: holds no JSON object.")
+    return read_shape(config, str(path))

@@ -1,0 +1,137 @@
+"""The three places where verl 0.9.1 takes an accelerator for granted, and what stands there instead.
+
+Each names the line it goes around, and these lines are read first: another verl fails here, with a message,
+not somewhere in a worker. No file of verl is touched, only what its modules hold.
+"""
+
+import importlib.util
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from service.errors import PrerequisiteError
+
+TESTED_VERSION = "0.9.1"
+_INSTALL = "pip install 'tagrpo[train]' brings it"
+
+DISTRIBUTED = "utils/distributed.py"
+PROCESS_GROUP_LINE = 'backend = backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"'
+ENGINE = "workers/engine/fsdp/transformer_impl.py"
+OFFLOAD_LINE = "offload_policy = CPUOffloadPolicy(pin_memory=True)"
+LOG_PROBS = "utils/torch_functional.py"
+LOG_PROBS_LINE = "output = logprobs_from_logits_v2(logits, labels)"
+
+
+def check_verl() -> None:
+    """Raise unless the installed verl is the one these workarounds were written for.
+
+    Raises:
+        PrerequisiteError: verl is missing, has another version, or no longer has the lines in question.
+    """
+    found = importlib.util.find_spec("verl")
+    if found is None or found.origin is None:
+        raise PrerequisiteError(f"verl is not installed; training needs verl {TESTED_VERSION}: {_INSTALL}.")
+    version = metadata.version("verl")
+    if version != TESTED_VERSION:
+        raise PrerequisiteError(
+            f"verl {version} is installed; training on the CPU was tested with {TESTED_VERSION}: {_INSTALL}."
+        )
+    folder = Path(found.origin).parent
+    for name, line in (
+        (DISTRIBUTED, PROCESS_GROUP_LINE),
+        (ENGINE, OFFLOAD_LINE),
+        (LOG_PROBS, LOG_PROBS_LINE),
+    ):
+        if line not in (folder / name).read_text(encoding="utf-8"):
+            raise PrerequisiteError(
+                f"verl/{name} has no line `{line}`; verl was changed, and trainer_adapter.verl.cpu no longer "
+                f"fits it. Install verl {TESTED_VERSION} anew."
+            )
+
+
+def apply() -> None:
+    """Put the workarounds into verl's modules; a second call changes nothing."""
+    _name_one_backend()
+    _offload_without_pinning()
+    _score_all_tokens_at_once()
+
+
+def _name_one_backend() -> None:
+    """Go around `verl/utils/distributed.py:89`.
+
+    It asks torch for "cpu:gloo,<device>:<backend>", which torch refuses where the device is the CPU again.
+    """
+    from verl.utils import distributed
+
+    original = distributed.initialize_global_process_group_ray
+    if getattr(original, "wrapped_for_cpu", False):
+        return
+
+    def initialize_global_process_group_ray(
+        timeout_second: float | None = None, backend: str | None = None
+    ) -> None:
+        original(timeout_second=timeout_second, backend=backend or "cpu:gloo")
+
+    initialize_global_process_group_ray.wrapped_for_cpu = True  # type: ignore[attr-defined]
+    _replace(distributed, "initialize_global_process_group_ray", initialize_global_process_group_ray)
+
+
+def _offload_without_pinning() -> None:
+    """Go around `verl/workers/engine/fsdp/transformer_impl.py:462`.
+
+    The engine of the reference policy asks for pinned memory, which only an accelerator's driver can give.
+    """
+    from verl.utils import fsdp_utils
+
+    original: Any = fsdp_utils.CPUOffloadPolicy
+    if getattr(original, "wrapped_for_cpu", False):
+        return
+
+    class CPUOffloadPolicy(original):  # type: ignore[misc]
+        wrapped_for_cpu = True
+
+        def __init__(self, pin_memory: bool = False) -> None:
+            super().__init__(pin_memory=False)
+
+    _replace(fsdp_utils, "CPUOffloadPolicy", CPUOffloadPolicy)
+
+
+def _score_all_tokens_at_once() -> None:
+    """Go around `verl/utils/torch_functional.py:109`.
+
+    Without flash-attn's kernel it calls `logsumexp` once for each token, to save memory. The small models
+    trained here have small vocabularies, and tens of thousands of calls a pass take longer than they save.
+    """
+    from verl.utils import torch_functional
+
+    if torch_functional.logprobs_from_logits_v2 is log_probs_of_labels:
+        return
+    _replace(torch_functional, "logprobs_from_logits_v2", log_probs_of_labels)
+
+
+def log_probs_of_labels(logits: Any, labels: Any) -> Any:
+    """Return the log-probability of each label: x_label - logsumexp(x), as verl's own function.
+
+    Args:
+        logits: [..., vocabulary].
+        labels: [...].
+    """
+    chosen = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    return chosen - logits.logsumexp(-1)
+
+
+def _replace(module: Any, name: str, new: object) -> None:
+    """Set an attribute, after making sure that no module of verl has taken the old one already."""
+    old = getattr(module, name)
+    taken = [
+        other
+        for other, holder in sorted(sys.modules.items())
+        if other.startswith("verl.") and holder is not module and vars(holder).get(name) is old
+    ]
+    if taken:
+        raise PrerequisiteError(
+            f"{', '.join(taken)} was imported before trainer_adapter.verl.cpu and keeps the old {name}; "
+            "load the plug-in by VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu."
+        )
+    setattr(module, name, new)

@@ -1,0 +1,269 @@
+"""Exporting a neighbor set as the parquet that verl trains on, with a manifest."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rephraser.sets.types import SetEntry
+from service.errors import InputError
+from service.hashing import content_hash as hash_of
+from service.runs.store import package_versions
+from service.writing import check_folder_target, write_folder
+from trainer_adapter.verl.export_rows import ROWS, Layout, Row, schema
+from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
+
+FORMAT = "tagrpo verl export"
+FORMAT_VERSION = 1
+MANIFEST_NAME = "manifest.json"
+TRAIN_NAME = "train.parquet"
+VALIDATION_NAME = "validation.parquet"
+_QUESTIONS_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class DroppedPrompt:
+    """A prompt over the limit, with its length; `neighbor_id` is None for the question's own prompt."""
+
+    question_id: str
+    neighbor_id: str | None
+    tokens: int
+
+
+@dataclass(frozen=True)
+class VerlExportReport:
+    """What was written and what was left out.
+
+    Attributes:
+        questions: with a row in the training file.
+        validation_questions: in the validation file, where they stand without their neighbors.
+        neighbors: in the training file.
+        rows: of the training file.
+        verdicts: number of those neighbors by verdict.
+        neighbors_per_question: number of training questions by number of neighbors.
+        dropped_neighbors: over the limit.
+        dropped_questions: over the limit themselves; their neighbors are left out with them.
+        neighbors_of_dropped_questions: how many those are.
+        longest_prompt: tokens of the longest prompt that was kept.
+        lengths_estimated: whether token counts are estimates, because no tokenizer was named.
+        files: the parquet files.
+    """
+
+    directory: Path
+    layout: Layout
+    questions: int
+    validation_questions: int
+    neighbors: int
+    rows: int
+    verdicts: Mapping[str, int]
+    neighbors_per_question: Mapping[int, int]
+    dropped_neighbors: tuple[DroppedPrompt, ...]
+    dropped_questions: tuple[DroppedPrompt, ...]
+    neighbors_of_dropped_questions: int
+    longest_prompt: int
+    lengths_estimated: bool
+    files: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """The entries without what is over the limit, and what that was."""
+
+    kept: tuple[SetEntry, ...]
+    dropped_neighbors: tuple[DroppedPrompt, ...]
+    dropped_questions: tuple[DroppedPrompt, ...]
+    neighbors_of_dropped_questions: int
+    longest_prompt: int
+
+
+def export_verl(
+    entries: Iterable[SetEntry],
+    directory: Path,
+    *,
+    layout: Layout = "grouped",
+    template: PromptTemplate,
+    data_source: str,
+    set_ref: str,
+    content_hash: str,
+    validation_share: float = 0.0,
+    overwrite: bool = False,
+) -> VerlExportReport:
+    """Write `train.parquet`, `manifest.json` and, where asked for, `validation.parquet` into `directory`.
+
+    Neighbors whose prompt is longer than the limit are left out, and so are questions whose own prompt is,
+    with all their neighbors; verl itself would look at the question's prompt only and cut long neighbors from
+    the left. Everything appears at one stroke, or nothing does.
+
+    Args:
+        layout: "grouped", one row a question with its neighbors inside, for joint groups; or "flat", one row
+            a prompt, which any trainer reads that takes chat messages (stock verl, TRL).
+        data_source: stock verl picks its reward function by this name, unless
+            `reward.custom_reward_function` is set ("DigitalLearningGmbH/MATH-lighteval" takes its MATH rule).
+        set_ref: the set, `NAME@VERSION`; stands in every row.
+        content_hash: of the set; stands in the manifest.
+        validation_share: share of the questions, at least one, that go into `validation.parquet` instead,
+            always the same ones for the same questions. They stand there without neighbors, since validation
+            asks the question as it is, and nowhere in the training file.
+
+    Raises:
+        InputError: there are no questions, one has no answer, none fits the limit, the share leaves none for
+            training, the folder is not empty and `overwrite` is off, or it cannot be written.
+        PrerequisiteError: the template's tokenizer cannot be loaded.
+    """
+    check_folder_target(directory, overwrite=overwrite, mark=MANIFEST_NAME)
+    if layout not in ROWS:
+        raise InputError(f'layout "{layout}" is unknown; use one of: {", ".join(ROWS)}.')
+    fitted = _fit(_checked(entries, set_ref), template)
+    if not fitted.kept:
+        shortest = min(dropped.tokens for dropped in fitted.dropped_questions)
+        raise InputError(
+            f"{set_ref}: every prompt is longer than {template.max_prompt_tokens} tokens (the shortest has "
+            f"{shortest}); raise the limit."
+        )
+    training, validation = _split(fitted.kept, validation_share)
+    splits = {TRAIN_NAME: training} | ({VALIDATION_NAME: validation} if validation else {})
+    neighbors = [neighbor for entry in training for neighbor in entry.neighbors]
+    report = VerlExportReport(
+        directory=directory,
+        layout=layout,
+        questions=len(training),
+        validation_questions=len(validation),
+        neighbors=len(neighbors),
+        rows=len(training) + (len(neighbors) if layout == "flat" else 0),
+        verdicts=dict(sorted(Counter(neighbor.verdict for neighbor in neighbors).items())),
+        neighbors_per_question=dict(sorted(Counter(len(entry.neighbors) for entry in training).items())),
+        dropped_neighbors=fitted.dropped_neighbors,
+        dropped_questions=fitted.dropped_questions,
+        neighbors_of_dropped_questions=fitted.neighbors_of_dropped_questions,
+        longest_prompt=fitted.longest_prompt,
+        lengths_estimated=template.tokenizer is None,
+        files=tuple(directory / name for name in splits),
+    )
+
+    def write(folder: Path) -> None:
+        for name, members in splits.items():
+            place = {"data_source": data_source, "set": set_ref, "split": name.removesuffix(".parquet")}
+            _write_parquet(folder / name, members, layout, template, place)
+        origin = {"set": set_ref, "content_hash": content_hash, "data_source": data_source}
+        described = _manifest(report, template, origin, {name: _sha256(folder / name) for name in splits})
+        text = json.dumps(described, ensure_ascii=False, indent=2) + "\n"
+        (folder / MANIFEST_NAME).write_text(text, encoding="utf-8", newline="\n")
+
+    write_folder(directory, write, overwrite=overwrite, mark=MANIFEST_NAME)
+    return report
+
+
+def _checked(entries: Iterable[SetEntry], set_ref: str) -> tuple[SetEntry, ...]:
+    members = tuple(entries)
+    if not members:
+        raise InputError(f"{set_ref}: has no questions; there is nothing to train on.")
+    for entry in members:
+        if not entry.question.answer:
+            raise InputError(
+                f"{set_ref}: question {entry.question.id} has no answer; no reward can be given for it."
+            )
+    return members
+
+
+def _fit(entries: Sequence[SetEntry], template: PromptTemplate) -> _Fitted:
+    count, limit = prompt_counter(template), template.max_prompt_tokens
+    kept: list[SetEntry] = []
+    long_neighbors: list[DroppedPrompt] = []
+    long_questions: list[DroppedPrompt] = []
+    lost, longest = 0, 0
+    for start in range(0, len(entries), _QUESTIONS_AT_ONCE):
+        batch = entries[start : start + _QUESTIONS_AT_ONCE]
+        texts = [
+            text for entry in batch for text in (entry.question.text, *(n.text for n in entry.neighbors))
+        ]
+        lengths = iter(count([template.messages(text) for text in texts]))
+        for entry in batch:
+            tokens, identity = next(lengths), entry.question.id
+            around = [(neighbor, next(lengths)) for neighbor in entry.neighbors]
+            if tokens > limit:
+                long_questions.append(DroppedPrompt(identity, None, tokens))
+                lost += len(around)
+                continue
+            short = [(neighbor, size) for neighbor, size in around if size <= limit]
+            long_neighbors += [
+                DroppedPrompt(identity, n.candidate_id, size) for n, size in around if size > limit
+            ]
+            kept.append(replace(entry, neighbors=tuple(neighbor for neighbor, _ in short)))
+            longest = max(longest, tokens, *(size for _, size in short))
+    return _Fitted(tuple(kept), tuple(long_neighbors), tuple(long_questions), lost, longest)
+
+
+def validation_size(share: float, questions: int) -> int:
+    """Return how many of so many questions a validation share holds back: at least one, none for 0."""
+    return max(1, round(share * questions)) if share else 0
+
+
+def _split(entries: Sequence[SetEntry], share: float) -> tuple[list[SetEntry], list[SetEntry]]:
+    """Return training and validation entries; a question's place among the others is a hash of its id."""
+    if not 0 <= share < 1:
+        raise InputError(f"the validation share is {share}; give a number from 0 up to, not including, 1.")
+    if share == 0:
+        return list(entries), []
+    size = validation_size(share, len(entries))
+    if size >= len(entries):
+        raise InputError(
+            f"a validation share of {share} leaves none of {len(entries)} questions for training; give less."
+        )
+    drawn = sorted(
+        (entry.question.id for entry in entries), key=lambda identity: hash_of("validation", identity)
+    )
+    held_back = set(drawn[:size])
+    training = [entry for entry in entries if entry.question.id not in held_back]
+    validation = [replace(entry, neighbors=()) for entry in entries if entry.question.id in held_back]
+    return training, validation
+
+
+def _write_parquet(
+    path: Path,
+    entries: Sequence[SetEntry],
+    layout: Layout,
+    template: PromptTemplate,
+    place: Mapping[str, str],
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns, written = schema(layout), 0
+    with parquet.ParquetWriter(path, columns, compression="zstd") as writer:
+        for start in range(0, len(entries), _QUESTIONS_AT_ONCE):
+            batch = entries[start : start + _QUESTIONS_AT_ONCE]
+            rows: list[Row] = [row for entry in batch for row in ROWS[layout](entry, template, place)]
+            for offset, row in enumerate(rows):
+                row["extra_info"]["index"] = written + offset
+            written += len(rows)
+            writer.write_table(pa.Table.from_pylist(rows, schema=columns))
+
+
+def _manifest(
+    report: VerlExportReport,
+    template: PromptTemplate,
+    origin: Mapping[str, str],
+    checksums: Mapping[str, str],
+) -> dict[str, Any]:
+    counts = asdict(report)
+    for written_elsewhere in ("directory", "layout", "lengths_estimated", "files"):
+        del counts[written_elsewhere]
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        **origin,
+        "layout": report.layout,
+        "prompt": {**vars(template), "chat_template_kwargs": dict(template.chat_template_kwargs)},
+        "prompt_lengths": "estimated" if report.lengths_estimated else "tokenizer",
+        "counts": counts,
+        "sha256": dict(checksums),
+        "exported_with": package_versions(),
+    }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,97 @@
+"""The rows verl reads: their parquet schemas, and how a question with its neighbors becomes one or several.
+
+Stock verl 0.9 reads `data_source`, `prompt`, `reward_model` and `extra_info` and hands every other column on
+to the agent loop. It makes up a new `uid` for each row, so that no column puts two rows into one group: what
+is to be normalised together has to be one row ("grouped").
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from rephraser.sets.types import SetEntry
+from rephraser.verdict.successes import COUNTS, to_json
+from trainer_adapter.verl.prompts import PromptTemplate
+
+Layout = Literal["grouped", "flat"]
+Row = dict[str, Any]
+ABILITY = "math"
+
+
+def grouped_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str]) -> Iterator[Row]:
+    """Yield one row: the question as `prompt`, its neighbors' prompts in `neighbors` (there may be none)."""
+    row = _row(entry, entry.question.text, template, place)
+    row["neighbors"] = [template.messages(neighbor.text) for neighbor in entry.neighbors]
+    row["neighbor_ids"] = [neighbor.candidate_id for neighbor in entry.neighbors]
+    row["extra_info"] |= {
+        "neighbor_strategies": [neighbor.strategy for neighbor in entry.neighbors],
+        "neighbor_verdicts": [neighbor.verdict for neighbor in entry.neighbors],
+        "neighbor_successes": [to_json(neighbor.successes) for neighbor in entry.neighbors],
+    }
+    yield row
+
+
+def flat_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str]) -> Iterator[Row]:
+    """Yield a row for the question (variant 0) and one for each neighbor (variants 1, 2, ...)."""
+    row = _row(entry, entry.question.text, template, place)
+    row["extra_info"] |= {"variant": 0, **dict.fromkeys(("neighbor_id", "strategy", "verdict", "successes"))}
+    yield row
+    for variant, neighbor in enumerate(entry.neighbors, start=1):
+        row = _row(entry, neighbor.text, template, place)
+        row["extra_info"] |= {
+            "variant": variant,
+            "neighbor_id": neighbor.candidate_id,
+            "strategy": neighbor.strategy,
+            "verdict": neighbor.verdict,
+            "successes": to_json(neighbor.successes),
+        }
+        yield row
+
+
+ROWS: dict[Layout, Callable[[SetEntry, PromptTemplate, Mapping[str, str]], Iterator[Row]]] = {
+    "grouped": grouped_rows,
+    "flat": flat_rows,
+}
+
+
+def schema(layout: Layout) -> Any:
+    """Return the pyarrow schema of a layout; it is the same whether or not any question has neighbors."""
+    import pyarrow as pa
+
+    text = pa.string()
+    messages = pa.list_(pa.struct([("role", text), ("content", text)]))
+    counts = pa.struct([("solver", text), *((name, pa.int64()) for name in COUNTS)])
+    about = [
+        ("index", pa.int64()),
+        *((name, text) for name in ("question_id", "set", "split", "level", "subject")),
+    ]
+    columns = [
+        ("data_source", text),
+        ("prompt", messages),
+        ("ability", text),
+        ("reward_model", pa.struct([("style", text), ("ground_truth", text)])),
+    ]
+    if layout == "grouped":
+        columns += [("neighbors", pa.list_(messages)), ("neighbor_ids", pa.list_(text))]
+        about += [("neighbor_strategies", pa.list_(text)), ("neighbor_verdicts", pa.list_(text))]
+        about += [("neighbor_successes", pa.list_(counts))]
+    else:
+        about += [("variant", pa.int64()), ("neighbor_id", text), ("strategy", text), ("verdict", text)]
+        about += [("successes", counts)]
+    return pa.schema([*columns, ("extra_info", pa.struct(about))])
+
+
+def _row(entry: SetEntry, text: str, template: PromptTemplate, place: Mapping[str, str]) -> Row:
+    question = entry.question
+    return {
+        "data_source": place["data_source"],
+        "prompt": template.messages(text),
+        "ability": ABILITY,
+        "reward_model": {"style": "rule", "ground_truth": question.answer},
+        "extra_info": {
+            "question_id": question.id,
+            "set": place["set"],
+            "split": place["split"],
+            "level": question.level,
+            "subject": question.subject,
+        },
+    }

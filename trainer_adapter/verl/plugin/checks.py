@@ -1,0 +1,173 @@
+"""What has to hold before a recipe is trained: versions, registrations, and a configuration that means it."""
+
+from collections.abc import Collection, Iterable, Mapping
+from importlib import metadata
+from typing import Any
+
+from service.errors import InputError, PrerequisiteError
+from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.verl.plugin import NAME, REGISTRATION
+from trainer_adapter.verl.plugin.overrides import CORRECTNESS, keeps_log_probs
+
+VERL_VERSION = "0.9.1"
+
+
+def check_version() -> None:
+    """Raise unless the installed verl is the one whose trainer is extended here.
+
+    Raises:
+        PrerequisiteError: verl is missing, or of another version.
+    """
+    try:
+        version = metadata.version("verl")
+    except metadata.PackageNotFoundError as error:
+        raise PrerequisiteError(
+            f"verl is not installed; training needs verl {VERL_VERSION}: pip install 'tagrpo[train]'."
+        ) from error
+    if version != VERL_VERSION:
+        raise PrerequisiteError(
+            f"verl {version} is installed, but tagrpo extends the trainer of verl {VERL_VERSION}: "
+            f"pip install 'verl=={VERL_VERSION}'."
+        )
+
+
+def check_registrations() -> None:
+    """Raise unless verl knows trainer, agent loop and estimator in this process.
+
+    verl swallows what goes wrong while it loads an entry point, so that a missing one shows here.
+
+    Raises:
+        PrerequisiteError: one is missing.
+    """
+    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
+    from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
+    from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
+
+    registries: tuple[tuple[str, Mapping[str, Any]], ...] = (
+        ("trainer", TRAINER_REGISTRY),
+        ("agent loop", _agent_loop_registry),
+        ("advantage estimator", ADV_ESTIMATOR_REGISTRY),
+    )
+    missing = [what for what, registry in registries if NAME not in registry]
+    if missing:
+        raise PrerequisiteError(
+            f"verl does not know tagrpo's {' and '.join(missing)}; set the environment variable "
+            f"VERL_USE_EXTERNAL_MODULES={REGISTRATION}, which also shows why loading fails."
+        )
+
+
+def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
+    """Raise unless verl's configuration trains `recipe` and nothing else.
+
+    Args:
+        config: verl's configuration as plain dictionaries.
+
+    Raises:
+        InputError: with every reason, not the first only.
+    """
+    problems = list(_problems(config, recipe))
+    if problems:
+        raise InputError(f"recipe {recipe.name}: " + "; ".join(problems) + ".")
+
+
+def check_columns(columns: Collection[str], recipe: Recipe) -> None:
+    """Raise unless training data with these columns can be trained on by `recipe`.
+
+    Raises:
+        InputError: the recipe asks neighbors and the data has none, or the data names an agent loop.
+    """
+    if "agent_name" in columns:
+        raise InputError(
+            f"recipe {recipe.name}: the training data has a column agent_name, which would take verl's agent "
+            "loop for tagrpo's; leave it out."
+        )
+    if recipe.neighbors and "neighbors" not in columns:
+        raise InputError(
+            f"recipe {recipe.name} asks {recipe.neighbors} neighbors of each question, but the training data "
+            "has no column neighbors; export the set with the layout grouped, or take a recipe without."
+        )
+
+
+def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
+    yield from _anchor_problems(config, recipe)
+    actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+    loss = recipe.loss
+    expected: dict[str, Any] = {
+        f"{rollout}.n": recipe.rollouts,
+        f"{rollout}.agent.default_agent_loop": NAME,
+        "algorithm.adv_estimator": NAME,
+        "algorithm.use_kl_in_reward": False,
+        "algorithm.filter_groups.enable": recipe.filter == "dynamic",
+        f"{actor}.use_kl_loss": loss.kl_coef > 0,
+        f"{actor}.policy_loss.loss_mode": "vanilla",
+    }
+    if recipe.anchor == "corrected" or not keeps_log_probs(recipe):
+        expected[f"{rollout}.calculate_log_probs"] = keeps_log_probs(recipe)
+    if recipe.filter == "dynamic":
+        expected["algorithm.filter_groups.metric"] = CORRECTNESS
+    for key, value in expected.items():
+        found = _at(config, key)
+        if found != value:
+            yield f"{key} is {_said(found)} where the recipe has {_said(value)}"
+    if recipe.group == "prompt" and recipe.filter == "dynamic":
+        yield "dynamic sampling drops a row, which the groups of several prompts share; use the flat export"
+
+
+def _anchor_problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
+    """Yield what would condition log-probs on another prompt than the recipe's anchor."""
+    correction = "algorithm.rollout_correction"
+    weighed = _at(config, f"{correction}.rollout_is")
+    if recipe.anchor == "corrected" and weighed is None:
+        yield (
+            f"anchor corrected is verl's importance weight of the rollout; set {correction}.rollout_is to "
+            "token or sequence"
+        )
+    if recipe.neighbors == 0:
+        return
+    if weighed is not None and recipe.anchor != "corrected":
+        yield (
+            f"{correction}.rollout_is={weighed} weighs responses by how likely another prompt makes them; "
+            "that is anchor corrected, choose it or set null"
+        )
+    if _at(config, f"{correction}.rollout_rs") is not None:
+        yield (
+            f"{correction}.rollout_rs drops responses of neighbors for being unlikely under the question; "
+            "set null"
+        )
+    if _at(config, f"{correction}.bypass_mode"):
+        yield (
+            f"{correction}.bypass_mode takes the sampling log-probs for the old ones, which belong to the "
+            "prompt that was asked, not to the anchor; set false"
+        )
+    if _at(config, "actor_rollout_ref.actor.use_prefix_grouper"):
+        yield ("actor.use_prefix_grouper takes one prompt of a question for all its responses; set false")
+    if _at(config, "actor_rollout_ref.rollout.enable_rollout_routing_replay") or any(
+        mode not in (None, "disabled") for mode in _replay_modes(config)
+    ):
+        yield (
+            "router replay routes tokens by their place after the prompt that was asked, which is longer or "
+            "shorter than the anchor's; disable it"
+        )
+
+
+def _replay_modes(config: Mapping[str, Any]) -> Iterable[Any]:
+    for engine in ("fsdp_config", "megatron", "veomni"):
+        yield _at(config, f"actor_rollout_ref.actor.{engine}.router_replay.mode")
+    yield _at(config, "actor_rollout_ref.actor.router_replay.mode")
+
+
+def _at(config: Any, key: str) -> Any:
+    """Return the value at a dotted key; None where there is none."""
+    for part in key.split("."):
+        if not isinstance(config, Mapping) or part not in config:
+            return None
+        config = config[part]
+    return config
+
+
+def _said(value: Any) -> str:
+    return (
+        {True: "true", False: "false", None: "null"}[value]
+        if value is None or isinstance(value, bool)
+        else str(value)
+    )

@@ -1,0 +1,104 @@
+"""A recipe as overrides of verl's configuration; nothing here imports verl."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.verl.plugin import NAME
+from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
+
+CORRECTNESS = "acc"
+"""What a reward function calls correctness, in verl's validation and in dynamic sampling alike."""
+
+
+def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dict[str, Any]:
+    """Return what stock `verl.trainer.main_ppo` has to be told for `recipe`: Hydra keys and plain values.
+
+    A leading `+` marks keys that verl's own configuration does not have. Files, model, batch sizes, lengths
+    and the machine are the user's and not here; `ppo_mini_batch_size` and `train_batch_size` count questions,
+    since `rollout.n` responses stand in one row.
+
+    The values of the loss are given to verl as well as carried in the recipe: the plug-in's own loss computes
+    it (verl's has a dual clip and counts padding), and verl's keys decide whether a reference policy is held.
+    """
+    settings = settings or RunSettings()
+    actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+    loss, corrected = recipe.loss, recipe.anchor == "corrected"
+    overrides: dict[str, Any] = {
+        "trainer.use_v1": True,
+        "trainer.v1.trainer_mode": NAME,
+        "algorithm.adv_estimator": NAME,
+        "algorithm.use_kl_in_reward": False,
+        "algorithm.filter_groups.enable": recipe.filter == "dynamic",
+        "algorithm.filter_groups.metric": CORRECTNESS,
+        "algorithm.rollout_correction.bypass_mode": False,
+        "algorithm.rollout_correction.rollout_is": settings.correction if corrected else None,
+        "algorithm.rollout_correction.rollout_is_threshold": settings.correction_threshold,
+        "algorithm.rollout_correction.rollout_rs": None,
+        f"{rollout}.n": recipe.rollouts,
+        f"{rollout}.agent.default_agent_loop": NAME,
+        f"{rollout}.calculate_log_probs": keeps_log_probs(recipe),
+        f"{actor}.policy_loss.loss_mode": "vanilla",
+        f"{actor}.clip_ratio": loss.clip_low,
+        f"{actor}.clip_ratio_low": loss.clip_low,
+        f"{actor}.clip_ratio_high": loss.clip_high,
+        f"{actor}.loss_agg_mode": loss.aggregation,
+        f"{actor}.use_kl_loss": loss.kl_coef > 0,
+        f"{actor}.kl_loss_coef": loss.kl_coef,
+        f"{actor}.kl_loss_type": loss.kl,
+        f"{actor}.use_prefix_grouper": False,
+        f"+{RECIPE_KEY}": recipe.to_json(),
+        f"+{SETTINGS_KEY}": settings.to_json(),
+    }
+    if loss.dual_clip is not None:
+        overrides[f"{actor}.clip_ratio_c"] = loss.dual_clip
+    return overrides
+
+
+def keeps_log_probs(recipe: Recipe) -> bool:
+    """Return whether verl gets the log-probs responses were drawn with.
+
+    Those of a neighbor's response belong to another prompt than the anchor's. Only anchor `corrected` wants
+    that ratio; elsewhere they would make verl's comparison of rollout and training meaningless, and are kept
+    in the rollout record alone.
+    """
+    return recipe.anchor != "question" or recipe.neighbors == 0
+
+
+def hydra_arguments(overrides: Mapping[str, Any]) -> list[str]:
+    """Return the overrides as arguments of a command line, one each, quoted for Hydra (not for a shell)."""
+    return [f"{key}={_literal(value)}" for key, value in overrides.items()]
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_literal(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_literal(each) for each in value) + "]"
+    text = str(value)
+    if (
+        text
+        and all(character.isalnum() or character in "_-./" for character in text)
+        and not _reads_else(text)
+    ):
+        return text
+    # Hydra takes a quoted text as it is, but for quotes, the backslashes before them, and interpolations.
+    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'").replace("${", "\\${")
+    return f"'{escaped}'"
+
+
+def _reads_else(text: str) -> bool:
+    """Return whether Hydra would read the bare text as a number, a truth value or nothing."""
+    if text.lower() in ("null", "true", "false", "nan", "inf"):
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,106 @@
+"""Makes verl know trainer, agent loop and advantage estimator; verl loads this in every process.
+
+Registering needs the trainer of verl, which takes seconds to import and settles on a device. So nothing is
+imported here: what is registered waits until verl itself imports the module that holds the registry.
+"""
+
+import importlib
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from trainer_adapter.verl.plugin import NAME
+
+TRAINERS = "verl.trainer.ppo.v1.trainer_base"
+AGENT_LOOPS = "verl.experimental.agent_loop.agent_loop"
+
+_waiting: dict[str, list[Callable[[], None]]] = {}
+
+
+def after_import(module: str, then: Callable[[], None]) -> None:
+    """Call `then` once `module` was imported; at once where it has been. Calls are made in the order given.
+
+    What `then` raises comes out of the import.
+    """
+    loaded = sys.modules.get(module)
+    if loaded is not None and not getattr(loaded.__spec__, "_initializing", False):
+        then()
+        return
+    _waiting.setdefault(module, []).append(then)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+def register_agent_loop() -> None:
+    """Register the agent loop by its name alone: Hydra imports it where responses are drawn."""
+    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
+
+    _agent_loop_registry[NAME] = {"_target_": "trainer_adapter.verl.plugin.agent_loop.NeighborAgentLoop"}
+
+
+def register_trainer() -> None:
+    """Register the trainer, and the estimator that works with it alone.
+
+    Raises:
+        PrerequisiteError: verl is of another version.
+    """
+    from trainer_adapter.verl.plugin.checks import check_version
+
+    check_version()
+    from verl.trainer.ppo.core_algos import register_adv_est
+    from verl.trainer.ppo.v1 import trainer_base
+
+    from trainer_adapter.verl.plugin.estimator import computed_advantages
+    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
+
+    register_adv_est(NAME)(computed_advantages)
+    trainer_base.register_trainer(NAME)(NeighborTrainer)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules that are waited for as every other finder does, and adds what is to follow."""
+
+    def __init__(self) -> None:
+        self._looking: set[str] = set()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in _waiting or fullname in self._looking:
+            return None
+        self._looking.add(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looking.discard(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads as the loader it stands for, then calls what waits for the module."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        for then in _waiting.pop(module.__name__, []):
+            then()
+
+
+_finder = _Finder()
+after_import(AGENT_LOOPS, register_agent_loop)
+after_import(TRAINERS, register_trainer)

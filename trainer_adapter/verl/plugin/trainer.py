@@ -1,0 +1,254 @@
+"""The trainer: verl's synchronous one, with a recipe's groups, advantages, weights and loss."""
+
+import logging
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import torch
+import transfer_queue as tq
+from omegaconf import OmegaConf, open_dict
+from tensordict import TensorDict
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils import tensordict_utils
+
+from trainer_adapter.methods.groups import Tensor
+from trainer_adapter.record.metrics import step_metrics
+from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, question_id
+from trainer_adapter.verl.plugin.checks import (
+    check_columns,
+    check_config,
+    check_registrations,
+    check_version,
+)
+from trainer_adapter.verl.plugin.estimates import Estimates, estimate
+from trainer_adapter.verl.plugin.estimator import hand_in
+from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
+from trainer_adapter.verl.plugin.recording import open_record, record_step
+from trainer_adapter.verl.plugin.replay import NeighborReplayBuffer
+from trainer_adapter.verl.plugin.rows import StepRows, read_rows
+from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
+
+_LOG = logging.getLogger("tagrpo.trainer")
+
+_DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
+_COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
+"""What the workers of a text model read."""
+
+
+class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
+    """Trains the recipe that the configuration carries.
+
+    Raises:
+        PrerequisiteError: another verl, or one that does not know what belongs to this trainer.
+        InputError: a configuration that would train something else than the recipe.
+    """
+
+    def __init__(self, config: Any) -> None:
+        check_version()
+        check_registrations()
+        plain: Any = OmegaConf.to_container(config, resolve=True)
+        self.recipe, self.settings = recipe_of(plain), settings_of(plain)
+        check_config(plain, self.recipe)
+        self._drawn: Counter[str] = Counter()
+        self._drawn_in, self._questions = -1, 0
+        with open_dict(config):
+            # Any other name would give the asynchronous replay buffer (`trainer_base.py:153`).
+            config.trainer.v1.trainer_mode = "sync"
+        super().__init__(config)
+        self._record = open_record(plain, self.recipe, self.settings)
+
+    def fit(self, agent_loop_manager: Any) -> None:
+        try:
+            super().fit(agent_loop_manager)
+        finally:
+            if self._record is not None:
+                self._record.close()
+
+    def _init_dataloader(self) -> None:
+        super()._init_dataloader()
+        held = getattr(self.train_dataset, "dataframe", None)
+        if held is not None:
+            check_columns(held.column_names, self.recipe)
+
+    def _build_replay_buffer(self) -> NeighborReplayBuffer:
+        batch_size = self.config.data.train_batch_size
+        metric, sampler = self._resolve_filter_groups_metric(), self.config.trainer.v1.sampler
+        refills_failed = bool(sampler.get("sync_refill_failed_groups", False))
+        exact = metric is not None or refills_failed
+        return NeighborReplayBuffer(
+            waves=self.settings.seed is not None,
+            max_prompts=self.settings.max_gen_batches * batch_size,
+            refill_fn=self._add_prompts_to_generate,
+            trainer_mode="sync",
+            trainer_config=self.config.trainer.v1.sync,
+            max_off_policy_threshold=sampler.max_off_policy_threshold,
+            max_off_policy_strategy=sampler.max_off_policy_strategy,
+            sampler_kwargs=sampler.sampler_kwargs,
+            poll_interval=self.settings.poll_interval_s,
+            filter_groups_metric=metric,
+            sync_refill_failed_groups=refills_failed,
+            train_batch_size=batch_size,
+            gen_batch_size=1 if exact else (self.config.data.get("gen_batch_size") or batch_size),
+            max_inflight_gen_batches=self.config.algorithm.filter_groups.get("max_inflight_gen_batches", 1),
+        )
+
+    def on_train_begin(self) -> None:
+        super().on_train_begin()
+        actor = self.config.actor_rollout_ref.actor
+        terms = LossTerms(self.recipe.loss, self.config.data.max_response_length, actor.entropy_coeff)
+        self.actor_rollout_wg.set_loss_fn(partial(recipe_loss, terms=terms))
+
+    def _fetch_one_gen_batch(self) -> Any:
+        """Name the questions in the order they are drawn, where verl makes up random names."""
+        batch = super()._fetch_one_gen_batch()
+        if self._drawn_in != self.global_steps:
+            self._drawn, self._drawn_in = Counter(), self.global_steps
+        names, draws = [], []
+        for row in range(len(batch)):
+            about = {
+                name: _value(batch[name][row]) for name in ("extra_info", "index", "uid") if name in batch
+            }
+            identity = question_id(about)
+            draws.append(self._drawn[identity])
+            self._drawn[identity] += 1
+            names.append(f"{self.global_steps}-{self._questions:09d}")
+            self._questions += 1
+        tensordict_utils.assign_non_tensor_stack(batch, "uid", names)
+        tensordict_utils.assign_non_tensor_stack(batch, DRAW_FIELD, draws)
+        return batch
+
+    def _balance_batch(self, batch: Any, metrics: dict[str, Any], **kwargs: Any) -> Any:
+        """Put rows into an order of their own, since responses come in that of arrival."""
+        batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _place(batch.keys[row])))
+        sizes = Counter(key.rsplit("_", 2)[0] for key in batch.keys)
+        short = {uid: size for uid, size in sizes.items() if size < self.recipe.rollouts}
+        metrics["tagrpo/groups/short"] = len(short)
+        metrics["tagrpo/groups/missing_responses"] = sum(
+            self.recipe.rollouts - size for size in short.values()
+        )
+        for uid, size in sorted(short.items()):
+            _LOG.warning(
+                "step %d: question %s has %d of %d responses; the others failed, see the log of the rollout",
+                *(self.global_steps, uid, size, self.recipe.rollouts),
+            )
+        return super()._balance_batch(batch, metrics, **kwargs)
+
+    def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        return super()._compute_old_log_prob(self._for_workers(batch), metrics)
+
+    def _compute_ref_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        return super()._compute_ref_log_prob(self._for_workers(batch), metrics)
+
+    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        return super()._update_actor(self._for_workers(batch), metrics)
+
+    def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        """Compute advantages and weights over the whole step, and let verl write them."""
+        ends = {self.tokenizer.eos_token_id} - {None}
+        rows = read_rows(batch, end_ids=frozenset(ends), max_length=self.config.data.max_response_length)
+        mask_BT = rows.mask_AT[rows.real_A]
+        groups_B = rows.groups(self.recipe)
+        estimates = estimate(
+            self.recipe,
+            rows.scores_B,
+            rows.correct_B,
+            mask_BT,
+            rows.tensors_BT["old_log_probs"],
+            groups_B,
+            max_length=self.config.data.max_response_length,
+            overlong_buffer=self.settings.overlong_buffer,
+            generator=torch.Generator().manual_seed(
+                (self.settings.seed or 0) * 1_000_003 + self.global_steps
+            ),
+        )
+        advantages_AT = torch.zeros(rows.mask_AT.shape, dtype=torch.float32)
+        advantages_AT[rows.real_A] = estimates.advantages_BT.float()
+        hand_in(advantages_AT)
+        batch = super()._compute_advantage(batch, metrics)
+        batch = self._write_scales(batch, rows)
+        self._observe(rows, self._step_batch(batch, rows, groups_B, estimates), metrics)
+        return batch
+
+    def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        super()._compute_metrics(batch, metrics, *args, **kwargs)
+        if self._record is not None:
+            self._record.write_metrics(self.global_steps, metrics)
+
+    def _for_workers(self, batch: Any) -> Any:
+        """Name the fields that a text model needs; verl sends workers prompts and grades as well."""
+        rollout = self.config.actor_rollout_ref.rollout
+        if self.processor is not None or self.use_teacher_policy or rollout.enable_rollout_routing_replay:
+            return batch
+        if batch.fields is None:  # as it comes from the replay buffer, with what was drawn
+            batch.fields = list(_DRAWN)
+        else:
+            batch.fields = [name for name in batch.fields if name in (*_DRAWN, *_COMPUTED)]
+        return batch
+
+    def _write_scales(self, batch: Any, rows: StepRows) -> Any:
+        actor = self.config.actor_rollout_ref.actor
+        kl_A = rows.real_A.clone()
+        if self.settings.kl_on == "question":
+            kl_A[rows.real_A] = rows.numbers("variant") == 0
+        scales_A4 = scale_rows(
+            rows.mask_AT,
+            kl_A,
+            mini_batch=actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n,
+            ranks=max(self.actor_rollout_wg._dispatch_info["actor"]) + 1,
+            shuffled=actor.shuffle,
+        )
+        fields = TensorDict({SCALE_FIELD: scales_A4}, batch_size=len(batch))
+        # What it returns names the fields that the workers will ask for.
+        return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+
+    def _step_batch(self, batch: Any, rows: StepRows, groups_B: Tensor, estimates: Estimates) -> StepBatch:
+        correction_BT = None
+        if self.recipe.anchor == "corrected":
+            written = tq.kv_batch_get(
+                keys=batch.keys, partition_id=batch.partition_id, select_fields=["rollout_is_weights"]
+            )
+            correction_BT = written.to_padded_tensor(padding=0.0)["rollout_is_weights"][rows.real_A]
+        mask_BT = rows.mask_AT[rows.real_A]
+        return StepBatch(
+            step=self.global_steps,
+            question_ids=tuple(each["question_id"] for each in rows.about),
+            neighbor_ids=tuple(each["neighbor_id"] for each in rows.about),
+            question_B=rows.question_B,
+            variant_B=rows.numbers("variant"),
+            session_B=rows.numbers("session"),
+            group_B=groups_B,
+            rewards_B=estimates.rewards_B,
+            correct_B=rows.correct_B,
+            unknown_B=rows.unknown_B,
+            truncated_B=rows.truncated_B,
+            tokens_B=mask_BT.sum(-1),
+            prompt_tokens_B=torch.tensor([len(each["prompt_ids"]) for each in rows.about]),
+            response_ids_BT=rows.tensors_BT["responses"],
+            mask_BT=mask_BT,
+            old_log_probs_BT=rows.tensors_BT["old_log_probs"],
+            sampling_log_probs_BT=rows.sampling_log_probs(),
+            ref_log_probs_BT=rows.tensors_BT.get("ref_log_prob"),
+            entropies_BT=rows.tensors_BT.get("entropy"),
+            advantages_BT=estimates.advantages_BT.float(),
+            advantages_B=estimates.advantages_B,
+            weights_BT=estimates.weights_BT,
+            correction_BT=correction_BT,
+        )
+
+    def _observe(self, rows: StepRows, step: StepBatch, metrics: dict[str, Any]) -> None:
+        """Look at a step before the policy is updated."""
+        metrics.update(step_metrics(step))
+        metrics["tagrpo/grader/timeouts"] = sum(graded.get("reason") == "timeout" for graded in rows.graded)
+        if self._record is not None:
+            record_step(self._record, rows, step, self.tokenizer, with_tokens=self.settings.record_tokens)
+
+
+def _place(key: str) -> tuple[str, int, int]:
+    uid, session, output = key.rsplit("_", 2)
+    return uid, int(session), int(output)
+
+
+def _value(held: Any) -> Any:
+    return getattr(held, "data", held)

@@ -1,0 +1,119 @@
+"""The prompt a policy is trained on: chat messages around a question, and their length in tokens."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from service.errors import InputError, PrerequisiteError
+
+Message = dict[str, str]
+CountPrompts = Callable[[Sequence[list[Message]]], list[int]]
+
+DEFAULT_INSTRUCTION = "Work through the problem step by step and give the final answer inside \\boxed{}."
+"""Asks for reasoning and a boxed answer, as [TA Box 2] does, in our words."""
+
+TEMPLATE_NAME = "chat_template.jinja"
+"""Where transformers keeps the chat template in a model's folder."""
+
+ESTIMATED_TEMPLATE_TOKENS = 48
+ESTIMATED_MESSAGE_TOKENS = 8
+"""What an estimate adds for the marks of a chat template, once a prompt and once a message.
+
+Llama 3.2 writes a system header with two dates of its own; Qwen 3 needs a third of that.
+"""
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """How a question becomes a prompt, and how long the prompt may be.
+
+    Attributes:
+        instruction: stands below the question; "" for none.
+        system: a system message; None for none.
+        tokenizer: name on the Hub or local folder of the tokenizer whose chat template gives the exact
+            length; None estimates it (`estimated_length`).
+        chat_template_kwargs: passed to the chat template (`{"enable_thinking": False}`); give verl the same
+            as `data.apply_chat_template_kwargs`.
+        max_prompt_tokens: the most tokens a prompt may have with its chat template [TA Table 2]; give verl
+            the same as `data.max_prompt_length`.
+    """
+
+    instruction: str = DEFAULT_INSTRUCTION
+    system: str | None = None
+    tokenizer: str | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    max_prompt_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        if self.max_prompt_tokens < 1:
+            raise InputError(
+                f"the prompt limit is {self.max_prompt_tokens} tokens; give a positive number (512)."
+            )
+
+    def messages(self, text: str) -> list[Message]:
+        """Return the chat messages that ask the question `text`."""
+        asked = f"{text}\n\n{self.instruction}" if self.instruction else text
+        user = {"role": "user", "content": asked}
+        return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
+
+
+def prompt_counter(template: PromptTemplate, *, chat_template: str | None = None) -> CountPrompts:
+    """Return the function that gives the lengths of prompts in tokens, as verl's length filter has them.
+
+    Args:
+        chat_template: used instead of the tokenizer's own.
+
+    Raises:
+        PrerequisiteError: a tokenizer is named and transformers is missing or cannot load it.
+        InputError: the tokenizer has no chat template.
+    """
+    if template.tokenizer is None:
+        return lambda prompts: [estimated_length(prompt) for prompt in prompts]
+    tokenizer = _load_tokenizer(template.tokenizer, chat_template)
+    kwargs = dict(template.chat_template_kwargs)
+
+    def count(prompts: Sequence[list[Message]]) -> list[int]:
+        if not prompts:
+            return []
+        rendered = tokenizer.apply_chat_template(
+            list(prompts), tokenize=False, add_generation_prompt=True, **kwargs
+        )
+        # The template writes the special tokens itself, so that the tokenizer must not add them again.
+        return [len(ids) for ids in tokenizer(rendered, add_special_tokens=False)["input_ids"]]
+
+    return count
+
+
+def estimated_length(messages: Sequence[Message]) -> int:
+    """Return the estimated length of a prompt in tokens, meant to be rather too high than too low."""
+    from rephraser.checks.shape import estimate_tokens
+
+    words = sum(estimate_tokens(message["content"]) + ESTIMATED_MESSAGE_TOKENS for message in messages)
+    return ESTIMATED_TEMPLATE_TOKENS + words
+
+
+def _load_tokenizer(name: str, chat_template: str | None) -> Any:
+    try:
+        from transformers import AutoTokenizer
+    except ImportError as error:
+        raise PrerequisiteError(
+            f"counting tokens with {name} needs transformers: pip install 'tagrpo[train]', or leave the "
+            "tokenizer out and have lengths estimated."
+        ) from error
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        first_line = str(error).strip().split("\n")[0]
+        raise PrerequisiteError(
+            f"tokenizer {name}: could not be loaded ({first_line}); name a local folder or a repository of "
+            "the Hub that this machine reaches, or leave it out and have lengths estimated."
+        ) from error
+    if chat_template is not None:
+        tokenizer.chat_template = chat_template
+    if not tokenizer.chat_template:
+        raise InputError(
+            f"tokenizer {name}: has no chat template, as base models have none; name a chat model (often one "
+            "that ends in -Instruct), or save the model in a folder, write a template to "
+            f"{TEMPLATE_NAME} there, and name the folder: verl reads the template from it as well."
+        )
+    return tokenizer

@@ -1,0 +1,216 @@
+"""The reward function that verl's reward workers call: the shared grader, and DAPO's overlong penalty.
+
+verl 0.9 takes it as `reward.custom_reward_function.path=pkg://trainer_adapter.verl.reward` (loaded as a
+module, so that one grader serves all calls of a worker process) and `.name=compute_score`.
+Each reward worker awaits many calls at a time; `reward.custom_reward_function.reward_kwargs` holds what
+`compute_score` takes beyond verl's own arguments.
+"""
+
+import asyncio
+import atexit
+import logging
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evaluator.evals.grading import shorten_answer
+from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
+from evaluator.grading.grader import answer_of, gold_answer
+from evaluator.grading.kinds import judge
+
+if TYPE_CHECKING:
+    import torch
+
+_LOG = logging.getLogger("tagrpo.reward")
+LONGEST_RESPONSE = 200_000
+"""Characters of a response that are looked at, from its end, where the answer stands."""
+
+_THREADS = 128
+"""They only wait; so many hostile answers at a time must stand in a worker's way before honest ones do."""
+
+_LONGEST_INLINE = 20_000
+_SLACK_S = 120.0
+"""Beyond the grader's own limits: a worker that starts on a busy machine, a queue of hostile answers."""
+
+
+@dataclass(frozen=True)
+class GraderSettings:
+    """The grader of a reward worker process.
+
+    Attributes:
+        workers: processes that do algebra; they start at the first answer that needs it. verl has 8 reward
+            workers by default, each with a grader of its own.
+        time_limit_s: seconds a comparison may take before it is unknown.
+        memory_limit_mb: memory a process may take on top of what it holds at its start.
+    """
+
+    workers: int = 1
+    time_limit_s: float = 5.0
+    memory_limit_mb: int = 2048
+
+
+async def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None = None,
+    *,
+    boxed_only: bool = True,
+    workers: int = GraderSettings.workers,
+    time_limit_s: float = GraderSettings.time_limit_s,
+    memory_limit_mb: int = GraderSettings.memory_limit_mb,
+    **_: Any,
+) -> dict[str, Any]:
+    r"""Return the reward of a response, in the form verl keeps as `reward_extra_info`.
+
+    score and acc are 1.0 for a correct answer, else 0.0: filters and pass rates read acc, which no shaping
+    touches. unknown is 1.0 where the grader could not tell (reward 0, counted apart), reason says why a grade
+    is what it is, extracted is the answer that was read ("" for none). An empty response, and a truncated
+    one that gives no answer, are wrong ("no answer found"); of a response beyond `LONGEST_RESPONSE`
+    characters the end is read. Nothing in a response raises or hangs.
+
+    Args:
+        data_source: not looked at; golds decide.
+        solution_str: the decoded response.
+        ground_truth: the gold answer, bare or in a `\boxed{}`.
+        extra_info: of the row; `answer_kind` (latex, integer, choice, tolerance) and `tolerance` are read.
+        boxed_only: an answer that stands anywhere but in a `\boxed{}` is none ("no answer found"): a policy
+            must not be paid for a sentence that happens to hold the gold. `tagrpo_run.answers=all` turns it
+            off.
+        workers: see `GraderSettings`, as the two that follow.
+
+    Raises:
+        ValueError: settings that differ from those of this process's first call, or make no sense, or an
+            unknown answer kind.
+        InputError: a tolerance that is no number.
+        PrerequisiteError: no grading process can be started.
+    """
+    case = _case(solution_str, ground_truth, extra_info or {}, boxed_only=boxed_only)
+    service = _service(GraderSettings(workers, time_limit_s, memory_limit_mb))
+    return to_reward(await service.grade(case))
+
+
+def to_reward(grade: Grade) -> dict[str, Any]:
+    """Return a grade as verl's reward dictionary; the same keys and types for every grade."""
+    correct = 1.0 if grade.value is GradeValue.CORRECT else 0.0
+    return {
+        "score": correct,
+        "acc": correct,
+        "unknown": 1.0 if grade.value is GradeValue.UNKNOWN else 0.0,
+        "reason": grade.reason,
+        "extracted": shorten_answer(grade.extracted) or "",
+    }
+
+
+def overlong_penalty(lengths: "torch.Tensor", max_length: int, cache: int) -> "torch.Tensor":
+    """Return DAPO's soft overlong penalty of each response, float64, same shape (arXiv 2503.14476, Eq. 13).
+
+    0 up to max_length - cache tokens, then falling evenly to -1 at max_length, and -1 beyond. It is added to
+    the reward, never to the correctness that filters look at.
+
+    Args:
+        lengths: tokens of each response.
+        max_length: L_max, the longest response that sampling allows.
+        cache: L_cache, the tokens before it over which the penalty grows (a fifth of L_max in the paper).
+
+    Raises:
+        ValueError: a cache that is not within 1 and `max_length`.
+    """
+    if not 1 <= cache <= max_length:
+        raise ValueError(f"cache is {cache} of {max_length} tokens; give 1 to {max_length}")
+    return ((max_length - cache - lengths.double()) / cache).clamp(-1.0, 0.0)
+
+
+class RewardService:
+    """One grader for many awaiting calls; it may be used from several event loops."""
+
+    def __init__(self, settings: GraderSettings) -> None:
+        self.settings = settings
+        self._grader = Grader(settings.workers, settings.time_limit_s, settings.memory_limit_mb)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="reward")
+
+    async def grade(self, case: GradeCase) -> Grade:
+        """Grade a case; unknown ("timeout") where even the limits of the grader did not bring an end."""
+        # Handing a response to a thread costs more than most answers do.
+        if len(case.response) <= _LONGEST_INLINE and (settled := settle(case)) is not None:
+            return settled
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._grade, case)
+        try:
+            return await asyncio.wait_for(work, self.settings.time_limit_s + _SLACK_S)
+        except TimeoutError:
+            _LOG.warning("a response of %d characters was not graded in time", len(case.response))
+            return Grade(GradeValue.UNKNOWN, None, "timeout")
+
+    def _grade(self, case: GradeCase) -> Grade:
+        try:
+            return self._grader.grade_many([case])[0]
+        except (RecursionError, MemoryError) as error:
+            _LOG.warning("a response of %d characters: %s", len(case.response), type(error).__name__)
+            return Grade(GradeValue.UNKNOWN, None, "memory" if isinstance(error, MemoryError) else "crashed")
+
+    def close(self) -> None:
+        """Stop the grader's processes; calls that are under way end as errors."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._grader.close()
+
+
+def settle(case: GradeCase) -> Grade | None:
+    """Return the grade of a case as far as spelling and exact arithmetic go, None where algebra is needed.
+
+    It is the one that `Grader.grade_many` gives.
+    """
+    found = answer_of(case)
+    if found is None:
+        return Grade(GradeValue.WRONG, None, "no answer found") if case.gold.strip() else None
+    outcome = judge(gold_answer(case.gold), found.text, case.kind, case.tolerance)
+    return None if outcome is None else Grade(outcome.value, found.text, outcome.reason, found.source)
+
+
+_lock = threading.Lock()
+_shared: RewardService | None = None
+
+
+def _service(settings: GraderSettings) -> RewardService:
+    global _shared
+    with _lock:
+        if _shared is None:
+            _shared = RewardService(settings)
+            atexit.register(_shared.close)
+        if _shared.settings != settings:
+            raise ValueError(f"this process grades with {_shared.settings} already, not with {settings}")
+        return _shared
+
+
+def close_service() -> None:
+    """Stop this process's grader; the next call starts another."""
+    global _shared
+    with _lock:
+        service, _shared = _shared, None
+    if service is not None:
+        service.close()
+        atexit.unregister(service.close)
+
+
+def _case(response: str, gold: Any, extra: Mapping[str, Any], *, boxed_only: bool) -> GradeCase:
+    tolerance = extra.get("tolerance")
+    return GradeCase(
+        str(response)[-LONGEST_RESPONSE:],
+        "" if gold is None else str(gold),
+        AnswerKind(extra.get("answer_kind") or AnswerKind.LATEX),
+        None if tolerance is None else str(tolerance),
+        boxed_only,
+    )
+
+
+__all__ = [
+    "LONGEST_RESPONSE",
+    "GraderSettings",
+    "RewardService",
+    "close_service",
+    "compute_score",
+    "overlong_penalty",
+    "settle",
+    "to_reward",
+]

@@ -1,0 +1,222 @@
+"""`tagrpo demo`: the whole way on a laptop, each step an ordinary command that is printed."""
+
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ui.cli import output
+
+if TYPE_CHECKING:
+    from sandbox.demo import Step
+    from sandbox.demo_folder import DemoFolder
+    from sandbox.demo_plan import DemoPlan
+
+LINE = 100
+INSTALL = "pip install 'tagrpo[train,local,ui]'"
+NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue", "altair", "vl_convert")
+"""Modules of the extras that the demo takes."""
+
+
+def demo(
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder",
+            help="Where everything is kept; else tagrpo-demo, or tagrpo-demo-quick.",
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer questions and steps: all of it, in a few minutes.")
+    ] = False,
+    recipes: Annotated[
+        str | None,
+        typer.Option(
+            "--recipes",
+            help="Recipes to train and compare, with commas; names of `tagrpo train list`. The first one is "
+            "what the others are compared with. Default: grpo_matched,ta_grpo.",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Trainings of each recipe.")] = 1,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Of each training.", show_default=False)
+    ] = None,
+) -> None:
+    """Show the whole way on a world small enough for a laptop: no GPU, no key, no network.
+
+    Neighbors are checked and verified by answers, published and exported; a pilot forecasts the training
+    signal; verl trains GRPO and TA-GRPO on the CPU; models are evaluated and compared; a report says what
+    came out. Most of the time is spent in verl. Every step is an ordinary command, printed so that you can
+    repeat it. The same command goes on where an earlier one stopped.
+
+    Example: tagrpo demo --quick
+    """
+    # Before anything that reads them is imported: nothing here asks the network.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # those of loading 35 weights
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    # Sampler and trainer take turns, so that each may have the cores; a model this small has no use for many.
+    os.environ.setdefault("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 4)))
+    # Threads that wait for each other soon sleep: beside other programs the usual long spinning keeps busy
+    # the very cores that they wait for.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    from dataclasses import replace
+
+    from sandbox.demo_folder import open_demo_folder
+    from sandbox.demo_plan import FULL, QUICK, RECIPES_SHOWN, DemoPlan
+
+    size = QUICK if quick else FULL
+    if steps is not None:
+        size = replace(size, steps=steps)
+    names = RECIPES_SHOWN if recipes is None else tuple(name.strip() for name in recipes.split(","))
+    plan = DemoPlan(folder or Path("tagrpo-demo-quick" if quick else "tagrpo-demo"), size, names, seeds)
+    check_installed()
+    with open_demo_folder(plan) as held:
+        _go(plan, held)
+
+
+def check_installed() -> None:
+    """Raise unless everything the demo takes is installed.
+
+    Raises:
+        PrerequisiteError: with what is missing and the command that installs it.
+    """
+    from importlib.util import find_spec
+
+    from service.errors import PrerequisiteError
+
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise PrerequisiteError(
+            f"the demo trains with verl and draws charts, and {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not installed here. Install all of it with {INSTALL}; "
+            "in a clone, `make demo` does. Without a GPU, --extra-index-url "
+            "https://download.pytorch.org/whl/cpu with torch==2.13.0+cpu saves gigabytes."
+        )
+
+
+def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
+    from sandbox.demo import demo_steps, step_keys
+    from ui.demo_report import REPORT_FILES, write_report
+
+    steps, keys = demo_steps(plan), step_keys(plan)
+    open_ones = [key for key in keys if key not in held.done]
+    report = plan.report / REPORT_FILES[0]
+    if not open_ones and report.is_file() and held.reported == plan.compared():
+        output.say(f"All {len(steps)} steps of the demo in {plan.folder} are done; nothing was changed.")
+        _farewell(plan, len(steps))
+        return
+    _introduce(plan, len(steps), len(steps) - len(open_ones))
+    chapter = ""
+    for number, (step, key) in enumerate(zip(steps, keys, strict=True), start=1):
+        if key in held.done:
+            continue
+        if step.chapter != chapter:
+            chapter = step.chapter
+            output.say()
+            output.heading(f"=== {chapter} ===")
+        output.say()
+        output.heading(f"{number}/{len(steps)}  {step.title}")
+        output.say(step.words)
+        started = time.monotonic()
+        _carry_out(plan, step, f"step {number} of {len(steps)}")
+        seconds = time.monotonic() - started
+        held.finish(key, seconds)
+        output.note(f"({seconds:.0f} s)")
+    output.say()
+    output.heading("=== The report ===")
+    write_report(plan, [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)])
+    held.report(plan.compared())
+    _farewell(plan, len(steps))
+
+
+def _introduce(plan: "DemoPlan", steps: int, done: int) -> None:
+    from sandbox.demo import speed_settings
+
+    size = plan.size
+    output.heading("TA-GRPO on a laptop")
+    if done:
+        output.say(f"{done} of {steps} steps are done in {plan.folder}; going on with the next.")
+        return
+    output.say(
+        f"{steps} steps, each an ordinary command behind a $. {len(plan.trainings())} trainings of "
+        f"{size.steps} steps by {', '.join(plan.recipes)}; everything is kept in {plan.folder}. Stop it at "
+        f"any time: the same command goes on. Steps run under {speed_settings()}, which changes speed alone."
+    )
+
+
+def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
+    """Run a step as the command that is printed.
+
+    Raises:
+        typer.Exit: it ended with an exit code that stops the demo.
+        TagrpoError: it could not be done.
+    """
+    from typer.main import get_command
+
+    from sandbox.demo_folder import clear_part, is_begun, is_trained
+    from service.errors import TagrpoError
+    from ui.cli.app import app
+
+    arguments = step.arguments
+    if step.training is not None and is_trained(step.training, plan.size.steps):
+        output.say("This training came to its end already.")
+        return
+    if step.makes and clear_part(step.makes):
+        output.say(f"{step.makes[0]} is there already.")
+        return
+    if step.training is not None and is_begun(step.training):
+        arguments = (*arguments, "--resume")
+    output.say(f"$ {shell_lines(arguments)}")
+    output.say()
+    try:
+        code = get_command(app).main(list(arguments), prog_name="tagrpo", standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
+        raise KeyboardInterrupt from None
+    except TagrpoError:
+        output.note(_go_on(where))
+        raise
+    if code == 1 and step.attention:
+        output.say(f"(This exit code 1 is expected here: {step.attention}.)")
+    elif code:
+        raise _stopped(where, int(code))
+
+
+def _stopped(where: str, code: int) -> typer.Exit:
+    output.note(_go_on(where))
+    return typer.Exit(code)
+
+
+def _go_on(where: str) -> str:
+    return f"the demo stopped at {where}; the same command goes on there."
+
+
+def shell_lines(arguments: Sequence[str]) -> str:
+    """Return `tagrpo` with its arguments for a shell, broken into lines that can be copied as they are."""
+    lines, line = [], "tagrpo"
+    for word in map(shlex.quote, arguments):
+        if len(line) + 1 + len(word) > LINE:
+            lines.append(line)
+            line = f"   {word}"
+        else:
+            line = f"{line} {word}"
+    return " \\\n".join([*lines, line])
+
+
+def _farewell(plan: "DemoPlan", steps: int) -> None:
+    from ui.demo_report import REPORT_FILES
+
+    db = shlex.quote(str(plan.database))
+    output.say()
+    output.heading("What you have now")
+    for name in REPORT_FILES:
+        output.say(f"{plan.report / name}")
+    output.say(f"$ tagrpo ui --db {db}    # the pages: every number leads back to the responses behind it")
+    output.say(f"$ tagrpo rollouts list {plan.trainings()[-1].name} --limit 5 --db {db}")

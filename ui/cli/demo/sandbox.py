@@ -1,0 +1,216 @@
+"""`tagrpo sandbox`: questions, candidates, score, pretrain, policy."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ui.cli import output
+from ui.cli.output import DbOption, JsonOption
+
+if TYPE_CHECKING:
+    from sandbox.pretraining import Progress
+    from sandbox.scoring import Group, Score, Share
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="A world of word problems for a laptop: questions, candidates of known truth, a policy.",
+    epilog="Example: tagrpo sandbox questions world-a --world A",
+)
+
+World = Annotated[str, typer.Option("--world", help="A to E; docs/sandbox-world.md describes them.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Same seed, same result.")]
+
+
+@app.command()
+def questions(
+    folder: Annotated[Path, typer.Argument(help="Folder to write; it must not hold anything.")],
+    world: World = "A",
+    seed: Seed = 0,
+    train: Annotated[int, typer.Option("--train", help="Questions to train on.")] = 256,
+    heldout: Annotated[int, typer.Option("--heldout", help="Questions to evaluate with.")] = 200,
+    as_json: JsonOption = False,
+) -> None:
+    """Write train.jsonl and heldout.jsonl: word problems with answers, each in one of eight phrasings.
+
+    No numbers occur twice, and no policy of the sandbox was pre-trained on them.
+
+    Example: tagrpo sandbox questions world-a --world A --seed 0
+    """
+    from sandbox.questions import HELDOUT_FILE, TRAIN_FILE, write_questions
+    from sandbox.worlds import find_world
+
+    write_questions(folder, find_world(world), seed, train, heldout)
+    if as_json:
+        files = {"train_file": str(folder / TRAIN_FILE), "heldout_file": str(folder / HELDOUT_FILE)}
+        output.print_json({**files, "train": train, "heldout": heldout})
+        return
+    output.say(f"{folder / TRAIN_FILE}: {train:,} questions, for `tagrpo questions import`")
+    output.say(f"{folder / HELDOUT_FILE}: {heldout:,} questions, for `tagrpo eval run`")
+
+
+@app.command()
+def candidates(
+    folder: Annotated[Path, typer.Argument(help="Folder that `tagrpo sandbox questions` wrote.")],
+    out: Annotated[Path, typer.Argument(help="File to write, for `neighbors propose --candidates`.")],
+    truth: Annotated[Path, typer.Option("--truth", help="File to write with the truth about each.")],
+    per_question: Annotated[
+        int, typer.Option("--per-question", help="Candidates of each question, 1 to 7.")
+    ] = 4,
+    broken: Annotated[float, typer.Option("--broken", help="Share of broken candidates, 0 to 1.")] = 0.25,
+    seed: Seed = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Write other phrasings of the training questions, a share of them deliberately broken.
+
+    They are broken as rephrasings by models go wrong: a number changed or two exchanged, a condition
+    dropped, the question turned round, the answer leaked. What is broken, and how, stands in the truth file.
+
+    Example: tagrpo sandbox candidates world-a candidates.jsonl --truth truth.jsonl --broken 0.25
+    """
+    from sandbox.candidates import draw_candidates
+    from sandbox.questions import TRAIN_FILE, read_questions, write_rows
+    from service.errors import InputError
+    from service.writing import check_file_target
+
+    if out == truth:
+        raise InputError(f"{out}: candidates and truth need two files.")
+    for target in (out, truth):
+        check_file_target(target, overwrite=None)
+    drawn = draw_candidates(read_questions(folder / TRAIN_FILE), per_question, broken, seed)
+    write_rows(truth, [one.truth() for one in drawn])
+    try:
+        write_rows(out, [one.row() for one in drawn])
+    except BaseException:
+        truth.unlink()  # one without the other is of no use, and would be in the way of the next try
+        raise
+    number = sum(one.broken is not None for one in drawn)
+    if as_json:
+        files = {"candidates_file": str(out), "truth_file": str(truth)}
+        output.print_json({**files, "candidates": len(drawn), "broken": number})
+        return
+    output.say(f"{out}: {len(drawn):,} candidates, for `tagrpo neighbors propose --proposer file`")
+    output.say(f"{truth}: the truth: {number:,} of them are broken")
+
+
+@app.command()
+def score(
+    run: Annotated[str, typer.Argument(help="Name or id of the run that judged the candidates.")],
+    truth: Annotated[Path, typer.Option("--truth", help="File that `tagrpo sandbox candidates` wrote.")],
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell how many broken candidates a run caught, by which means, and how many good ones it lost.
+
+    Example: tagrpo sandbox score checked --truth truth.jsonl
+    """
+    from rephraser.views import find_neighbor_run
+    from sandbox.scoring import read_truth, score_run
+    from service.database import Database, locate_database
+
+    known = read_truth(truth)
+    with Database.open(locate_database(db), read_only=True) as database, database.read() as session:
+        found = score_run(session, find_neighbor_run(session, run), known)
+    if as_json:
+        output.print_json(found.to_json())
+    else:
+        _print_score(found)
+
+
+@app.command()
+def pretrain(
+    folder: Annotated[Path, typer.Argument(help="Folder to write; it must not hold anything.")],
+    world: World = "A",
+    seed: Seed = 0,
+    threads: Annotated[
+        int,
+        typer.Option("--threads", min=1, max=256, help="Threads; with 1 the same seed gives the same bits."),
+    ] = 2,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Steps of training; fewer make a worse policy.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Pre-train a small policy of a world from scratch, on this machine's CPU, in some minutes.
+
+    Example: tagrpo sandbox pretrain policy-c --world C --seed 0 --threads 2
+    """
+    from sandbox.policy import pretrain_policy
+    from sandbox.worlds import find_world
+    from service.errors import Interrupted
+
+    def report(progress: "Progress") -> None:
+        if not as_json:
+            output.say(
+                f"step {progress.step:,} of {progress.steps:,}: loss {progress.loss:.4f}, "
+                f"{progress.seconds:.0f} s"
+            )
+
+    try:
+        record = pretrain_policy(
+            folder, find_world(world), seed=seed, threads=threads, steps=steps, report=report
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted; {folder} was not written, and the same command begins anew"
+        ) from None
+    if as_json:
+        output.print_json(record)
+    else:
+        output.say(f"{folder}: {record['parameters']:,} parameters, weights sha256 {record['sha256'][:12]}")
+
+
+@app.command()
+def policy(
+    folder: Annotated[Path, typer.Argument(help="Folder to write; it must not hold anything.")],
+    world: Annotated[str, typer.Option("--world", help="A, or the control C; pretrain makes others.")] = "A",
+    as_json: JsonOption = False,
+) -> None:
+    """Write a policy that comes with tagrpo, a checkpoint for `train run`, `eval run` and `--solver`.
+
+    Example: tagrpo sandbox policy policy-a
+    """
+    from sandbox.policy import write_shipped_policy
+    from sandbox.worlds import find_world
+
+    found = find_world(world)
+    write_shipped_policy(folder, found)
+    if as_json:
+        output.print_json({"folder": str(folder), "world": found.name})
+        return
+    output.say(f"{folder}: a policy of world {found.name}; README.md says how it was made")
+
+
+def _print_score(found: "Score") -> None:
+    from sandbox.scoring import OUTCOMES, groups_with_members
+
+    output.say(f"run {found.run}: {_shown(found.broken.rejected)} of the broken candidates caught,")
+    output.say(f"{_shown(found.broken.kept_out)} kept out of publishing (caught or undecided);")
+    output.say(f"{_shown(found.good.rejected)} of the good candidates lost,")
+    output.say(f"{_shown(found.good.kept_out)} kept out of publishing.")
+    used = [outcome for outcome in OUTCOMES if found.broken.outcomes[outcome] or found.good.outcomes[outcome]]
+    for title, groups in (
+        ("broken by", (*found.kinds, found.broken)),
+        ("good, in phrasing", (*found.phrasings, found.good)),
+    ):
+        output.say()
+        output.table(
+            [title, "candidates", *used, "share rejected"],
+            [_row(group, used) for group in groups_with_members(groups)],
+        )
+    if found.unproposed:
+        output.say()
+        output.say(f"{found.unproposed:,} more candidates of the truth file were never proposed by this run.")
+    if found.unknown:
+        output.note(f"{found.unknown:,} candidates of the run are not in {found.run}'s truth file")
+
+
+def _row(group: "Group", used: list[str]) -> list[object]:
+    counts = [group.outcomes[outcome] for outcome in used]
+    return [group.name, sum(group.outcomes.values()), *counts, _shown(group.rejected)]
+
+
+def _shown(share: "Share") -> str:
+    if share.share is None:
+        return "none of 0"
+    return f"{share.count:,} of {share.total:,} ({share.share:.1%}, 95% {share.low:.1%} to {share.high:.1%})"

@@ -1,0 +1,176 @@
+"""`tagrpo benchmarks`: list, check."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ui.cli import output
+from ui.cli.output import JsonOption
+
+if TYPE_CHECKING:
+    from evaluator.benchmarks import Benchmark, GoldFailure, LoadedBenchmark
+    from evaluator.grading import Grader
+
+FAILURES_SHOWN = 10
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The benchmarks there are, and whether they are what they should be.",
+    epilog="Example: tagrpo benchmarks check mine.jsonl",
+)
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """List the known benchmarks: size, kind of answers, place, licence.
+
+    Example: [bold]tagrpo benchmarks list[/bold]
+    """
+    from evaluator.benchmarks import BENCHMARKS
+
+    rows = [_row(benchmark) for benchmark in BENCHMARKS.values()]
+    if as_json:
+        output.print_json({"benchmarks": rows})
+        return
+    columns = ["name", "title", "rows", "kind", "from", "gated", "licence"]
+    output.table(columns, [[_shown(row[column]) for column in columns] for row in rows])
+
+
+def _row(benchmark: "Benchmark") -> dict[str, Any]:
+    return {
+        "name": benchmark.name,
+        "title": benchmark.title,
+        "rows": benchmark.rows,
+        "kind": benchmark.kind.value,
+        "from": benchmark.hub_id,
+        "configs": list(benchmark.configs),
+        "split": benchmark.split,
+        "revision": benchmark.revision,
+        "content_hash": benchmark.content_hash,
+        "gated": benchmark.gated,
+        "licence": benchmark.licence,
+        "citation": benchmark.citation,
+        "note": benchmark.note,
+    }
+
+
+def _shown(value: Any) -> Any:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+
+
+@dataclass(frozen=True)
+class _Checked:
+    name: str
+    loaded: "LoadedBenchmark | None" = None
+    problem: str = ""
+    failures: "tuple[GoldFailure, ...]" = ()
+
+    @property
+    def fine(self) -> bool:
+        return not self.problem and not self.failures
+
+
+@app.command()
+def check(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Names of known benchmarks, or .toml and .jsonl files; without any, all that are known.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", help="A file with the rows, in place of the Hub.", show_default=False),
+    ] = None,
+    options_seed: Annotated[
+        int, typer.Option(help="Seed of the order of options in multiple-choice questions.")
+    ] = 0,
+    allow_changed: Annotated[
+        bool, typer.Option("--allow-changed", help="Other rows than expected are no failure.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Load benchmarks and check the number of rows, the content, and every gold graded against itself.
+
+    Exit code 1: a benchmark cannot be loaded or has changed, or golds fail. Rows count from 0; of a gated
+    benchmark only the numbers of rows are shown.
+
+    Example: [bold]tagrpo benchmarks check mine.jsonl[/bold]
+
+    Example: [bold]tagrpo benchmarks check aime24 --from aime24.jsonl[/bold]
+    """
+    from evaluator.benchmarks import BENCHMARKS, find_benchmark
+    from evaluator.grading import Grader
+
+    if source is not None and (names is None or len(names) != 1):
+        raise typer.BadParameter("--from needs the name of one benchmark")
+    wanted = names or list(BENCHMARKS)
+    for name in wanted:
+        find_benchmark(name)
+    results: list[_Checked] = []
+    with output.progress("check", quiet=as_json) as shown, Grader() as grader:
+        for count, name in enumerate(wanted):
+            shown.update(count, len(wanted), name)
+            results.append(_check(name, source, options_seed, allow_changed, grader))
+        shown.update(len(wanted), len(wanted))
+    if as_json:
+        output.print_json({"benchmarks": [_json(result) for result in results]})
+    else:
+        for result in results:
+            _print(result)
+    off = [result.name for result in results if not result.fine]
+    if off:
+        raise output.needs_attention(f"not as they should be: {', '.join(off)}")
+
+
+def _check(
+    name: str, source: str | None, options_seed: int, allow_changed: bool, grader: "Grader"
+) -> _Checked:
+    from evaluator.benchmarks import ChangedBenchmarkError, check_golds, load_benchmark
+    from service.errors import PrerequisiteError
+
+    try:
+        loaded = load_benchmark(name, source=source, options_seed=options_seed, allow_changed=allow_changed)
+    except (ChangedBenchmarkError, PrerequisiteError) as error:
+        return _Checked(name, problem=str(error))
+    return _Checked(name, loaded, failures=tuple(check_golds(loaded, grader)))
+
+
+def _print(result: _Checked) -> None:
+    from evaluator.benchmarks import describe_failure, source_name
+
+    loaded = result.loaded
+    if loaded is None:
+        output.say(f"{result.name}: {result.problem}")
+        return
+    problems = len(loaded.problems)
+    golds = "all golds correct" if not result.failures else f"{len(result.failures):,} golds fail"
+    output.say(
+        f"{loaded.name}: {problems:,} problems from {source_name(loaded.source)}, "
+        f"content {loaded.content}, {golds}"
+    )
+    for failure in result.failures[:FAILURES_SHOWN]:
+        output.say(f"  {describe_failure(loaded, failure)}")
+    if len(result.failures) > FAILURES_SHOWN:
+        output.say(f"  and {len(result.failures) - FAILURES_SHOWN:,} more (--json)")
+
+
+def _json(result: _Checked) -> dict[str, Any]:
+    loaded = result.loaded
+    if loaded is None:
+        return {"name": result.name, "ok": False, "problem": result.problem}
+    return {
+        "name": loaded.name,
+        "ok": result.fine,
+        "problems": len(loaded.problems),
+        "problems_hash": loaded.problems_hash,
+        "source": loaded.source,
+        "content": loaded.content,
+        "gold_failures": [
+            {"row": failure.row, "problem": failure.problem_id, "reason": failure.reason}
+            for failure in result.failures
+        ],
+    }

@@ -1,0 +1,301 @@
+"""What the commands of `tagrpo eval` print of a run: settings, progress, pass@k, what stands beside it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from service.errors import InputError
+from ui.cli import output
+from ui.cli.questions.reports import plural
+
+if TYPE_CHECKING:
+    from evaluator.evals.grading import Change, Graded
+    from evaluator.evals.results import RunResult
+    from evaluator.evals.running import EvalOutcome
+    from evaluator.passk.curves import Curve
+    from service.database import Database
+    from service.runs.store import Run
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A run as it stands. `result` and `curve` are None where there is nothing to report: `why` says so.
+
+    `missing` samples are still to be drawn of `n` for each problem.
+    """
+
+    run: "Run"
+    problems: int
+    n: int
+    samples: int
+    fewest: int
+    most: int
+    missing: int
+    open_requests: int
+    failed_requests: int
+    result: "RunResult | None"
+    curve: "Curve | None"
+    why: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        result, curve = self.result, self.curve
+        found: dict[str, Any] = {
+            "run": self.run.name,
+            "id": self.run.id,
+            "created_at": self.run.created_at,
+            "finished_at": self.run.finished_at,
+            "benchmark": self.run.spec["problems"],
+            "model": self.run.spec["model"],
+            "problems": self.problems,
+            "n": self.n,
+            "samples": self.samples,
+            "fewest_samples": self.fewest,
+            "most_samples": self.most,
+            "missing": self.missing,
+            "open_requests": self.open_requests,
+            "failed_requests": self.failed_requests,
+            "pass_at_k": None if curve is None else [curve_point(point) for point in curve.points],
+            "why": self.why,
+        }
+        if result is not None:
+            found |= {
+                "grader": result.grader_version,
+                "graded_samples": result.samples,
+                "neighbors": result.neighbors,
+                "correct": int(result.counts.correct.sum()),
+                "unknown": int(result.counts.unknown.sum()),
+                "truncated": result.truncated,
+                "truncated_share": result.truncated / result.samples,
+                "refused": result.refused,
+                "refused_share": result.refused / result.samples,
+                "mean_tokens": result.mean_tokens,
+                "usd": result.usd,
+                "sources": result.sources.shares,
+                "correct_sources": result.sources.correct_shares,
+            }
+        return found
+
+
+def curve_point(point: Any) -> dict[str, Any]:
+    """Return a point of a curve for JSON, its intervals named by the question they answer."""
+    return {
+        "k": point.k,
+        "value": point.value,
+        "value_high": point.value_high,
+        "new_problems": [point.new_problems.low, point.new_problems.high],
+        "same_problems": [point.same_problems.low, point.same_problems.high],
+    }
+
+
+def read_shown(database: "Database", run: "Run", n: int | None = None) -> Shown:
+    """Return where a run stands; without `n`, missing samples are counted to the most that a problem has."""
+    from evaluator.evals.results import load_result
+    from evaluator.evals.running import samples_missing
+    from evaluator.evals.samples import count_samples
+    from evaluator.passk.curves import curve
+    from service.runs.cells import count_states
+    from service.runs.store import find_run
+
+    with database.read() as session:
+        run = find_run(session, run.id)
+        counts = count_samples(session, run.id, None)
+        states = count_states(session, run.id)
+        wanted = n if n is not None else max((problem.samples for problem in counts), default=0)
+        missing = samples_missing(session, run.id, wanted)
+        result, why = None, None
+        try:
+            result = load_result(session, run)
+        except InputError as error:
+            why = str(error)
+    fewest = 0 if result is None else int(result.counts.n.min())
+    ks = [2**power for power in range(fewest.bit_length())]
+    return Shown(
+        run=run,
+        problems=len(counts),
+        n=wanted,
+        samples=sum(problem.samples for problem in counts),
+        fewest=min((problem.samples for problem in counts), default=0),
+        most=max((problem.samples for problem in counts), default=0),
+        missing=missing,
+        open_requests=sum(count for (_, state), count in states.items() if state == "empty"),
+        failed_requests=sum(count for (_, state), count in states.items() if state == "failed"),
+        result=result,
+        curve=None if result is None or not ks else curve(result.counts, ks),
+        why=why,
+    )
+
+
+def print_shown(shown: Shown) -> None:
+    """Print a run's numbers: pass@k with both intervals, and what has to stand beside it."""
+    each = f"{shown.fewest:,}" if shown.fewest == shown.most else f"{shown.fewest:,} to {shown.most:,}"
+    lacking = f", {plural(shown.missing, 'sample')} missing" if shown.missing else ""
+    output.heading(f"{shown.run.name}: {plural(shown.problems, 'problem')}, {each} samples each{lacking}")
+    if shown.open_requests or shown.failed_requests:
+        output.say(f"requests: {shown.open_requests:,} open, {shown.failed_requests:,} failed")
+    if shown.result is None or shown.curve is None:
+        output.say(shown.why or "no problem has a sample of each")
+        return
+    result, curve = shown.result, shown.curve
+    unknown = bool(curve.unknown)
+    output.table(
+        ["k", "pass@k", "95% new problems", "95% same problems, new samples"],
+        [
+            [
+                point.k,
+                _percent(point.value) + (f" to {_percent(point.value_high)}" if unknown else ""),
+                f"{_percent(point.new_problems.low)} to {_percent(point.new_problems.high)}",
+                f"{_percent(point.same_problems.low)} to {_percent(point.same_problems.high)}",
+            ]
+            for point in curve.points
+        ],
+    )
+    output.say(", ".join(_beside(result)))
+
+
+def _beside(result: "RunResult") -> list[str]:
+    tokens = (
+        "tokens not told" if result.mean_tokens is None else f"{result.mean_tokens:,.0f} tokens a response"
+    )
+    found = [
+        f"truncated {_percent(result.truncated / result.samples)}%",
+        f"refused {_percent(result.refused / result.samples)}%",
+        tokens,
+        "price not known" if result.usd is None else f"${result.usd:.4f}",
+    ]
+    found.append(_where_found(result))
+    unknown = int(result.counts.unknown.sum())
+    if unknown:
+        found.append(f"{plural(unknown, 'grade')} unknown: pass@k with them wrong to right")
+    if result.neighbors:
+        found.append(f"pass@k of the originals; {plural(result.neighbors, 'neighbor')} beside them")
+    return found
+
+
+def _where_found(result: "RunResult") -> str:
+    from evaluator.grading.versions import answers_of
+
+    shares = result.sources.shares or {}
+    parts = [f"{place} {_percent(share)}%" for place, share in shares.items() if share]
+    only = " (boxed answers count only)" if answers_of(result.grader_version) == "boxed" else ""
+    return f"answers{only}: {', '.join(parts)}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def outcome_json(outcome: "EvalOutcome") -> dict[str, Any]:
+    """Return what an invocation did, for JSON."""
+    return {
+        "drawn": outcome.drawn,
+        "graded": outcome.graded.samples,
+        "stopped": outcome.stopped,
+        "message": outcome.message,
+        "failures": outcome.failures,
+    }
+
+
+def print_settings(run: "Run") -> None:
+    """Print what shaped the responses, and with which packages."""
+    spec = run.spec
+    sampling, prompt = spec["sampling"], spec["prompt"]
+    output.say(f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
+    output.say(f"{spec['problems']} ({_words(spec['source'])})")
+    output.say(f"model {spec['model']} ({_words(spec['engine'])})")
+    if "answers" in spec:
+        output.say(f"answers {spec['answers']}: nothing but an answer in a box counts")
+    output.say(_words(sampling))
+    output.say(
+        f"{prompt['form']} prompt: {prompt['template']!r}"
+        + (f", system {prompt['system']!r}" if prompt["system"] else "")
+        + (
+            f", chat template with {_words(prompt['chat_template_kwargs'])}"
+            if prompt["chat_template_kwargs"]
+            else ""
+        )
+    )
+    output.say(_words(run.versions))
+    output.say()
+
+
+def _words(settings: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value}" for name, value in settings.items() if value is not None
+    )
+
+
+def print_graded(
+    result: "RunResult",
+    graded: "Graded",
+    old: str | None,
+    changed: "Sequence[Change]",
+    *,
+    listed: bool,
+    as_json: bool,
+) -> None:
+    """Print what grading did, and what another version of the grader had said otherwise."""
+    from evaluator.benchmarks.catalogue import is_secret
+    from evaluator.evals.sources import NONE_FOUND
+
+    secret = is_secret(result.run.spec["problems"])
+    correct, unknown = int(result.counts.correct.sum()), int(result.counts.unknown.sum())
+    moves = Counter(f"{change.old} to {change.new}" for change in changed)
+    by_source = Counter((change.old, change.new, change.old_source, change.new_source) for change in changed)
+    if as_json:
+        found: dict[str, Any] = {
+            "run": result.run.name,
+            "grader": result.grader_version,
+            "graded": graded.samples,
+            "correct": correct,
+            "wrong": int(result.counts.n.sum()) - correct - unknown,
+            "unknown": unknown,
+            "compared_with": old,
+            "changed": moves,
+            "changed_by_source": [
+                {"old": old, "new": new, "old_source": then, "new_source": now, "grades": count}
+                for (old, new, then, now), count in by_source.most_common()
+            ],
+        }
+        if listed:
+            found["changes"] = [_hidden(asdict(change), secret) for change in changed]
+        output.print_json(found)
+        return
+    output.say(f"run {result.run.name}: {plural(graded.samples, 'new grade')} by {result.grader_version}")
+    output.say(f"{correct:,} of {int(result.counts.n.sum()):,} correct, {unknown:,} unknown")
+    if old is None:
+        return
+    output.say()
+    counted = ", ".join(f"{move} {count:,}" for move, count in sorted(moves.items()))
+    output.say(
+        f"against {old}: {plural(len(changed), 'verdict')} changed" + (f": {counted}" if counted else "")
+    )
+    if changed:
+        output.table(
+            ["verdict", "answer found then", "now", "grades"],
+            [
+                [f"{old} to {new}", then or NONE_FOUND, now or NONE_FOUND, count]
+                for (old, new, then, now), count in by_source.most_common()
+            ],
+        )
+    if listed and changed:
+        output.say()
+        columns = ["problem", "sample", "gold", "old", "new", "answer read then", "now"]
+        rows = [
+            [
+                change.position,
+                change.ordinal,
+                None if secret else change.gold,
+                f"{change.old} ({change.old_reason})",
+                f"{change.new} ({change.new_reason})",
+                None if secret else change.old_extracted,
+                None if secret else change.new_extracted,
+            ]
+            for change in changed
+        ]
+        output.table(columns, rows)
+
+
+def _hidden(row: dict[str, Any], secret: bool) -> dict[str, Any]:
+    shown = {"gold", "old_extracted", "new_extracted"} if secret else set()
+    return {name: None if name in shown else value for name, value in row.items()}

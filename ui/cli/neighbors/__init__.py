@@ -1,0 +1,1 @@
+"""Commands of neighbors: proposing, judging, reviewing."""

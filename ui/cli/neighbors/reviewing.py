@@ -1,0 +1,144 @@
+"""Interactive reviewing: one candidate after the other, each decision stored before the next is shown."""
+
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from ui.cli import output
+from ui.cli.neighbors.reports import visible
+
+if TYPE_CHECKING:
+    from rephraser.reviews.queue import Provenance, ReviewItem
+    from service.database import Database
+
+CHOICES = "[a]ccept, [r]eject, [s]kip, [q]uit: "
+INTERRUPTED = 130
+
+
+class _Stop(Exception):
+    """The reviewer quits, or the input ends."""
+
+
+def review_interactively(
+    database: "Database",
+    reviewer: str,
+    *,
+    run: str | None,
+    audit_id: int | None,
+    status: str,
+    blind: bool,
+    as_json: bool,
+) -> None:
+    """Ask for decisions on an audit's candidates, blind, or on those of a run with this status.
+
+    Ends with the last candidate, at "q", at the end of the input and at Ctrl-C; what was decided until then
+    is stored. With `as_json` texts and questions go to stderr and stdout gets the counts only.
+    """
+    from rephraser.reviews.audit import get_audit
+    from rephraser.reviews.queue import audit_queue, read_item, read_provenance, run_queue
+    from rephraser.reviews.store import Decision, record_reviews
+    from rephraser.views import choose_run
+
+    with database.read() as session:
+        if audit_id is not None:
+            audit = get_audit(session, audit_id)
+            queue, chosen = audit_queue(session, audit, reviewer), None
+            together = ", neighbors of a question together" if audit.kind == "groups" else ""
+            what = f"audit {audit.id} of run {audit.run_name}{together}"
+            kind = " --groups" if audit.kind == "groups" else ""
+            report = (
+                f"tagrpo neighbors audit {audit.run_name}{kind} --sample {audit.size} --seed {audit.seed}"
+            )
+        else:
+            chosen = choose_run(session, run)
+            queue = run_queue(session, chosen, reviewer, status)
+            what = f"{status} candidates of run {chosen.name}"
+            report = ""
+    speak = _Speaker(as_json)
+    speak.say(f"{what}: {len(queue):,} to review as {reviewer}")
+    counts = {"accepted": 0, "rejected": 0, "skipped": 0}
+    interrupted = False
+    try:
+        for number, candidate_id in enumerate(queue, start=1):
+            with database.read() as session:
+                item = read_item(session, candidate_id)
+                shown = None
+                if chosen is not None and not blind:
+                    shown = read_provenance(session, chosen, candidate_id)
+            _show(speak, f"{number} of {len(queue)}", item, shown)
+            choice = _ask_decision(speak)
+            if choice is None:
+                counts["skipped"] += 1
+                continue
+            word, reason = choice
+            with database.write() as session:
+                record_reviews(session, [Decision(candidate_id, word, reason, reviewer, audit_id)])
+            counts[word] += 1
+    except _Stop:
+        speak.say()
+    except KeyboardInterrupt:
+        interrupted = True
+        speak.say()
+    left = len(queue) - counts["accepted"] - counts["rejected"]
+    if as_json:
+        output.print_json({**counts, "left": left})
+    speak.say(
+        f"{counts['accepted']:,} accepted, {counts['rejected']:,} rejected, {counts['skipped']:,} skipped, "
+        f"{left:,} left to review"
+    )
+    if report and not left:
+        speak.say(f"what the audit shows: {report}")
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+class _Speaker:
+    """Prints to stdout, or to stderr where stdout is for JSON."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def say(self, text: str = "") -> None:
+        (output.note if self._as_json else output.say)(text)
+
+    def ask(self, prompt: str) -> str:
+        """Return a line of the input, without blanks around.
+
+        Raises:
+            _Stop: the input has ended.
+        """
+        typer.echo(prompt, nl=False, err=self._as_json)
+        try:
+            return input().strip()
+        except EOFError as error:
+            raise _Stop from error
+
+
+def _show(speak: _Speaker, place: str, item: "ReviewItem", shown: "Provenance | None") -> None:
+    speak.say()
+    speak.say(f"=== {place}: {item.candidate_id} ===")
+    speak.say(f"--- original, gold answer {visible(item.answer) or '-'} ---")
+    speak.say(visible(item.question))
+    speak.say("--- candidate ---")
+    speak.say(visible(item.candidate))
+    if shown is not None:
+        speak.say(f"--- {shown.status or 'pending'}; {shown.model}, strategy {shown.strategy} ---")
+        if shown.reason:
+            speak.say(visible(shown.reason))
+
+
+def _ask_decision(speak: _Speaker) -> tuple[Literal["accepted", "rejected"], str] | None:
+    """Return the decision and its reason, or None for a skipped candidate."""
+    while True:
+        choice = speak.ask(CHOICES).lower()
+        if choice in {"a", "accept"}:
+            return "accepted", speak.ask("reason (may be empty): ")
+        if choice in {"r", "reject"}:
+            reason = speak.ask("reason (empty: choose again): ")
+            if reason:
+                return "rejected", reason
+            speak.say("rejecting needs a reason")
+        elif choice in {"s", "skip"}:
+            return None
+        elif choice in {"q", "quit"}:
+            raise _Stop

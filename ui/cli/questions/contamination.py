@@ -1,0 +1,256 @@
+"""`tagrpo questions contamination`: which questions or neighbors repeat problems of a benchmark."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ui.cli import output
+from ui.cli.output import DbOption, JsonOption
+from ui.cli.questions.reports import plural
+
+if TYPE_CHECKING:
+    from evaluator.benchmarks import LoadedBenchmark
+    from service.database import Database
+    from service.questions.contamination import Overlap, Text
+    from service.questions.contamination.finding import EqualAnswers
+
+PAIRS_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A set of texts: its name, its content hash, and for each text the row it stands in."""
+
+    name: str
+    hash: str
+    texts: "tuple[Text, ...]"
+    rows: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Result:
+    side: _Side
+    loaded: "LoadedBenchmark"
+    overlaps: "list[Overlap]"
+
+    def counts(self) -> dict[str, int]:
+        from service.questions.contamination import MEASURES
+
+        found = Counter(overlap.measure for overlap in self.overlaps)
+        return {measure: found[measure] for measure in MEASURES}
+
+    def repeats(self) -> "list[Overlap]":
+        from service.questions.contamination import VARIANT
+
+        return [overlap for overlap in self.overlaps if overlap.measure != VARIANT]
+
+    def pairs(self) -> list[dict[str, Any]]:
+        problem_rows = {problem.id: row for row, problem in enumerate(self.loaded.problems)}
+        return [
+            {
+                "set": self.side.name,
+                "benchmark": self.loaded.name,
+                "source_id": overlap.source_id,
+                "row": self.side.rows[overlap.source_id],
+                "problem_id": overlap.problem_id,
+                "problem_row": problem_rows[overlap.problem_id],
+                "measure": overlap.measure,
+                "score": overlap.score,
+            }
+            for overlap in self.overlaps
+        ]
+
+
+def contamination(
+    set_name: Annotated[str, typer.Argument(metavar="SET", help="A question set.", show_default=False)],
+    benchmark: Annotated[
+        list[str],
+        typer.Option(
+            help="A known benchmark or a .toml or .jsonl file; may be given several times.",
+            show_default=False,
+        ),
+    ],
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            help="A file with a benchmark's rows, in place of the Hub; one for each --benchmark, in order.",
+            show_default=False,
+        ),
+    ] = None,
+    neighbors: Annotated[
+        str | None,
+        typer.Option(help="Check the neighbors of this neighbor set too (NAME, NAME@3).", show_default=False),
+    ] = None,
+    n: Annotated[int, typer.Option("--n", help="Words in an n-gram.")] = 8,
+    threshold: Annotated[
+        float, typer.Option(help="Share of a problem's n-grams that one text must hold, 0 to 1.")
+    ] = 0.5,
+    ratio: Annotated[float, typer.Option(help="Fuzzy ratio from which two texts are alike, 50 to 100.")] = 90,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the pairs as JSON Lines: ids and rows, no texts.")
+    ] = None,
+    allow_changed: Annotated[
+        bool, typer.Option("--allow-changed", help="Take a benchmark with other rows than expected.")
+    ] = False,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find questions (and neighbors) that repeat problems of benchmarks, and keep the result for reports.
+
+    exact: the same words, whatever the formatting. fuzzy: nearly the same words. n-gram: long stretches of
+    the problem stand in the text. variant: worded alike, with other numbers or another answer; counted apart,
+    since such a pair is two problems as a rule. Rows count from 0; no texts are printed.
+
+    Exit code 1: problems are repeated (variants do not count).
+
+    Example: [bold]tagrpo questions contamination math --benchmark math500[/bold]
+
+    Example: [bold]tagrpo questions contamination math --benchmark mine.jsonl --out pairs.jsonl[/bold]
+    """
+    from evaluator.benchmarks import load_benchmark
+    from evaluator.grading import Grader
+    from service.database import Database, locate_database
+    from service.questions.contamination import Settings, store_check
+
+    if source is not None and len(source) != len(benchmark):
+        raise typer.BadParameter(f"{len(source)} --from for {len(benchmark)} --benchmark; give one for each")
+    settings = Settings(n, threshold, ratio)
+    with (
+        output.progress("contamination", quiet=as_json) as shown,
+        Database.open(locate_database(db), create=False) as database,
+        Grader() as grader,
+    ):
+        sides = _sides(database, set_name, neighbors)
+        loaded = [
+            load_benchmark(name, source=source[place] if source else None, allow_changed=allow_changed)
+            for place, name in enumerate(benchmark)
+        ]
+
+        def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+            return [value == "correct" for value in grader.equal_many(pairs)]
+
+        results = [_find(side, one, settings, equal, shown) for one in loaded for side in sides]
+        for result in results:
+            with database.write() as session:
+                store_check(
+                    session,
+                    set_name=result.side.name,
+                    set_hash=result.side.hash,
+                    benchmark=result.loaded.name,
+                    problems_hash=result.loaded.problems_hash,
+                    settings=settings,
+                    overlaps=result.overlaps,
+                )
+    pairs = [pair for result in results for pair in result.pairs()]
+    if out is not None:
+        _write(out, pairs)
+    if as_json:
+        output.print_json({"settings": settings.to_json(), "checks": _checks_json(results), "pairs": pairs})
+    else:
+        _print(results, out)
+    repeated = sum(len({overlap.problem_id for overlap in result.repeats()}) for result in results)
+    if repeated:
+        raise output.needs_attention(f"{plural(repeated, 'problem')} of benchmarks repeated")
+
+
+def _write(out: Path, pairs: Sequence[dict[str, Any]]) -> None:
+    from service.errors import InputError
+
+    try:
+        out.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{out}: cannot be written ({error.strerror}); the check itself is kept in the database."
+        ) from error
+
+
+def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_Side]:
+    from rephraser.sets import load_set
+    from service.questions import get_set, load_members
+    from service.questions.contamination import Text
+
+    with database.read() as session:
+        stored = get_set(session, set_name)
+        members = [member for member in load_members(session, set_name) if member.held is None]
+        texts = tuple(
+            Text(member.question.id, member.question.text, member.question.answer) for member in members
+        )
+        rows = {member.question.id: member.position for member in members}
+        sides = [_Side(set_name, stored.content_hash, texts, rows)]
+        if neighbors is not None:
+            published = load_set(session, neighbors)
+            found = {
+                neighbor.candidate_id: Text(neighbor.candidate_id, neighbor.text, entry.question.answer)
+                for entry in published.entries
+                for neighbor in entry.neighbors
+            }
+            places = {
+                neighbor.candidate_id: row
+                for row, entry in enumerate(published.entries)
+                for neighbor in entry.neighbors
+            }
+            header = published.header
+            sides.append(_Side(header.ref, header.content_hash, tuple(found.values()), places))
+    return sides
+
+
+def _find(
+    side: _Side, loaded: "LoadedBenchmark", settings: Any, equal: "EqualAnswers", shown: output.Progress
+) -> _Result:
+    from service.questions.contamination import Text, find_overlaps
+
+    overlaps = find_overlaps(
+        side.texts,
+        [Text(problem.id, problem.text, problem.answer) for problem in loaded.problems],
+        settings,
+        equal=equal,
+        progress=lambda done, total: shown.update(done, total, f"{side.name} and {loaded.name}"),
+    )
+    return _Result(side, loaded, overlaps)
+
+
+def _checks_json(results: Sequence[_Result]) -> list[dict[str, Any]]:
+    return [
+        {
+            "set": result.side.name,
+            "texts": len(result.side.texts),
+            "benchmark": result.loaded.name,
+            "problems": len(result.loaded.problems),
+            "problems_hash": result.loaded.problems_hash,
+            "repeated_problems": len({overlap.problem_id for overlap in result.repeats()}),
+            "pairs": result.counts(),
+        }
+        for result in results
+    ]
+
+
+def _print(results: Sequence[_Result], out: Path | None) -> None:
+    from service.questions.contamination import MEASURES
+
+    output.table(
+        ["set", "texts", "benchmark", "problems", *MEASURES],
+        [
+            [
+                result.side.name,
+                len(result.side.texts),
+                result.loaded.name,
+                len(result.loaded.problems),
+                *result.counts().values(),
+            ]
+            for result in results
+        ],
+    )
+    repeats = [pair for result in results for pair in result.pairs() if pair["measure"] != "variant"]
+    for pair in repeats[:PAIRS_SHOWN]:
+        ours = f"row {pair['row']} of {pair['set']} ({pair['source_id']})"
+        theirs = f"row {pair['problem_row']} of {pair['benchmark']}"
+        output.say(f"  {pair['measure']} {pair['score']:g}: {ours}, {theirs}")
+    if len(repeats) > PAIRS_SHOWN:
+        more = f"all in {out}" if out is not None else "--out FILE writes all"
+        output.say(f"  and {len(repeats) - PAIRS_SHOWN:,} more ({more})")

@@ -1,0 +1,1 @@
+"""Commands of runs, and the options that all of them share."""

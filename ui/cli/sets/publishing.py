@@ -1,0 +1,192 @@
+"""`tagrpo sets publish`: from runs to a version, and what it would be."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ui.cli import output
+from ui.cli.output import DbOption, JsonOption
+from ui.cli.sets import reports as set_reports
+
+if TYPE_CHECKING:
+    from rephraser.sets import Adaptive
+
+ADAPTIVE_PANEL = "For --per-question adaptive"
+
+
+def publish(
+    name: Annotated[str, typer.Argument(help="Name of the set.", show_default=False)],
+    run: Annotated[
+        list[str],
+        typer.Option(help="Name or id of a run to publish from; may be repeated.", show_default=False),
+    ],
+    n: Annotated[
+        int | None,
+        typer.Option("--n", min=1, help="Most neighbors a question; else all that fit.", show_default=False),
+    ] = None,
+    per_question: Annotated[
+        str | None,
+        typer.Option(
+            help="A number, as --n; or adaptive: none where the question alone yields a gradient.",
+            show_default=False,
+        ),
+    ] = None,
+    prefer: Annotated[
+        Literal["any", "easier", "harder", "level"],
+        typer.Option(help="Which come first, by success rates beside the question's."),
+    ] = "any",
+    min_distance: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Leave out what is nearer to its question or to a neighbor taken before; else 0.15, of runs "
+            "by rules 0.",
+            show_default=False,
+        ),
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Take unverified, undecided or rejected ones too, behind the accepted; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    strategy: Annotated[
+        list[str] | None, typer.Option(help="Only of this strategy; may be repeated.", show_default=False)
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Only of this model; may be repeated.", show_default=False)
+    ] = None,
+    min_posterior: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Only with this posterior or more, or reviewed.", show_default=False),
+    ] = None,
+    only_with_neighbors: Annotated[
+        bool, typer.Option("--only-with-neighbors", help="Leave out questions that have none.")
+    ] = False,
+    pilot: Annotated[
+        str | None,
+        typer.Option(
+            help="Eval run of the policy whose answers count; else those that the verdicts drew.",
+            show_default=False,
+            rich_help_panel=ADAPTIVE_PANEL,
+        ),
+    ] = None,
+    g: Annotated[
+        int,
+        typer.Option(
+            "--g", help="Responses of the group of a question alone.", rich_help_panel=ADAPTIVE_PANEL
+        ),
+    ] = 8,
+    unmixed: Annotated[
+        float,
+        typer.Option(
+            help="Neighbors from this chance on that all its rewards are equal.",
+            rich_help_panel=ADAPTIVE_PANEL,
+        ),
+    ] = 0.5,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Publish nothing; show what it would hold and what choices yield."),
+    ] = False,
+    db: DbOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish the neighbors of runs as the next, immutable version of a set.
+
+    Of every question accepted candidates are taken, those first that lie furthest apart in their wording.
+    A review counts more than a verdict. Questions without neighbors stay and train alone.
+    Where the newest version has the same content already, none is made.
+
+    Exit code 1: a run is not finished, so the set may lack neighbors.
+
+    Example: [bold]tagrpo sets publish math --run math-gpt4 --n 3[/bold]
+
+    Example: [bold]tagrpo sets publish math --run math-gpt4 --run math-qwen --per-question adaptive[/bold]
+    """
+    from rephraser import sets
+    from rephraser.checks.wording import usual_distance
+    from service.database import Database, locate_database
+    from service.runs.store import find_run
+
+    limit, adaptive = _per_question(per_question, n, pilot, g, unmixed)
+    with Database.open(locate_database(db), create=False) as database:
+        with database.read() as session:
+            runs = [find_run(session, one) for one in run]
+            if min_distance is None:
+                min_distance = usual_distance(str(one.spec.get("proposer")) for one in runs)
+            selection = sets.make_selection(
+                n=limit,
+                include=["accepted", *dict.fromkeys(include or ())],
+                strategies=strategy or (),
+                models=model or (),
+                min_posterior=min_posterior,
+                only_with_neighbors=only_with_neighbors,
+                min_distance=min_distance,
+                prefer=prefer,
+                adaptive=adaptive,
+            )
+            if dry_run:
+                _show_draft(sets.draft(session, run, selection), g, unmixed, as_json=as_json)
+        if not dry_run:
+            published = sets.publish(database, name, run=run, selection=selection)
+            set_reports.announce(published, "published", as_json=as_json)
+    open_runs = [one.name for one in runs if one.finished_at is None]
+    if open_runs:
+        raise output.needs_attention(
+            f"run {' and '.join(open_runs)} is not finished; when it is (`tagrpo neighbors resume "
+            f"{open_runs[0]}`), publish again."
+        )
+
+
+def _per_question(
+    given: str | None, n: int | None, pilot: str | None, g: int, unmixed: float
+) -> tuple[int | None, "Adaptive | None"]:
+    """Return the most neighbors of a question, and whether some questions have none."""
+    from rephraser.sets import Adaptive
+
+    if given == "adaptive":
+        return n, Adaptive(g, unmixed, pilot)
+    if pilot is not None:
+        raise typer.BadParameter("--pilot belongs to --per-question adaptive")
+    if given is None:
+        return n, None
+    if not given.isdecimal() or int(given) < 1:
+        raise typer.BadParameter(f"--per-question {given!r}: give adaptive, or a number from 1 on")
+    if n not in (None, int(given)):
+        raise typer.BadParameter(f"--per-question {given} and --n {n} say two numbers; give one of them")
+    return int(given), None
+
+
+def _show_draft(draft: Any, g: int, unmixed: float, *, as_json: bool) -> None:
+    from evaluator.signal.choices import compare_choices
+    from evaluator.signal.groups import count_groups
+    from evaluator.signal.rate_model import fit_rates
+    from rephraser.sets.counts import count_members, count_successes
+    from service.errors import InputError
+    from ui.cli.diagnose.records import choice_record
+    from ui.cli.diagnose.reports import print_choices
+
+    counts = {**count_members(draft.entries), **count_successes(draft.entries), **draft.counts}
+    most = max(len(entry.neighbors) for entry in draft.entries)
+    rows, reason = [], None
+    try:
+        if not draft.groups:
+            raise InputError("no answers were compared, so nothing is known of success rates")
+        model = fit_rates(count_groups(draft.groups))
+        rows = compare_choices(draft.groups, model, g, most if model.shift else 0, unmixed=unmixed)
+    except InputError as error:
+        reason = str(error)
+    if as_json:
+        output.print_json(
+            {"counts": counts, "choices": [choice_record(row) for row in rows], "no_choices": reason}
+        )
+        return
+    output.say("would be published:")
+    set_reports.print_members(counts)
+    if rows:
+        output.say()
+        print_choices(rows, g, len(draft.groups))
+    if reason:
+        output.note(f"what other numbers of neighbors would yield is not known: {reason}")

@@ -1,0 +1,1 @@
+"""Commands of training and its rollouts."""

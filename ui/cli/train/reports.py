@@ -1,0 +1,287 @@
+"""How trainings are shown: recipes, compositions, plans, ends of runs."""
+
+import shlex
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ui.cli import output
+
+if TYPE_CHECKING:
+    from trainer_adapter.methods.recipes import Loss, Recipe
+    from trainer_adapter.runs.composing import Composition
+    from trainer_adapter.runs.memory import MemoryPlan
+    from trainer_adapter.runs.planning import Speed, Work
+    from trainer_adapter.runs.running import Prepared, Trained
+    from trainer_adapter.runs.shapes import ModelShape
+    from ui.cli.train.pilot import Pilot
+
+
+def loss_in_words(loss: "Loss") -> str:
+    """Return the loss axis in one line."""
+    clip = f"clip {loss.clip_low:g}/{loss.clip_high:g}"
+    dual = "" if loss.dual_clip is None else f", dual clip {loss.dual_clip:g}"
+    kl = f"KL {loss.kl_coef:g} {loss.kl}" if loss.kl_coef else "no KL"
+    return f"{clip}{dual}, {loss.aggregation}, {kl}"
+
+
+def print_recipes(recipes: Sequence["Recipe"]) -> None:
+    output.table(
+        ["recipe", "N", "G", "group", "advantage", "weights", "anchor", "loss", "filter", "reward"],
+        [
+            [
+                recipe.name,
+                recipe.neighbors,
+                recipe.responses,
+                recipe.group,
+                recipe.advantage,
+                recipe.weights,
+                recipe.anchor,
+                loss_in_words(recipe.loss),
+                recipe.filter,
+                recipe.reward,
+            ]
+            for recipe in recipes
+        ],
+    )
+
+
+def print_composition(composition: "Composition") -> None:
+    from trainer_adapter.runs.settings import SOURCES
+
+    recipe = composition.recipe
+    output.heading(f"{recipe.name}: {recipe.summary}")
+    output.table(
+        ["axis", "choice"],
+        [
+            [
+                "rollouts",
+                f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses a question",
+            ],
+            ["group", recipe.group],
+            ["advantage", f"{recipe.advantage} ({recipe.variant}, alpha {recipe.alpha:g})"],
+            ["token weights", recipe.weights],
+            ["anchor", recipe.anchor],
+            ["loss", loss_in_words(recipe.loss)],
+            ["filter", recipe.filter],
+            ["reward", recipe.reward],
+        ],
+    )
+    output.say()
+    output.heading(f"overrides of verl's configuration, {composition.machine.name}")
+    shown = [each for each in composition.values if not isinstance(each.value, dict)]
+    output.table(
+        ["key", "value", "source", "why"],
+        [[each.key, _plain(each.value), each.source, each.reason] for each in shown],
+    )
+    output.say()
+    output.heading("sources")
+    for source in dict.fromkeys(each.source for each in shown):
+        output.say(f"{source}: {SOURCES[source]}")
+
+
+def composition_record(composition: "Composition") -> dict[str, Any]:
+    """Return the machine-readable form of `train show`."""
+    return {
+        "recipe": composition.recipe.to_json(),
+        "plug_in": composition.settings.to_json(),
+        "machine": asdict(composition.machine),
+        "overrides": [asdict(each) for each in composition.values],
+        "arguments": composition.arguments(),
+    }
+
+
+def print_plan(
+    composition: "Composition",
+    shape: "ModelShape",
+    memory: "MemoryPlan",
+    works: Sequence["Work"],
+    speed: "Speed",
+    pilot: "Pilot | None",
+) -> None:
+    model = composition.value("actor_rollout_ref.model.path")
+    output.heading(
+        f"{composition.recipe.name}, {model} ({shape.parameters / 1e9:.2f}B parameters), "
+        f"{composition.machine.name} of {memory.gpu_gib:g} GiB"
+    )
+    at_most = works[0].at_most
+    columns = ["method", "responses a question", "epochs", "steps", "responses"]
+    columns += ["tokens at most" if at_most else "tokens", "generation h", "training h"]
+    columns += ["no gradient"] if pilot is not None else []
+    rows: list[list[object]] = []
+    for work in works:
+        row: list[object] = [
+            work.method,
+            work.responses_per_question,
+            work.epochs,
+            work.steps,
+            work.responses,
+        ]
+        row += [f"{work.tokens:.3g}", work.generation_hours, work.training_hours]
+        rows.append([*row, _percent(work.no_gradient)] if pilot is not None else row)
+    output.table(columns, rows)
+    if works[0].drawn is not None:
+        output.say(f"with those that dynamic sampling drops: {works[0].drawn:,.0f} responses")
+    if pilot is not None and pilot.interval is not None:
+        low, high = pilot.interval
+        output.say(
+            f"groups without a gradient at first, by pilot {pilot.run}: {_percent(works[0].no_gradient)} "
+            f"[{_percent(low)}, {_percent(high)}]"
+        )
+    for missing, option in (
+        (speed.tokens_per_second, "--tokens-per-second"),
+        (speed.training_tflops, "--training-tflops"),
+    ):
+        if missing is None:
+            output.say(f"time is not known in full: give {option}")
+    output.say()
+    output.heading("memory of a GPU, GiB (estimated)")
+    output.table(
+        ["phase", "part", "GiB", "formula"],
+        [[part.phase, part.what, round(part.gib, 1), part.formula] for part in memory.parts],
+    )
+    for phase in ("rollout", "update"):
+        output.say(f"{phase}: {memory.total(phase):.1f} of {memory.gpu_gib:g} GiB")
+    output.say(
+        f"cache: {memory.cache_tokens:,} tokens a replica, {memory.concurrent:.0f} responses of full length "
+        "at a time"
+    )
+    if memory.host_gib:
+        output.say(f"memory of the machine for what is offloaded: {memory.host_gib:.0f} GiB")
+    output.say(f"disk: {memory.checkpoint_gib:.0f} GiB a checkpoint")
+
+
+def plan_record(
+    composition: "Composition",
+    shape: "ModelShape",
+    memory: "MemoryPlan",
+    works: Sequence["Work"],
+    speed: "Speed",
+    pilot: "Pilot | None",
+    warnings: Sequence[str],
+) -> dict[str, Any]:
+    """Return the machine-readable form of `train plan`."""
+    return {
+        "recipe": composition.recipe.to_json(),
+        "model": composition.value("actor_rollout_ref.model.path"),
+        "parameters": shape.parameters,
+        "machine": asdict(composition.machine),
+        "speed": asdict(speed),
+        "methods": [{**asdict(work), "hours": work.hours} for work in works],
+        "memory": {
+            **asdict(memory),
+            "rollout_gib": memory.total("rollout"),
+            "update_gib": memory.total("update"),
+            "fits": memory.fits,
+        },
+        "pilot": None if pilot is None else asdict(pilot),
+        "warnings": list(warnings),
+    }
+
+
+def too_large(memory: "MemoryPlan") -> str:
+    """Say what does not fit, and what to try."""
+    if memory.concurrent < 1:
+        return (
+            "vLLM's share of the GPU holds no response of full length: raise "
+            "actor_rollout_ref.rollout.gpu_memory_utilization, or actor_rollout_ref.rollout."
+            "tensor_model_parallel_size with several GPUs"
+        )
+    if memory.total("update") > memory.gpu_gib:
+        return (
+            f"the update needs {memory.total('update'):.0f} of {memory.gpu_gib:g} GiB: lower "
+            "actor_rollout_ref.actor.ppo_max_token_len_per_gpu, or take more GPUs"
+        )
+    return (
+        f"rollouts need {memory.total('rollout'):.0f} of {memory.gpu_gib:g} GiB: lower "
+        "actor_rollout_ref.rollout.gpu_memory_utilization, or set "
+        "actor_rollout_ref.actor.fsdp_config.param_offload=true and .optimizer_offload=true"
+    )
+
+
+def prepared_record(prepared: "Prepared") -> dict[str, Any]:
+    """Return the machine-readable form of `train run --dry-run`."""
+    return {
+        "run": prepared.name,
+        "folder": str(prepared.folder.path),
+        "command": list(prepared.command),
+        "environment": dict(prepared.environment),
+        "spec": dict(prepared.spec),
+        "settings": [asdict(each) for each in prepared.composition.values],
+        "versions": dict(prepared.versions),
+        "notes": list(prepared.notes),
+    }
+
+
+def print_trained(trained: "Trained") -> None:
+    attempt = trained.attempt
+    output.say(f"run         {trained.run} in {trained.folder}")
+    output.say(f"last step   {'none' if attempt.step is None else attempt.step}")
+    saved = (
+        "none" if attempt.checkpoint is None else f"{trained.folder}/checkpoints, step {attempt.checkpoint}"
+    )
+    output.say(f"checkpoint  {saved}")
+    output.say(f"log         {trained.log}")
+    if trained.left_behind and not trained.finished:
+        output.say(f"ended       {trained.left_behind} processes that it left behind")
+    if attempt.step is not None:
+        output.say(f"rollouts    tagrpo rollouts import {shlex.quote(str(trained.folder / 'rollouts'))}")
+
+
+def trained_record(trained: "Trained") -> dict[str, Any]:
+    """Return the machine-readable form of `train run`."""
+    return {
+        "run": trained.run,
+        "folder": str(trained.folder),
+        "finished": trained.finished,
+        **asdict(trained.attempt),
+        "killed": trained.killed,
+        "left_behind": trained.left_behind,
+        "log": str(trained.log),
+        "errors": list(trained.errors),
+        "hints": list(trained.hints),
+    }
+
+
+def why_unfinished(trained: "Trained") -> str:
+    """Say why a run did not come to its end, and how to go on."""
+    attempt = trained.attempt
+    saved = (
+        "step 1, since nothing was saved yet,"
+        if attempt.checkpoint is None
+        else f"the checkpoint of step {attempt.checkpoint}"
+    )
+    if attempt.stopped_by is not None:
+        how = "verl had to be killed" if trained.killed else "verl ended"
+        return (
+            f"stopped by {attempt.stopped_by}, {how}; go on from {saved} with the same command and --resume."
+        )
+    said = "".join(f"\n  {line}" for line in trained.errors)
+    known = "".join(f"\n{hint}." for hint in trained.hints)
+    return (
+        f"verl {_ended(attempt.returncode)}; the last errors of {trained.log}:{said}{known}\n"
+        f"Once that is mended, go on from {saved} with the same command and --resume."
+    )
+
+
+def _ended(returncode: int | None) -> str:
+    if returncode is None or returncode >= 0:
+        return f"ended with exit code {returncode}"
+    name = signal.Signals(-returncode).name
+    wanting = " (the kernel does that where memory runs out)" if name == "SIGKILL" else ""
+    return f"was killed by {name}{wanting}"
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "[" + ", ".join(map(str, value)) + "]"
+    return str(value)
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{share:.1%}"

@@ -1,0 +1,112 @@
+"""The reports and comparisons behind the page: the very functions of `tagrpo eval report` and `compare`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from sqlalchemy.orm import Session
+
+from evaluator.evals.contrast import Contrast, Contrasts, contrast_runs, contrast_texts
+from evaluator.evals.problems import RunProblem
+from evaluator.reports.comparing import MethodComparison, compare_methods
+from evaluator.reports.document import Document, Sheet
+from evaluator.reports.layout import report_document
+from evaluator.reports.methods import load_methods
+from evaluator.reports.notes import contamination_notes
+from evaluator.reports.records import curve_rows, records
+from evaluator.reports.report import Majority, build_report
+from evaluator.reports.scores import INTERVALS, Metric
+from evaluator.reports.sources import source_notes, source_sheet
+from service.errors import TagrpoError
+from ui.charts.eval_curves import panel_charts
+from ui.pages.state.database import cached
+
+HEIGHT, HEIGHT_ALONE = 230, 330
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A report as the page shows it; `specs` are its charts by benchmark, `sources` where answers were
+    found, `error` says why there is none."""
+
+    k: int = 1
+    curves: tuple[dict[str, Any], ...] = ()
+    records: tuple[dict[str, Any], ...] = ()
+    document: Document | None = None
+    specs: tuple[tuple[str, dict[str, Any]], ...] = ()
+    sources: Sheet | None = None
+    sources_notes: tuple[str, ...] = ()
+    error: str | None = None
+
+
+@cached
+def reported(
+    session: Session,
+    references: tuple[str, ...],
+    metric: str,
+    interval: str,
+    palette: tuple[tuple[str, str], ...],
+) -> Reported:
+    """Return the report of methods, with its charts drawn."""
+    return make_report(session, references, metric, interval, palette)
+
+
+def make_report(
+    session: Session,
+    references: tuple[str, ...],
+    metric: str,
+    interval: str,
+    palette: tuple[tuple[str, str], ...],
+    *,
+    ks: Sequence[int] | None = None,
+    majority: Majority | None = None,
+) -> Reported:
+    """Return the report of methods; `ks` and `majority` are those of `build_report`."""
+    try:
+        methods = load_methods(session, references)
+        found = build_report(
+            methods, ks=ks, metric=Metric(metric), interval=INTERVALS[interval], majority=majority
+        )
+        curves = curve_rows(found)
+        charts = panel_charts(
+            pd.DataFrame(curves),
+            metric=metric,
+            palette=dict(palette),
+            height=HEIGHT_ALONE if len(found.benchmarks) == 1 else HEIGHT,
+        )
+        return Reported(
+            found.ks[-1],
+            tuple(curves),
+            tuple(records(found)),
+            report_document(found, contamination_notes(session, methods)),
+            tuple((name, chart.to_dict()) for name, chart in charts.items()),
+            source_sheet(found),
+            tuple(source_notes(found)),
+        )
+    except TagrpoError as error:
+        return Reported(error=str(error))
+
+
+@cached
+def compared(
+    session: Session, first: tuple[str, ...], second: tuple[str, ...]
+) -> tuple[MethodComparison | None, str]:
+    """Compare two methods; on a failure the comparison is None and the text says why."""
+    try:
+        a, b = load_methods(session, [*first, *second])
+        return compare_methods(a, b, allow_missing=False), ""
+    except TagrpoError as error:
+        return None, str(error)
+
+
+@cached
+def contrasted(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
+    """Return the problems of two runs, originals only as in the curves, the largest differences first."""
+    return contrast_runs(session, first_id, second_id, k, originals=True)
+
+
+@cached
+def texts_of(session: Session, contrasts: tuple[Contrast, ...]) -> dict[int, RunProblem]:
+    """Return the problems of a page with their texts."""
+    return contrast_texts(session, contrasts)

@@ -1,0 +1,113 @@
+"""Paired differences of two methods: the same problems, their differences with intervals and tests."""
+
+from typing import Any
+
+import streamlit as st
+
+from evaluator.reports.comparing import comparison_records
+from ui.charts.paired_differences import difference_chart
+from ui.pages.curves.choosing import METRICS, Choice
+from ui.pages.curves.data import compared
+from ui.pages.state import links
+from ui.pages.text.markup import escaped
+from ui.pages.widgets import layout
+from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.tables import Column, page_table
+
+_FIRST = ("a", "b", "benchmark", "k", "difference", "low", "high", "p_value", "p_holm")
+
+
+def show_differences(choice: Choice) -> None:
+    """Show two methods, chosen here, against each other on every benchmark that both have."""
+    labels = [label for label in choice.labels if choice.shares(label)]
+    if not labels:
+        st.caption("These methods have no benchmark in common. Choose two that were measured on one.")
+        return
+    first = links.choice("of", labels, labels[-1])
+    others = choice.shares(first)
+    usual = max(others, key=lambda label: _shared(choice, first, label))
+    with layout.row():
+        st.selectbox(
+            "Method",
+            labels,
+            width=220,
+            **links.bound("of", lambda: links.choice("of", labels, labels[-1])),
+        )
+        second = str(
+            st.selectbox(
+                "against",
+                others,
+                width=220,
+                **links.bound("against", lambda: links.choice("against", others, usual)),
+            )
+        )
+    found, why = compared(choice.references_of(first), choice.references_of(second))
+    if found is None:
+        layout.error_box(f"{first} and {second} cannot be compared.", why)
+        return
+    rows = comparison_records(found)
+    st.caption(
+        escaped(
+            f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "
+            f"Bars: 95% interval for {rows[0]['interval']}."
+            + ("" if choice.metric == METRICS[0] else f" Differences are of pass@k, not of {choice.metric}.")
+        )
+    )
+    reach = max(abs(row[key]) for row in rows for key in ("low", "high"))
+    columns = st.columns(2 if len(found.parts) > 1 else 1, gap="medium")
+    palette = dict(choice.palette)
+    for place, part in enumerate(found.parts):
+        mine = [row for row in rows if row["benchmark"] == part.benchmark]
+        with columns[place % len(columns)]:
+            show_chart(
+                kept_chart(
+                    difference_chart,
+                    mine,
+                    title=part.benchmark,
+                    subtitle=f"{len(part.comparison.problem_ids):,} problems",
+                    reach=reach,
+                    colour=palette[first],
+                ),
+                f"difference-{part.benchmark}",
+                f"difference-{part.benchmark}",
+                rows=[ordered(row) for row in mine],
+            )
+    page_table([ordered(row) for row in rows], _columns(first, second), "differences", name="differences")
+    st.caption(
+        "p: sign flips of the problems' differences; p (Holm): adjusted over the benchmarks at that k. "
+        "Better and worse count problems."
+    )
+    for name in dict.fromkeys(row["warning"] for row in rows if row["warning"]):
+        st.caption(escaped(str(name)))
+    if found.chosen:
+        st.caption(escaped(found.chosen))
+
+
+def _shared(choice: Choice, first: str, second: str) -> int:
+    """Return the number of benchmarks that both methods have."""
+    return sum(
+        choice.run(first, name) is not None and choice.run(second, name) is not None
+        for name in choice.benchmarks
+    )
+
+
+def ordered(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with what is looked for first in front."""
+    return {key: row[key] for key in (*_FIRST, *(key for key in row if key not in _FIRST))}
+
+
+def _columns(first: str, second: str) -> list[Column]:
+    return [
+        Column("benchmark", "benchmark"),
+        Column("k", "k", "whole"),
+        Column("value_a", f"{first}: pass@k, %", "share"),
+        Column("value_b", f"{second}: pass@k, %", "share"),
+        Column("difference", "difference, points", "points", hint="Percentage points."),
+        Column("low", "95% from, points", "points"),
+        Column("high", "to, points", "points"),
+        Column("p_value", "p", "p"),
+        Column("p_holm", "p (Holm)", "p"),
+        Column("wins", "better", "whole"),
+        Column("losses", "worse", "whole"),
+        Column("ties", "same", "whole"),
+    ]

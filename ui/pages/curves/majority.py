@@ -1,0 +1,75 @@
+"""maj@k on a button: wrong answers have to be grouped first, which takes seconds."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from evaluator.evals.votes import make_votes, read_answers
+from evaluator.grading import Grader
+from evaluator.reports.methods import Entry
+from evaluator.reports.report import Majority, curve_ks
+from evaluator.reports.scores import MAJ_AT_K, Score, score_majority
+from ui.pages.curves.choosing import Choice
+from ui.pages.curves.data import Reported, make_report
+from ui.pages.state import links, settings
+from ui.pages.state.database import reading
+from ui.pages.state.results import Results
+
+MOST_K = 64
+"""Beyond that a problem's subsets take long to count."""
+
+_kept = Results(8 * 2**20)
+
+
+def reported_majority(choice: Choice) -> Reported | None:
+    """Return the report of maj@k, or offer to make it and return None."""
+    key = (str(settings.current().database), choice.references, choice.palette, _state(choice))
+    if not links.flag("made") and not _kept.has(key):
+        st.button(
+            "Compute maj@k",
+            type="primary",
+            icon=":material/play_arrow:",
+            on_click=lambda: links.put(made=True),
+        )
+        st.caption("Groups the wrong answers of every problem by the grader: seconds to minutes. It is kept.")
+        return None
+    with st.spinner("Grouping answers, counting majorities", show_time=True):  # safe
+        return _kept.get(key, lambda: _make(choice))
+
+
+def _state(choice: Choice) -> str:
+    """Return a text that is another one whenever samples or grades of these runs are others."""
+    runs = (one for method in choice.methods for one in method.runs)
+    return ";".join(
+        f"{one.run.id}:{one.grader}:{one.samples}:{one.correct}:{one.wrong}:{one.unknown}" for one in runs
+    )
+
+
+def _make(choice: Choice) -> Reported:
+    fewest = min(
+        one.fewest
+        for method in choice.methods
+        for one in method.runs
+        if one.run.spec["problems"] in choice.benchmarks
+    )
+    ks = curve_ks(min(max(fewest, 1), MOST_K), ())
+    with reading() as session:
+        return make_report(
+            session,
+            choice.references,
+            MAJ_AT_K,
+            choice.interval,
+            choice.palette,
+            ks=ks,
+            majority=_majority(session),
+        )
+
+
+def _majority(session: Session) -> Majority:
+    def scores(entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
+        answers = [read_answers(session, result.run.id, result.grader_version) for result in entry.results]
+        with Grader() as grader:
+            return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
+
+    return scores

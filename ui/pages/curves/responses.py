@@ -1,0 +1,125 @@
+"""A problem with the responses of two runs side by side."""
+
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from evaluator.evals.browsing import SampleHeader, page_samples, read_texts
+from evaluator.evals.contrast import SOLVED, Contrast
+from evaluator.evals.problems import RunProblem
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.text.characters import visible
+from ui.pages.text.markup import escaped, show_math_text, show_text
+from ui.pages.widgets import layout
+
+MOST_SAMPLES = 256
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+_ANSWER_MAX = 30
+
+
+@dataclass(frozen=True)
+class Side:
+    """A method with its run on the benchmark."""
+
+    label: str
+    run_id: str
+
+
+@cached
+def samples_of(session: Session, run_id: str, run_problem_id: int) -> list[SampleHeader]:
+    """Return the first samples of a problem, without their texts."""
+    return page_samples(session, run_id, run_problem_id, limit=MOST_SAMPLES)
+
+
+@cached
+def text_of(session: Session, sample_id: int) -> str:
+    """Return the text of a sample."""
+    return read_texts(session, [sample_id])[sample_id]
+
+
+def is_local(url: str | None) -> bool:
+    """Say whether a page's address is of the machine itself: only there are gated texts shown."""
+    return urlsplit(url or "").hostname in _HERE
+
+
+def show_problem(one: Contrast, problem: RunProblem, sides: tuple[Side, Side], *, secret: bool) -> None:
+    """Show a problem, its gold answer, and a response of each run.
+
+    Texts of a gated benchmark are shown on a page of this very machine only.
+    """
+    with layout.card():
+        layout.line(layout.chip(f"problem {problem.position + 1}", "blue"), layout.chip(problem.problem_id))
+        if secret and not is_local(st.context.url):
+            st.caption(
+                "The texts of this benchmark are gated: they are shown on the machine itself only, and in no "
+                "download. Open these pages there, or through a tunnel."
+            )
+            return
+        show_math_text(problem.text, f"problem-{problem.id}")
+        st.markdown(f"Gold answer: {escaped(problem.answer) or '(none)'}")
+        columns = st.columns(2, gap="large")
+        values = one.first, one.second
+        for place, (column, side) in enumerate(zip(columns, sides, strict=True)):
+            with column:
+                _show_side(
+                    side,
+                    one.counts[place].run_problem_id,
+                    solved=values[place] >= SOLVED,
+                    name=("left", "right")[place],
+                )
+
+
+def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> None:
+    samples = samples_of(side.run_id, run_problem_id)
+    st.markdown(f"**{escaped(side.label)}**")
+    if not samples:
+        st.caption("No samples.")
+        return
+    if len(samples) == MOST_SAMPLES:
+        st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval show` lists the others.")
+    numbers = [str(one.ordinal) for one in samples]
+    by_number = dict(zip(numbers, samples, strict=True))
+    usual = str(first_of(samples, "correct" if solved else "wrong").ordinal)
+    # The key names the problem: the choice belongs to it, and another problem begins with its own.
+    parameter = f"{name}-{run_problem_id}"
+    chosen = st.selectbox(
+        "Response",
+        numbers,
+        format_func=lambda number: said(by_number[number]),
+        **links.bound(
+            parameter,
+            lambda: links.choice(parameter, numbers, usual),
+            lambda number: None if number == usual else number,
+        ),
+    )
+    one = by_number[chosen]
+    chips = [layout.grade_chip(one.value or "not graded")]
+    if one.reason:
+        chips.append(layout.chip(one.reason))
+    if one.source:
+        chips.append(layout.chip(f"answer found in: {one.source}"))
+    if one.completion_tokens is not None:
+        chips.append(layout.chip(f"{one.completion_tokens:,} tokens"))
+    if one.stop_reason != "stop":
+        chips.append(layout.chip(f"ended by {one.stop_reason}", "orange"))
+    layout.line(*chips)
+    text = text_of(one.id)
+    raw = st.toggle("As written", key=f"raw-{name}", help="Letter by letter, without formulas drawn.")
+    show = show_text if raw else show_math_text
+    show(text, f"response-{name}-{one.id}")
+
+
+def first_of(samples: list[SampleHeader], value: Literal["correct", "wrong"]) -> SampleHeader:
+    """Return the first sample with a grade, else the first of all."""
+    return next((one for one in samples if one.value == value), samples[0])
+
+
+def said(one: SampleHeader) -> str:
+    """Return a sample in words, for the list to choose from."""
+    answer = " ".join(visible((one.extracted or "")[: _ANSWER_MAX * 4]).split())
+    cut = answer if len(answer) <= _ANSWER_MAX else answer[:_ANSWER_MAX] + "…"
+    return f"{one.ordinal + 1}: {one.value or 'not graded'}" + (f", {cut}" if cut else "")

@@ -1,0 +1,160 @@
+"""What is in the database: the numbers at the top, and neighbors by verdict."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from rephraser.reviews.status import STATUSES
+from rephraser.sets.store import list_sets
+from rephraser.views.search import PENDING, standing_counts
+from service.questions.browsing import list_sets as list_question_sets
+from service.questions.labels import count_labels
+from service.runs.progress import count_runs, spent_in_all
+from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
+from ui.pages.state import settings
+from ui.pages.state.database import cached
+from ui.pages.widgets import layout
+from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.tables import Column, page_table
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """The numbers of a database.
+
+    `verdicts` are (strategy, status, candidates); `question_sets` (name, questions, held back);
+    `neighbor_sets` (name and version, questions, neighbors, published at), the newest last.
+    """
+
+    questions: int
+    verdicts: tuple[tuple[str, str, int], ...]
+    question_sets: tuple[tuple[str, int, int], ...]
+    neighbor_sets: tuple[tuple[str, int, int, str], ...]
+    runs: dict[str, int]
+    usd: float
+    unpriced: int
+
+    def candidates(self, *statuses: str) -> int:
+        """Return the number of candidates with one of these verdicts; all without any."""
+        return sum(count for _, status, count in self.verdicts if not statuses or status in statuses)
+
+
+@cached
+def read_holdings(session: Session) -> Holdings:
+    """Count what there is; from counts that are kept, so in milliseconds."""
+    by: dict[tuple[str, str], int] = {}
+    for one in standing_counts(session):
+        by[one.strategy, one.status] = by.get((one.strategy, one.status), 0) + one.candidates
+    usd, unpriced = spent_in_all(session)
+    return Holdings(
+        questions=sum(one.questions for one in count_labels(session)),
+        verdicts=tuple((strategy, status, count) for (strategy, status), count in sorted(by.items())),
+        question_sets=tuple((one.name, members, held) for one, members, held in list_question_sets(session)),
+        neighbor_sets=tuple(
+            (one.ref, one.counts["questions"], one.counts["neighbors"], one.created_at)
+            for one in list_sets(session)
+        ),
+        runs=count_runs(session),
+        usd=usd,
+        unpriced=unpriced,
+    )
+
+
+def show_numbers(found: Holdings) -> None:
+    """Show the row of numbers."""
+    candidates, accepted = found.candidates(), found.candidates("accepted")
+    runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found.runs.items()))
+    layout.numbers(
+        [
+            layout.Number(
+                "questions", f"{found.questions:,}", hint=f"In {_plural(len(found.question_sets), 'set')}."
+            ),
+            layout.Number(
+                "accepted neighbors",
+                f"{accepted:,}",
+                f"of {candidates:,}",
+                "Accepted by answers or by a reviewer, of all candidates that were proposed.",
+            ),
+            layout.Number("neighbor sets", f"{len(found.neighbor_sets):,}", hint="Published versions."),
+            layout.Number("runs", f"{sum(found.runs.values()):,}", hint=f"{runs}." if runs else None),
+            layout.Number(
+                "spent, at least" if found.unpriced else "spent",
+                f"{found.usd:,.2f}",
+                "USD",
+                f"{_plural(found.unpriced, 'request')} without a known price not counted."
+                if found.unpriced
+                else "By the prices of the models that answered; local models cost nothing here.",
+            ),
+        ]
+    )
+
+
+def show_holdings(found: Holdings) -> None:
+    """Show neighbors by verdict, and the sets."""
+    layout.hand_over()
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        if found.verdicts:
+            rows = [
+                {"name": strategy, "part": status, "count": count}
+                for strategy, status, count in found.verdicts
+            ]
+            chart = kept_chart(
+                stacked_bars,
+                rows,
+                title="Candidates by strategy and verdict",
+                colours=colours_of(found),
+                unit="candidates",
+            )
+            show_chart(chart, "neighbors-by-verdict", "holdings-verdicts", rows=rows)
+        else:
+            layout.empty_state(
+                "No neighbors yet.",
+                "Have some proposed; rules need no model:",
+                commands=(
+                    (
+                        f"tagrpo neighbors propose {_first_set(found)} --name rules --proposer rules"
+                        f" --db {settings.current().database}"
+                    ),
+                ),
+            )
+    with right:
+        _sets(found)
+
+
+def colours_of(found: Holdings) -> dict[str, str]:
+    """Return the colours of the verdicts that there are, in order; candidates may still wait for one."""
+    there = {status for _, status, _ in found.verdicts}
+    return {name: VERDICT_COLOURS[name] for name in (*STATUSES, PENDING) if name in there}
+
+
+def _sets(found: Holdings) -> None:
+    rows = [
+        {"set": name, "kind": "questions", "questions": members, "neighbors": None}
+        for name, members, _ in found.question_sets
+    ]
+    rows += [
+        {"set": ref, "kind": "neighbor set", "questions": questions, "neighbors": neighbors}
+        for ref, questions, neighbors, _ in reversed(found.neighbor_sets[-20:])
+    ]
+    if rows:
+        page_table(
+            rows,
+            [
+                Column("set", "set"),
+                Column("kind", "kind"),
+                Column("questions", "questions", "whole"),
+                Column("neighbors", "neighbors", "whole"),
+            ],
+            "holdings-sets",
+            name="sets",
+        )
+
+
+def _first_set(found: Holdings) -> str:
+    return found.question_sets[0][0] if found.question_sets else "SET"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

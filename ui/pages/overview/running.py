@@ -1,0 +1,157 @@
+"""What runs now: progress, pace, cost, errors, time left. Drawn again every few seconds, in place."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from service.runs.progress import (
+    ErrorCount,
+    Minute,
+    Pace,
+    RunProgress,
+    last_minutes,
+    newest_errors,
+    pace,
+    page_runs,
+)
+from trainer_adapter.record.progress import TrainingProgress, trainings_under_way
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.text.markup import escaped
+from ui.pages.widgets import layout
+
+EVERY_SECONDS = 4
+LOOKED_AT = 50
+QUIET_MINUTES = 10
+_MINUTE = "%Y-%m-%dT%H:%M"
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run with requests still to be made; `minutes` are the last ones in which any ended."""
+
+    progress: RunProgress
+    minutes: tuple[Minute, ...]
+    errors: tuple[ErrorCount, ...]
+
+    def is_quiet(self, now: datetime) -> bool:
+        """Say whether nothing has come for so long that the run was probably stopped."""
+        last = self.minutes[-1].minute if self.minutes else self.progress.run.created_at[:16]
+        ended = datetime.strptime(last, _MINUTE).replace(tzinfo=UTC)
+        return now - ended > timedelta(minutes=QUIET_MINUTES)
+
+
+@cached
+def open_runs(session: Session) -> list[OpenRun]:
+    """Return those of the newest runs that have open requests."""
+    return [
+        OpenRun(
+            one,
+            tuple(last_minutes(session, one.run.id, limit=60)),
+            tuple(newest_errors(session, one.run.id, limit=3)) if one.failed else (),
+        )
+        for one in page_runs(session, limit=LOOKED_AT)
+        if one.state == "open"
+    ]
+
+
+@cached
+def trainings(session: Session, minute: str) -> list[TrainingProgress]:
+    """Return the trainings under way at a minute."""
+    now = datetime.strptime(minute, _MINUTE).replace(tzinfo=UTC)
+    return trainings_under_way(session, now, timedelta(minutes=QUIET_MINUTES))
+
+
+@st.fragment(run_every=EVERY_SECONDS)
+def show_running() -> None:
+    """Show the runs under way; only this part of the page is drawn again."""
+    now = datetime.now(UTC)
+    found = open_runs()
+    active = [one for one in found if not one.is_quiet(now)]
+    trained = trainings(now.strftime(_MINUTE))
+    for training in trained:
+        _training_card(training, now)
+    if not active and not trained:
+        st.caption("Nothing runs now. What starts shows up here by itself.")
+    for one in active:
+        _card(one, now)
+    quiet = [one.progress for one in found if one.is_quiet(now)]
+    if quiet:
+        names = ", ".join(f"{one.run.name} ({one.open:,} open)" for one in quiet[:5])
+        more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
+        st.caption(
+            escaped(
+                f"Stopped with open requests: {names}{more}. Nothing has come for {QUIET_MINUTES} minutes; "
+                "the command that started a run goes on where it stopped, and pays nothing twice."
+            )
+        )
+
+
+def _card(one: OpenRun, now: datetime) -> None:
+    progress = one.progress
+    done = progress.filled + progress.failed
+    share = done / progress.planned if progress.planned else 0.0
+    with layout.card(key=f"running-{progress.run.id}"):
+        parts = [layout.strong(progress.run.name), layout.chip(progress.run.kind, "blue", ":material/sync:")]
+        if progress.failed:
+            parts.append(layout.chip(f"{progress.failed:,} failed", "red", ":material/error:"))
+        layout.line(*parts)
+        st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} requests, {100 * share:.1f}%"))
+        st.markdown(escaped("  ·  ".join(facts(progress, pace(one.minutes, progress.open, now)))))
+        for error in one.errors:
+            st.caption(escaped(f"{error.cells:,} times: {error.error[:300]}"))
+
+
+def _training_card(one: TrainingProgress, now: datetime) -> None:
+    with layout.card(key=f"running-{one.run.id}"):
+        with layout.row():
+            layout.line(layout.strong(one.run.name), layout.chip("training", "blue", ":material/sync:"))
+            links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=one.run.name)
+            links.link("Training signal", "signal", icon=":material/monitoring:", run=one.run.name)
+        if one.total:
+            share = min(1.0, one.step / one.total)
+            st.progress(share, text=f"step {one.step:d} of {one.total:d}, {100 * share:.1f}%")
+        st.markdown(escaped("  ·  ".join(training_facts(one, now))))
+
+
+def training_facts(one: TrainingProgress, now: datetime) -> list[str]:
+    """Return step, pace and time left in words."""
+    said = [] if one.total else [f"step {one.step:,}"]
+    said += [f"{one.responses:,} responses a step", f"{duration(one.seconds_a_step / 60)} a step"]
+    if one.minutes_left is not None:
+        said.append(f"about {duration(one.minutes_left)} left")
+    ago = (now - one.read_at).total_seconds() / 60
+    return [*said, f"last read {duration(max(0.0, ago))} ago"]
+
+
+def facts(progress: RunProgress, going: Pace | None) -> list[str]:
+    """Return pace, time left and cost in words."""
+    said = []
+    if going is None:
+        said.append("no answer within the last 5 minutes")
+    else:
+        said.append(f"{going.filled_per_minute:,.0f} requests/min")
+        if going.tokens_per_second:
+            said.append(f"{going.tokens_per_second:,.0f} tokens/s")
+        if going.minutes_left is not None:
+            said.append(f"about {duration(going.minutes_left)} left")
+    cost = f"{progress.usd:,.2f} USD"
+    if going is not None and going.usd_per_minute:
+        cost += f" ({60 * going.usd_per_minute:,.2f} USD/h)"
+    if progress.unpriced:
+        cost = f"at least {cost}, {progress.unpriced:,} requests without a known price"
+    return [*said, cost]
+
+
+def duration(minutes: float) -> str:
+    """Return minutes as people say them: 40 s, 12 min, 3 h 20 min, 2 days 4 h."""
+    if minutes < 1:
+        return f"{max(1, round(60 * minutes))} s"
+    whole = round(minutes)
+    if whole < 60:
+        return f"{whole} min"
+    if whole < 48 * 60:
+        return f"{whole // 60} h {whole % 60} min"
+    return f"{whole // 1440} days {whole % 1440 // 60} h"

@@ -1,0 +1,31 @@
+"""The page "Overview"."""
+
+from ui.pages.overview.holdings import read_holdings, show_holdings, show_numbers
+from ui.pages.overview.running import show_running
+from ui.pages.overview.runs import show_runs
+from ui.pages.state import settings
+from ui.pages.state.database import reading
+from ui.pages.widgets import layout
+
+layout.title("Overview", "What is in the database, and what runs now.")
+with reading():
+    pass
+found = read_holdings()
+if not found.questions and not found.runs:
+    layout.empty_state(
+        "The database is empty.",
+        "Import questions, or look at the results of the demo:",
+        commands=(
+            f"tagrpo questions import FILE --name NAME --db {settings.current().database}",
+            "tagrpo ui --demo",
+        ),
+    )
+else:
+    show_numbers(found)
+    layout.section("Running now")
+    show_running()
+    layout.section("Candidates and sets")
+    show_holdings(found)
+    if found.runs:
+        layout.section("Runs")
+        show_runs(found.runs)

@@ -1,0 +1,222 @@
+"""The evidence behind a neighbor's verdict: findings, numbers, responses, prompt and raw model answer."""
+
+import dataclasses
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from rephraser.views.exchanges import Exchange, proposing_exchange
+from rephraser.views.neighbors import (
+    AnswerHeader,
+    FoundFinding,
+    NeighborCard,
+    page_answers,
+    read_answer_texts,
+)
+from service.database import Database
+from service.errors import TagrpoError
+from service.questions.types import Question
+from service.runs.store import find_run
+from ui.pages.state import links, settings
+from ui.pages.state.database import cached
+from ui.pages.text.answers import answer_rows, has_answers
+from ui.pages.text.markup import escaped, show_math_text, show_text
+from ui.pages.widgets import layout, tables
+from ui.pages.widgets.table_view import Heading, show_table
+
+READ = ("read0", "read1")
+"""Parameters of the address: the responses that are read of the question and of the neighbor."""
+OPENED = ("open", *READ)
+MOST_RESPONSES = 200
+_HEIGHT = 26  # rem, for 12 rows: what is read stands below
+_RESPONSES = (Heading("response", "text"), Heading("answer", "code", wide=True), Heading("ended by", "text"))
+
+
+@cached
+def _headers(session: Session, subject_id: str, solver_id: str) -> list[AnswerHeader]:
+    return page_answers(session, subject_id, solver_id, limit=MOST_RESPONSES + 1)
+
+
+@cached
+def _text(session: Session, answer_id: int) -> str:
+    return read_answer_texts(session, [answer_id]).get(answer_id, "")
+
+
+@cached
+def _exchange(session: Session, run_id: str, cell_id: int) -> Exchange:
+    run = find_run(session, run_id)
+    with Database.open(settings.current().database, read_only=True) as database:
+        return proposing_exchange(database, run, cell_id)
+
+
+def reasons(card: NeighborCard) -> None:
+    """Say why the verdict is what it is, and what the structural checks found."""
+    fatal = "; ".join(one.detail for one in card.evidence.findings if one.severity == "fatal")
+    said = [] if card.reason == fatal else [card.reason]
+    if card.posterior is not None:
+        said.append(f"posterior of the same problem {_posterior(card.posterior)}")
+    said.append(successes(card))
+    if any(said):
+        st.caption(escaped(" · ".join(one for one in said if one)))
+    if card.reviewer and card.review_reason:
+        st.caption(escaped(f"{card.reviewer}: {card.review_reason}"))
+    if card.evidence.findings:
+        st.markdown("\\\n".join(_finding(one) for one in card.evidence.findings))  # safe
+
+
+def successes(card: NeighborCard) -> str:
+    """Return how often the solvers were right on question and neighbor, in words; empty where not known."""
+    one = card.successes
+    if one is None:
+        return ""
+    return (
+        f"right {one.neighbor_right} of {one.neighbor_drawn}, on the question {one.question_right} of "
+        f"{one.question_drawn}: {one.difficulty}"
+    )
+
+
+def _finding(finding: FoundFinding) -> str:
+    colour: layout.Colour = "red" if finding.severity == "fatal" else "orange"
+    return f"{layout.chip(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
+
+
+def _posterior(value: float) -> str:
+    if 0.001 <= value <= 0.999:
+        return f"{value:.3f}"
+    return "below 0.001" if value < 0.5 else "above 0.999"
+
+
+def parts(question: Question, card: NeighborCard) -> None:
+    """Offer what lies further behind; one part is open at a time, and only that one is read."""
+    offered = {"numbers": "Numbers"}
+    if card.evidence.solvers:
+        offered["responses"] = "Responses"
+    if card.cell_id is not None:
+        offered["exchange"] = "Prompt and model answer"
+    now = links.text("open")
+    opened = now.removeprefix(f"{card.proposal_id}.") if now.startswith(f"{card.proposal_id}.") else ""
+    with st.container(horizontal=True, gap="small"):
+        for part, label in offered.items():
+            st.button(
+                label,  # safe
+                key=f"part-{card.proposal_id}-{part}",
+                type="tertiary",
+                icon=":material/expand_less:" if part == opened else ":material/expand_more:",
+                on_click=lambda part=part: links.put(
+                    **dict.fromkeys(READ), open=None if part == opened else f"{card.proposal_id}.{part}"
+                ),
+            )
+    if opened == "numbers":
+        _numbers(card)
+    elif opened == "responses" and card.evidence.solvers:
+        _show_responses(question, card)
+    elif opened == "exchange" and card.cell_id is not None:
+        _show_exchange(card, card.cell_id)
+
+
+def _numbers(card: NeighborCard) -> None:
+    found = card.evidence
+    rows = [
+        ("candidate", card.candidate_id),
+        ("verdict of the run", card.verdict or "none yet"),
+        ("final", "yes" if card.final else "no: more answers may be drawn"),
+        ("posterior of the same problem", _number(card.posterior)),
+        ("log Bayes factor (nats)", _number(found.log_bayes_factor)),
+        ("answers in common", _number(found.overlap)),
+        ("most frequent answer of the question", _number(found.original_top)),
+        ("most frequent new answer of the neighbor", _number(found.new_top)),
+        ("rule", found.rule or "none"),
+        ("asked for more because of", ", ".join(found.asks_for_more) or "nothing"),
+        ("solvers", ", ".join(found.by_solver) or "none"),
+        ("right answers", successes(card) or "not known"),
+        ("other words than the question", _apart(card.likeness)),
+        ("cost of the request", "not known" if card.usd is None else f"{card.usd:.4f} USD"),
+        ("tokens of the request", _tokens(card)),
+    ]
+    tables.page_table(
+        [{"what": what, "value": value} for what, value in rows],
+        [tables.Column("what", "what"), tables.Column("value", "value")],
+        f"numbers-{card.proposal_id}",
+        name=f"{card.candidate_id}-numbers",
+    )
+    if has_answers(found):
+        key = f"answers-{card.proposal_id}"
+        tables.download(f"{card.candidate_id}-answers", answer_rows(found), key=key, label="Answers as CSV")
+
+
+def _apart(likeness: float | None) -> str:
+    return "not known" if likeness is None else f"{1 - likeness:.0%}"
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _tokens(card: NeighborCard) -> str:
+    if card.cell_id is None:
+        return "no request: made by rules or a file"
+    return (
+        f"{card.prompt_tokens or 0:,} read, {card.completion_tokens or 0:,} written, for all its candidates"
+    )
+
+
+def _show_responses(question: Question, card: NeighborCard) -> None:
+    solver = card.evidence.solvers[0]
+    if len(card.evidence.solvers) > 1:
+        st.caption(escaped(f"Of the solver {solver}; {len(card.evidence.solvers) - 1:,} more answered."))
+    sides = (("Question", question.id), ("Neighbor", card.candidate_id))
+    for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
+        with column:
+            _choose_response(label, _headers(subject, solver), read, f"{subject}-{card.proposal_id}")
+
+
+def _choose_response(label: str, found: list[AnswerHeader], parameter: str, key: str) -> None:
+    headers = found[:MOST_RESPONSES]
+    said = f"{len(headers):,} responses" if headers else "no responses"
+    if len(found) > len(headers):
+        said = f"the first {said}"
+    st.caption(f"{escaped(label)}: {escaped(said)}")
+    if not headers:
+        return
+    now = links.number(parameter, 0, low=1, high=len(headers))
+    rows = [
+        (
+            f"{header.ordinal + 1}",
+            tables.cell(header.extracted) or "no answer found",
+            tables.cell(header.finish_reason),
+        )
+        for header in headers
+    ]
+    show_table(
+        _RESPONSES,
+        rows,
+        f"responses-{key}",
+        height=_HEIGHT,
+        words="" if now else "Choose a response to read it.",
+        chosen=now - 1 if now else None,
+        on_choose=lambda place: links.put(**{parameter: None if place + 1 == now else place + 1}),
+    )
+    tables.download(
+        f"{key}-responses",
+        [dataclasses.asdict(header) for header in headers],
+        ["ordinal", "extracted", "finish_reason"],
+        key=f"responses-{key}-csv",
+    )
+    if now:
+        show_math_text(_text(headers[now - 1].id), f"response-{key}-{headers[now - 1].id}")
+
+
+def _show_exchange(card: NeighborCard, cell_id: int) -> None:
+    try:
+        exchange = _exchange(card.run_id, cell_id)
+    except TagrpoError as error:
+        layout.error_box("The prompt cannot be shown.", str(error))
+        return
+    for place, (role, text) in enumerate(exchange.prompt):
+        st.caption(escaped(f"prompt, {role}"))
+        show_text(text, f"prompt-{card.proposal_id}-{place}")
+    st.caption("model answer, as it came")
+    if exchange.text is None:
+        st.caption("none yet")
+    else:
+        show_text(exchange.text, f"raw-{card.proposal_id}")

@@ -1,0 +1,190 @@
+"""Which questions are listed: read from the address, chosen with widgets."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from rephraser.checks import FINDINGS
+from rephraser.reviews.status import STATUSES
+from rephraser.run.start import KIND
+from rephraser.sets.store import list_sets
+from rephraser.views.search import PENDING, QuestionFilters, finding_counts, standing_counts
+from service.questions.browsing import list_sets as list_question_sets
+from service.questions.labels import count_labels
+from service.runs.store import list_runs
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.text.markup import escaped
+from ui.pages.widgets import layout
+
+ANY = ""
+SUSPECT = "suspect"
+"""Gold answers that the solvers contradict."""
+PLACES = ("after", "before")
+"""Parameters that lose their meaning when a filter changes."""
+
+NAMES = (
+    "q",
+    "subject",
+    "level",
+    "verdict",
+    "strategy",
+    "model",
+    "finding",
+    "run",
+    "set",
+    "neighbors",
+    "gold",
+)
+"""Parameters of the filters."""
+
+
+@cached
+def choices(session: Session) -> dict[str, list[str]]:
+    """Return what there is to choose from, by parameter; all of it from counts."""
+    labels, standing = count_labels(session), standing_counts(session)
+    runs = [run for run in reversed(list_runs(session)) if run.kind == KIND]
+    there = {one.status for one in standing}
+    return {
+        "subject": sorted({one.subject for one in labels if one.subject}),
+        "level": sorted({one.level for one in labels if one.level}),
+        "verdict": [status for status in (*STATUSES, PENDING) if status in there],
+        "strategy": sorted({one.strategy for one in standing}),
+        "model": sorted({one.model for one in standing}),
+        "run": [run.name for run in runs],
+        "set": [stored.name for stored, _, _ in list_question_sets(session)],
+        "neighbors": [header.ref for header in list_sets(session)],
+        "gold": [SUSPECT],
+    }
+
+
+@cached
+def run_ids(session: Session) -> dict[str, str]:
+    """Return the ids of runs by name."""
+    return {run.name: run.id for run in list_runs(session)}
+
+
+@cached
+def _findings(session: Session, run_id: str) -> list[tuple[str, int]]:
+    return finding_counts(session, run_id=run_id)
+
+
+def read() -> QuestionFilters:
+    """Return the filters that the address names; what is not in the database is left out."""
+    known = choices()
+    found = {name: _or_none(links.choice(name, [ANY, *values], ANY)) for name, values in known.items()}
+    run = found["run"]
+    return QuestionFilters(
+        text=_or_none(links.text("q").strip()),
+        subject=found["subject"],
+        level=found["level"],
+        status=found["verdict"],
+        strategy=found["strategy"],
+        model=found["model"],
+        finding=_or_none(links.choice("finding", [ANY, *FINDINGS], ANY)),
+        run_id=None if run is None else run_ids()[run],
+        question_set=found["set"],
+        neighbor_set=found["neighbors"],
+        suspect=found["gold"] == SUSPECT,
+    )
+
+
+def show() -> None:
+    """Show the search field, the filters used most, and the others folded."""
+    known = choices()
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        st.text_input(
+            "Search",
+            placeholder="words of a question, answer or neighbor",
+            icon=":material/search:",
+            width=320,
+            label_visibility="collapsed",
+            **links.bound("q", lambda: links.text("q"), resets=PLACES),
+        )
+        _select("Verdict", "verdict", known["verdict"], "any verdict", 165)
+        with st.popover("Filters", icon=":material/filter_list:", key="question-filters"):
+            _select("Subject", "subject", known["subject"], "any subject")
+            _select("Level", "level", known["level"], "any level")
+            _select("Strategy", "strategy", known["strategy"], "any strategy")
+            _select("Model", "model", known["model"], "any model")
+            _finding()
+            _select("Run", "run", known["run"], "any run")
+            _select("Set of questions", "set", known["set"], "any set")
+            _select("Neighbor set", "neighbors", known["neighbors"], "any neighbor set")
+            _select("Gold answer", "gold", known["gold"], "any gold answer")
+    show_active([name for name in NAMES if name not in ("q", "verdict")], PLACES)
+    say_absent(NAMES)
+
+
+def _select(
+    label: str,
+    name: str,
+    values: Sequence[str],
+    unset: str,
+    width: int | Literal["stretch"] = "stretch",
+    said: Callable[[str], str] | None = None,
+) -> None:
+    shown = width == "stretch"
+    st.selectbox(
+        escaped(label),
+        [ANY, *values],
+        format_func=lambda one: (said(one) if said else one) if one else unset,
+        label_visibility="visible" if shown else "collapsed",
+        width=width,
+        **links.bound(name, lambda: links.choice(name, [ANY, *values], ANY), resets=PLACES),
+    )
+
+
+def _finding() -> None:
+    """Offer the findings of the chosen run with their counts, or all that the checks know."""
+    run = links.text("run")
+    counts = dict(_findings(run_ids()[run])) if run in run_ids() else {}
+    names = [name for name in counts if name in FINDINGS] or list(FINDINGS)
+    chosen = links.choice("finding", list(FINDINGS), ANY)
+    if chosen and chosen not in names:
+        names.append(chosen)
+
+    def said(name: str) -> str:
+        words = name.replace("_", " ")
+        return f"{words} ({counts[name]:,})" if name in counts else words
+
+    _select("Finding", "finding", names, "any finding", said=said)
+
+
+def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
+    """Name those of the filters that are set, each with a way to remove it, so that none works unseen.
+
+    Args:
+        resets: parameters that lose their meaning when one is removed.
+    """
+    known = _known()
+    there = [name for name in names if links.text(name) in known[name]]
+    if not there:
+        return
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        for name in there:
+            st.button(
+                escaped(f"{name}: {links.text(name)}"),
+                icon=":material/close:",
+                key=f"clear-{name}",
+                help="Remove this filter",
+                on_click=lambda name=name: links.put(**{name: None}, **dict.fromkeys(resets)),
+            )
+
+
+def say_absent(names: Sequence[str]) -> None:
+    """Say which of the filters ask for what is not in the database."""
+    asked = {name: links.unknown(name, values) for name, values in _known().items() if name in names}
+    absent = [f"{name} {value}" for name, value in asked.items() if value]
+    if absent:
+        layout.note(f"Not in this database, so left out of the filters: {', '.join(absent)}.")
+
+
+def _known() -> dict[str, list[str]]:
+    return {**choices(), "finding": list(FINDINGS)}
+
+
+def _or_none(value: str) -> str | None:
+    return value or None

@@ -1,0 +1,140 @@
+"""The list of questions, a page by key."""
+
+from typing import Any
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from rephraser.reviews.status import STATUSES
+from rephraser.views.search import (
+    PENDING,
+    ListedQuestion,
+    QuestionFilters,
+    QuestionPage,
+    count_questions,
+    page_questions,
+)
+from service.errors import TagrpoError
+from ui.pages.questions import filters
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.text.markup import MARKDOWN_MAX, escaped, safe_md
+from ui.pages.widgets import layout, tables
+
+PAGE = 15
+TEXT_SHOWN = 280
+
+_STYLE = """<style>
+[class*="st-key-question-row-"] {
+  border-bottom: 1px solid rgba(128, 136, 150, 0.22); padding-bottom: 0.5rem;
+}
+</style>"""
+
+
+@cached
+def _page(
+    session: Session, wanted: QuestionFilters, after: str | None, before: str | None
+) -> tuple[QuestionPage, tuple[int, bool]]:
+    found = page_questions(session, wanted, after=after, before=before, limit=PAGE)
+    return found, count_questions(session, wanted)
+
+
+def show() -> None:
+    """Draw the filters and one page of questions."""
+    filters.show()
+    wanted, place = filters.read(), tables.place()
+    try:
+        page, (number, is_all) = _page(wanted, place.after, place.before)
+    except TagrpoError as error:
+        layout.error_box("These questions cannot be listed.", str(error))
+        return
+    if not page.questions:
+        _nothing(wanted, at_start=place == tables.Place())
+        return
+    st.html(_STYLE)  # safe: a constant
+    with st.container(gap="small"):
+        for listed in page.questions:
+            _row(listed)
+    questions = "question" if number == 1 else "questions"
+    words = (
+        f"{len(page.questions)} of {number:,} {questions}" if is_all else f"of more than {number:,} questions"
+    )
+    tables.pager(
+        page.before or page.questions[0].question.id,
+        page.after or page.questions[-1].question.id,
+        earlier=page.before is not None,
+        later=page.after is not None,
+        words=words,
+    )
+    tables.download("questions", [_as_row(listed) for listed in page.questions], key="questions-csv")
+
+
+def _row(listed: ListedQuestion) -> None:
+    question = listed.question
+    with st.container(key=f"question-row-{question.id}", gap="xxsmall"):
+        st.markdown(_short(question.text))  # safe
+        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+            st.button(
+                "Open",
+                key=f"open-{question.id}",
+                icon=":material/arrow_forward:",
+                type="tertiary",
+                on_click=lambda: links.put(id=question.id),
+            )
+            st.markdown(_about(listed))  # safe
+
+
+def _short(text: str) -> str:
+    """Return the beginning of a question, formulas drawn, cut between words; figures and the like as text."""
+    if len(text) > MARKDOWN_MAX:
+        return escaped(text[:TEXT_SHOWN]) + " …"
+    if len(text) <= TEXT_SHOWN:
+        return safe_md(text)
+    cut = text[:TEXT_SHOWN].rsplit(" ", 1)[0]
+    # A cut inside a formula would show its raw half: go back to where dollars pair.
+    while cut.count("$") % 2 and " " in cut:
+        cut = cut.rsplit(" ", 1)[0]
+    return safe_md(cut) + " …"
+
+
+def _about(listed: ListedQuestion) -> str:
+    question, counts = listed.question, listed.candidates
+    labels = [escaped(one) for one in (question.subject, question.level) if one]
+    chips = [
+        layout.chip(f"{counts[status]} {status}", layout.VERDICTS.get(status, ("gray", ""))[0])
+        for status in (*STATUSES, PENDING)
+        if counts.get(status)
+    ]
+    said = " · ".join([*labels, f"answer {escaped(question.answer[:60])}"])
+    return f":gray[{said}] " + " ".join(chips or [":gray[no neighbors]"])
+
+
+def _as_row(listed: ListedQuestion) -> dict[str, Any]:
+    question = listed.question
+    counts = {status: listed.candidates.get(status, 0) for status in (*STATUSES, PENDING)}
+    return {
+        "id": question.id,
+        "question": question.text,
+        "answer": question.answer,
+        "subject": question.subject,
+        "level": question.level,
+        **counts,
+    }
+
+
+def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
+    if wanted == QuestionFilters() and at_start:
+        layout.empty_state(
+            "There are no questions yet.",
+            "Import some, and reload this page:",
+            commands=("tagrpo questions import FILE --name NAME", "tagrpo demo"),
+        )
+        return
+    layout.empty_state(
+        "No question matches.",
+        "Take fewer words or filters. One text must hold all words; those in quotation marks as they are.",
+    )
+    st.button(
+        "Show all questions",
+        on_click=lambda: links.put(**dict.fromkeys((*filters.NAMES, *filters.PLACES))),
+    )

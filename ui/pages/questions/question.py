@@ -1,0 +1,186 @@
+"""A question with its neighbors side by side: what differs, the verdict and its evidence."""
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from rephraser.reviews.status import STATUSES
+from rephraser.reviews.store import find_candidate
+from rephraser.sets.store import find_set, member_ids
+from rephraser.views.neighbors import NeighborCard, page_neighbors, read_cards
+from rephraser.views.search import PENDING
+from rephraser.views.suspects import Suspect, find_suspects
+from service.errors import TagrpoError
+from service.questions.browsing import Place, find_question, places
+from service.questions.types import Question
+from ui.pages.questions import evidence
+from ui.pages.questions.filters import choices, run_ids, say_absent, show_active
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.text.answers import has_answers, show_answers
+from ui.pages.text.differences import LEGEND, compare, show_difference
+from ui.pages.text.markup import escaped, show_math_text
+from ui.pages.training_signal.runs import runs_with
+from ui.pages.widgets import layout
+from ui.pages.widgets.neighbors import provenance
+
+NEIGHBORS = 5
+NARROWING = ("run", "neighbors")
+"""Filters of the list that hold for a question's neighbors too."""
+
+OWN = ("id", "candidate", "show", "nafter", "open", *evidence.READ)
+"""Parameters of this view, removed on the way back to the list."""
+
+
+@cached
+def _read(session: Session, reference: str, candidate: str) -> tuple[Question, list[Place]]:
+    if candidate:
+        reference = find_candidate(session, candidate).question_id
+    question = find_question(session, reference)
+    return question, places(session, question.id)
+
+
+@cached
+def _neighbors(
+    session: Session, question_id: str, run_id: str | None, status: str | None, after: int | None
+) -> list[NeighborCard]:
+    return page_neighbors(
+        session, question_id, run_id=run_id, status=status, after=after, limit=NEIGHBORS + 1
+    )
+
+
+@cached
+def _cards_of(session: Session, candidate: str) -> list[NeighborCard]:
+    return read_cards(session, find_candidate(session, candidate).id)
+
+
+@cached
+def _members(session: Session, neighbor_set: str, question_id: str) -> frozenset[str]:
+    return member_ids(session, find_set(session, neighbor_set).id, question_id)
+
+
+@cached
+def _suspects(session: Session, question_id: str) -> list[Suspect]:
+    return find_suspects(session, question_id=question_id)
+
+
+def show(reference: str, candidate: str) -> None:
+    """Draw the question with this id, or the one that this candidate belongs to."""
+    st.button(
+        "All questions",
+        icon=":material/arrow_back:",
+        type="tertiary",
+        on_click=lambda: links.put(**dict.fromkeys(OWN)),
+    )
+    try:
+        question, stands = _read(reference, candidate)
+    except TagrpoError as error:
+        layout.error_box("There is no such question.", str(error))
+        return
+    _question(question, stands)
+    _all_neighbors(question, candidate)
+
+
+def _question(question: Question, stands: list[Place]) -> None:
+    with layout.card("question"):
+        show_math_text(question.text, f"q-{question.id}")
+        st.markdown(f"**Answer** {escaped(question.answer)}")  # safe
+        with layout.row():
+            chips = [layout.chip(label) for label in (question.subject, question.level) if label]
+            for stand in stands:
+                held = f", held back: {stand.held}" if stand.held else ""
+                place = f"{stand.set_name} row {stand.position + 1}{held}"
+                chips.append(layout.chip(place, "orange" if held else "gray"))
+            if chips:
+                layout.line(*chips)
+            for suspect in _suspects(question.id):
+                layout.note(_contradiction(suspect))
+            st.caption(escaped(question.id))
+            if runs_with(question.id):
+                links.link("Rollouts", "rollouts", icon=":material/account_tree:", q=question.id)
+
+
+def _contradiction(suspect: Suspect) -> str:
+    return (
+        f"Suspect gold: in run {suspect.run} {suspect.question_agreeing} of {suspect.question_drawn} answers "
+        f"to the question and {suspect.neighbor_agreeing} of {suspect.neighbor_drawn} to its accepted "
+        f"neighbors ({suspect.neighbors}) are {suspect.agreed}; {suspect.gold_given} are the gold."
+    )
+
+
+def _all_neighbors(question: Question, candidate: str) -> None:
+    run, neighbor_set = links.text("run"), links.text("neighbors")
+    known = choices()["neighbors"]
+    members = _members(neighbor_set, question.id) if neighbor_set in known else frozenset()
+    show_active(NARROWING, ("nafter", *evidence.OPENED))
+    say_absent(NARROWING)
+    statuses = ["all", *STATUSES, PENDING]
+    usual = links.choice("verdict", statuses, "all") if not candidate else "all"
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        status = st.segmented_control(
+            "Verdict",
+            statuses,
+            required=True,
+            label_visibility="collapsed",
+            **links.bound(
+                "show", lambda: links.choice("show", statuses, usual), resets=["nafter", *evidence.OPENED]
+            ),
+        )
+        st.markdown(LEGEND)  # safe: a constant
+    after = links.number("nafter", 0, low=1)
+    try:
+        cards = _neighbors(
+            question.id, run_ids().get(run), None if status == "all" else status, after or None
+        )
+    except TagrpoError as error:
+        layout.error_box("These neighbors cannot be shown.", str(error))
+        return
+    if candidate and status == "all" and not after:
+        asked = _cards_of(candidate)
+        held = {card.proposal_id for card in asked}
+        cards = [*asked, *(card for card in cards if card.proposal_id not in held)]
+    for card in cards[:NEIGHBORS]:
+        _neighbor(question, card, neighbor_set if card.candidate_id in members else "")
+    if not cards:
+        _none(status or "all")
+    with layout.row():
+        if after:
+            st.button(
+                "First neighbors", on_click=lambda: links.put(nafter=None, **dict.fromkeys(evidence.OPENED))
+            )
+        if len(cards) > NEIGHBORS:
+            last = cards[NEIGHBORS - 1].proposal_id
+            st.button(
+                "More neighbors", on_click=lambda: links.put(nafter=last, **dict.fromkeys(evidence.OPENED))
+            )
+
+
+def _neighbor(question: Question, card: NeighborCard, member_of: str) -> None:
+    key = f"n-{card.proposal_id}"
+    with layout.card(key):
+        chips = [*provenance(card), layout.chip(f"run {card.run}")]
+        if member_of:
+            chips.append(layout.chip(f"in {member_of}", "blue", ":material/inventory_2:"))
+        if card.reviewer:
+            chips.append(layout.chip(f"reviewed by {card.reviewer}", "blue", ":material/person:"))
+        layout.line(*chips)
+        difference = compare(question.text, card.text)
+        left, right = st.columns(2, gap="medium")
+        with left:
+            show_difference(difference, "original", f"{key}-q")
+        with right:
+            show_difference(difference, "neighbor", f"{key}-n")
+        evidence.reasons(card)
+        if has_answers(card.evidence):
+            show_answers(card.evidence)
+        evidence.parts(question, card)
+
+
+def _none(status: str) -> None:
+    if status != "all" or links.text("run"):
+        layout.empty_state(f"No neighbor here is {status}." if status != "all" else "None of this run.")
+    else:
+        layout.empty_state(
+            "This question has no neighbors yet.",
+            "Propose some, by rules (free) or by a model:",
+            commands=("tagrpo neighbors propose SET --name NAME --proposer rules",),
+        )

@@ -1,0 +1,5 @@
+"""The page "Questions"."""
+
+from ui.pages.questions.page import show
+
+show()

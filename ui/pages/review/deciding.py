@@ -1,0 +1,259 @@
+"""The queue on the screen: some items drawn ahead, of which the browser shows one, and the keys below."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from rephraser.reviews.audit import get_audit
+from rephraser.reviews.browsing import ReviewProgress, audit_progress, open_queue, read_items, run_progress
+from rephraser.reviews.queue import ReviewItem, audit_queue
+from rephraser.reviews.store import Decision, Withdrawal, record_changes
+from rephraser.views.neighbors import NeighborCard, read_cards
+from service.errors import TagrpoError
+from ui.pages.review.choosing import Choice
+from ui.pages.review.keys import DECIDING, LOOKING
+from ui.pages.review.ledger import Ledger, read_events
+from ui.pages.state import links, settings
+from ui.pages.state.database import reading, review_writer
+from ui.pages.text.answers import has_answers, show_answers
+from ui.pages.text.differences import compare, show_difference
+from ui.pages.text.markup import MARKDOWN_MAX, escaped, show_math_text
+from ui.pages.widgets import layout
+from ui.pages.widgets.neighbors import provenance
+
+BEHIND, AT_FIRST, DRAWN = 2, 12, 24
+"""Items kept for undo, items drawn when the page comes up, and items drawn once the browser has said anything
+(it asks for the others itself): twenty keys a second are ahead of the server by about six."""
+
+_OPENED = "review-opened"
+_HERE = Path(__file__).parent
+_STYLE = """<style>
+html:not([data-review-ready]) [class*="st-key-review-slot-"] { display: none; }
+.st-key-review-items { min-height: 46vh; }
+[class*="st-key-review-slot-"] [data-testid="stColumn"]::before {
+  content: "Neighbor"; display: block; font-size: 0.85rem; opacity: 0.65; margin-bottom: 0.4rem;
+}
+[class*="st-key-review-slot-"] [data-testid="stColumn"]:first-child::before { content: "Question"; }
+div:has(> .st-key-review-keys) { position: sticky; bottom: 0.75rem; z-index: 20; }
+</style>"""
+
+
+@dataclass
+class Opened:
+    """A queue as it was opened in this browser tab.
+
+    Attributes:
+        token: new for every opening, so that keys of an earlier one do not count.
+        before: what the reviewer had decided before.
+        items, cards: of what was drawn; texts never change.
+    """
+
+    choice: Choice
+    ledger: Ledger
+    token: str
+    before: ReviewProgress
+    items: dict[str, ReviewItem] = field(default_factory=dict)
+    cards: dict[str, NeighborCard | None] = field(default_factory=dict)
+
+
+@st.fragment
+def decide(choice: Choice) -> None:
+    """Handle the keys that came in, draw the items around the current one, then the keys."""
+    opened = _opened(choice)
+    ledger = opened.ledger
+    name = f"review-keys-{opened.token}"
+    client, events = read_events((st.session_state.get(name) or {}).get("keys"))
+    error = ""
+    try:
+        ledger.hear(client, events, _store)
+    except TagrpoError as problem:
+        error = str(problem)
+    if not ledger.order:
+        _nothing(opened)
+        return
+    st.caption(_progress(opened))  # safe: it escapes
+    first = max(0, ledger.at - BEHIND)
+    ahead = ledger.order[first : first + DRAWN]
+    window = list(ahead if client else ahead[:AT_FIRST])
+    _read(opened, window)
+    st.html(_STYLE)  # safe: a constant
+    with st.container(key="review-items", gap=None):
+        for place in range(DRAWN):
+            _slot(opened, _in_slot(window, first, place))
+        with st.container(key="review-slot-end" if ledger.current == "" else None):
+            if ledger.current == "":
+                _end(opened)
+    with st.container(key="review-keys"):
+        _component()(
+            key=name,
+            data={
+                "first": first,
+                "items": window,
+                "more": len(window) < len(ahead),
+                "total": len(ledger.order),
+                "at": ledger.at,
+                "heard": ledger.heard,
+                "refused": ledger.refused,
+                "marks": {id: ledger.marks[id] for id in window if id in ledger.marks},
+                "writes": ledger.keys is DECIDING,
+                "error": error,
+                "keys": [
+                    {"letter": key.letter, "label": key.label, "act": key.act, "reason": key.reason}
+                    for key in ledger.keys
+                ],
+            },
+            on_keys_change=lambda: None,
+        )
+
+
+def _opened(choice: Choice) -> Opened:
+    kept = st.session_state.get(_OPENED)
+    if isinstance(kept, Opened) and kept.choice == choice:
+        return kept
+    with reading() as session:
+        order, before = _read_queue(session, choice)
+    keys = DECIDING if settings.current().review else LOOKING
+    ledger = Ledger(order, choice.reviewer, choice.audit_id, keys)
+    opened = Opened(choice, ledger, secrets.token_hex(8), before)
+    st.session_state[_OPENED] = opened
+    return opened
+
+
+def _read_queue(session: Session, choice: Choice) -> tuple[list[str], ReviewProgress]:
+    if choice.audit_id is not None:
+        audit = get_audit(session, choice.audit_id)
+        progress = audit_progress(session, audit.id, len(audit.members), choice.reviewer)
+        return audit_queue(session, audit, choice.reviewer), progress
+    order = open_queue(
+        session,
+        choice.run_id,
+        choice.reviewer,
+        statuses=choice.statuses,
+        strategy=choice.strategy,
+        model=choice.model,
+        seed=choice.seed if choice.blind else None,
+    )
+    return order, run_progress(session, choice.run_id, choice.reviewer)
+
+
+def again() -> None:
+    """Open the queue anew: what was skipped comes back, what others added comes in."""
+    st.session_state.pop(_OPENED, None)
+
+
+def _store(changes: Sequence[Decision | Withdrawal]) -> None:
+    with review_writer() as session:
+        record_changes(session, changes)
+
+
+def _read(opened: Opened, window: Sequence[str]) -> None:
+    missing = [id for id in window if id not in opened.items]
+    for id in [id for id in opened.items if id not in window]:
+        del opened.items[id]
+        opened.cards.pop(id, None)
+    if not missing:
+        return
+    with reading() as session:
+        opened.items.update((item.candidate_id, item) for item in read_items(session, missing))
+        if not opened.choice.blind:
+            for id in missing:
+                of_run = (card for card in read_cards(session, id) if card.run_id == opened.choice.run_id)
+                opened.cards[id] = next(of_run, None)
+
+
+def _in_slot(window: Sequence[str], first: int, place: int) -> str | None:
+    """Return the item that stands at this place of the page: an item keeps its place while it is drawn."""
+    at = first + (place - first) % DRAWN
+    return window[at - first] if at - first < len(window) else None
+
+
+def _slot(opened: Opened, id: str | None) -> None:
+    item = opened.items.get(id or "")
+    with st.container(key=f"review-slot-{id}" if item else None):
+        if item is None:
+            return
+        card = opened.cards.get(item.candidate_id)
+        if card is not None:
+            _provenance(card)
+        _texts(item)
+        if card is not None and has_answers(card.evidence):
+            show_answers(card.evidence)
+        # The last element, with the id: when it is there, all of the item is on the screen.
+        st.caption(f"Answer: **{escaped(item.answer)}** · {escaped(item.candidate_id)}")
+
+
+def _texts(item: ReviewItem) -> None:
+    left, right = st.columns(2, gap="large")
+    key = f"review-{item.candidate_id}"
+    if links.flag("marks", True):
+        difference = compare(item.question, item.candidate)
+        with left:
+            show_difference(difference, "original", f"{key}-q")
+        with right:
+            show_difference(difference, "neighbor", f"{key}-n")
+        return
+    with left:
+        show_math_text(item.question, f"{key}-q", cut_at=MARKDOWN_MAX)
+    with right:
+        show_math_text(item.candidate, f"{key}-n", cut_at=MARKDOWN_MAX)
+
+
+def _provenance(card: NeighborCard) -> None:
+    with layout.row():
+        layout.line(*provenance(card))
+        if card.review_reason or card.reason:
+            st.caption(escaped(card.review_reason or card.reason))
+
+
+def _progress(opened: Opened) -> str:
+    ledger, before = opened.ledger, opened.before
+    if ledger.keys is LOOKING:
+        return escaped(f"{len(ledger.order):,} candidates, in the order of a review")
+    accepted, rejected = ledger.count("accepted"), ledger.count("rejected")
+    said = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {ledger.reviewer}"
+    now = f"now {accepted:,} accepted, {rejected:,} rejected, {ledger.count('skipped'):,} skipped"
+    return escaped(f"{said}; {now}")
+
+
+def _nothing(opened: Opened) -> None:
+    choice = opened.choice
+    if choice.audit_id is not None:
+        layout.empty_state(
+            f"{choice.reviewer or 'Nobody'} has decided all of audit {choice.audit_id}.",
+            "Its error rates stand under Results.",
+        )
+    else:
+        layout.empty_state(
+            "Nothing is left to review here.",
+            f"No candidate of {choice.run} that is {', '.join(choice.statuses)} waits for "
+            f"{choice.reviewer or 'a reviewer'}. Choose others under More, or another run.",
+        )
+    st.button("Look again", icon=":material/refresh:", on_click=again)
+
+
+def _end(opened: Opened) -> None:
+    ledger = opened.ledger
+    skipped = ledger.count("skipped")
+    with st.container(border=True, gap="small"):
+        st.markdown("**That was the last one.**")
+        if ledger.keys is DECIDING:
+            st.markdown(
+                escaped(
+                    f"{ledger.count('accepted'):,} accepted, {ledger.count('rejected'):,} rejected, "
+                    f"{skipped:,} skipped. All decisions are stored."
+                )
+            )
+        label = "Go through what was skipped" if skipped and ledger.keys is DECIDING else "Begin again"
+        st.button(escaped(label), icon=":material/refresh:", on_click=again)
+
+
+@cache
+def _component() -> Any:
+    html, css, js = ((_HERE / f"queue.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+    return st.components.v2.component("tagrpo_review_keys", html=html, css=css, js=js)

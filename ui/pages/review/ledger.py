@@ -1,0 +1,136 @@
+"""The queue of one reviewer on one page: an order, a place in it, and the keys heard so far. No I/O.
+
+The browser says which item was on the screen when a key was pressed. A key that was pressed on another item
+than the ledger's is refused, so no decision can reach the wrong item; the browser repeats keys until they are
+acknowledged, and numbers them, so none is lost and none counts twice.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rephraser.reviews.store import Decision, Withdrawal
+from ui.pages.review.keys import MAX_REASON, Key
+
+Mark = Literal["accepted", "rejected", "skipped"]
+
+CLIENTS_KEPT = 8
+
+
+@dataclass(frozen=True)
+class Event:
+    """A key pressed in the browser: its number there, the item on the screen, the letter, a reason."""
+
+    seq: int
+    item: str
+    letter: str
+    words: str = ""
+
+
+@dataclass
+class Ledger:
+    """Where a reviewer is.
+
+    Attributes:
+        order: ids of candidates, as they are shown.
+        reviewer, audit_id: stored with each decision.
+        keys: those that count.
+        at: place of the item on the screen; the length of the order behind the last one.
+        marks: what was done with items on this page; the newest counts.
+        heard: the highest number handled, for each browser tab that reported (of the last few).
+        refused: keys that were pressed on another item than the current one.
+    """
+
+    order: Sequence[str]
+    reviewer: str
+    audit_id: int | None
+    keys: Sequence[Key]
+    at: int = 0
+    marks: dict[str, Mark] = field(default_factory=dict)
+    heard: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+
+    @property
+    def current(self) -> str:
+        """Id of the item on the screen; empty behind the last one."""
+        return self.order[self.at] if self.at < len(self.order) else ""
+
+    def count(self, mark: Mark) -> int:
+        """Return how many items bear this mark."""
+        return sum(one == mark for one in self.marks.values())
+
+    def hear(
+        self,
+        client: str,
+        events: Sequence[Event],
+        store: Callable[[Sequence[Decision | Withdrawal]], object],
+    ) -> None:
+        """Handle the keys that were not handled yet, in order; decisions are stored at once, all or none.
+
+        Undo goes back to the item before and withdraws what was decided about it on this page. After a key
+        that is refused, those behind it are refused too: they were pressed on a screen that the ledger does
+        not know. An error of `store` leaves everything as it was, to be heard again.
+        """
+        known = {key.letter: key for key in self.keys}
+        at, refused, last = self.at, 0, self.heard.get(client, 0)
+        marks = dict(self.marks)
+        changes: list[Decision | Withdrawal] = []
+        for event in sorted(events, key=lambda one: one.seq):
+            if event.seq <= last:
+                continue
+            last = event.seq
+            key = known.get(event.letter)
+            current = self.order[at] if at < len(self.order) else ""
+            if refused or key is None or event.item != current:
+                refused += 1
+            elif key.act == "undo":
+                if at > 0:
+                    at -= 1
+                    if marks.pop(self.order[at], "skipped") != "skipped":
+                        changes.append(Withdrawal(self.order[at], self.reviewer, self.audit_id))
+            elif not current:
+                refused += 1
+            else:
+                made = self._decide(key, event)
+                if made is not None:
+                    changes.append(made)
+                marks[current] = "skipped" if made is None else made.decision
+                at += 1
+        if changes:
+            store(changes)
+        self.at, self.refused = at, self.refused + refused
+        self.marks = marks
+        self.heard.pop(client, None)
+        self.heard[client] = last
+        while len(self.heard) > CLIENTS_KEPT:
+            del self.heard[next(iter(self.heard))]
+
+    def _decide(self, key: Key, event: Event) -> Decision | None:
+        if key.act == "skip":
+            return None
+        if key.act == "accept":
+            return Decision(event.item, "accepted", "", self.reviewer, self.audit_id)
+        reason = key.reason or " ".join(event.words.split())[:MAX_REASON] or "no reason given"
+        return Decision(event.item, "rejected", reason, self.reviewer, self.audit_id)
+
+
+def read_events(value: Any) -> tuple[str, list[Event]]:
+    """Return what a browser sent: the tab's name and its keys; what is not understood is left out."""
+    if not isinstance(value, Mapping):
+        return "", []
+    client, sent = value.get("client"), value.get("events")
+    if not isinstance(client, str) or not isinstance(sent, Sequence) or not client:
+        return "", []
+    found = [event for one in sent if (event := _event(one)) is not None]
+    return client[:64], found
+
+
+def _event(sent: Any) -> Event | None:
+    if not isinstance(sent, Mapping):
+        return None
+    seq, item, letter, words = (sent.get(name, "") for name in ("seq", "item", "letter", "words"))
+    if isinstance(seq, float) and seq.is_integer():  # JSON of a browser has one kind of number
+        seq = int(seq)
+    if type(seq) is not int or not all(isinstance(one, str) for one in (item, letter, words)):
+        return None
+    return Event(seq, item, letter, words)

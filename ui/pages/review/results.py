@@ -1,0 +1,285 @@
+"""What the reviews say so far: error rates of an audit, and how far reviewers and verdict agree."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from rephraser.reviews.agreement import Agreement
+from rephraser.reviews.audit import audit_groups, audit_reviews, get_audit
+from rephraser.reviews.browsing import (
+    GrowingRate,
+    ReviewProgress,
+    RunAgreement,
+    audit_progress,
+    growing_false_accepts,
+    read_decisions,
+    read_items,
+    run_agreement,
+    run_progress,
+)
+from rephraser.reviews.queue import ReviewItem
+from rephraser.reviews.rates import ErrorRates, GroupRate, Rate, error_rates
+from ui.charts.review_rates import false_accept_chart, rate_rows
+from ui.pages.review.choosing import Choice, audits_of, describe
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.text.markup import escaped
+from ui.pages.widgets import layout
+from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.picking import pick_row
+from ui.pages.widgets.tables import Column, download, page_table
+
+LISTED = 25
+
+_PAIRS = [
+    Column("first", "reviewer"),
+    Column("second", "and"),
+    Column("shared", "both decided", "whole"),
+    Column("agreed", "agreed", "whole"),
+    Column("share", "agreed, share", "share"),
+    Column("kappa", "Cohen's kappa", "number", "1: always, 0: as by chance; empty where it is not defined"),
+]
+
+
+@cached
+def _audit_results(
+    session: Session, audit_id: int, reviewer: str
+) -> tuple[ErrorRates, GroupRate | None, list[GrowingRate], ReviewProgress]:
+    """Return rates, those of groups, how they grew, and the reviewer's progress."""
+    audit = get_audit(session, audit_id)
+    made = audit_reviews(session, audit_id)
+    return (
+        error_rates(audit.members, made),
+        audit_groups(session, audit),
+        growing_false_accepts(audit.members, made),
+        audit_progress(session, audit_id, len(audit.members), reviewer),
+    )
+
+
+@cached
+def _run_results(session: Session, run_id: str, reviewer: str) -> tuple[RunAgreement, ReviewProgress]:
+    return run_agreement(session, run_id), run_progress(session, run_id, reviewer)
+
+
+def show_results(choice: Choice) -> None:
+    """Draw the results of the chosen audit, or of the run."""
+    st.caption(
+        "These numbers tell what the verdicts were. Look at them when you are done, if you review blind."
+    )
+    if choice.audit_id is not None:
+        _audit(choice, choice.audit_id)
+    else:
+        _run(choice)
+
+
+def _audit(choice: Choice, audit_id: int) -> None:
+    rates, groups, growing, progress = _audit_results(audit_id, choice.reviewer)
+    numbers = [
+        layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by anybody"),
+        layout.Number("false accepts", *_rate(rates.false_accept, "accepted by the verdict")),
+        layout.Number("false rejects", *_rate(rates.false_reject, "rejected by the verdict")),
+    ]
+    if groups is not None:
+        numbers[1:] = [
+            layout.Number("groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "", "all neighbors"),
+            layout.Number("groups open", f"{groups.open:,}", "", "none rejected, some without a decision"),
+            layout.Number(
+                "groups with a broken neighbor", *_rate(groups.broken, "of those that are reviewed whole")
+            ),
+            layout.Number(
+                "broken neighbors",
+                f"{rates.false_accept.count:,} of {rates.false_accept.reviewed:,}",
+                "",
+                "those of one question may err alike, so the figure to go by is that of the groups",
+            ),
+        ]
+    elif rates.broken.share is not None:
+        low, high = rates.broken.low or 0.0, rates.broken.high or 0.0
+        numbers.append(
+            layout.Number(
+                "broken in a published set",
+                f"{rates.broken.share:.1%}",
+                "",
+                f"95% interval {low:.1%} to {high:.1%}, strata weighted by their sizes",
+            )
+        )
+    if choice.reviewer:
+        numbers.insert(1, layout.Number(f"by {choice.reviewer}", f"{progress.decided:,}"))
+    layout.numbers(numbers)
+    if groups is None:
+        _verdicts(rates, growing, audit_id)
+    elif groups.complete < groups.drawn:
+        st.caption(escaped(f"Of all groups {groups.bounds}."))
+    if rates.complete:
+        accepts, rejects = rates.false_accepts, rates.false_rejects
+        words = "What the verdict gets wrong in this sample: the newest decision on each candidate."
+        _candidates("False accepts", words, accepts, f"audit-{audit_id}-false-accepts-list", audit_id)
+        _candidates("False rejects", words, rejects, f"audit-{audit_id}-false-rejects-list", audit_id)
+    elif rates.false_accepts or rates.false_rejects:
+        st.caption("Which candidates are false accepts or false rejects is shown once all are reviewed.")
+    _agreements("Reviewers with each other", rates.agreements, f"audit-{audit_id}-reviewers")
+    _candidates(
+        "Reviewers differ",
+        "The newest decision counts.",
+        rates.disputed,
+        f"audit-{audit_id}-disputed",
+        audit_id,
+    )
+
+
+def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) -> None:
+    """Draw how the false-accept rate grew, and what reviewers reject of each verdict."""
+    if growing:
+        chart = kept_chart(false_accept_chart, growing)
+        show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=rate_rows(growing))
+    else:
+        layout.empty_state(
+            "No candidate that the verdict accepted was reviewed yet.",
+            "The false-accept rate appears with the first one. Decide under Queue, or on the terminal:",
+            commands=(f"tagrpo neighbors review --audit {audit_id} --interactive",),
+        )
+    layout.section("By verdict", "Among reviewed candidates, the share that reviewers reject.")
+    page_table(
+        [
+            {
+                "status": one.status,
+                "size": one.size,
+                "drawn": one.drawn,
+                "reviewed": one.rejected.reviewed,
+                "rejected": one.rejected.count,
+                "share": one.rejected.share,
+                "low": one.rejected.low,
+                "high": one.rejected.high,
+            }
+            for one in rates.strata
+        ],
+        [
+            Column("status", "verdict"),
+            Column("size", "in the run", "whole"),
+            Column("drawn", "drawn", "whole"),
+            Column("reviewed", "reviewed", "whole"),
+            Column("rejected", "rejected", "whole"),
+            Column("share", "rejected, share", "share"),
+            Column("low", "95% from", "share"),
+            Column("high", "to", "share"),
+        ],
+        "strata",
+        name=f"audit-{audit_id}-strata",
+    )
+
+
+def _run(choice: Choice) -> None:
+    agreement, progress = _run_results(choice.run_id, choice.reviewer)
+    if choice.reviewer:
+        layout.numbers(
+            [
+                layout.Number(f"decided by {choice.reviewer}", f"{progress.decided:,} of {progress.total:,}"),
+                layout.Number("accepted", f"{progress.accepted:,}"),
+                layout.Number("rejected", f"{progress.rejected:,}"),
+            ]
+        )
+    audits = audits_of(choice.run_id)
+    layout.section("Error rates", "They need a random sample, which an audit draws.")
+    for audit in audits:
+        links.link(
+            f"audit {audit.id}: {describe(audit)}",
+            "review",
+            icon=":material/fact_check:",
+            run=choice.run,
+            audit=audit.id,
+            reviewer=choice.reviewer,
+            view="Results",
+        )
+    if not audits:
+        layout.empty_state(
+            "No audit of this run was drawn yet.",
+            "Draw one, and choose it as the queue:",
+            commands=(f"tagrpo neighbors audit {choice.run} --sample 50 --seed 1",),
+        )
+    _agreements("Reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
+    _candidates(
+        "Decided otherwise than the verdict",
+        "By any reviewer.",
+        agreement.against_verdict,
+        f"{choice.run}-against-verdict",
+    )
+    _agreements("Reviewers with each other", agreement.reviewers, f"{choice.run}-reviewers")
+    _candidates(
+        "Reviewers differ", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed"
+    )
+
+
+def _rate(rate: Rate, of: str) -> tuple[str, str, str]:
+    """Return a rate as value, unit and hint."""
+    if rate.share is None:
+        return "none yet", "", f"no candidate {of} was reviewed"
+    said = (
+        f"{rate.count:,} of {rate.reviewed:,} {of}; 95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
+    )
+    return f"{rate.share:.1%}", "", said
+
+
+def _agreements(heading: str, found: Sequence[Agreement], name: str) -> None:
+    layout.section(heading)
+    if not found:
+        st.caption("Nothing that both have decided.")
+        return
+    rows: list[dict[str, Any]] = [{**vars(one), "share": one.agreed / one.shared} for one in found]
+    page_table(rows, _PAIRS, name, name=name)
+
+
+def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_id: int | None = None) -> None:
+    """List candidates, where there are any, with who decided what and the way to the question."""
+    if not ids:
+        return
+    layout.section(heading, f"{len(ids):,} candidates. {words} Choose one to go to its question.")
+    said = _said(tuple(ids), audit_id)
+    chosen = pick_row(
+        [
+            {
+                "candidate": item.candidate_id,
+                "question": item.question,
+                "text": item.candidate,
+                "said": said[item.candidate_id],
+            }
+            for item in _items(tuple(ids[:LISTED]))
+        ],
+        [
+            Column("question", "question", wide=True),
+            Column("text", "neighbor", wide=True),
+            Column("said", "decided"),
+        ],
+        name,
+        parameter="candidate",
+        value="candidate",
+    )
+    if chosen in ids:
+        links.link(
+            f"Candidate {chosen} beside its question",
+            "questions",
+            icon=":material/arrow_forward:",
+            candidate=chosen,
+        )
+    if len(ids) > LISTED:
+        st.caption(f"The first {LISTED:d} are shown; the file holds all.")
+    download(name, [{"candidate": id, "decided": said[id]} for id in ids], key=f"{name}-csv")
+
+
+@cached
+def _said(session: Session, ids: tuple[str, ...], audit_id: int | None) -> dict[str, str]:
+    """Return who decided what about each candidate, in words."""
+    made = read_decisions(session, ids, audit_id)
+    return {
+        id: "; ".join(
+            f"{who}: {decision}" + (f" ({reason})" if reason else "")
+            for who, (decision, reason) in sorted(made.get(id, {}).items())
+        )
+        for id in ids
+    }
+
+
+@cached
+def _items(session: Session, ids: tuple[str, ...]) -> list[ReviewItem]:
+    return read_items(session, ids)

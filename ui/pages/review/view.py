@@ -1,0 +1,5 @@
+"""The page "Review"."""
+
+from ui.pages.review.page import show
+
+show()

@@ -1,0 +1,309 @@
+"""One question's joint group at a step, beside another step, and over training."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from service.errors import TagrpoError
+from trainer_adapter.record import group_browsing as groups
+from trainer_adapter.record.browsing import RolloutHeader, read_rollout_texts, read_token_ratios
+from trainer_adapter.record.group_browsing import GroupColumn, GroupFilters, JointGroup, RolloutGroup
+from trainer_adapter.record.token_ratios import TokenRatios
+from ui.charts.building import build_spec
+from ui.charts.training_steps import step_chart
+from ui.pages.rollouts import token_shading
+from ui.pages.rollouts.overview import listed
+from ui.pages.rollouts.responses import choose_response
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.text.markup import escaped, show_math_text, show_text
+from ui.pages.widgets import charts, layout
+from ui.pages.widgets.tables import download
+
+NONE = -1
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A prompt's responses at a step; `key` names its widgets and the response that the address chooses."""
+
+    step: int
+    column: GroupColumn
+    key: str
+
+
+@cached
+def joint_group(session: Session, run_id: str, step: int, question_id: str) -> JointGroup:
+    """Return a question's group at a step."""
+    return groups.read_joint_group(session, run_id, step, question_id)
+
+
+@cached
+def history(session: Session, run_id: str, question_id: str) -> list[RolloutGroup]:
+    """Return a question's groups over training."""
+    return groups.question_history(session, run_id, question_id)
+
+
+@cached
+def response(session: Session, rollout_id: int) -> str:
+    """Return the text of a response."""
+    return read_rollout_texts(session, [rollout_id]).get(rollout_id, "")
+
+
+@cached
+def token_ratios(session: Session, rollout_id: int) -> TokenRatios | None:
+    """Return the log-ratios of a response's tokens."""
+    return read_token_ratios(session, rollout_id)
+
+
+@cached
+def history_chart(session: Session, run_id: str, question_id: str) -> tuple[dict[str, Any], list[Any]]:
+    """Return the chart of a question's success over training, and its rows."""
+    rows = []
+    for group in groups.question_history(session, run_id, question_id):
+        own = group.original_correct + group.original_wrong + group.original_unknown
+        others = group.responses - own
+        if own:
+            rows.append({"label": "original", "step": group.step, "value": group.original_correct / own})
+        if others:
+            share = (group.correct - group.original_correct) / others
+            rows.append({"label": "neighbors", "step": group.step, "value": share})
+    spec = build_spec(
+        step_chart,
+        pd.DataFrame(rows),
+        title="This question over training",
+        y_title="share of correct responses",
+        scale="share",
+        span=(0.0, 1.0),
+        dots=True,
+    )
+    return spec, rows
+
+
+def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having: Sequence[str] = ()) -> None:
+    """Show a question's group, or say that it is not there, and which runs have it."""
+    visits = history(run_id, question_id)
+    with layout.row():
+        st.button(
+            "All groups",
+            icon=":material/arrow_back:",
+            key="group-back",
+            on_click=lambda: links.put(q=None, at=None, to=None, **_no_responses()),
+        )
+        if visits:
+            _neighbours(run_id, filters, question_id, visits)
+    if not visits:
+        layout.empty_state(
+            "This question has no rollouts in this run.",
+            f"{question_id}: {'these runs have it:' if having else 'no other run has it either.'}",
+        )
+        for run in having:
+            links.link(run, "rollouts", icon=":material/account_tree:", run=run, q=question_id)
+        return
+    steps = [visit.step for visit in visits]
+    step, other = _steps(visits, steps)
+    if asked := links.unknown("at", [str(one) for one in steps]):
+        layout.note(f"The question was not drawn at step {asked}; this is step {step}.")
+    try:
+        group = joint_group(run_id, step, question_id)
+        second = None if other is None else joint_group(run_id, other, question_id)
+    except TagrpoError as error:
+        layout.error_box("The group cannot be shown.", str(error))
+        return
+    _question(group, question_id)
+    _head(group.group, second.group if second else None)
+    every = [one for one in (group, second) if one is not None]
+    if any(one.has_tokens for one in every):
+        _shading()
+    _columns(group, second)
+    download(
+        f"tagrpo-{name}-{question_id}",
+        [
+            {**asdict(rollout), "log_ratio": groups.log_ratio(rollout)}
+            for one in every
+            for column in one.columns
+            for rollout in column.rollouts
+        ],
+        key="group-csv",
+        label="These responses as CSV",
+    )
+    _signal(run_id, name, question_id, visits)
+
+
+def _no_responses() -> dict[str, None]:
+    return {name: None for name in st.query_params if name.startswith("r") and name != "run"}
+
+
+def _neighbours(run_id: str, filters: GroupFilters, question_id: str, visits: list[RolloutGroup]) -> None:
+    """Show the way to the groups before and behind this one in the list that the filters leave."""
+    at = links.number("at", visits[-1].step)
+    key = (at, question_id)
+    before, *_ = listed(run_id, filters, None, key, limit=1)
+    behind, *_ = listed(run_id, filters, key, None, limit=1)
+    for label, icon, found in (
+        ("Previous group", ":material/chevron_left:", before),
+        ("Next group", ":material/chevron_right:", behind),
+    ):
+        there = found[0] if found else None
+        st.button(
+            escaped(label),
+            icon=icon,
+            key=f"group-{label}",
+            type="tertiary",
+            disabled=there is None,
+            on_click=lambda there=there: links.put(
+                q=there.question_id, at=there.step, to=None, **_no_responses()
+            ),
+        )
+
+
+def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int | None]:
+    by_step = {visit.step: visit for visit in visits}
+
+    def said(step: int) -> str:
+        if step == NONE:
+            return "no other step"
+        visit = by_step[step]
+        return f"step {step}: {visit.correct} of {visit.responses} correct, {visit.kind}"
+
+    def at() -> int:
+        asked = links.number("at", steps[-1])
+        return asked if asked in steps else steps[-1]
+
+    def to() -> int:
+        asked = links.number("to", NONE)
+        return asked if asked in steps else NONE
+
+    left, right = st.columns(2)
+    with left:
+        step = st.selectbox(
+            "Step", steps, format_func=said, **links.bound("at", at, resets=list(_no_responses()))
+        )
+    with right:
+        other = st.selectbox(
+            "Beside it",
+            [NONE, *(one for one in steps if one != step)],
+            format_func=said,
+            help="The same question at another step of this training.",
+            disabled=len(steps) < 2,
+            **links.bound("to", to, lambda step: None if step == NONE else step),
+        )
+    return step, None if other in (step, NONE) else other
+
+
+def _question(group: JointGroup, question_id: str) -> None:
+    with layout.card():
+        if group.question is None:
+            st.caption(escaped(f"{question_id}: the question is not in this database, only its prompts."))
+        else:
+            show_math_text(group.question, "group-question")
+            with layout.row():
+                if group.answer is not None:
+                    layout.line(layout.chip(f"answer {group.answer}", "blue"))
+                links.link(
+                    "Question and neighbors", "questions", icon=":material/arrow_forward:", id=question_id
+                )
+
+
+def _head(group: RolloutGroup, second: RolloutGroup | None) -> None:
+    for one in (group, second):
+        if one is None:
+            continue
+        with layout.row():
+            kind = layout.chip(one.kind, "green" if one.kind == "mixed" else "orange")
+            layout.line(layout.chip(f"step {one.step}", "violet"), kind)
+            words = f"{one.correct} of {one.responses} correct, mean reward {one.reward:.3g}"
+            words += f" (from {one.reward_least:g} to {one.reward_most:g})"
+            if one.kind != "mixed" and one.reward_least == one.reward_most:
+                words += "; one reward for all, so no gradient"
+            if one.truncated:
+                words += f"; {one.truncated} truncated"
+            if one.timeouts:
+                words += f"; {one.timeouts} grader time-outs"
+            st.caption(escaped(words))
+
+
+def _shading() -> None:
+    """Ask whether tokens are shaded in the responses that are read."""
+    with layout.row():
+        shaded = st.toggle(
+            "Shade tokens by log-ratio",
+            help="In the responses that you read: how much likelier each token is under the anchor.",
+            **links.bound("shade", lambda: links.flag("shade")),
+        )
+        if shaded:
+            token_shading.show_key()
+
+
+def _columns(group: JointGroup, second: JointGroup | None) -> None:
+    shown = [Shown(group.group.step, column, f"r{column.variant}") for column in group.columns]
+    pairs: list[Shown | None] = []
+    if second is not None:
+        beside = {column.variant: column for column in second.columns}
+        for one in shown:
+            there = beside.pop(one.column.variant, None)
+            pairs += [one, Shown(second.group.step, there, f"{one.key}b") if there else None]
+        for variant, column in beside.items():
+            pairs += [None, Shown(second.group.step, column, f"r{variant}b")]
+    else:
+        pairs += shown
+    for start in range(0, len(pairs), 2):
+        places = st.columns(2, gap="small")
+        for place, pair in zip(places, pairs[start : start + 2], strict=False):
+            with place:
+                if pair is None:
+                    st.caption("This prompt was not drawn for at this step.")
+                else:
+                    _card(pair, compared=second is not None)
+
+
+def _card(shown: Shown, *, compared: bool) -> None:
+    column, rollouts = shown.column, shown.column.rollouts
+    with layout.card():
+        heading = "Original" if column.variant == 0 else f"Neighbor {column.variant}"
+        if compared:
+            heading += f", step {shown.step}"
+        right = sum(rollout.grade == "correct" for rollout in rollouts)
+        with layout.row():
+            layout.line(
+                layout.strong(heading),
+                *([layout.chip(column.strategy)] if column.strategy else []),
+                layout.chip(f"{right} of {len(rollouts)} correct", _colour(right, len(rollouts))),
+            )
+            with layout.folded("Prompt"):
+                if column.prompt is None:
+                    st.caption("Prompts were not kept in this run.")
+                else:
+                    show_text(column.prompt, f"{shown.key}-prompt")
+        place = choose_response(rollouts, shown.key)
+        if place:
+            _read(rollouts[place - 1], shown.key)
+
+
+def _colour(right: int, drawn: int) -> layout.Colour:
+    return "green" if 0 < right < drawn else "gray"
+
+
+def _read(rollout: RolloutHeader, key: str) -> None:
+    cut = [layout.chip("truncated", "orange")] if rollout.truncated else []
+    layout.line(layout.grade_chip(rollout.grade), layout.chip(rollout.reason), *cut)
+    text, key = response(rollout.id), f"{key}-{rollout.id}"
+    ratios = token_ratios(rollout.id) if links.flag("shade") else None
+    if ratios is not None:
+        token_shading.show_tokens(text, ratios, key, groups.log_ratio_of(rollout))
+        return
+    show_math_text(text, key)
+    if links.flag("shade"):
+        st.caption("Not shaded: log-ratios of this response's tokens were not recorded.")
+
+
+def _signal(run_id: str, name: str, question_id: str, visits: list[RolloutGroup]) -> None:
+    if len(visits) < 2:
+        st.caption(escaped(f"This question was drawn once in {name}, so there is nothing to follow yet."))
+        return
+    spec, rows = history_chart(run_id, question_id)
+    charts.show_chart(spec, f"tagrpo-question-{question_id}", "history", rows=rows)

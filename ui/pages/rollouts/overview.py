@@ -1,0 +1,242 @@
+"""A run's groups: what each step drew, and the list of groups that the filters leave."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from trainer_adapter.record import group_browsing as groups
+from trainer_adapter.record.group_browsing import GroupFilters, RolloutGroup, StepGroups
+from trainer_adapter.record.grouping import KINDS
+from ui.charts.building import build_spec
+from ui.charts.rollout_groups import STEP, group_kinds_chart
+from ui.charts.training_steps import window_for
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.widgets import charts, layout, tables
+from ui.pages.widgets.tables import Column, page_table
+
+PAGE = 25
+FLAGS = {"timeouts": "grader timed out", "unknown": "unknown grades", "truncated": "truncated"}
+ALL = -1  # no step; None would leave the choice empty
+_TEXT = 160
+
+
+@cached
+def run_steps(session: Session, run_id: str, filters: GroupFilters | None = None) -> list[StepGroups]:
+    """Return the steps of a run in numbers, of all its groups or of those that filters leave."""
+    return groups.page_steps(session, run_id, filters)
+
+
+@cached
+def kinds_chart(
+    session: Session, run_id: str, name: str, chosen: int | None
+) -> tuple[dict[str, Any], list[Any]]:
+    """Return the chart of a run's groups by step, and its rows."""
+    steps = groups.page_steps(session, run_id)
+    window = window_for(len(steps))
+    rows = []
+    for start in range(0, len(steps), window):
+        part = steps[start : start + window]
+        for kind in KINDS:
+            number = sum(getattr(step, kind.replace(" ", "_")) for step in part)
+            rows.append({"step": part[0].step, "last": part[-1].step, "kind": kind, "questions": number})
+    spec = build_spec(
+        group_kinds_chart,
+        pd.DataFrame(rows),
+        title=f"Groups of {name} by step",
+        window=window,
+        chosen=chosen,
+    )
+    return spec, rows
+
+
+@cached
+def listed(
+    session: Session,
+    run_id: str,
+    filters: GroupFilters,
+    after: tuple[int, str] | None,
+    before: tuple[int, str] | None,
+    limit: int = PAGE,
+) -> tuple[list[RolloutGroup], dict[str, str], bool, bool]:
+    """Return a page of groups, the beginnings of their questions, and whether some come before and behind."""
+    found = groups.page_groups(session, run_id, filters, after=after, before=before, limit=limit + 1)
+    more = len(found) > limit
+    if before is not None:
+        found = found[1:] if more else found
+        earlier, later = more, True
+    else:
+        found = found[:limit]
+        earlier, later = after is not None, more
+    texts = groups.question_texts(session, [group.question_id for group in found])
+    return found, {id: text[:_TEXT] for id, text in texts.items()}, earlier, later
+
+
+def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
+    """Show the filters; return what they say."""
+    numbers = [step.step for step in steps]
+    left, middle, right = st.columns([1, 2, 2], vertical_alignment="bottom")
+    with left:
+        step = st.selectbox(
+            "Step",
+            [ALL, *numbers],
+            format_func=lambda number: "all steps" if number == ALL else f"step {number}",
+            **links.bound(
+                "step",
+                lambda: ALL if (step := _step(numbers)) is None else step,
+                lambda number: None if number == ALL else number,
+                resets=["after", "before"],
+            ),
+        )
+    with middle:
+        kind = st.pills(
+            "Groups that are",
+            list(KINDS),
+            **links.bound("kind", lambda: _kind(), resets=["after", "before"]),
+        )
+    with right:
+        flags = st.pills(
+            "with responses",
+            list(FLAGS),
+            format_func=FLAGS.__getitem__,
+            selection_mode="multi",
+            **links.bound(
+                "with", lambda: list(links.many("with", list(FLAGS))), list, resets=["after", "before"]
+            ),
+        )
+    return _filters(None if step == ALL else step, kind, flags)
+
+
+def address_filters(numbers: list[int]) -> GroupFilters:
+    """Return the filters of the address without showing them."""
+    flags = links.many("with", list(FLAGS))
+    return _filters(_step(numbers), _kind(), flags)
+
+
+def _filters(step: int | None, kind: str | None, flags: Sequence[str]) -> GroupFilters:
+    return GroupFilters(
+        step=step,
+        kind=kind,
+        timeouts="timeouts" in flags,
+        unknown="unknown" in flags,
+        truncated="truncated" in flags,
+    )
+
+
+def _kind() -> str | None:
+    return links.choice("kind", KINDS, "") or None
+
+
+def _step(numbers: list[int]) -> int | None:
+    asked = links.number("step", -1)
+    return asked if asked in numbers else None
+
+
+def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
+    """Show what each step drew, then the groups."""
+    spec, rows = kinds_chart(run_id, name, _step([step.step for step in steps]))
+    key = "kinds"
+
+    def clicked() -> None:
+        picked = st.session_state[key]["selection"].get(STEP) or []
+        links.put(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
+
+    layout.hand_over()
+    charts.show_chart(spec, f"tagrpo-groups-{name}", key, rows=rows, on_select=clicked)
+    filters = filters_of_address(steps)
+    chosen = run_steps(run_id, filters)
+    if not chosen:
+        layout.empty_state("No group is like that.", "Choose other filters, or another step.")
+        return
+    _numbers(chosen)
+    _groups(run_id, name, filters, sum(step.questions for step in chosen))
+
+
+def _numbers(steps: list[StepGroups]) -> None:
+    responses = sum(step.responses for step in steps)
+    questions = sum(step.questions for step in steps)
+    mixed = sum(step.mixed for step in steps)
+    correct = sum(step.correct for step in steps)
+    layout.numbers(
+        [
+            layout.Number("groups", f"{questions:,}", hint="questions, each counted at every step it is in"),
+            layout.Number("mixed", f"{mixed / questions:.1%}", hint="right and wrong: these have a gradient"),
+            layout.Number("responses", f"{responses:,}"),
+            layout.Number("correct", f"{correct / responses:.1%}"),
+            layout.Number("length", f"{sum(s.tokens for s in steps) / responses:,.0f}", "tokens"),
+            layout.Number("truncated", f"{sum(s.truncated for s in steps) / responses:.1%}"),
+            layout.Number("grader time-outs", f"{sum(s.timeouts for s in steps):,}"),
+        ]
+    )
+
+
+def key_of(text: str | None) -> tuple[int, str] | None:
+    """Return the key (step, question) that an address holds as "12:q_1"; None for anything else."""
+    step, colon, question = (text or "").partition(":")
+    return (int(step), question) if colon and step.isascii() and step.isdigit() and len(step) < 10 else None
+
+
+def key_text(group: RolloutGroup) -> str:
+    """Return a group's key for an address."""
+    return f"{group.step}:{group.question_id}"
+
+
+def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
+    place = tables.place()
+    after, before = key_of(place.after), key_of(place.before)
+    found, texts, earlier, later = listed(run_id, filters, after, before)
+    if not found:
+        layout.empty_state("Nothing is left here.", "Choose a filter or a step: the list begins anew.")
+        return
+    rows = [
+        {
+            "step": group.step,
+            "question": texts.get(group.question_id) or group.question_id,
+            "kind": group.kind,
+            "correct": group.correct / group.responses,
+            "original": _original(group),
+            "responses": group.responses,
+            "tokens": group.tokens / group.responses,
+            "truncated": group.truncated,
+            "timeouts": group.timeouts,
+            "question_id": group.question_id,
+        }
+        for group in found
+    ]
+
+    def opened(place: int) -> None:
+        links.put(q=found[place].question_id, at=found[place].step)
+
+    page_table(
+        rows,
+        [
+            Column("step", "step", "whole"),
+            Column("question", "question", wide=True),
+            Column("kind", "group"),
+            Column("correct", "correct", "share", "of all responses of the joint group"),
+            Column("original", "original alone", "share", "of the responses to the question itself"),
+            Column("responses", "responses", "whole"),
+            Column("tokens", "tokens", "whole", "mean of a response"),
+            Column("truncated", "truncated", "whole"),
+            Column("timeouts", "time-outs", "whole"),
+        ],
+        "groups",
+        name=f"tagrpo-groups-{name}",
+        on_choose=opened,
+        leads_away=True,
+    )
+    tables.pager(
+        key_text(found[0]),
+        key_text(found[-1]),
+        earlier=earlier,
+        later=later,
+        words=f"{len(found)} of {most:,} groups; a click on a row shows its responses",
+    )
+
+
+def _original(group: RolloutGroup) -> float | None:
+    drawn = group.original_correct + group.original_wrong + group.original_unknown
+    return group.original_correct / drawn if drawn else None

@@ -1,0 +1,44 @@
+"""The page "Rollouts"."""
+
+import streamlit as st
+
+from ui.pages.rollouts import group, overview
+from ui.pages.state import links
+from ui.pages.state.database import reading
+from ui.pages.training_signal.runs import runs_with, train_runs
+from ui.pages.widgets import layout
+
+layout.title("Rollouts", "What training drew, question by question and step by step.")
+with reading():
+    pass  # says what to do where there is no database
+runs = {run.name: run for run in train_runs() if run.rollouts}
+if not runs:
+    layout.empty_state(
+        "No rollouts are recorded yet.",
+        "Import what a training has written, also while it runs:",
+        commands=("tagrpo rollouts import FOLDER", "tagrpo rollouts watch FOLDER"),
+    )
+else:
+    question = links.text("q")
+    # A link from a question names no run: the newest one that has the question is meant.
+    having = [name for name in runs if name in runs_with(question)] if question else []
+    newest = (having or list(runs))[-1]
+    name = st.selectbox(
+        "Training run",
+        list(runs),
+        format_func=lambda name: f"{name}  ({runs[name].method}, {runs[name].rollouts:,} responses)",
+        **links.bound(
+            "run",
+            lambda: links.choice("run", list(runs), newest),
+            resets=["step", "q", "at", "to", "after", "before"],
+            pinned=True,
+        ),
+    )
+    if asked := links.unknown("run", list(runs)):
+        layout.note(f"There is no training run {asked} with rollouts in this database; this is {name}.")
+    steps = overview.run_steps(runs[name].id)
+    if question:
+        filters = overview.address_filters([step.step for step in steps])
+        group.show(runs[name].id, name, question, filters, having)
+    else:
+        overview.show(runs[name].id, name, steps)

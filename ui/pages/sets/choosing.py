@@ -1,0 +1,105 @@
+"""Which version is looked at: the names, the versions of the chosen one, its numbers."""
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from rephraser.sets.store import list_sets
+from rephraser.sets.types import SetHeader
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.text.markup import escaped
+from ui.pages.widgets import layout
+from ui.pages.widgets.tables import Column, page_table
+
+_COLUMNS = [
+    Column("set", "version"),
+    Column("questions", "questions", "whole"),
+    Column("neighbors", "neighbors", "whole"),
+    Column("reviewed", "reviewed", "whole", hint="Neighbors with a human decision behind their verdict."),
+    Column("tags", "tags"),
+    Column("run", "from run"),
+    Column("published", "published (UTC)"),
+    Column("hash", "content hash"),
+]
+
+
+@cached
+def headers(session: Session) -> list[SetHeader]:
+    """Return all versions, by name and version."""
+    return list_sets(session)
+
+
+def choose(found: list[SetHeader]) -> SetHeader:
+    """Show the choice of a version, the newest published one at first."""
+    refs = [one.ref for one in sorted(found, key=lambda one: (one.name, -one.version))]
+    newest = max(found, key=lambda one: (one.created_at, one.version)).ref
+    by_ref = {one.ref: one for one in found}
+    chosen = st.selectbox(
+        "Version",
+        refs,
+        width=320,
+        **links.bound(
+            "set",
+            lambda: links.choice("set", refs, newest),
+            lambda ref: None if ref == newest else ref,
+            resets=["against", "after", "neighbor"],
+            pinned=True,
+        ),
+    )
+    if asked := links.unknown("set", refs):
+        layout.note(f"There is no set {asked} in this database; this is {chosen}.")
+    return by_ref[chosen]
+
+
+def show_numbers(header: SetHeader) -> None:
+    """Show what a version holds."""
+    counts = header.counts
+    questions, neighbors = counts["questions"], counts["neighbors"]
+    without = int(counts["questions_by_neighbors"].get("0", 0))
+    verdicts = ", ".join(
+        f"{count:,} {name}" for name, count in counts["neighbors_by_verdict"].items() if count
+    )
+    layout.numbers(
+        [
+            layout.Number("questions", f"{questions:,}", hint=f"{without:,} of them without a neighbor."),
+            layout.Number("neighbors", f"{neighbors:,}", hint=f"{verdicts}." if verdicts else None),
+            layout.Number(
+                "a question", f"{neighbors / questions:.2f}" if questions else "-", "neighbors", "The mean."
+            ),
+            layout.Number(
+                "reviewed",
+                f"{counts['reviewed']:,}",
+                hint="Neighbors with a human decision behind their verdict.",
+            ),
+        ]
+    )
+
+
+def show_versions(found: list[SetHeader], name: str) -> None:
+    """Show the versions of a name, the newest first; one alone is told in a line."""
+    rows = [row(one) for one in reversed(found) if one.name == name]
+    if len(rows) == 1:
+        only = rows[0]
+        tags = f", tagged {only['tags']}" if only["tags"] else ""
+        st.caption(
+            escaped(
+                f"The only version: from run {only['run']}, published {only['published']} UTC{tags}. Content "
+                f"hash {str(only['hash'])[:16]}…"
+            )
+        )
+        return
+    page_table(rows, _COLUMNS, "versions", name="versions")
+
+
+def row(header: SetHeader) -> dict[str, object]:
+    """Return a version as a row."""
+    return {
+        "set": header.ref,
+        "questions": header.counts["questions"],
+        "neighbors": header.counts["neighbors"],
+        "reviewed": header.counts["reviewed"],
+        "tags": ", ".join(header.tags),
+        "run": ", ".join(run["name"] for run in header.runs) or "imported",
+        "published": header.created_at.replace("T", " ").removesuffix("Z"),
+        "hash": header.content_hash,
+    }

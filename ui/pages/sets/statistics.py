@@ -1,0 +1,232 @@
+"""A version in numbers: accept rates by strategy and model, neighbors a question, lengths and wordings."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from rephraser.sets.browsing import QUESTIONS_SAMPLED, Wordings, set_rates, wordings
+from rephraser.sets.counts import RATE_DEFINITION, AcceptRate
+from rephraser.sets.types import SetHeader
+from ui.charts.rate_dots import rate_dots
+from ui.charts.stacked_bars import stacked_bars
+from ui.charts.theme import PALETTE
+from ui.pages.state.database import reading
+from ui.pages.state.results import Results
+from ui.pages.text.markup import escaped
+from ui.pages.widgets import layout
+from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.tables import Column, page_table
+
+_kept = Results(max_bytes=4 * 2**20)
+
+_RATES = [
+    Column("strategy", "name"),
+    Column("accepted", "accepted", "whole"),
+    Column("judged", "judged", "whole"),
+    Column("unverified", "unverified", "whole"),
+    Column("rate", "accept rate, %", "share"),
+    Column("low", "95% from, %", "share"),
+    Column("high", "to, %", "share"),
+]
+_DIFFICULTY = "Beside the question; level: within one standard error of the two rates."
+_WORDINGS = [
+    Column("strategy", "strategy"),
+    Column("neighbors", "neighbors", "whole"),
+    Column(
+        "length",
+        "length ratio, median",
+        "number",
+        hint="Characters of a neighbor over those of its question.",
+    ),
+    Column("length_p10", "10% are below", "number"),
+    Column("length_p90", "10% are above", "number"),
+    Column(
+        "distance",
+        "other words, median %",
+        "share",
+        hint="Words that neighbor and question do not share in the same order, of all words of both.",
+    ),
+    Column("distance_p10", "10% are below, %", "share"),
+    Column("distance_p90", "10% are above, %", "share"),
+]
+
+
+def kept_wordings(set_id: str) -> Wordings:
+    """Return the wordings of a version; it never changes, so they are kept by its id."""
+
+    def make() -> Wordings:
+        with reading() as session:
+            return _wordings(session, set_id)
+
+    return _kept.get(set_id, make)
+
+
+def _wordings(session: Session, set_id: str) -> Wordings:
+    return wordings(session, set_id, questions=QUESTIONS_SAMPLED)
+
+
+def show_statistics(header: SetHeader) -> None:
+    """Show everything."""
+    found = {by: set_rates(header, by) for by in ("strategy", "model")}
+    layout.hand_over()
+    if any(len(rates) > 1 for rates in found.values()):
+        for column, (by, rates) in zip(st.columns(2, gap="large"), found.items(), strict=True):
+            with column:
+                _rates(rates, by)
+    else:
+        _one_rate(found["strategy"])
+    _successes(header)
+    if header.counts.get("proposals"):
+        st.caption(escaped(f"Accept rate: {RATE_DEFINITION}."))
+    left, right = st.columns(2, gap="large")
+    with left:
+        _sizes(header)
+    with right:
+        _strategies(header)
+    _show_wordings(kept_wordings(header.id))
+
+
+def _one_rate(found: Sequence[AcceptRate]) -> None:
+    """Show what one strategy of one model came to: a chart of a single dot says no more."""
+    if not found or found[0].rate is None:
+        st.caption("No accept rates: the version was imported, or nothing was judged by answers.")
+        return
+    one = found[0]
+    layout.numbers(
+        [
+            layout.Number("accept rate", f"{one.rate:.1%}", hint="Accepted, of those judged."),
+            layout.Number("95% interval", f"{one.low:.1%} to {one.high:.1%}"),
+            layout.Number("accepted", f"{one.accepted:,}", f"of {one.judged:,}"),
+        ]
+    )
+
+
+def _rates(found: Sequence[AcceptRate], by: str) -> None:
+    drawn = [one for one in found if one.rate is not None]
+    if not drawn:
+        if by == "strategy":
+            st.caption("No accept rates: the version was imported, or nothing was judged by answers.")
+        return
+    show_chart(
+        kept_chart(
+            rate_dots,
+            [rate_row(one) for one in drawn],
+            title=f"Accept rate by {by}",
+            x_title="accepted, of those judged; bars: 95% interval",
+            colour=PALETTE[2],
+        ),
+        f"accept-rates-by-{by}",
+        f"rates-{by}",
+        rows=[dataclasses.asdict(one) for one in found],
+    )
+    with layout.folded("Numbers"):
+        page_table(
+            [dataclasses.asdict(one) for one in found],
+            _RATES,
+            f"rates-{by}-table",
+            name=f"accept-rates-by-{by}",
+        )
+
+
+def rate_row(one: AcceptRate) -> dict[str, Any]:
+    """Return a rate as the chart wants it."""
+    return {"name": one.strategy, "rate": one.rate, "low": one.low, "high": one.high, "of": one.judged}
+
+
+def _successes(header: SetHeader) -> None:
+    """Show how hard neighbors are beside their questions, as the solvers of the verdicts found it."""
+    known = header.counts.get("successes")
+    if not known:
+        return
+    layout.numbers(
+        [
+            layout.Number(
+                "solved neighbors",
+                f"{known['neighbor_rate']:.1%}",
+                hint=f"Mean share of right answers on {known['neighbors']:,} neighbors, by "
+                f"{', '.join(known['solvers'])}.",
+            ),
+            layout.Number("their questions", f"{known['question_rate']:.1%}"),
+            *(
+                layout.Number(name, f"{count:,}", hint=_DIFFICULTY)
+                for name, count in known["difficulty"].items()
+            ),
+        ]
+    )
+
+
+def _sizes(header: SetHeader) -> None:
+    found = header.counts["questions_by_neighbors"]
+    rows = [
+        {"name": f"{size} neighbor{'' if size == '1' else 's'}", "part": "questions", "count": count}
+        for size, count in sorted(found.items(), key=lambda one: int(one[0]))
+    ]
+    if rows:
+        chart = kept_chart(
+            stacked_bars,
+            rows,
+            title="Questions by their neighbors",
+            colours={"questions": PALETTE[0]},
+            unit="questions",
+        )
+        show_chart(chart, "questions-by-neighbors", "sizes", rows=rows)
+
+
+def _strategies(header: SetHeader) -> None:
+    rows = [
+        {"name": strategy, "part": "neighbors", "count": count}
+        for strategy, count in header.counts["neighbors_by_strategy"].items()
+    ]
+    if rows:
+        chart = kept_chart(
+            stacked_bars,
+            rows,
+            title="Neighbors by strategy",
+            colours={"neighbors": PALETTE[0]},
+            unit="neighbors",
+        )
+        show_chart(chart, "neighbors-by-strategy", "strategies", rows=rows)
+
+
+def _show_wordings(found: Wordings) -> None:
+    layout.section(
+        "Lengths and wordings",
+        f"On {found.questions:,} questions drawn by seed {found.seed}, with {found.neighbors:,} neighbors."
+        if found.questions >= QUESTIONS_SAMPLED
+        else f"On all {found.questions:,} questions.",
+    )
+    if found.length is None:
+        st.caption("No neighbors among them.")
+        return
+    page_table(wording_rows(found), _WORDINGS, "wordings", name="wordings")
+    if found.among_siblings is not None:
+        siblings = found.among_siblings
+        st.caption(
+            escaped(
+                f"Two neighbors of a question differ in {100 * siblings.median:.0f}% of their words (median "
+                f"of {siblings.count:,} pairs; the middle 80% from {100 * siblings.p10:.0f}% to "
+                f"{100 * siblings.p90:.0f}%)."
+            )
+        )
+
+
+def wording_rows(found: Wordings) -> list[dict[str, Any]]:
+    """Return all neighbors, then those of each strategy, as rows."""
+    pairs = {"all": (found.length, found.from_question), **found.by_strategy}
+    return [
+        {
+            "strategy": strategy,
+            "neighbors": length.count,
+            "length": length.median,
+            "length_p10": length.p10,
+            "length_p90": length.p90,
+            "distance": distance.median,
+            "distance_p10": distance.p10,
+            "distance_p90": distance.p90,
+        }
+        for strategy, (length, distance) in pairs.items()
+        if length is not None and distance is not None
+    ]

@@ -1,0 +1,1 @@
+"""What a page stands on: the database, the address, what was chosen."""

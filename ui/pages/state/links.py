@@ -1,0 +1,215 @@
+"""A page's state in its address: typed readers and writers, widgets bound to it, links between pages.
+
+Only the address holds state, so that every view can be linked to and the browser's Back and Forward work.
+Values that equal their default are left out of it.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Literal, ParamSpec
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from ui.pages.text.markup import escaped
+
+Page = Literal["overview", "questions", "review", "sets", "rollouts", "signal", "curves"]
+PAGES: tuple[tuple[Page, str, str], ...] = (
+    ("overview", "Overview", ":material/home:"),
+    ("questions", "Questions", ":material/format_list_bulleted:"),
+    ("review", "Review", ":material/rate_review:"),
+    ("sets", "Sets", ":material/inventory_2:"),
+    ("rollouts", "Rollouts", ":material/account_tree:"),
+    ("signal", "Training signal", ":material/monitoring:"),
+    ("curves", "Curves", ":material/show_chart:"),
+)
+"""Name (in the address, and of the file in `views`), what it is called, its icon."""
+
+P = ParamSpec("P")
+Value = str | int | float | bool | Sequence[str] | None
+
+PERSONAL = frozenset({"reviewer"})
+"""Parameters that say who is there: the link to a view leaves them out, as it is made for others."""
+
+_SHOWN, _PLACE, _PINNED = "page-shown", "here-place", "here-pinned"
+
+MAX_LENGTH = 500
+"""Of a value that is read from an address; longer ones are cut."""
+
+
+def text(name: str, default: str = "") -> str:
+    """Return a text of the address."""
+    found = st.query_params.get(name)
+    return default if found is None else found[:MAX_LENGTH]
+
+
+def number(name: str, default: int = 0, *, low: int | None = None, high: int | None = None) -> int:
+    """Return a whole number of the address; the default where there is none, or none within the bounds."""
+    try:
+        found = int(st.query_params.get(name, ""))
+    except ValueError:
+        return default
+    return default if (low is not None and found < low) or (high is not None and found > high) else found
+
+
+def flag(name: str, default: bool = False) -> bool:
+    """Return a switch of the address ("1" or "0")."""
+    return {"1": True, "0": False}.get(st.query_params.get(name, ""), default)
+
+
+def choice(name: str, options: Sequence[str], default: str) -> str:
+    """Return one of the options; the default where the address names none of them."""
+    found = st.query_params.get(name, default)
+    return found if found in options else default
+
+
+def unknown(name: str, options: Sequence[str]) -> str:
+    """Return what the address asks for and is none of the options, "" where there is no such thing."""
+    return ", ".join(found for found in many(name) if found and found not in options)
+
+
+def many(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return the values that the address repeats (`?verdict=a&verdict=b`), those of the options only."""
+    found = (value[:MAX_LENGTH] for value in st.query_params.get_all(name))
+    return tuple(value for value in found if options is None or value in options)
+
+
+def put(**values: Value) -> None:
+    """Write values into the address, as one step of its history; None and empty ones are removed."""
+    state: dict[str, list[str]] = {name: st.query_params.get_all(name) for name in st.query_params}
+    for name, value in values.items():
+        said = _said(value)
+        if said:
+            state[name] = said
+        else:
+            state.pop(name, None)
+    st.query_params.from_dict(state)
+
+
+def query(**values: Value) -> dict[str, list[str]]:
+    """Return values as the parameters of an address."""
+    return {name: said for name, value in values.items() if (said := _said(value))}
+
+
+def to(page: Page, **values: Value) -> str:
+    """Return the address of a view on another page, relative to the server (`/questions?id=q_1`)."""
+    path = "/" if page == "overview" else f"/{page}"
+    parameters = urlencode(query(**values), doseq=True)
+    return f"{path}?{parameters}" if parameters else path
+
+
+def link(
+    label: str, page: Page, *, icon: str | None = None, help: str | None = None, **values: Value
+) -> None:
+    """Show a link to a view on another page; it opens without loading the application again.
+
+    `label` and `help` are plain text, whatever they hold.
+    """
+    st.page_link(
+        page=page_file(page),
+        label=escaped(label),
+        icon=icon,
+        help=help and escaped(help),
+        query_params=list(_pairs(values)) or None,
+    )
+
+
+def page_file(page: Page) -> str:
+    """Return a page's file as `st.page_link` and `st.switch_page` want it."""
+    return f"views/{page}.py"
+
+
+def here() -> None:
+    """Show the address of this very view, ready to be copied; `complete_here` adds what was pinned since."""
+    from ui.pages.widgets.layout import folded
+
+    with folded("Link to this view", icon=":material/link:"):
+        st.session_state[_PLACE] = st.empty()
+    st.session_state[_PINNED] = {}
+    _show_here()
+
+
+def complete_here() -> None:
+    """Write into the shown address what widgets show by a default that depends on the data."""
+    if st.session_state.get(_PINNED):
+        _show_here()
+
+
+def part(show: Callable[P, None]) -> Callable[P, None]:
+    """Run a part of a page by itself where something in it was used: the rest is not drawn again.
+
+    Nothing outside of it may depend on what is chosen in it, but the link to the view, which is kept right.
+    """
+
+    @wraps(show)
+    def shown(*arguments: P.args, **named: P.kwargs) -> None:
+        show(*arguments, **named)
+        _show_here()
+
+    return st.fragment(shown)
+
+
+def _show_here() -> None:
+    state = {name: st.query_params.get_all(name) for name in st.query_params if name not in PERSONAL}
+    state |= {name: said for name, said in st.session_state[_PINNED].items() if name not in state}
+    said = f"?{urlencode(state, doseq=True)}" if state else ""
+    st.session_state[_PLACE].code(str(st.context.url or "") + said, language=None, wrap_lines=True)
+
+
+def _pairs(values: dict[str, Value]) -> list[tuple[str, str]]:
+    return [(name, one) for name, said in query(**values).items() for one in said]
+
+
+def _said(value: Value) -> list[str]:
+    if value is None or value == "" or value is False:
+        return []
+    if value is True:
+        return ["1"]
+    if isinstance(value, str | int | float):
+        return [str(value)]
+    return [str(one) for one in value]
+
+
+def entered(page: str) -> None:
+    """Say which page is shown: where it was another one before, widgets are set by the address again.
+
+    Two pages may use a name for different things, and what a widget held would follow from one to the other.
+    """
+    if st.session_state.get(_SHOWN, page) != page:
+        for key in [key for key in st.session_state if str(key).startswith("bound")]:
+            del st.session_state[key]
+    st.session_state[_SHOWN] = page
+    st.session_state.pop(_PINNED, None)  # of the page before: its place is gone
+
+
+def bound(
+    name: str,
+    read: Callable[[], Any],
+    write: Callable[[Any], Value] = lambda value: value,
+    *,
+    resets: Sequence[str] = (),
+    pinned: bool = False,
+) -> dict[str, Any]:
+    """Return `key` and `on_change` for a widget whose value lives in the address under `name`.
+
+    The widget shows what `read` finds there, also after Back and Forward, and where the default that `read`
+    returns has become another one; what the user sets is written there. `resets` are parameters that then
+    lose their meaning, such as the place in a list. `pinned` is for a default that new data change (the
+    newest run): the link to the view then names it.
+
+    Example:
+        search = st.text_input("Search", **bound("q", lambda: text("q"), resets=["after"]))
+    """
+    key, seen = f"bound:{name}", f"bound-seen:{name}"
+    now = st.query_params.get_all(name), read()
+    if key not in st.session_state or st.session_state.get(seen) != now:
+        st.session_state[key] = now[1]
+    st.session_state[seen] = now
+    if pinned and not now[0] and _PINNED in st.session_state:
+        st.session_state[_PINNED][name] = _said(now[1])
+
+    def changed() -> None:
+        put(**{name: write(st.session_state[key])}, **dict.fromkeys(resets))
+        st.session_state[seen] = st.query_params.get_all(name), read()
+
+    return {"key": key, "on_change": changed}

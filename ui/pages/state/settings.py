@@ -1,0 +1,30 @@
+"""What this server shows: the database, and whether reviews may be written."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.database import locate_database
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Given by `tagrpo ui` before the first page is drawn."""
+
+    database: Path
+    review: bool = False
+    shipped: str = ""
+    """What the pages say about the demo that ships with tagrpo, where they show it."""
+
+
+_current: Settings | None = None
+
+
+def use(settings: Settings | None) -> None:
+    """Let the pages of this process show another database; None for the usual one."""
+    global _current
+    _current = settings
+
+
+def current() -> Settings:
+    """Return the settings; without a server (tests, `streamlit run`) those of `TAGRPO_DB`, read-only."""
+    return _current or Settings(locate_database(None))

@@ -1,0 +1,1 @@
+"""Text of others, shown safely: characters, formulas, differences."""

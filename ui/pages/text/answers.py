@@ -1,0 +1,109 @@
+"""Answers that a question and its neighbor got, as small bars beside each other."""
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from rephraser.views.neighbors import AnswerClass, Evidence
+from ui.charts.theme import DARK_PALETTE, PALETTE
+from ui.pages.text.characters import visible
+
+MOST_CLASSES = 6
+_NAME_MAX = 60
+
+_STYLE = """
+.answers{display:grid;grid-template-columns:minmax(4rem,max-content) 1fr 1fr;gap:.2rem .8rem;
+ align-items:center;font-size:.85rem;font-variant-numeric:tabular-nums;max-width:44rem}
+.answers .head{opacity:.7;font-size:.8rem}
+.answers .name{max-width:16rem;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;
+ font-family:monospace}
+.answers .gold{font-family:inherit;font-size:.72rem;border:1px solid currentColor;border-radius:4px;
+ padding:0 .3em;margin-left:.45em;opacity:.75}
+.answers .cell{display:flex;align-items:center;gap:.5rem;min-width:0}
+.answers .track{flex:1;min-width:2rem;height:.55rem;border-radius:3px;background:rgba(128,136,150,.16)}
+.answers .bar{display:block;height:100%;border-radius:3px}
+.answers .count{min-width:2.2em;text-align:right}
+"""
+
+
+def has_answers(evidence: Evidence) -> bool:
+    """Say whether answers to question and neighbor were compared."""
+    return bool(evidence.classes or _without_class(evidence))
+
+
+def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
+    """Return how often each answer was given, the frequent ones first, as rows to download.
+
+    The last rows count responses in which no answer was found, and those that were not compared in time,
+    where there are any.
+    """
+    found = sorted(evidence.classes, key=lambda one: -(one.original + one.candidate))
+    rows: list[dict[str, Any]] = [
+        {
+            "answer": one.answer,
+            "gold": one.gold,
+            "original": one.original,
+            "neighbor": one.candidate,
+        }
+        for one in found
+    ]
+    return rows + [
+        {"answer": f"({what})", "gold": False, "original": original, "neighbor": neighbor}
+        for what, original, neighbor in _without_class(evidence)
+    ]
+
+
+def show_answers(evidence: Evidence) -> None:
+    """Show the most frequent answers with how many of each side's responses gave them."""
+    dark = st.context.theme.type == "dark"
+    st.html(bars(evidence, DARK_PALETTE if dark else PALETTE))  # safe: it escapes
+
+
+def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
+    """Return the bars as HTML; answers are text in it, whatever they hold."""
+    found = sorted(evidence.classes, key=lambda one: -(one.original + one.candidate))
+    rest = _without_class(evidence)
+    sides = (
+        sum(one.original for one in found) + sum(original for _, original, _ in rest),
+        sum(one.candidate for one in found) + sum(neighbor for _, _, neighbor in rest),
+    )
+    shown, others = found[:MOST_CLASSES], found[MOST_CLASSES:]
+    lines = [_line(_name(one), (one.original, one.candidate), sides, palette) for one in shown]
+    if others:
+        counts = sum(one.original for one in others), sum(one.candidate for one in others)
+        lines.append(_line(f"<span>{len(others)} other answers</span>", counts, sides, palette))
+    lines += [
+        _line(f"<span>{what}</span>", (original, neighbor), sides, palette)
+        for what, original, neighbor in rest
+    ]
+    heads = f"<span class='head'>answer</span><span class='head'>question, {sides[0]} drawn</span>"
+    heads += f"<span class='head'>neighbor, {sides[1]} drawn</span>"
+    return f"<style>{_STYLE}</style><div class='answers'>{heads}{''.join(lines)}</div>"
+
+
+def _without_class(evidence: Evidence) -> list[tuple[str, int, int]]:
+    """Return what was drawn and belongs to no class: why, and how often on each side."""
+    rest = (
+        ("no answer found", evidence.original_unparsed, evidence.candidate_unparsed),
+        ("not compared in time", evidence.original_unsettled, evidence.candidate_unsettled),
+    )
+    return [one for one in rest if one[1] or one[2]]
+
+
+def _name(one: AnswerClass) -> str:
+    text = " ".join(visible(one.answer[: _NAME_MAX * 4]).split()) or "(empty)"
+    cut = text if len(text) <= _NAME_MAX else text[:_NAME_MAX] + "…"
+    gold = "<span class='gold'>gold</span>" if one.gold else ""
+    return f"<span class='name' title='{html.escape(text)}'>{html.escape(cut)}{gold}</span>"
+
+
+def _line(name: str, counts: tuple[int, int], sides: tuple[int, int], palette: Sequence[str]) -> str:
+    cells = (
+        f"<span class='cell'><span class='track'><span class='bar' "
+        f"style='width:{100 * count / of if of else 0:.1f}%;background:{colour}'></span></span>"
+        f"<span class='count'>{count}</span></span>"
+        for count, of, colour in zip(counts, sides, palette[:2], strict=True)
+    )
+    return name + "".join(cells)

@@ -1,0 +1,260 @@
+"""What a rephrasing changed, word by word: kept, dropped, added and moved words, numbers and formulas."""
+
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Literal
+
+import streamlit as st
+
+from ui.pages.text.characters import visible
+from ui.pages.text.formulas import Kind, pieces
+from ui.pages.text.markup import MARKDOWN_MAX, escaped_lines, safe_md, show_text
+
+Change = Literal["kept", "dropped", "added", "moved"]
+
+MIN_MOVED = 3
+"""Words that must stand together in both texts to count as moved."""
+
+LEGEND = ":green-background[added] :red-background[~~dropped~~] :blue-background[moved] **number**"
+"""What the marks mean; Markdown."""
+
+_MARKS = {"added": "green", "dropped": "red", "moved": "blue"}
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word with the white space behind it, or a formula, or code."""
+
+    text: str
+    kind: Kind = "text"
+
+    @property
+    def same_as(self) -> tuple[Kind, str]:
+        """What two words must share to be the same one: case and white space do not matter in plain text."""
+        if self.kind == "text":
+            return "text", self.text.strip().casefold()
+        return "inline", "".join(self.text.split()).strip("$")
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind == "text" and any(char.isdigit() for char in self.text)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Words that follow each other and share their fate."""
+
+    change: Change
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Both texts with their words marked: the original's are kept, dropped or moved, the other's added."""
+
+    original: tuple[Stretch, ...]
+    neighbor: tuple[Stretch, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether any word differs."""
+        return any(stretch.change != "kept" for stretch in self.original + self.neighbor)
+
+
+@lru_cache(maxsize=256)
+def compare(original: str, neighbor: str) -> Difference:
+    """Compare two texts by words; formulas and code count as one word each.
+
+    A run of at least three words that was dropped here and added there counts as moved. Case is not a change.
+    Texts of more than 20,000 characters are compared as a whole: by words they would take seconds.
+    """
+    if max(len(original), len(neighbor)) > MARKDOWN_MAX:
+        same = original == neighbor
+        return Difference(
+            (Stretch("kept" if same else "dropped", (Word(visible(original)),)),),
+            (Stretch("kept" if same else "added", (Word(visible(neighbor)),)),),
+        )
+    a, b = words(original), words(neighbor)
+    keys_a, keys_b = [word.same_as for word in a], [word.same_as for word in b]
+    change_a: list[Change] = ["dropped"] * len(a)
+    change_b: list[Change] = ["added"] * len(b)
+    matcher = SequenceMatcher(None, keys_a, keys_b, autojunk=False)
+    for at, to, length in matcher.get_matching_blocks():
+        change_a[at : at + length] = ["kept"] * length
+        change_b[to : to + length] = ["kept"] * length
+    _find_moved(keys_a, keys_b, change_a, change_b)
+    return Difference(_stretches(a, change_a), _stretches(b, change_b))
+
+
+def words(text: str) -> list[Word]:
+    """Split a text into words with the white space that follows them; formulas and code stay whole."""
+    found: list[Word] = []
+    for piece in pieces(visible(text)):
+        if piece.kind == "text":
+            found += _split(piece.source)
+        else:
+            found.append(Word(piece.source, piece.kind))
+    return found
+
+
+def _split(text: str) -> list[Word]:
+    found: list[Word] = []
+    start = at = 0
+    while at < len(text):
+        while at < len(text) and not text[at].isspace():
+            at += 1
+        while at < len(text) and text[at].isspace():
+            at += 1
+        found.append(Word(text[start:at]))
+        start = at
+    return found
+
+
+def _find_moved(
+    keys_a: list[tuple[Kind, str]],
+    keys_b: list[tuple[Kind, str]],
+    change_a: list[Change],
+    change_b: list[Change],
+) -> None:
+    """Mark runs of words that left one place and came back at another, the longest first at each place."""
+    places: dict[tuple[tuple[Kind, str], ...], list[int]] = {}
+    for at in range(len(keys_b) - MIN_MOVED + 1):
+        places.setdefault(tuple(keys_b[at : at + MIN_MOVED]), []).append(at)
+    at = 0
+    while at <= len(keys_a) - MIN_MOVED:
+        best, best_to = 0, 0
+        for to in places.get(tuple(keys_a[at : at + MIN_MOVED]), ())[:20]:
+            length = 0
+            while (
+                at + length < len(keys_a)
+                and to + length < len(keys_b)
+                and keys_a[at + length] == keys_b[to + length]
+                and change_a[at + length] == "dropped"
+                and change_b[to + length] == "added"
+            ):
+                length += 1
+            if length > best:
+                best, best_to = length, to
+        if best >= MIN_MOVED:
+            change_a[at : at + best] = ["moved"] * best
+            change_b[best_to : best_to + best] = ["moved"] * best
+        at += max(best, 1)
+
+
+def _stretches(found: list[Word], changes: list[Change]) -> tuple[Stretch, ...]:
+    stretches: list[Stretch] = []
+    start = 0
+    for at in range(1, len(found) + 1):
+        if at == len(found) or changes[at] != changes[start]:
+            stretches.append(Stretch(changes[start], tuple(found[start:at])))
+            start = at
+    return tuple(stretches)
+
+
+def show_difference(difference: Difference, side: Literal["original", "neighbor"], key: str) -> None:
+    """Show one side with its marks, formulas drawn; very long texts are shown without marks."""
+    stretches = difference.original if side == "original" else difference.neighbor
+    source = "".join(word.text for stretch in stretches for word in stretch.words)
+    if len(source) > MARKDOWN_MAX:
+        st.caption("Too long to be compared word by word.")
+        show_text(source, key)
+    else:
+        st.markdown(marked(stretches))  # safe
+
+
+@lru_cache(maxsize=512)
+def marked(stretches: tuple[Stretch, ...]) -> str:
+    """Return one side as Markdown: marks stand around escaped words and beside formulas and code."""
+    shown: list[str] = []
+    for place, stretch in enumerate(stretches):
+        shown += _stretch(stretch, first=place == 0)
+    return "".join(shown).strip("\n")
+
+
+def _stretch(stretch: Stretch, *, first: bool) -> list[str]:
+    shown: list[str] = []
+    run: list[Word] = []
+    for word in stretch.words:
+        if word.kind == "text":
+            run.append(word)
+            continue
+        shown += _run(run, stretch.change)
+        run = []
+        shown.append(_formula(word, stretch.change))
+    return shown + _run(run, stretch.change)
+
+
+def _formula(word: Word, change: Change) -> str:
+    drawn = safe_md(word.text)
+    if "\n" in drawn:
+        return f"\n\n{_label(change)}{drawn}\n\n"
+    if change == "kept":
+        return drawn
+    inside = drawn if _balanced(drawn) else _without_brackets(drawn)
+    # A bracket without its partner would end the mark early, and its text would run over what follows.
+    return f":{_MARKS[change]}-background[{inside}]" if _balanced(inside) else drawn
+
+
+def _balanced(text: str) -> bool:
+    """Say whether square brackets close each other, as a mark around them needs it."""
+    depth, at = 0, 0
+    while at < len(text):
+        if text[at] == "\\":
+            at += 2
+            continue
+        depth += (text[at] == "[") - (text[at] == "]")
+        if depth < 0:
+            return False
+        at += 1
+    return depth == 0
+
+
+def _without_brackets(formula: str) -> str:
+    """Name the brackets of a half-open interval; those of an option (`\\sqrt[3]{x}`) cannot be named."""
+    if "\\sqrt[" in formula or "\\\\[" in formula:
+        return formula
+    return formula.replace("[", "\\lbrack ").replace("]", "\\rbrack ")
+
+
+def _label(change: Change) -> str:
+    return "" if change == "kept" else f":{_MARKS[change]}-badge[{change}]\n\n"
+
+
+def _run(run: list[Word], change: Change) -> list[str]:
+    """Mark plain words, line by line: no mark reaches over the end of a paragraph."""
+    if not run:
+        return []
+    shown: list[str] = []
+    line: list[Word] = []
+    for word in run:
+        line.append(word)
+        if "\n" in word.text:
+            shown += [_line(line, change), _ending(word.text)]
+            line = []
+    return [*shown, _line(line, change)]
+
+
+def _ending(text: str) -> str:
+    return "\n\n" if text.count("\n") > 1 else "\\\n"
+
+
+def _line(line: list[Word], change: Change) -> str:
+    if not line:
+        return ""
+    body = "".join(_word(word) for word in line)
+    inner = body.strip(" ")
+    before, after = " " * body.startswith(" "), " " * body.endswith(" ")
+    if change == "kept" or not inner:
+        return body
+    if change == "dropped":
+        inner = f"~~{inner}~~"
+    return f"{before}:{_MARKS[change]}-background[{inner}]{after}"
+
+
+def _word(word: Word) -> str:
+    text = word.text.split("\n")[0]
+    body = text.rstrip()
+    space = " " * (len(body) < len(text))
+    shown = escaped_lines(body)
+    return (f"**{shown}**" if word.is_number and body else shown) + space

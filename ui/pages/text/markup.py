@@ -1,0 +1,212 @@
+"""Hostile text on pages: `safe_md` for Markdown with formulas, `show_text` for all of it as it is.
+
+Model output, imported questions and names are data: nothing in them may become an image, a link, HTML, an
+icon or a heading. No page hands them to Streamlit except through this file.
+"""
+
+from functools import lru_cache
+from typing import Literal
+
+import streamlit as st
+
+from ui.pages.text.characters import visible
+from ui.pages.text.formulas import Piece, pieces
+
+CUT_AT = 3000
+"""Characters shown before "Show all"."""
+
+MARKDOWN_MAX = 20_000
+"""Characters that are drawn with formulas; longer texts are shown as plain text (100 kB take seconds)."""
+
+TEXT_MAX = 2_000_000
+"""Characters shown as plain text even with "Show all"."""
+
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_BREAK = "\u2060"  # word joiner: no width, no line break
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-")
+_ARROWS = ("<-", "->", "--", ">=", "<=", "~=")
+_NBSP = "\u00a0"
+MAX_INDENT = 40
+
+
+def escaped(text: str) -> str:
+    """Return text as Markdown that shows exactly it, on one line: for labels, names and table cells.
+
+    Beside escaping, a joiner without width parts what Streamlit would replace after escapes are gone:
+    `:name:` (emoji, icons), `->`, and addresses that turn into links by themselves.
+    """
+    return _escape(" ".join(visible(text).split()))
+
+
+def with_commands(text: str) -> str:
+    """Return text of our own on one line as Markdown, in which what stands between backticks is code."""
+    parts = " ".join(visible(text).split()).split("`")
+    if len(parts) % 2 == 0:
+        return _escape("`".join(parts))
+    return "".join(
+        _code(part, block=False) if place % 2 and part.strip() else _escape(part)
+        for place, part in enumerate(parts)
+    )
+
+
+@lru_cache(maxsize=1024)
+def safe_md(text: str) -> str:
+    """Return text as Markdown in which formulas are drawn and all else shows as it was written.
+
+    Formulas (`$`, `$$`, `\\(`, `\\[`, bare environments, `\\boxed`) are rewritten for KaTeX, with more
+    dollars around them than inside. `[asy]` figures, fenced code and formulas that KaTeX cannot draw are
+    code. Line ends are kept.
+    """
+    found = pieces(visible(text))
+    inline = [piece.kind == "inline" or (piece.kind == "code" and not _is_block(piece)) for piece in found]
+    return "".join(
+        _markdown(
+            piece, after=place > 0 and inline[place - 1], before=inline[place + 1 : place + 2] == [True]
+        )
+        for place, piece in enumerate(found)
+    ).strip("\n")
+
+
+def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
+    """Show text with its formulas; a long one is cut until "Show all" is pressed.
+
+    Args:
+        text: anything.
+        key: unique on the page.
+        cut_at: characters that are shown at first.
+    """
+    shown = text if len(text) <= cut_at or wants_all(text, key, cut_at) else _cut(text, cut_at)
+    if len(shown) > MARKDOWN_MAX:
+        _plain(shown)
+    elif shown.strip():
+        st.markdown(safe_md(shown))  # safe
+    else:
+        st.caption("(empty)" if not text else "(white space only)")
+
+
+def show_text(text: str, key: str, *, cut_at: int = CUT_AT, wrap: bool = True) -> None:
+    """Show text letter by letter, without formulas, to be read and copied; a long one is cut at first."""
+    shown = text if len(text) <= cut_at or wants_all(text, key, cut_at) else text[:cut_at] + "…"
+    _plain(shown, wrap=wrap)
+
+
+def _plain(text: str, *, wrap: bool = True) -> None:
+    if len(text) > TEXT_MAX:
+        text = text[:TEXT_MAX]
+        st.caption(f"The first {TEXT_MAX:,} characters.")
+    if text:
+        height: int | Literal["content"] = 480 if len(text) > CUT_AT else "content"
+        st.code(visible(text), language=None, wrap_lines=wrap, height=height)
+    else:
+        st.caption("(empty)")
+
+
+def wants_all(text: str, key: str, cut_at: int) -> bool:
+    """Ask whether all of a long text is to be shown."""
+    return st.toggle(f"Show all {len(text):,} characters", key=f"all:{key}", value=False)
+
+
+def _cut(text: str, at: int) -> str:
+    """Cut where no formula is torn: at the last end of a piece or word before `at`."""
+    kept, room = [], at
+    for piece in pieces(text[: at * 2]):
+        if len(piece.source) > room:
+            if piece.kind == "text":
+                kept.append(piece.source[:room].rsplit(" ", 1)[0])
+            break
+        kept.append(piece.source)
+        room -= len(piece.source)
+    return "".join(kept) + " …"
+
+
+def _markdown(piece: Piece, *, after: bool, before: bool) -> str:
+    if piece.kind == "text":
+        return escaped_lines(piece.source, after_inline=after, before_inline=before)
+    if piece.kind == "code":
+        return _code(piece.content, block=_is_block(piece))
+    formula = " ".join(piece.content.split())
+    dollars = "$" * max(2, _longest_run(formula, "$") + 1)
+    if piece.kind == "inline":
+        return f"{dollars} {formula} {dollars}"
+    return f"\n\n{dollars}\n{formula}\n{dollars}\n\n"
+
+
+def _is_block(piece: Piece) -> bool:
+    """Say whether code stands in lines of its own: figures, fenced code, and what fills several lines."""
+    return piece.source.startswith(("```", "[asy]")) or "\n" in piece.content or len(piece.content) > 200
+
+
+def _code(content: str, *, block: bool) -> str:
+    content = content.replace(":material/", f":{_BREAK}material/")
+    ticks = _longest_run(content, "`") + 1
+    if not block:
+        fence = "`" * ticks
+        return f"{fence} {content} {fence}"
+    fence = "`" * max(3, ticks)
+    return f"\n\n{fence}\n{content}\n{fence}\n\n"
+
+
+def _longest_run(text: str, char: str) -> int:
+    longest = run = 0
+    for one in text:
+        run = run + 1 if one == char else 0
+        longest = max(longest, run)
+    return longest
+
+
+def escaped_lines(text: str, *, after_inline: bool = False, before_inline: bool = False) -> str:
+    """Escape text of several lines: line ends and indents stay, empty lines part paragraphs.
+
+    Where a formula or marked text stands before or after it on the same line, say so: then an empty first or
+    last line is the end of that line, not of the paragraph.
+    """
+    lines = text.split("\n")
+    shown: list[str] = []
+    for place, line in enumerate(lines):
+        body = line.lstrip(" \t")
+        lead = line[: len(line) - len(body)]
+        if not body:
+            shown.append(" " if lead and len(lines) == 1 else "")
+        elif place:
+            shown.append(_NBSP * min(len(lead.expandtabs(4)), MAX_INDENT) + _escape(body))
+        else:
+            shown.append(" " * bool(lead) + _escape(body))
+    filled = [bool(line.strip()) for line in shown]
+    filled[0] |= after_inline
+    filled[-1] |= before_inline
+    joined = [shown[0]]
+    for place in range(1, len(shown)):
+        joined += ["\\\n" if filled[place - 1] and filled[place] else "\n", shown[place]]
+    return "".join(joined)
+
+
+def _escape(text: str) -> str:
+    text = text.replace("\\$", "$")
+    shown: list[str] = []
+    for place, char in enumerate(text):
+        if char in _PUNCTUATION:
+            shown.append("\\" + char)
+            if _parted(text, place, char):
+                shown.append(_BREAK)
+        else:
+            shown.append(char)
+            if char in "wW" and text[place - 2 : place + 2].lower() == "www.":
+                shown.append(_BREAK)
+    return "".join(shown)
+
+
+def _parted(text: str, place: int, char: str) -> bool:
+    following = text[place + 1 : place + 2]
+    if char == ":":
+        return text.startswith("//", place + 1) or (following in _NAME and _is_name(text, place + 1))
+    return char == "@" or char + following in _ARROWS
+
+
+def _is_name(text: str, at: int) -> bool:
+    """Say whether a name that ends in a colon begins here, as of emoji and icons."""
+    for char in text[at : at + 60]:
+        if char == ":":
+            return True
+        if char not in _NAME and char != "/":
+            return False
+    return False

@@ -1,0 +1,181 @@
+"""Charts of metrics over steps, made once for each state of the database and shown side by side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from trainer_adapter.record.series import metric_names, metric_series
+from ui.charts.building import build_spec
+from ui.charts.training_steps import POINT, Scale, averaged, most_steps, step_chart, window_for
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.widgets import charts, layout
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line to draw: a metric of a run, what it is called; `magnitude` shows values below 0 as above."""
+
+    run: str
+    metric: str
+    label: str
+    magnitude: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A chart to draw. `runs` names the run of each line, so that a click finds it."""
+
+    name: str
+    title: str
+    y_title: str
+    scale: Scale
+    lines: tuple[Line, ...]
+    zero_line: bool = False
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A finished chart with its data; None where no line has a value."""
+
+    spec: Record | None
+    rows: list[Record]
+
+
+@cached
+def logged(session: Session, run_ids: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the names of what each run has logged."""
+    return metric_names(session, run_ids)
+
+
+@cached
+def draw(
+    session: Session,
+    panels: tuple[Panel, ...],
+    window: int,
+    palette: tuple[tuple[str, str], ...] = (),
+    methods: tuple[tuple[str, str], ...] = (),
+    forecasts: tuple[tuple[str, tuple[float, float, float]], ...] = (),
+    level: bool = False,
+) -> list[Drawn]:
+    """Return the charts of panels.
+
+    Args:
+        window: steps a point averages; 0 for as few as needed.
+        palette, methods: by label; each panel in the palette's order without them.
+        forecasts: share, low, high by the name of a panel.
+        level: put the panels of one unit on one axis, so that they can be compared.
+    """
+    found = metric_series(
+        session,
+        tuple(dict.fromkeys(line.run for panel in panels for line in panel.lines)),
+        tuple(dict.fromkeys(line.metric for panel in panels for line in panel.lines)),
+    )
+    by_run = {series.run_id: series for series in found}
+    width = window_for(max((len(series.steps) for series in found), default=0), window)
+    rows_of = [
+        [row for line in panel.lines for row in _rows(line, by_run[line.run], width, panel.scale)]
+        for panel in panels
+    ]
+    steps = most_steps([series.steps for series in found])
+    predicted = dict(forecasts)
+    spans = _spans(panels, rows_of, predicted) if level else {}
+    drawn = []
+    for panel, rows in zip(panels, rows_of, strict=True):
+        if not rows:
+            drawn.append(Drawn(None, []))
+            continue
+        band = predicted.get(panel.name)
+        spec = build_spec(
+            step_chart,
+            pd.DataFrame(rows),
+            title=panel.title,
+            y_title=panel.y_title,
+            scale=panel.scale,
+            palette=dict(palette) or None,
+            methods=dict(methods),
+            forecast=None
+            if band is None
+            else pd.DataFrame([{"label": "forecast", "share": band[0], "low": band[1], "high": band[2]}]),
+            zero_line=panel.zero_line,
+            window=width,
+            steps=steps,
+            span=spans.get(panel.y_title),
+        )
+        drawn.append(Drawn(spec, rows))
+    return drawn
+
+
+def _spans(
+    panels: Sequence[Panel],
+    rows_of: Sequence[Sequence[Record]],
+    forecasts: Mapping[str, tuple[float, float, float]],
+) -> dict[str, tuple[float, float]]:
+    """Return the lowest and the highest value of each unit; shares, and values with a line of 0, reach it."""
+    found: dict[str, list[float]] = {}
+    for panel, rows in zip(panels, rows_of, strict=True):
+        values = [row["value"] for row in rows]
+        values += forecasts.get(panel.name, ())
+        if values and (panel.scale == "share" or panel.zero_line):
+            values.append(0.0)
+        found.setdefault(panel.y_title, []).extend(values)
+    return {unit: (min(values), max(values)) for unit, values in found.items() if values}
+
+
+def _rows(line: Line, series: Any, width: int, scale: str) -> list[Record]:
+    values = series.values.get(line.metric, ())
+    points = averaged(series.steps, values, width) if values else []
+    return [
+        {"label": line.label, "step": step, "value": abs(value) if line.magnitude else value}
+        for step, value in points
+        if value is not None and (scale != "log" or value != 0)  # which has no place on it
+    ]
+
+
+def show(
+    panels: Sequence[Panel], drawn: Sequence[Drawn], columns: int, runs: dict[str, str] | None = None
+) -> None:
+    """Show charts side by side; on a narrow window below each other.
+
+    Args:
+        runs: of a label the run that a click on it leads to; by the panel's name where it has no such label.
+    """
+    layout.hand_over()
+    shown = [(panel, one) for panel, one in zip(panels, drawn, strict=True) if one.spec is not None]
+    for start in range(0, len(shown), columns):
+        places = st.columns(columns, gap="medium")
+        for place, (panel, one) in zip(places, shown[start : start + columns], strict=False):
+            with place:
+                assert one.spec is not None
+                state = charts.show_chart(
+                    one.spec, f"tagrpo-{panel.name}", panel.name, rows=one.rows, on_select=_noted
+                )
+                _follow(state, panel, one.rows, runs or {})
+
+
+def _noted() -> None:
+    """Do nothing more than let the page be drawn again with what was clicked."""
+
+
+def _follow(state: Any, panel: Panel, rows: Sequence[Record], runs: dict[str, str]) -> None:
+    """Link to the rollouts of the clicked step, of every run that has a point there."""
+    picked = (state or {}).get("selection", {}).get(POINT) or []
+    if not picked or picked[0].get("step") is None:
+        return
+    step = int(picked[0]["step"])
+    there = [str(row["label"]) for row in rows if row["step"] == step]
+    named = [runs.get(label) or runs.get(panel.name) for label in there]
+    for run in dict.fromkeys(name for name in named if name):
+        links.link(
+            f"Rollouts of {run} at step {step}",
+            "rollouts",
+            icon=":material/arrow_forward:",
+            run=run,
+            step=step,
+        )

@@ -1,0 +1,171 @@
+"""How the policy moves: entropy, KL, gradient norms, drift of the anchor, covariance percentiles."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from ui.charts.theme import PALETTE
+from ui.charts.training_steps import Scale
+from ui.pages.state import links
+from ui.pages.text.markup import escaped
+from ui.pages.training_signal import lines
+from ui.pages.training_signal.lines import Line, Panel
+from ui.pages.training_signal.runs import Chosen, Run, choose
+from ui.pages.widgets import layout
+
+METRICS: tuple[tuple[str, str, str, Scale], ...] = (
+    ("tagrpo/entropy/mean", "Entropy", "nats a token", "linear"),
+    ("tagrpo/kl/k3/mean", "KL to the reference policy", "k3, nats a token", "linear"),
+    ("actor/grad_norm", "Gradient norm", "norm", "linear"),
+    ("tagrpo/correct/mean", "Correct responses", "share of responses", "share"),
+    ("tagrpo/tokens/mean", "Length of responses", "tokens", "linear"),
+    ("actor/pg_clipfrac", "Clipped tokens", "share of tokens", "share"),
+)
+DRIFT = (
+    ("tagrpo/anchor/log_ratio_token", "nats a token"),
+    ("tagrpo/anchor/log_ratio", "nats a response"),
+)
+MOST_VARIANTS = 6
+SIGNS = ("positive", "negative")
+SHARES = ("0.01", "1", "20", "40", "100")
+_OTHERS = (5, 6, 7, 4, 3, 2, 1)  # of the palette: the first colours stand for methods
+PROMPTS = tuple(
+    zip(
+        ("original", *(f"neighbor {number}" for number in range(1, MOST_VARIANTS + 1))),
+        (PALETTE[place] for place in _OTHERS),
+        strict=True,
+    )
+)
+TOPS = tuple((f"top {share}%", PALETTE[place]) for share, place in zip(SHARES, _OTHERS, strict=False))
+
+
+def show(runs: Sequence[Run]) -> None:
+    """Show the charts of what was logged at each step, and say what was not."""
+    chosen, logged = _chosen(runs)
+    if not logged:
+        return
+    by_name = {run.name: run.name for run in chosen.runs}
+    there = [one for one in METRICS if any(one[0] in names for names in logged.values())]
+    panels = tuple(
+        Panel(
+            name.replace("/", "-"),
+            title,
+            unit,
+            scale,
+            tuple(Line(run.id, name, run.name) for run in chosen.runs if name in logged[run.id]),
+        )
+        for name, title, unit, scale in there
+    )
+    palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
+    lines.show(panels, lines.draw(panels, chosen.window, palette, methods), 3, by_name)
+    absent = [title for name, title, _, _ in METRICS if name not in [one[0] for one in there]]
+    if absent:
+        st.caption(escaped(f"Not logged by these runs: {', '.join(absent)}."))
+
+
+def _chosen(runs: Sequence[Run]) -> tuple[Chosen, dict[str, list[str]]]:
+    """Show the choice of runs; return it, and what each run has logged, empty where there is nothing."""
+    chosen = choose(runs)
+    if not chosen.runs:
+        layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
+        return chosen, {}
+    logged = lines.logged(chosen.ids)
+    if any(logged.values()):
+        return chosen, logged
+    layout.empty_state(
+        "These runs have no metrics.",
+        "Training writes them into metrics.jsonl beside the rollouts; import the run's folder:",
+        commands=("tagrpo rollouts import FOLDER",),
+    )
+    return chosen, {}
+
+
+def show_anchor(runs: Sequence[Run]) -> None:
+    """Show how far the anchor is from the prompts that responses were drawn for, a chart for each run."""
+    chosen, logged = _chosen(runs)
+    if not logged:
+        return
+    layout.section(
+        "Anchoring drift",
+        "log pi(o | the prompt the loss looks at) - log pi(o | the prompt it was drawn for), by prompt. "
+        "Near 0 the anchor changes little; far below 0 responses are unlikely under the question itself.",
+    )
+    panels = tuple(panel for run in chosen.runs if (panel := _drift_panel(run, logged[run.id])))
+    if not panels:
+        st.caption("These runs have not logged it: it needs log-probs from the rollout engine.")
+        return
+    runs_of = {
+        panel.name: run.name for run in chosen.runs for panel in panels if panel.name == f"drift-{run.name}"
+    }
+    lines.show(panels, lines.draw(panels, chosen.window, PROMPTS, level=True), _columns(len(panels)), runs_of)
+    _say_without(chosen, runs_of)
+
+
+def _drift_panel(run: Run, names: list[str]) -> Panel | None:
+    for metric, unit in DRIFT:
+        variants = [f"{metric}/variant_{number}" for number in range(1, MOST_VARIANTS + 1)]
+        there = [name for name in (f"{metric}/original", *variants) if name in names]
+        if there:
+            said = tuple(Line(run.id, name, _variant(name)) for name in there)
+            return Panel(f"drift-{run.name}", run.name, unit, "linear", said, zero_line=True)
+    return None
+
+
+def _variant(name: str) -> str:
+    last = name.rsplit("/", 1)[1]
+    return last.replace("variant_", "neighbor ")
+
+
+def show_covariance(runs: Sequence[Run]) -> None:
+    """Show which covariances of log-prob and advantage are largest, a chart for each run."""
+    chosen, logged = _chosen(runs)
+    if not logged:
+        return
+    layout.section(
+        "Covariance of log-prob and advantage",
+        "Mean over the tokens farthest from 0, by their share among the tokens of that sign (log scale). "
+        "A few tokens of large positive covariance are what makes entropy collapse.",
+    )
+    sign = st.segmented_control(
+        "Sign",
+        SIGNS,
+        label_visibility="collapsed",
+        required=True,
+        **links.bound(
+            "sign",
+            lambda: links.choice("sign", list(SIGNS), SIGNS[0]),
+            lambda chosen_sign: None if chosen_sign == SIGNS[0] else chosen_sign,
+        ),
+    )
+    panels = []
+    runs_of = {}
+    for run in chosen.runs:
+        there = [(share, _top(sign, share, logged[run.id])) for share in SHARES]
+        said = tuple(
+            Line(run.id, name, f"top {share}%", magnitude=True) for share, name in there if name is not None
+        )
+        if said:
+            name = f"covariance-{sign}-{run.name}"
+            panels.append(Panel(name, run.name, f"magnitude, {sign}", "log", said))
+            runs_of[name] = run.name
+    if not panels:
+        st.caption("These runs have not logged it.")
+        return
+    lines.show(panels, lines.draw(tuple(panels), chosen.window, TOPS, level=True), 2, runs_of)
+    _say_without(chosen, runs_of)
+
+
+def _say_without(chosen: Chosen, runs_of: dict[str, str]) -> None:
+    """Name the chosen runs that have no chart."""
+    without = [run.name for run in chosen.runs if run.name not in runs_of.values()]
+    if without:
+        st.caption(escaped(f"Not logged by {', '.join(without)}."))
+
+
+def _top(sign: str, share: str, names: list[str]) -> str | None:
+    name = f"tagrpo/covariance/{sign}/top_{share}"
+    return name if name in names else None
+
+
+def _columns(panels: int) -> int:
+    return 3 if panels > 2 else 2

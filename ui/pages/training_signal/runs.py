@@ -1,0 +1,121 @@
+"""Which training runs are shown, in which colours, and how their steps are averaged."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from trainer_adapter.record import browsing
+from trainer_adapter.record.group_browsing import page_groups, question_history
+from ui.charts.training_steps import method_colours
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.widgets import layout
+from ui.pages.widgets.methods import method_of
+
+MOST_RUNS = 8
+FIRST_SHOWN = 4
+WINDOWS = (0, 5, 10, 25)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run with what the page needs of it; `g` and `n` are 0 where no rollouts are recorded."""
+
+    id: str
+    name: str
+    method: str
+    first_step: int | None
+    last_step: int | None
+    rollouts: int
+    g: int
+    n: int
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The runs to show, their colours by name, and how many steps a point averages (0: as few as needed)."""
+
+    runs: tuple[Run, ...]
+    palette: dict[str, str]
+    methods: dict[str, str]
+    window: int
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(run.id for run in self.runs)
+
+
+@cached
+def train_runs(session: Session) -> list[Run]:
+    """Return all training runs, oldest first."""
+    found = []
+    for one in browsing.list_train_runs(session):
+        # A question may have fewer neighbors than the others, or none: the first groups tell the most.
+        most = max(page_groups(session, one.run.id, limit=16), key=lambda group: group.prompts, default=None)
+        g, n = (most.responses // most.prompts, most.prompts - 1) if most else (0, 0)
+        found.append(
+            Run(
+                one.run.id,
+                one.run.name,
+                method_of(one.run.spec, one.run.name),
+                one.first_step,
+                one.last_step,
+                one.rollouts,
+                g,
+                n,
+            )
+        )
+    return found
+
+
+@cached
+def runs_with(session: Session, question_id: str) -> list[str]:
+    """Return the names of the training runs that drew responses to a question, oldest first."""
+    trained = [one.run for one in browsing.list_train_runs(session) if one.rollouts]
+    return [run.name for run in trained if question_history(session, run.id, question_id)]
+
+
+def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Chosen:
+    """Show the choice of runs and of averaging; the newest ones are shown at first.
+
+    Args:
+        beside: shows a choice of the view's own beside them.
+    """
+    names = [run.name for run in runs]
+    usual = [run.name for run in reversed(runs) if run.first_step is not None][:FIRST_SHOWN][::-1]
+
+    def read() -> list[str]:
+        return list(links.many("run", names)[:MOST_RUNS]) or usual
+
+    places = st.columns([4, 2, 1] if beside else [6, 1], vertical_alignment="bottom")
+    if beside:
+        with places[1]:
+            beside()
+    with places[0]:
+        picked = st.multiselect(
+            "Training runs",
+            names,
+            max_selections=MOST_RUNS,
+            placeholder="Choose runs to compare",
+            **links.bound("run", read, pinned=True),
+        )
+    with places[-1]:
+        window = st.selectbox(
+            "A point is",
+            WINDOWS,
+            format_func=lambda steps: f"{steps} steps" if steps else "a step",
+            help="The mean of so many steps. Beyond 200 points a line is averaged in any case.",
+            **links.bound("mean", lambda: _window(), lambda value: value or None),
+        )
+    if asked := links.unknown("run", names):
+        layout.note(f"There is no training run {asked} in this database; the runs above are shown.")
+    shown = tuple(run for run in runs if run.name in picked)
+    methods = {run.name: run.method for run in shown}
+    return Chosen(shown, method_colours(methods, [run.method for run in runs]), methods, window)
+
+
+def _window() -> int:
+    asked = links.number("mean", 0)
+    return asked if asked in WINDOWS else 0

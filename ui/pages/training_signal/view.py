@@ -1,0 +1,54 @@
+"""The page "Training signal"."""
+
+import streamlit as st
+
+from ui.pages.state import links
+from ui.pages.state.database import reading
+from ui.pages.training_signal import diagnosis, policy, zero
+from ui.pages.training_signal.runs import train_runs
+from ui.pages.widgets import layout
+
+VIEWS = {
+    "zero": "Zero gradient",
+    "policy": "Policy",
+    "anchor": "Anchor",
+    "covariance": "Covariance",
+    "difficulty": "Difficulty",
+    "diversity": "Diversity",
+}
+OF_TRAINING = {
+    "zero": zero.show,
+    "policy": policy.show,
+    "anchor": policy.show_anchor,
+    "covariance": policy.show_covariance,
+}
+
+layout.title("Training signal", "How much of what is sampled teaches anything.")
+with reading():
+    pass  # says what to do where there is no database
+runs = train_runs()
+view = st.segmented_control(
+    "View",
+    list(VIEWS),
+    format_func=VIEWS.__getitem__,
+    label_visibility="collapsed",
+    required=True,
+    **links.bound(
+        "view",
+        lambda: links.choice("view", list(VIEWS), "zero"),
+        lambda name: None if name == "zero" else name,
+        resets=["made"],
+    ),
+)
+if view == "difficulty":
+    diagnosis.difficulty(runs)
+elif view == "diversity":
+    diagnosis.diversity(runs)
+elif not runs:
+    layout.empty_state(
+        "There is no training run yet.",
+        "Import the rollouts and metrics that a training has written, also while it runs:",
+        commands=("tagrpo rollouts import FOLDER", "tagrpo rollouts watch FOLDER"),
+    )
+else:
+    OF_TRAINING[view](runs)

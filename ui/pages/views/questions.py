@@ -1,5 +1,0 @@
-"""The page "Questions"."""
-
-from ui.pages.questions_parts.page import show
-
-show()

@@ -1,0 +1,135 @@
+"""Charts on pages: in the browser's theme, with their data and pictures to download."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from ui.charts import saving
+from ui.charts.building import build_spec
+from ui.charts.theme import in_dark
+from ui.pages.state.results import Results
+from ui.pages.widgets import tables
+
+Spec = dict[str, Any]
+
+_built = Results(max_bytes=8 * 2**20)
+
+PICTURE_WIDTH = 640
+"""Pixels, of downloaded pictures of charts that have no width of their own."""
+
+PAGE_FONT = '"Source Sans", "Source Sans Pro", sans-serif'
+
+_PADDING = {"left": 2, "top": 4, "right": 12, "bottom": 0}
+"""Pixels around a chart on a page; a picture of its own has more."""
+
+
+def show_chart(
+    chart: Any,
+    name: str,
+    key: str,
+    *,
+    on_select: Callable[[], None] | None = None,
+    rows: Sequence[Mapping[str, Any]] | Any = None,
+    alt: str | None = None,
+    stretch: bool = True,
+) -> Any:
+    """Show a finished chart (of `ui.charts`) or its specification, with downloads; return what is selected.
+
+    A specification that a `cached` query made is drawn faster than a chart that is built at every run. Panels
+    side by side scroll on a narrow page, one of `stretch=False` becomes smaller (see the style in `layout`).
+
+    Args:
+        chart: what a function of `ui.charts` returned, or its `to_dict()`.
+        name: of the downloaded files, without ending.
+        key: unique on the page.
+        on_select: called after a click; the chart's parameters name what can be selected, and
+            `st.session_state[key]` holds the selection.
+        rows: the data as they are downloaded (mappings, or a DataFrame); None for no CSV.
+        alt: the chart in words, for screen readers; its title without it.
+        stretch: let a chart of one panel be as wide as its place; False for one whose shape says something.
+    """
+    spec: Spec = chart if isinstance(chart, dict) else chart.to_dict()
+    drawn = _for_page(in_dark(spec) if st.context.theme.type == "dark" else spec)
+    with st.container(key=f"{'chart' if stretch else 'shape'}-{key}", gap="xxsmall"):
+        state = st.vega_lite_chart(
+            spec=drawn,
+            theme=None,
+            width="stretch" if stretch and _stretches(spec) else "content",
+            key=key,
+            on_select=on_select or "ignore",
+            alt=alt or _title(spec),
+        )
+        _downloads(spec, name, key, rows)
+    return state
+
+
+def kept_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) -> Spec:
+    """Return the specification of a chart of `ui.charts`; the same rows give what was built before.
+
+    Building one takes Altair 20 to 60 ms of CPU, and a page is drawn again at every click.
+
+    Args:
+        make: takes a DataFrame of the rows, or the rows themselves where they are no mappings.
+    """
+    key = (make.__module__, make.__qualname__, repr(rows), repr(sorted(options.items())))
+
+    def build() -> Spec:
+        data = pd.DataFrame(rows) if rows and isinstance(rows[0], Mapping) else rows
+        return build_spec(make, data, **options)
+
+    return _built.get(key, build)
+
+
+def _for_page(spec: Spec) -> Spec:
+    """Let the chart speak like the page and stand close to what is around it.
+
+    What is downloaded keeps the font that comes with vl-convert, and its margins.
+    """
+    config = spec.get("config", {})
+    padding = config.get("padding")
+    padding = {**padding, "bottom": 0} if isinstance(padding, dict) else _PADDING
+    return {**spec, "config": {**config, "font": PAGE_FONT, "padding": padding}}
+
+
+def _stretches(spec: Spec) -> bool:
+    """Say whether a chart can be as wide as the page: panels side by side have widths of their own."""
+    return not any(part in spec for part in ("concat", "hconcat", "vconcat", "facet", "repeat"))
+
+
+def _title(spec: Spec) -> str:
+    title = spec.get("title", "")
+    said = title.get("text", "") if isinstance(title, dict) else title
+    return " ".join(said) if isinstance(said, list) else str(said)
+
+
+def _with_width(spec: Spec) -> Spec:
+    """Give a chart that is as wide as its place a width of its own: a picture has no place."""
+    return {**spec, "width": PICTURE_WIDTH} if spec.get("width") == "container" else spec
+
+
+def _downloads(spec: Spec, name: str, key: str, rows: Any) -> None:
+    """Show one button a chart: the browser draws what is behind it once it is pressed."""
+    written = json.dumps(_with_width(spec), sort_keys=True)
+    with st.popover("Download", icon=":material/download:", type="tertiary"):
+        if rows is not None:
+            tables.download(name, rows, key=f"{key}-csv")
+        for suffix, mime in ((".png", "image/png"), (".svg", "image/svg+xml")):
+            st.download_button(
+                suffix[1:].upper(),  # safe
+                lambda suffix=suffix: _drawn(written, suffix),  # type: ignore[misc]
+                file_name=f"{name}{suffix}",
+                mime=mime,
+                key=f"{key}-{suffix[1:]}",
+                icon=":material/download:",
+                type="tertiary",
+                on_click="ignore",
+            )
+
+
+@lru_cache(maxsize=16)
+def _drawn(written: str, suffix: str) -> bytes:
+    return saving.draw(json.loads(written), suffix)

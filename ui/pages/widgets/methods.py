@@ -1,0 +1,54 @@
+"""The method behind a name, and its colour: the same on every page."""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy.orm import Session
+
+from trainer_adapter.record.browsing import list_train_runs
+from trainer_adapter.record.series import trained_checkpoint
+from ui.charts.training_steps import method_colours
+from ui.pages.state.database import cached
+
+
+def method_of(spec: Mapping[str, object], name: str) -> str:
+    """Return the name of the recipe that a run's specification holds; the run's own name without one."""
+    recipe = spec.get("recipe")
+    if isinstance(recipe, dict):
+        recipe = recipe.get("name")
+    return recipe if isinstance(recipe, str) and recipe else name
+
+
+@cached
+def training_methods(session: Session) -> dict[str, str]:
+    """Return the method of each training run by its name, oldest run first."""
+    return {one.run.name: method_of(one.run.spec, one.run.name) for one in list_train_runs(session)}
+
+
+def evaluated_methods(models: Mapping[str, str], trainings: Mapping[str, str]) -> dict[str, str]:
+    """Return the method of each evaluated label: the recipe that trained it, else the label itself.
+
+    Args:
+        models: the model that was measured under each label.
+        trainings: as `training_methods` gives them. A label is linked to a training by its checkpoint's path
+            or, where that tells nothing, by its name.
+    """
+    found = {}
+    for label, model in models.items():
+        checkpoint = trained_checkpoint(model, list(trainings))
+        name = checkpoint[0] if checkpoint else label
+        found[label] = trainings.get(name, label)
+    return found
+
+
+def colours_of(
+    labels: Sequence[str], methods: Mapping[str, str], trainings: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the colour of each label: that of its method, which training runs give in their order.
+
+    Args:
+        labels: to be drawn, at most as many as the palette has colours.
+        methods: of all labels there are, as `evaluated_methods` gives them.
+        trainings: as `training_methods` gives them.
+    """
+    every = [*trainings.values(), *methods.values()]
+    return method_colours({label: methods[label] for label in labels}, every)

@@ -1,0 +1,222 @@
+"""Tables on pages: a page of rows at a time, numbers aligned, CSV that no spreadsheet computes."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import streamlit as st
+
+from ui.pages.state import links
+from ui.pages.text.characters import visible
+from ui.pages.text.markup import escaped
+from ui.pages.widgets.table_view import Heading, Look, show_table
+
+Kind = Literal["text", "figure", "whole", "number", "fixed", "p", "share", "points", "usd", "yes"]
+
+_FORMATS = {
+    "whole": ",.0f",
+    "number": ".4g",
+    "fixed": ".3f",
+    "p": ".4f",
+    "share": ".1f",
+    "points": "+.1f",
+    "usd": ",.4f",
+}
+_FORMULA_STARTS = frozenset("=+-@\t\r\n|＝＋－＠")
+_CELL_MAX = 400
+_LEAST, _LEAST_P = 1e-3, 1e-4
+"""Of a number that four decimals show well, and of a p-value that they show at all."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: the key of its values in the rows, its heading (with its unit), what kind of values it has.
+
+    A share is given from 0 to 1 and shown in percent; a difference of shares, `points`, in percentage points.
+    `points` and `usd` need a heading that names the unit. A `number` has as many decimals as its column
+    needs, a `p` is a probability; a `figure` is a number that is text already. A `wide` column takes the room
+    that others leave.
+    """
+
+    key: str
+    heading: str
+    kind: Kind = "text"
+    hint: str = ""
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in an ordered list a page of rows begins: behind a key, or before one; both None at the start."""
+
+    after: str | None = None
+    before: str | None = None
+
+
+def place(name: str = "") -> Place:
+    """Return the place that the address names; `name` tells two lists of one page apart."""
+    after, before = links.text(f"{name}after"), links.text(f"{name}before")
+    return Place(after or None, (before or None) if not after else None)
+
+
+def pager(
+    first: str | None, last: str | None, *, earlier: bool, later: bool, words: str, name: str = ""
+) -> None:
+    """Show Previous and Next, with a few words between them ("50 of about 10,000").
+
+    Args:
+        first: key of the first row shown; Previous shows the page before it.
+        last: key of the last row shown; Next shows the page after it.
+        earlier: whether there are rows before `first`.
+        later: whether there are rows after `last`.
+        words: what is shown, as plain text.
+        name: as given to `place`.
+    """
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.button(
+            "Previous",
+            icon=":material/chevron_left:",
+            key=f"{name}pager-previous",
+            disabled=not earlier or first is None,
+            on_click=lambda: links.put(**{f"{name}before": first, f"{name}after": None}),
+        )
+        st.button(
+            "Next",
+            icon=":material/chevron_right:",
+            icon_position="right",
+            key=f"{name}pager-next",
+            disabled=not later or last is None,
+            on_click=lambda: links.put(**{f"{name}after": last, f"{name}before": None}),
+        )
+        if words:
+            st.caption(escaped(words))
+
+
+def page_table(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    key: str,
+    *,
+    name: str | None = None,
+    chosen: int | None = None,
+    on_choose: Callable[[int], None] | None = None,
+    leads_away: bool = False,
+) -> None:
+    """Show one page of rows.
+
+    Args:
+        rows: at most some hundred; texts are shown as they are (one line, cut at 400 characters).
+        columns: those shown, in order.
+        key: unique on the page.
+        name: of the CSV file to download, without its ending; None for no download.
+        chosen: place of the row that is marked.
+        on_choose: called with the place of the row that was clicked before the page is drawn again.
+        leads_away: whether a click opens another view.
+    """
+    head = [Heading(cell(column.heading), _look(column.kind), column.hint, column.wide) for column in columns]
+    decimals = [
+        _decimals([row.get(column.key) for row in rows]) if column.kind == "number" else None
+        for column in columns
+    ]
+    cells = [
+        [
+            cell(row.get(column.key), column.kind, places)
+            for column, places in zip(columns, decimals, strict=True)
+        ]
+        for row in rows
+    ]
+    show_table(head, cells, key, chosen=chosen, on_choose=on_choose, leads_away=leads_away)
+    if name:
+        download(name, rows, [column.key for column in columns], key=f"{key}-csv")
+
+
+def _look(kind: Kind) -> Look:
+    if kind in _FORMATS or kind == "figure":
+        return "number"
+    return "yes" if kind == "yes" else "text"
+
+
+def _decimals(values: Sequence[Any]) -> int | None:
+    """Return how many decimals show each number of a column with four digits, at most four; None if too few.
+
+    In one column numbers end at one place, so that they can be compared at a glance.
+    """
+    numbers = [abs(float(value)) for value in values if value is not None and value == value]
+    if any(0 < number < _LEAST or number == float("inf") for number in numbers):
+        return None
+    shown = [format(number, ".4g") for number in numbers]
+    return min(max((len(one.partition(".")[2]) for one in shown if "e" not in one), default=0), 4)
+
+
+def cell(value: Any, kind: Kind = "text", decimals: int | None = None) -> str:
+    """Return a value as a cell shows it: one line of text, empty for what is not there.
+
+    Args:
+        decimals: of a `number`; four digits in all without it.
+    """
+    if value is None or value != value:
+        return ""
+    if kind == "yes":
+        return "✓" if value else ""
+    if kind not in _FORMATS:
+        line = " ".join(visible(str(value)[: _CELL_MAX * 4]).split())
+        return line if len(line) <= _CELL_MAX else line[:_CELL_MAX] + "…"
+    if kind == "p" and 0 <= value < _LEAST_P:
+        return f"<{_LEAST_P:.4f}"
+    amount = float(value) * 100 if kind in ("share", "points") else value
+    text = format(amount, _FORMATS[kind] if decimals is None else f",.{decimals}f")
+    if not text.strip("+-0.,"):  # no sign before a 0
+        text = text.lstrip("+-")
+    sign = "\u2212" if text.startswith("-") else ""
+    return sign + text.removeprefix("-") + "%" * (kind == "share")
+
+
+def download(
+    name: str,
+    rows: Sequence[Mapping[str, Any]] | Any,
+    columns: Sequence[str] | None = None,
+    *,
+    key: str,
+    label: str = "CSV",
+) -> None:
+    """Offer rows (mappings, or a DataFrame) as a CSV file; it is written when it is asked for."""
+    st.download_button(
+        escaped(label),
+        lambda: csv_bytes(rows, columns),
+        file_name=f"{name}.csv",
+        mime="text/csv",
+        key=key,
+        icon=":material/download:",
+        type="tertiary",
+        on_click="ignore",
+    )
+
+
+def csv_bytes(rows: Sequence[Mapping[str, Any]] | Any, columns: Sequence[str] | None = None) -> bytes:
+    """Return rows as CSV in UTF-8 that no spreadsheet takes for formulas.
+
+    Texts that begin like a formula get a leading apostrophe; numbers, also those written as text, stay.
+    """
+    if not isinstance(rows, Sequence):
+        columns = columns or [str(column) for column in rows.columns]
+        rows = rows.to_dict("records")
+    names = list(columns or (rows[0].keys() if rows else ()))
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([guarded(name) for name in names])
+    for row in rows:
+        writer.writerow([guarded(row.get(name)) for name in names])
+    return out.getvalue().encode("utf-8", "replace")
+
+
+def guarded(value: Any) -> Any:
+    """Return a cell that a spreadsheet shows and never computes."""
+    if not isinstance(value, str) or value.lstrip(" ")[:1] not in _FORMULA_STARTS or not value:
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return "'" + value
+    return value
