@@ -9,7 +9,7 @@ from typing import NamedTuple
 from evaluator.grading.quantity import is_option, stated
 from evaluator.grading.statement import final_statement
 from evaluator.grading.types import AnswerKind
-from service.questions.boxes import boxed_answer, last_boxed
+from service.boxes import boxed_answer, last_boxed
 
 __all__ = ["Found", "boxed_answer", "find_answer", "last_boxed"]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 from service.errors import InputError
 
@@ -96,7 +97,7 @@ GAINS_FLAG = (
     "by the table they are those over GRPO w/ DS, and over GRPO the gains are 6.05 and 5.18."
 )
 _GAINS_MODELS = ("Qwen3-1.7B", "Qwen3-4B")
-_ROUNDING = 0.0051
+_ROUNDING = Decimal("0.0051")
 
 
 @dataclass(frozen=True)
@@ -148,17 +149,17 @@ def recognise(name: str) -> str | None:
     return next((model for model in TABLE if model.lower() == last), None)
 
 
-def _odd_averages(printed: tuple[str, ...]) -> list[tuple[int, float, tuple[str, ...]]]:
+def _odd_averages(printed: tuple[str, ...]) -> list[tuple[int, Decimal, tuple[str, ...]]]:
     """Return place, true mean and columns of each printed average that is off by more than rounding."""
     by_title = {
-        column.title: float(value)
+        column.title: Decimal(value)
         for column, value in zip(LAYOUT, printed, strict=True)
         if isinstance(column, Column)
     }
     odd = []
     for place, column in enumerate(LAYOUT):
         if isinstance(column, Average):
-            mean = sum(by_title[title] for title in column.of) / len(column.of)
-            if abs(mean - float(printed[place])) > _ROUNDING:
+            mean = sum((by_title[title] for title in column.of), Decimal(0)) / len(column.of)
+            if abs(mean - Decimal(printed[place])) > _ROUNDING:
                 odd.append((place, mean, column.of))
     return odd

@@ -11,7 +11,7 @@ from rephraser.run.engine import Client, Engine, Outcome, Report
 from rephraser.run.local_proposals import Source, rules_source
 from rephraser.run.local_solvers import check_engine, open_stored
 from rephraser.run.spec import RunSpec
-from rephraser.views.summary import RunSummary, summarize
+from rephraser.run.summary import RunSummary, summarize
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.protocol import Sampler

@@ -17,7 +17,7 @@ from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from rephraser.verdict.successes import Successes, read_successes
-from rephraser.views import find_neighbor_run
+from rephraser.views.candidates import find_neighbor_run
 from service.database import Database
 from service.errors import InputError
 from service.questions import Question

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.hashing import canonical_text
-from service.questions.boxes import boxed_answer, last_boxed
 from service.questions.files import JsonNumber
 from service.questions.types import Question, make_question
 

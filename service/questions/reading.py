@@ -6,9 +6,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.questions import hub
-from service.questions.boxes import boxed_answer, last_boxed
 from service.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
 from service.questions.files import BadRow, RawRow, Source, open_file
 from service.questions.store import Member

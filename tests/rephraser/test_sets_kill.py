@@ -19,7 +19,7 @@ ASKED: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?")]), ("Double 8.",
 KILLED_AT = """
 import os, signal, sys
 from pathlib import Path
-from evaluator import writing
+from service import writing
 from service.database import Database
 from rephraser import sets
 from rephraser.sets import store

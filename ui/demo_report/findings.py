@@ -14,7 +14,7 @@ from evaluator.signal.forecast import ForecastRow
 from evaluator.signal.zero_gradient import ZeroGradient
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader
-from rephraser.views import find_neighbor_run
+from rephraser.views.candidates import find_neighbor_run
 from sandbox.demo_plan import (
     BASE,
     CANDIDATES,

@@ -54,7 +54,7 @@ def list_(
 
     Example: [bold]tagrpo neighbors list --run math-gpt4 --status rejected --finding number_missing[/bold]
     """
-    from rephraser import views as browsing
+    from rephraser.views import candidates as browsing
     from service.database import Database, locate_database
     from service.questions.browsing import find_question
 
@@ -88,7 +88,7 @@ def show(
     Example: [bold]tagrpo neighbors show c_3fa1 --raw[/bold]
     """
     from rephraser.reviews.store import find_candidate
-    from rephraser.views import read_detail
+    from rephraser.views.candidates import read_detail
     from rephraser.views.exchanges import proposing_exchange
     from service.database import Database, locate_database
     from service.questions.browsing import find_question

@@ -52,7 +52,7 @@ def judge(
     from evaluator.grading import Grader
     from rephraser.run.rejudging import judge_again
     from rephraser.verdict import rule_from_spec, rule_spec
-    from rephraser.views import find_neighbor_run
+    from rephraser.views.candidates import find_neighbor_run
     from service.database import Database, locate_database
 
     with Database.open(locate_database(db), create=False) as database:

@@ -289,7 +289,7 @@ def resume(
     from rephraser.run.execution import prepare
     from rephraser.run.spec import RunSpec
     from rephraser.run.start import read_candidate_file
-    from rephraser.views import find_neighbor_run
+    from rephraser.views.candidates import find_neighbor_run
     from service.database import Database, locate_database
     from service.runs.store import run_question_ids
 

@@ -9,7 +9,7 @@ from ui.cli import output
 
 if TYPE_CHECKING:
     from rephraser.reviews.store import Review
-    from rephraser.views import Cost, Detail, Listed, Page, Proposal, StoredVerdict
+    from rephraser.views.candidates import Cost, Detail, Listed, Page, Proposal, StoredVerdict
     from rephraser.views.exchanges import Exchange
 
 TEXT_SHOWN = 90

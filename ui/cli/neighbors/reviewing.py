@@ -37,7 +37,7 @@ def review_interactively(
     from rephraser.reviews.audit import get_audit
     from rephraser.reviews.queue import audit_queue, read_item, read_provenance, run_queue
     from rephraser.reviews.store import Decision, record_reviews
-    from rephraser.views import choose_run
+    from rephraser.views.candidates import choose_run
 
     with database.read() as session:
         if audit_id is not None:

@@ -12,7 +12,7 @@ from ui.cli.neighbors import propose_reports
 from ui.cli.output import DbOption, JsonOption
 
 if TYPE_CHECKING:
-    from rephraser.views.summary import RunSummary
+    from rephraser.run.summary import RunSummary
     from service.runs.store import Run
 
 UNFINISHED_SHOWN = 20
@@ -81,8 +81,8 @@ def show(
 
     Example: [bold]tagrpo runs show math-gpt4[/bold]
     """
-    from rephraser.views import choose_run
-    from rephraser.views.summary import summarize
+    from rephraser.run.summary import summarize
+    from rephraser.views.candidates import choose_run
     from service.database import Database, locate_database
 
     with Database.open(locate_database(db), create=False) as database, database.read() as session:

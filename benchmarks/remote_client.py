@@ -5,7 +5,7 @@ process of its own, in alternation. Bare is `asyncio.gather` over `litellm.acomp
 keeps nothing. The service leases cells from the database, builds the requests, asks through the client
 (retries, time-outs, adaptive concurrency, receipts) and commits every raw answer before its place is free.
 
-    python benchmarks/service.py [--cells 22500] [--rounds 1]
+    python benchmarks/remote_client.py [--cells 22500] [--rounds 1]
 
 The last line is one JSON object: cells per second of both, their ratio, peak memory of both in MB.
 """
