@@ -12,7 +12,7 @@ import pytest
 from rephraser.proposing.strategies import SHIPPED, load_strategy
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
+ROOMS = ("service", "evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
 LONGEST_FILE = 400
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNTRACKED = {"__pycache__", "build", "dist", "outputs", "tagrpo-demo", "tagrpo-demo-quick"}
@@ -139,7 +139,7 @@ def test_every_shipped_prompt_loads(name: str) -> None:
 
 
 def test_no_prompt_is_left_out_of_the_shipped_ones() -> None:
-    files = {path.stem for path in (ROOT / "rephraser" / "prompts").iterdir()}
+    files = {path.stem for path in (ROOT / "rephraser" / "proposing" / "prompts").iterdir()}
     assert files == set(SHIPPED)
 
 

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from ui.pages.server.serving import SCRIPT
 from ui.pages.state import settings
+from ui.pages.state.links import page_file
 
 TIMEOUT_S = 60
 
@@ -20,7 +21,7 @@ def open_page(name: str, path: Path | None = None, *, review: bool = False, **ad
     app = AppTest.from_file(str(SCRIPT), default_timeout=TIMEOUT_S)
     if name != "overview":
         app.run()
-        app.switch_page(f"views/{name}.py")
+        app.switch_page(page_file(name))
     for key, value in address.items():  # after the change of pages, which clears the address
         app.query_params[key] = value
     app.run()

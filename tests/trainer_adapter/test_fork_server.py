@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks nee
 
 _SERVER = """
 import socket, sys
-from trainer_adapter import fork_server
+from trainer_adapter.verl.cpu import fork_server
 fork_server.MODULES = (*(%s), "colorsys")
 fork_server.serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
 """

@@ -261,7 +261,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^\| `(tagrpo/[^`]+)`", page, re.M))
     of_steps = {metric_pattern(name) for name in step_metrics(make_batch(MIXED))}
-    plugin = (ROOT / "trainer_adapter" / "verl_plugin").glob("*.py")
+    plugin = (ROOT / "trainer_adapter" / "verl" / "plugin").glob("*.py")
     of_trainer = {
         name for path in plugin for name in re.findall(r'"(tagrpo/[^"]+)"', path.read_text("utf-8"))
     }

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from service.database import Database
 from ui.pages.server.serving import SCRIPT
 from ui.pages.state import database, settings
-from ui.pages.state.links import PAGES
+from ui.pages.state.links import PAGES, page_file
 from ui.pages.text.markup import escaped
 
 
@@ -33,7 +33,7 @@ def opened(page: str) -> AppTest:
     app = AppTest.from_file(str(SCRIPT), default_timeout=30)
     app.run()
     if page != "overview":
-        app.switch_page(f"views/{page}.py").run()
+        app.switch_page(page_file(page)).run()
     return app
 
 

@@ -10,8 +10,6 @@ from ui.pages.state.links import PAGES
 from ui.pages.text.markup import escaped
 
 HERE = Path(__file__).parent
-# Not "signal": Streamlit puts this folder on the path, where it would hide Python's own module.
-FOLDERS = {"signal": "training_signal"}
 
 st.set_page_config(
     page_title="tagrpo", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=230
@@ -19,13 +17,7 @@ st.set_page_config(
 st.logo(str(HERE / "logo.png"), icon_image=str(HERE / "icon.png"))
 chosen = st.navigation(
     [
-        st.Page(
-            f"{FOLDERS.get(name, name)}/view.py",
-            title=title,
-            icon=icon,
-            url_path=name,
-            default=name == "overview",
-        )
+        st.Page(links.page_file(name), title=title, icon=icon, url_path=name, default=name == "overview")
         for name, title, icon in PAGES
     ],
     position="sidebar",

@@ -147,7 +147,7 @@ def serve(
         yield
 
     keep_messages_out_of_the_log()
-    warm(script.parent / "views")
+    warm(script.parent)
     app = App(
         script,
         lifespan=started,

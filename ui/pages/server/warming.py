@@ -15,7 +15,7 @@ ALWAYS = (
 
 
 def warm(folder: Path) -> None:
-    """Import what the page scripts in a folder import; where that fails, the page says so.
+    """Import what the scripts of the pages in a folder import; where that fails, the page says so.
 
     What is there by then stays for as long as the server runs. Streamlit collects garbage after every run of
     a script, with all threads waiting: 100 ms where it looks through all modules, so they are left out.
@@ -32,7 +32,7 @@ def warm(folder: Path) -> None:
 def imported(folder: Path) -> list[str]:
     """Return the modules that scripts import at their top, sorted."""
     names: set[str] = set()
-    for path in folder.glob("*.py"):
+    for path in folder.glob("*/view.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}

@@ -115,8 +115,10 @@ def link(
 
 
 def page_file(page: Page) -> str:
-    """Return a page's file as `st.page_link` and `st.switch_page` want it."""
-    return f"views/{page}.py"
+    """Return a page's file as `st.Page`, `st.page_link` and `st.switch_page` want it."""
+    # No folder may be called "signal": Streamlit puts their parent on the path, where it would hide Python's.
+    folder = "training_signal" if page == "signal" else page
+    return f"{folder}/view.py"
 
 
 def here() -> None:
