@@ -2,6 +2,7 @@
 
 import threading
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ class DrawnCell:
 
 
 @dataclass(frozen=True)
-class SamplingWork:
+class SamplingWork(ABC):
     """Empty cells, and how to lease and fill them.
 
     A subclass says in `request` what is drawn for a cell and in `keep` how it is stored; `scope` says what
@@ -103,9 +104,9 @@ class SamplingWork:
         """What the cells belong to."""
         return self.run_id
 
+    @abstractmethod
     def request(self, cell: Cell) -> SampleRequest:
         """Return the request of a cell."""
-        raise NotImplementedError
 
     def lease(self, limit: int) -> list[SampleRequest]:
         """Lease up to `limit` empty cells to this process; empty where none is left for it."""
@@ -119,9 +120,9 @@ class SamplingWork:
             for drawn in cells:
                 self.keep(session, drawn)
 
+    @abstractmethod
     def keep(self, session: Session, drawn: DrawnCell) -> None:
         """Fill a cell and store its responses in the transaction of `session`."""
-        raise NotImplementedError
 
     def fail(self, request: SampleRequest, error: str) -> None:
         """Note that a request cannot be drawn; a later invocation tries again."""
