@@ -26,16 +26,39 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
 from evaluator.signal.difficulty import audit_difficulty
-from evaluator.signal.forecast import GroupShape, forecast, paper_shapes
+from evaluator.signal.forecast import (
+    Check,
+    GroupShape,
+    check,
+    check_halves,
+    forecast,
+    halves,
+    paper_shapes,
+)
 from evaluator.signal.groups import Checkpoint, GroupCounts, PromptSample, QuestionGroup, count_groups
-from evaluator.signal.rollouts import read_visits
-from evaluator.signal.visits import Check, check, check_halves, halves, merge_visits
+from evaluator.signal.sources.rollouts import read_visits
 from evaluator.signal.zero_gradient import zero_gradient
 
 FILE = "grpo_group_log_dsrsub.jsonl"
 G, N = 8, 3
 POPULATION = 200_000
 Floats = NDArray[np.float64]
+
+
+def merge_visits(counts: GroupCounts, size: int) -> GroupCounts:
+    """Return groups made of `size` neighboring visits of a prompt; visits left over are dropped.
+
+    Their responses come from policies of a few steps, which is the price of seeing groups larger than those
+    that were drawn.
+    """
+    rows: list[NDArray[np.int64]] = []
+    for question in np.unique(counts.question):
+        mine = np.flatnonzero(counts.question == question)
+        whole = mine[: len(mine) // size * size].reshape(-1, size)
+        correct, wrong = counts.correct[whole, 0].sum(axis=1), counts.wrong[whole, 0].sum(axis=1)
+        rows.append(np.stack([np.full(len(whole), question), correct, wrong], axis=1))
+    question, correct, wrong = np.concatenate(rows).T
+    return GroupCounts(question, correct[:, None], wrong[:, None], np.zeros((len(question), 1), np.int64))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from evaluator.signal.choices import compare_choices
+from evaluator.signal.cost import compare_choices
 from evaluator.signal.groups import count_groups
 from evaluator.signal.rate_model import fit_rates
 from rephraser.checks.wording import MIN_DISTANCE, distance

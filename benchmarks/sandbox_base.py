@@ -37,8 +37,8 @@ from evaluator.evals.problems import run_problems
 from evaluator.evals.results import load_result
 from evaluator.passk.curves import curve
 from evaluator.signal.difficulty import audit_difficulty
-from evaluator.signal.eval_runs import load_runs
 from evaluator.signal.groups import Checkpoint, count_groups
+from evaluator.signal.sources.eval_runs import load_runs
 from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
     MATCHED_GROUP,

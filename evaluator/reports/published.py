@@ -1,4 +1,4 @@
-"""The pass@32 figures of TA-GRPO, Table 1 (arXiv:2601.22478 v5), as printed, and what is odd about them."""
+"""Printed figures of TA-GRPO (arXiv:2601.22478 v5): pass@32 with what is odd about it, and equal rewards."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ from decimal import Decimal
 from service.errors import InputError
 
 SOURCE = "arXiv:2601.22478 v5, Table 1"
+SHARES_SOURCE = "arXiv 2601.22478v5, section 5.2 and Figure 3: TA-GRPO on MATH train, G=8, N=3"
+"""Where the shares of zero-gradient questions are printed."""
 K = 32
 """The table's k."""
 
@@ -163,3 +165,28 @@ def _odd_averages(printed: tuple[str, ...]) -> list[tuple[int, Decimal, tuple[st
             if abs(mean - Decimal(printed[place])) > _ROUNDING:
                 odd.append((place, mean, column.of))
     return odd
+
+
+@dataclass(frozen=True)
+class PublishedShares:
+    """Shares in percent of questions whose G original responses get one reward, and by how much N*G lower it.
+
+    `gap` is in points; the share of the N*G neighbor responses is `original - gap`.
+    """
+
+    model: str
+    checkpoint: str
+    original: float
+    gap: float
+
+    @property
+    def neighbors(self) -> float:
+        return round(self.original - self.gap, 1)
+
+
+PUBLISHED_SHARES = (
+    PublishedShares("Qwen3-1.7B", "base", 77.0, 18.6),
+    PublishedShares("Qwen3-1.7B", "100%", 87.4, 14.0),
+    PublishedShares("Qwen3-4B", "base", 85.6, 13.8),
+    PublishedShares("Qwen3-4B", "100%", 93.2, 8.0),
+)

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from evaluator.signal.embeddings import Embedder, has_vector
-from evaluator.signal.estimates import Estimate, mean_estimate
-from evaluator.signal.groups import ORIGINAL, Floats
-from evaluator.signal.texts import GroupTexts
+from evaluator.signal.groups import ORIGINAL, Estimate, Floats, GroupTexts, mean_estimate
 from service.errors import InputError
 
 ORIGINAL_PAIRS = "original, G"

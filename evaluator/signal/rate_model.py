@@ -11,8 +11,18 @@ from math import exp
 import numpy as np
 
 from evaluator.signal.groups import Floats, GroupCounts, Ints
-from evaluator.signal.mixtures import FAMILIES, Family, Mixture, fit_mixture, nelder_mead
-from evaluator.signal.rates import LARGEST_SHIFT, MOST_STRAY, Shift, beta_cells, binomial_table
+from evaluator.signal.rates import (
+    FAMILIES,
+    LARGEST_SHIFT,
+    MOST_STRAY,
+    Family,
+    Mixture,
+    Shift,
+    beta_cells,
+    binomial_table,
+    fit_mixture,
+    nelder_mead,
+)
 from service.errors import InputError
 
 FOLDS = 5

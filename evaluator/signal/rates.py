@@ -1,13 +1,31 @@
-"""Success rates on a grid: likelihoods of counts, and how a neighbor's rate departs from its question's."""
+"""Success rates on a grid: likelihoods of counts, departures of neighbors, distributions over questions.
 
+A distribution is of one of three families, from stiff to free. The beta-binomial has two parameters; the
+second adds masses at rates of 0 and 1 (questions never and always solved); the third leaves the weights of
+the grid free (nonparametric maximum likelihood by EM, Laird, JASA 1978, stopped where the likelihood hardly
+grows).
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from evaluator.signal.groups import Floats, Ints
 
+Family = Literal["beta", "beta and masses", "free"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
 HIGHEST_LOGIT, STEP = 7.0, 0.25
+LARGEST_SHIFT = 6.0
+"""Logits: a fitted mean is within it on both sides, a fitted standard deviation below it."""
+MOST_STRAY = 0.3
+"""The largest share of neighbors that a fit takes for unrelated to their question."""
+
+_EM_STEPS = 500
+_EM_GAIN = 1e-7  # of the log-likelihood of a group
+_SMALLEST = 1e-300
 
 
 @cache
@@ -60,12 +78,6 @@ def binomial_table(correct: Ints, wrong: Ints) -> Floats:
     logs = xlogy(correct[..., None], grid) + xlog1py(wrong[..., None], -grid)
     table: Floats = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return table
-
-
-LARGEST_SHIFT = 6.0
-"""Logits: a fitted mean is within it on both sides, a fitted standard deviation below it."""
-MOST_STRAY = 0.3
-"""The largest share of neighbors that a fit takes for unrelated to their question."""
 
 
 @dataclass(frozen=True)
@@ -122,25 +134,111 @@ class Shift:
         return (1 - self.stray) * self.related() + self.stray * beta_cells(0.5, 0.5)
 
 
-def equal_chances(weights: Floats, shift: Shift | None, g: int, n: int, *, original: bool) -> Floats:
-    """Return per rate of the grid [J] the chance that a group's rewards are all equal, times its weight.
+def equal_chances(shift: Shift | None, first: int, each: int, n: int) -> Floats:
+    """Return per rate of the grid [J] the chance that a group's rewards are all equal.
 
-    The group: G responses to the original (where `original`) and G to each of N neighbors, whose rates are
-    independent given the question's. The sum is the share of zero-gradient questions.
+    The group: `first` responses to a question of that rate and `each` to each of N neighbors, whose rates are
+    independent given the question's.
 
     Raises:
         ValueError: neighbors without a shift, or an empty group.
     """
-    if n == 0 and not original:
+    if n == 0 and first == 0:
         raise ValueError("the group is empty")
     grid = rates()
-    right, wrong = np.ones_like(grid), np.ones_like(grid)
-    if original:
-        right, wrong = grid**g, (1 - grid) ** g
+    right, wrong = grid**first, (1 - grid) ** first
     if n:
         if shift is None:
             raise ValueError("neighbors need a shift")
         chances = shift.chances()
-        right = right * (chances @ grid**g) ** n
-        wrong = wrong * (chances @ (1 - grid) ** g) ** n
-    return weights * (right + wrong)
+        right = right * (chances @ grid**each) ** n
+        wrong = wrong * (chances @ (1 - grid) ** each) ** n
+    equal: Floats = right + wrong
+    return equal
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A distribution over the grid of rates; `parameters` are those of its family (none for "free")."""
+
+    family: Family
+    weights: Floats
+    parameters: tuple[float, ...] = ()
+
+    def log_likelihood(self, likelihoods: Floats) -> Floats:
+        """Return the log-likelihood of each row of likelihoods [R, J]."""
+        logs: Floats = np.log(np.maximum(likelihoods @ self.weights, _SMALLEST))
+        return logs
+
+    def posterior(self, likelihoods: Floats) -> Floats:
+        """Return the posterior of the rate given each row of likelihoods [R, J]."""
+        joint: Floats = likelihoods * self.weights
+        joint /= np.maximum(joint.sum(axis=1, keepdims=True), _SMALLEST)
+        return joint
+
+
+def fit_mixture(
+    family: Family,
+    likelihoods: Floats,
+    times: Floats,
+    start: Mixture | None = None,
+    *,
+    steps: int = _EM_STEPS,
+) -> Mixture:
+    """Return the most likely mixture of a family.
+
+    Args:
+        likelihoods: of each row of counts at each rate of the grid [R, J].
+        times: how often each row occurs [R]; any weights of at least 0.
+        start: a mixture of the same family to start from.
+        steps: at most so many steps of EM, or evaluations per parameter.
+    """
+    if start is not None and start.family != family:
+        start = None
+    if family == "free":
+        return Mixture(family, _free_weights(likelihoods, times / times.sum(), start, steps))
+    weights = _beta_weights if family == "beta" else _mass_weights
+    first = start.parameters if start else (0.0, 0.0) if family == "beta" else (0.0, 0.0, -2.0, -2.0)
+
+    def loss(parameters: Floats) -> float:
+        density = np.maximum(likelihoods @ weights(parameters), _SMALLEST)
+        return -float(times @ np.log(density)) / float(times.sum())
+
+    best = nelder_mead(loss, np.array(first), maxfev=max(60, steps * len(first) // 2), fatol=1e-7)
+    return Mixture(family, weights(best), tuple(best.tolist()))
+
+
+def nelder_mead(loss: Callable[[Floats], float], start: Floats, **options: Any) -> Floats:
+    """Return where the loss is least near `start`, by the simplex method, `maxfev` evaluations at most."""
+    from scipy import optimize
+
+    minimize: Any = optimize.minimize  # its stubs know no plain function of an array
+    best: Floats = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-3, **options}).x
+    return best
+
+
+def _free_weights(likelihoods: Floats, share: Floats, start: Mixture | None, steps: int) -> Floats:
+    weights = np.full(len(rates()), 1 / len(rates())) if start is None else start.weights
+    best = -np.inf
+    for _ in range(steps):
+        density = np.maximum(likelihoods @ weights, _SMALLEST)
+        reached = float(share @ np.log(density))
+        weights = weights * (likelihoods.T @ (share / density))
+        if reached - best < _EM_GAIN:
+            break
+        best = reached
+    normed: Floats = weights / weights.sum()
+    return normed
+
+
+def _beta_weights(parameters: Floats) -> Floats:
+    a, b = np.exp(np.clip(parameters[:2], -6.0, 6.0)).tolist()
+    return beta_cells(a, b)
+
+
+def _mass_weights(parameters: Floats) -> Floats:
+    odds = np.exp(np.clip(parameters[2:], -15.0, 15.0))
+    weights: Floats = _beta_weights(parameters) / (1 + odds.sum())
+    weights[0] += odds[0] / (1 + odds.sum())
+    weights[-1] += odds[1] / (1 + odds.sum())
+    return weights

@@ -4,21 +4,22 @@ TA-GRPO (arXiv 2601.22478v5), section 3 "Gradient vanishing", Eq. 1 and 3, and F
 questions whose G responses to the original, or N*G responses to their neighbors, all get the same reward.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.signal.equal_rewards import (
-    Ends,
-    ends,
-    neighbor_equal,
-    original_equal,
-    pooled_equal,
-    unknown_ends,
+from evaluator.passk.estimators import pass_hat_k
+from evaluator.signal.groups import (
+    Bools,
+    Checkpoint,
+    Estimate,
+    Floats,
+    GroupCounts,
+    Ints,
+    count_groups,
+    difference_estimate,
+    share_estimate,
 )
-from evaluator.signal.estimates import Estimate, difference_estimate, share_estimate
-from evaluator.signal.groups import Bools, Checkpoint, Floats, GroupCounts, count_groups
 from service.errors import InputError
 
 ORIGINAL_GROUP = "original, G"
@@ -26,6 +27,84 @@ NEIGHBOR_GROUP = "one neighbor, G"
 NEIGHBORS_GROUP = "neighbors, N*G"
 JOINT_GROUP = "joint, (N+1)*G"
 MATCHED_GROUP = "original, (N+1)*G"
+
+
+@dataclass(frozen=True)
+class Ends:
+    """For each prompt the chance that G of its responses are all right, and that they are all wrong.
+
+    Arrays of one shape. The rewards of a group are all equal exactly where one of the two happens.
+    """
+
+    right: Floats
+    wrong: Floats
+
+
+def ends(correct: Ints, wrong: Ints, g: int) -> Ends:
+    """Return C(c, G)/C(m, G) and C(m-c, G)/C(m, G) for c right and m - c wrong responses.
+
+    These are the shares of the subsets of G of the m responses that are all right, and all wrong: unbiased
+    for p^G and (1-p)^G, since any G of the responses are a draw of G. NaN where m < G: fewer than G responses
+    have no unbiased estimate.
+
+    Raises:
+        ValueError: G below 1, or counts below 0.
+    """
+    samples = correct + wrong
+    enough = samples >= g
+    n = np.where(enough, samples, max(g, 1))
+    right = np.asarray(pass_hat_k(n, np.where(enough, correct, 0), g), dtype=np.float64)
+    left = np.asarray(pass_hat_k(n, np.where(enough, wrong, 0), g), dtype=np.float64)
+    return Ends(np.where(enough, right, np.nan), np.where(enough, left, np.nan))
+
+
+def unknown_ends(correct: Ints, wrong: Ints, unknown: Ints, g: int, *, most: bool) -> Ends:
+    """Return bounds of `ends` over all ways the unknown grades may turn out; the upper ones with `most`.
+
+    Lower: an unknown response is wrong where all have to be right, and right where all have to be wrong.
+    Upper: it is what is wanted. A prompt without unknown grades keeps its values.
+    """
+    if most:
+        right, wrong_ends = ends(correct + unknown, wrong, g).right, ends(correct, wrong + unknown, g).wrong
+    else:
+        right, wrong_ends = ends(correct, wrong + unknown, g).right, ends(correct + unknown, wrong, g).wrong
+    return Ends(right, wrong_ends)
+
+
+def chosen_neighbors(values: Floats, n: int) -> Floats:
+    """Return the mean over all subsets of N columns of the product of their values: [V] of values [V, K].
+
+    It is e_N(values) / C(columns, N), e_N the elementary symmetric polynomial: what N of a question's
+    neighbors, drawn at random, would give. NaN columns are left out; NaN where fewer than N are left; 1 for
+    N = 0.
+    """
+    present = ~np.isnan(values)
+    number = present.sum(axis=1)
+    # table[v, i] = mean over i-subsets of the columns seen so far; means, so that nothing grows.
+    table = np.zeros((len(values), n + 1))
+    table[:, 0] = 1.0
+    seen = np.zeros(len(values))
+    sizes = np.arange(1, n + 1)
+    for column in range(values.shape[1]):
+        here = present[:, column]
+        seen = seen + here
+        share = np.minimum(1.0, sizes / np.maximum(seen, 1)[:, None])  # of the i-subsets those that hold it
+        with_it = table[:, :-1] * np.where(here, values[:, column], 0.0)[:, None]
+        table[:, 1:] = np.where(here[:, None], share * with_it + (1 - share) * table[:, 1:], table[:, 1:])
+    return np.where(number >= n, table[:, n], np.nan)
+
+
+def pooled_equal(all_ends: Ends, n: int, *, with_original: bool) -> Floats:
+    """Return per group the chance that the rewards of N neighbors' G responses each are all equal [V].
+
+    `with_original`: of the joint group of (N+1)G responses. The draws from different prompts are independent,
+    so it is the product of the chances of all right plus that of all wrong; averaged over the subsets of N
+    where a question has more neighbors. `all_ends` are [V, 1 + K], the original first.
+    """
+    right, wrong = (chosen_neighbors(part[:, 1:], n) for part in (all_ends.right, all_ends.wrong))
+    if with_original:
+        right, wrong = right * all_ends.right[:, 0], wrong * all_ends.wrong[:, 0]
+    return np.minimum(1.0, right + wrong)
 
 
 @dataclass(frozen=True)
@@ -128,13 +207,9 @@ def zero_gradient(checkpoint: Checkpoint, g: int, n: int, *, confidence: float =
     )
 
 
-def series(results: Sequence[ZeroGradient]) -> list[ShareRow]:
-    """Return the rows of all checkpoints, one list for a chart: checkpoint and group tell them apart."""
-    return [row for result in results for row in result.shares]
-
-
 def _figures(counts: GroupCounts, g: int, n: int) -> list[_Figure]:
     exact = ends(counts.correct, counts.wrong, g)
+    equal = exact.right + exact.wrong
     both = [
         unknown_ends(counts.correct, counts.wrong, counts.unknown, g, most=most) for most in (False, True)
     ]
@@ -143,10 +218,10 @@ def _figures(counts: GroupCounts, g: int, n: int) -> list[_Figure]:
         low, high = (np.minimum(1.0, part.right[:, pick] + part.wrong[:, pick]) for part in both)
         return low, high
 
-    figures = [_Figure(ORIGINAL_GROUP, g, original_equal(counts, g), bounds(0), (0,))]
+    figures = [_Figure(ORIGINAL_GROUP, g, equal[:, 0], bounds(0), (0,))]
     if n == 0:
         return figures
-    each = neighbor_equal(counts, g)
+    each = equal[:, 1:]
     every = tuple(range(1, counts.neighbors + 1))
     low, high = bounds(slice(1, None))
     mean = _Figure(NEIGHBOR_GROUP, g, _row_mean(each), (_row_mean(low), _row_mean(high)), every)
@@ -175,12 +250,13 @@ def _matched(counts: GroupCounts, g: int, n: int) -> list[_Figure]:
     if n == 0:
         return []
     size = (n + 1) * g
+    exact = ends(counts.correct[:, 0], counts.wrong[:, 0], size)
     low, high = (
         unknown_ends(counts.correct[:, 0], counts.wrong[:, 0], counts.unknown[:, 0], size, most=most)
         for most in (False, True)
     )
     bounds = np.minimum(1.0, low.right + low.wrong), np.minimum(1.0, high.right + high.wrong)
-    return [_Figure(MATCHED_GROUP, size, original_equal(counts, size), bounds, (0,))]
+    return [_Figure(MATCHED_GROUP, size, exact.right + exact.wrong, bounds, (0,))]
 
 
 def _share_row(

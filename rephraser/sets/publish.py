@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evaluator.signal.eval_runs import load_runs
 from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup
+from evaluator.signal.sources.eval_runs import load_runs
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.sets.counts import PENDING, count_proposals
 from rephraser.sets.selection import Fitting, Selection, choose

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from evaluator.signal.choices import needs_neighbors
+from evaluator.signal.cost import needs_neighbors
 from rephraser.checks.wording import choose_apart, wording
 from rephraser.reviews.status import STATUSES, CandidateStatus
 from rephraser.verdict.successes import Successes

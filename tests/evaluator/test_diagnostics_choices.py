@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom
 
-from evaluator.signal.choices import compare_choices, needs_neighbors, unmixed_chance
+from evaluator.signal.cost import compare_choices, needs_neighbors, unmixed_chance
 from evaluator.signal.forecast import GroupShape, forecast
 from evaluator.signal.groups import PromptSample, QuestionGroup, count_groups
 from evaluator.signal.rate_model import RateModel, fit_rates

@@ -6,9 +6,8 @@ import pytest
 from evaluator.signal.cost import BREAK_EVEN, DYNAMIC, TokenCosts, cost_report, mean_tokens, usd_per_token
 from evaluator.signal.forecast import Forecast, GroupShape
 from evaluator.signal.groups import Checkpoint, PromptSample, QuestionGroup
-from evaluator.signal.mixtures import Mixture
 from evaluator.signal.rate_model import RateModel
-from evaluator.signal.rates import Shift, beta_cells, rates
+from evaluator.signal.rates import Mixture, Shift, beta_cells, rates
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
 from service.errors import InputError
 

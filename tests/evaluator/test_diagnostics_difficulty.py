@@ -6,14 +6,11 @@ from math import comb
 import numpy as np
 import pytest
 
-from evaluator.signal.difficulty import audit_difficulty
+from evaluator.signal.difficulty import audit_difficulty, false_discovery, shrunken_rates, tail_chances
+from evaluator.signal.difficulty_tests import EVERY_STRATEGY, homogeneity, strategy_shifts
 from evaluator.signal.groups import Checkpoint, GroupCounts, PromptSample, QuestionGroup
-from evaluator.signal.homogeneity import homogeneity
-from evaluator.signal.implausible import false_discovery, shrunken_rates, tail_chances
-from evaluator.signal.mixtures import Mixture
 from evaluator.signal.rate_model import RateModel
-from evaluator.signal.rates import Shift, beta_cells, rates
-from evaluator.signal.strategy_shifts import EVERY_STRATEGY, strategy_shifts
+from evaluator.signal.rates import Mixture, Shift, beta_cells, rates
 from service.errors import InputError
 
 

@@ -20,7 +20,7 @@ from evaluator.signal.diversity import (
     diversity,
 )
 from evaluator.signal.embeddings import SentenceModel, TfIdf, has_vector, make_embedder
-from evaluator.signal.texts import GroupTexts
+from evaluator.signal.groups import GroupTexts
 from service.errors import InputError, PrerequisiteError
 
 

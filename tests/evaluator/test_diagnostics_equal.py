@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.signal.equal_rewards import chosen_neighbors, ends, pooled_equal, unknown_ends
-from evaluator.signal.estimates import difference_estimate, mean_estimate
 from evaluator.signal.groups import (
     Checkpoint,
     GroupCounts,
     PromptSample,
     QuestionGroup,
     count_groups,
+    difference_estimate,
+    mean_estimate,
     pool_visits,
     usual_neighbors,
 )
@@ -25,7 +25,10 @@ from evaluator.signal.zero_gradient import (
     NEIGHBORS_GROUP,
     ORIGINAL_GROUP,
     ZeroGradient,
-    series,
+    chosen_neighbors,
+    ends,
+    pooled_equal,
+    unknown_ends,
     zero_gradient,
 )
 from service.errors import InputError
@@ -156,14 +159,6 @@ def test_unknown_grades_are_left_out_and_bounded() -> None:
     assert (row.questions, row.left_out, row.unknown) == (2, 1, 2)
     assert row.bound_low == pytest.approx((1 / 3 + 0 + 0) / 3)
     assert row.bound_high == pytest.approx((1 + 1 + 0) / 3)
-
-
-def test_a_series_names_its_checkpoints() -> None:
-    results = [
-        zero_gradient(Checkpoint(label, (group("a", counts), group("b", (2, 0)))), 2, 0)
-        for label, counts in (("base", (1, 1)), ("end", (2, 0)))
-    ]
-    assert [(row.checkpoint, row.share) for row in series(results)] == [("base", 0.5), ("end", 1.0)]
 
 
 @pytest.mark.parametrize(

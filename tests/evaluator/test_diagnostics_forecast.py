@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from evaluator.signal.forecast import GroupShape, forecast, paper_shapes
+from evaluator.signal.forecast import (
+    GroupShape,
+    check_halves,
+    forecast,
+    halves,
+    observed_share,
+    paper_shapes,
+    thin,
+)
 from evaluator.signal.groups import GroupCounts
-from evaluator.signal.mixtures import fit_mixture
 from evaluator.signal.rate_model import Likelihoods, fit_rates, make_pilot
-from evaluator.signal.rates import Shift, beta_cells, binomial_table, equal_chances, rates
-from evaluator.signal.rollouts import read_visits
-from evaluator.signal.visits import check_halves, halves, merge_visits, observed_share, thin, visit_counts
+from evaluator.signal.rates import Shift, beta_cells, binomial_table, equal_chances, fit_mixture, rates
+from evaluator.signal.sources.rollouts import read_visits
 from service.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -51,7 +57,8 @@ def test_shares_of_a_model_are_those_of_its_simulation() -> None:
     for original in (True, False):
         success = np.concatenate([own[:, None], drawn], axis=1) if original else drawn
         equal = ((success**4).prod(axis=1) + ((1 - success) ** 4).prod(axis=1)).mean()
-        assert equal_chances(weights, shift, 4, 2, original=original).sum() == pytest.approx(equal, abs=0.003)
+        share = weights @ equal_chances(shift, 4 if original else 0, 4, 2)
+        assert share == pytest.approx(equal, abs=0.003)
 
 
 def test_a_shift_keeps_probability_and_impossible_questions() -> None:
@@ -171,15 +178,13 @@ def test_a_pilot_of_one_question_is_no_pilot() -> None:
         forecast(counts, replicates=1)
 
 
-def test_visits_are_halved_thinned_and_merged() -> None:
+def test_visits_are_halved_and_thinned() -> None:
     visits = [[(1, 8), (2, 8), (8, 8)], [(0, 8), (8, 8)]]
     first, second = halves(visits)
     assert first.correct[:, 0].tolist() == [1, 0]
     assert second.correct[:, 0].tolist() == [2, 8, 8]
     assert second.question.tolist() == [0, 0, 1]
     assert observed_share(second, 8).value == pytest.approx((0.5 + 1) / 2)
-    merged = merge_visits(visit_counts(visits, [[0, 1, 2], [0, 1]]), 2)
-    assert (merged.correct[:, 0].tolist(), merged.known[:, 0].tolist()) == ([3, 8], [16, 16])
     thinned = thin(second, 4, np.random.default_rng(0))
     assert thinned.known[:, 0].tolist() == [4, 4, 4]
     assert thinned.correct[1:, 0].tolist() == [4, 4]

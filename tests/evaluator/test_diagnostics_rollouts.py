@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evaluator.signal.rollouts import ALL, read_rollouts, read_visits, rollout_texts
+from evaluator.signal.sources.rollouts import ALL, read_rollouts, read_visits, rollout_texts
 from service.errors import InputError
 
 

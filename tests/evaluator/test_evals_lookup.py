@@ -6,7 +6,7 @@ import pytest
 from eval_runs import add_eval_run
 
 from evaluator.evals.lookup import find_eval_run
-from evaluator.signal.eval_runs import load_runs
+from evaluator.signal.sources.eval_runs import load_runs
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.runs.store import open_run

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from rollout_shards import make_record, make_step, write_run
 
-from evaluator.signal.rollouts import read_rollouts as diagnose
-from evaluator.signal.rollouts import rollout_texts
+from evaluator.signal.sources.rollouts import read_rollouts as diagnose
+from evaluator.signal.sources.rollouts import rollout_texts
 from service.errors import InputError
 from trainer_adapter.record import RolloutWriter, read_rollouts, writing
 from trainer_adapter.record import rollout as record

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.signal.groups import Checkpoint, PromptSample, QuestionGroup
-from evaluator.signal.texts import GroupTexts
+from evaluator.signal.groups import Checkpoint, GroupTexts, PromptSample, QuestionGroup
 from service.errors import InputError
 from service.runs.store import Run
 from trainer_adapter.record.tables import RolloutPromptRow, RolloutRow, RolloutShardRow, RolloutTextRow

@@ -10,8 +10,7 @@ import typer
 from service.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluator.signal.groups import Checkpoint
-    from evaluator.signal.texts import GroupTexts
+    from evaluator.signal.groups import Checkpoint, GroupTexts
 
 RunsArgument = Annotated[
     list[str] | None,
@@ -107,7 +106,7 @@ def load(
 
 
 def _from_files(path: Path, windows: int, threshold: float | None) -> Given:
-    from evaluator.signal.rollouts import read_rollouts, rollout_texts
+    from evaluator.signal.sources.rollouts import read_rollouts, rollout_texts
 
     read = read_rollouts(path, windows=windows, threshold=threshold)
     notes = []
@@ -125,7 +124,7 @@ def _from_files(path: Path, windows: int, threshold: float | None) -> Given:
 
 
 def _from_database(runs: list[str], db: Path | None, grader: str | None) -> Given:
-    from evaluator.signal.eval_runs import common_questions, load_runs, run_texts
+    from evaluator.signal.sources.eval_runs import common_questions, load_runs, run_texts
     from service.database import Database, locate_database
 
     place = locate_database(db)

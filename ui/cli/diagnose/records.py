@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evaluator.signal.choices import ChoiceRow
-    from evaluator.signal.cost import CostReport
+    from evaluator.signal.cost import ChoiceRow, CostReport
     from evaluator.signal.difficulty import DifficultyAudit, NeighborRow
     from evaluator.signal.diversity import Diversity
-    from evaluator.signal.forecast import Forecast, ForecastRow
-    from evaluator.signal.visits import Check
+    from evaluator.signal.forecast import Check, Forecast, ForecastRow
     from evaluator.signal.zero_gradient import ZeroGradient
 
 Record = dict[str, Any]

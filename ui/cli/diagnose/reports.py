@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 from ui.cli import output
 
 if TYPE_CHECKING:
-    from evaluator.signal.choices import ChoiceRow
-    from evaluator.signal.cost import CostReport
+    from evaluator.signal.cost import ChoiceRow, CostReport
     from evaluator.signal.difficulty import DifficultyAudit, NeighborRow
+    from evaluator.signal.difficulty_tests import Homogeneity
     from evaluator.signal.diversity import Diversity
-    from evaluator.signal.forecast import Forecast, ForecastRow
-    from evaluator.signal.homogeneity import Homogeneity
-    from evaluator.signal.visits import Check
+    from evaluator.signal.forecast import Check, Forecast, ForecastRow
     from evaluator.signal.zero_gradient import ShareRow, ZeroGradient
 
 INTERVAL = "95%, new questions"
@@ -69,10 +67,10 @@ def _share_cells(row: "ShareRow", bounds: bool) -> list[object]:
 
 
 def print_published() -> None:
-    from evaluator.signal.published import PUBLISHED_SHARES, SOURCE
+    from evaluator.reports.published import PUBLISHED_SHARES, SHARES_SOURCE
 
     output.say()
-    output.heading(f"What was published? {SOURCE}")
+    output.heading(f"What was published? {SHARES_SOURCE}")
     output.table(
         ["model", "checkpoint", "original, G", "neighbors, N*G", "difference"],
         [

@@ -12,8 +12,7 @@ from ui.cli.diagnose import records as records
 from ui.cli.diagnose import reports as reports
 
 if TYPE_CHECKING:
-    from evaluator.signal.choices import ChoiceRow
-    from evaluator.signal.cost import CostReport
+    from evaluator.signal.cost import ChoiceRow, CostReport
     from evaluator.signal.difficulty import DifficultyAudit
     from evaluator.signal.diversity import Diversity
     from evaluator.signal.forecast import Forecast, ForecastRow
@@ -64,8 +63,8 @@ def _fit(checkpoint: "Checkpoint", shift_sd: float | None, seed: int) -> "Foreca
 
 def validate(path: Path, g: int, seed: int, *, csv: Path | None, overwrite: bool, as_json: bool) -> None:
     """Check the forecast on a file of visits and print the result."""
-    from evaluator.signal.rollouts import read_visits
-    from evaluator.signal.visits import check_halves
+    from evaluator.signal.forecast import check_halves
+    from evaluator.signal.sources.rollouts import read_visits
 
     visits = read_visits(path)
     smallest = min(size for row in visits for _, size in row)
@@ -88,7 +87,7 @@ def choices(
     given: given_by.Given, g: int, neighbors: int | None, fitted: "Sequence[Forecast]"
 ) -> "list[tuple[str, list[ChoiceRow], int]]":
     """Return what numbers of neighbors yield, of each checkpoint by its own forecast; and its questions."""
-    from evaluator.signal.choices import compare_choices
+    from evaluator.signal.cost import compare_choices
     from evaluator.signal.groups import pool_visits
 
     n = given.neighbors(neighbors)

@@ -160,7 +160,7 @@ def _per_question(
 
 
 def _show_draft(draft: Any, g: int, unmixed: float, *, as_json: bool) -> None:
-    from evaluator.signal.choices import compare_choices
+    from evaluator.signal.cost import compare_choices
     from evaluator.signal.groups import count_groups
     from evaluator.signal.rate_model import fit_rates
     from rephraser.sets.counts import count_members, count_successes

@@ -9,9 +9,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.browsing import runs_overview
-from evaluator.signal.eval_runs import load_runs, run_texts
-from evaluator.signal.groups import Checkpoint, usual_neighbors
-from evaluator.signal.texts import GroupTexts
+from evaluator.signal.groups import Checkpoint, GroupTexts, usual_neighbors
+from evaluator.signal.sources.eval_runs import load_runs, run_texts
 from service.runs.store import find_run
 from trainer_adapter.record.diagnosing import load_visits, visit_texts
 from trainer_adapter.record.tables import RolloutShardRow

@@ -12,9 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from evaluator.signal.groups import ORIGINAL, Checkpoint, PromptSample, QuestionGroup
-from evaluator.signal.rollout_rows import COUNT_COLUMNS, Prompt, Rollout, read_prompt, read_rollout
-from evaluator.signal.texts import GroupTexts
+from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup
+from evaluator.signal.sources.rollout_rows import COUNT_COLUMNS, Prompt, Rollout, read_prompt, read_rollout
 from service.errors import InputError
 
 WINDOWS = 5

@@ -11,8 +11,7 @@ from evaluator.evals.results import choose_version, grades_by_version
 from evaluator.evals.samples import count_samples
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading.versions import find_grader
-from evaluator.signal.groups import ORIGINAL, Checkpoint, PromptSample, QuestionGroup
-from evaluator.signal.texts import GroupTexts
+from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
