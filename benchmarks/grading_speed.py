@@ -24,7 +24,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from evaluator.grading import Grade, GradeCase, Grader, GradeValue, VerdictCache
+from evaluator.grading import Grade, GradeCase, Grader, GradeValue
+from evaluator.grading.versions import VerdictCache
 
 GRACE_S = 2.0  # to kill a worker and start another on a busy machine
 START = [(r"\boxed{\sin(7)+\sin(7)}", r"2\sin(7)")]

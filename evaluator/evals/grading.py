@@ -19,8 +19,7 @@ from evaluator.evals.tables import (
     SampleTextRow,
 )
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
-from evaluator.grading.tables import GraderRow
-from evaluator.grading.versions import answers_of, find_grader, grader_id
+from evaluator.grading.versions import GraderRow, answers_of, find_grader, grader_id
 from service.database import Database
 
 Report = Callable[[int, int], None]

@@ -11,8 +11,7 @@ from sqlalchemy.orm import Session
 from evaluator.evals.results import run_answers
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
-from evaluator.grading.tables import GraderRow
-from evaluator.grading.versions import preference
+from evaluator.grading.versions import GraderRow, preference
 from service.runs.store import Run
 
 

@@ -13,9 +13,8 @@ from evaluator.evals.samples import ProblemCounts, count_samples
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.spec import EVAL, EvalSpec
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
-from evaluator.grading.tables import GraderRow
 from evaluator.grading.types import Answers
-from evaluator.grading.versions import answers_of, find_grader, preference
+from evaluator.grading.versions import GraderRow, answers_of, find_grader, preference
 from evaluator.passk.counts import Counts
 from service.errors import InputError
 from service.runs.ledger import read_ledger

@@ -7,7 +7,7 @@ large tables.
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from evaluator.grading import tables as _grading  # noqa: F401  (foreign keys)
+from evaluator.grading import versions as _grading  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 

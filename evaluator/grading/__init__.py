@@ -1,9 +1,7 @@
 """Answer extraction and grading. Importing this starts no process and loads neither math-verify nor sympy."""
 
-from evaluator.grading.cache import VerdictCache
 from evaluator.grading.extraction import find_answer, last_boxed
-from evaluator.grading.grader import Grader
-from evaluator.grading.once import grade
+from evaluator.grading.grader import Grader, grade
 from evaluator.grading.types import (
     GRADER_VERSION,
     REASONS,
@@ -27,7 +25,6 @@ __all__ = [
     "GradeCase",
     "GradeValue",
     "Grader",
-    "VerdictCache",
     "find_answer",
     "grade",
     "last_boxed",

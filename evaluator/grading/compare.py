@@ -7,13 +7,13 @@ process supplies `evaluator.grading.symbolic.compare_expressions` as the leaf.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from evaluator.grading import normal, shortcuts, structure
-from evaluator.grading.matching import all_of, matched, without_common
-from evaluator.grading.outcomes import (
+from evaluator.grading.types import (
     CHOICE,
     DIFFERENT,
     EXACT,
@@ -23,10 +23,10 @@ from evaluator.grading.outcomes import (
     SEVERAL,
     UNPARSABLE,
     WITHIN_TOLERANCE,
+    GradeValue,
     Judged,
     Outcome,
 )
-from evaluator.grading.types import GradeValue
 
 Leaf = Callable[[str, str], Outcome]
 Near = Callable[[Fraction, Fraction], bool]
@@ -319,3 +319,64 @@ def _judge_quantities(gold: str, answer: str, means: Means, depth: int) -> Judge
     if gold_base is not None or answer_base is not None:
         return EXACT if gold_base == answer_base else DIFFERENT
     return means.settle(gold, answer)
+
+
+_STRENGTH = {"exact": 0, "choice": 0, "numeric": 1, "symbolic": 2, "tolerance": 3}
+
+
+def without_common(gold: Sequence[str], answer: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Both collections without the members that they spell alike."""
+    common = Counter(gold) & Counter(answer)
+    return _without(gold, common), _without(answer, common)
+
+
+def _without(members: Sequence[str], common: Counter[str]) -> list[str]:
+    left = Counter(common)
+    rest = []
+    for member in members:
+        if left[member]:
+            left[member] -= 1
+        else:
+            rest.append(member)
+    return rest
+
+
+def matched(judged: Sequence[Sequence[Judged]]) -> Judged:
+    """The outcome of the best pairing, given the outcome of every row (gold) with every column (answer)."""
+    correct = [[one is not None and one.value is GradeValue.CORRECT for one in row] for row in judged]
+    paired = pairing(correct)
+    if paired is None:
+        possible = [[one is None or one.value is not GradeValue.WRONG for one in row] for row in judged]
+        paired = pairing(possible)
+    if paired is None:
+        return DIFFERENT
+    return all_of([judged[row][column] for row, column in enumerate(paired)])
+
+
+def all_of(judged: Sequence[Judged]) -> Judged:
+    """Wrong if any part is wrong, else open if any is open, else unknown if any is unknown, else correct."""
+    known = [part for part in judged if part is not None]
+    if any(part.value is GradeValue.WRONG for part in known):
+        return DIFFERENT
+    if len(known) < len(judged):
+        return None
+    unknown = next((part for part in known if part.value is GradeValue.UNKNOWN), None)
+    return unknown or max(known, key=lambda part: _STRENGTH.get(part.reason, 0), default=EXACT)
+
+
+def pairing(allowed: Sequence[Sequence[bool]]) -> list[int] | None:
+    """A perfect matching of rows to columns (augmenting paths), or None when there is none."""
+    row_of: dict[int, int] = {}
+
+    def augment(row: int, seen: set[int]) -> bool:
+        for column, fits in enumerate(allowed[row]):
+            if fits and column not in seen:
+                seen.add(column)
+                if column not in row_of or augment(row_of[column], seen):
+                    row_of[column] = row
+                    return True
+        return False
+
+    if not all(augment(row, set()) for row in range(len(allowed))):
+        return None
+    return [column for column, _ in sorted(row_of.items(), key=lambda item: item[1])]

@@ -1,13 +1,15 @@
 r"""Finds the final answer in a response. Pure and linear in the length of the text.
 
-The last `\\boxed{...}` wins; without one, what the final statement is about (see `statement`, `quantity`).
+The last `\boxed{...}` wins; without one, what the final statement is about (see `quantity`). That is what
+follows the last marker ("final answer is ...", "answer: ...", "A: ...", "#### ..."), else the last sentence
+that states something: a number, a formula, something in bold, or a conclusion.
 """
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
-from evaluator.grading.quantity import is_option, stated
-from evaluator.grading.statement import final_statement
+from evaluator.grading.quantity import formulas, is_option, stated, states_something
 from evaluator.grading.types import AnswerKind
 from service.boxes import boxed_answer, last_boxed
 
@@ -69,3 +71,160 @@ def _after_thinking(response: str) -> str | None:
     if closed:
         return after[-_LONGEST_RESPONSE:]
     return None if "<think>" in response else response[-_LONGEST_RESPONSE:]
+
+
+_MARKER = re.compile(
+    r"####[ \t]?(?=[-−$\\\d(.√])(?!\d{1,2}[.)]\s)"
+    r"|(?:^|(?<=\n))[ \t]{0,20}A:"
+    r"|\bfinal[ \t]answer(?:[ \t][^\n.:$]{0,60}?)??(?:[ \t]is\b|[ \t]?:)"
+    r"|\b(?:the|my|our)(?:[ \t](?:correct|right|best))?[ \t](?:answer|option|choice)"
+    r"(?:[ \t][^\n.:$]{0,60}?)??[ \t]is\b"
+    r"|\banswer(?:\*\*)?[ \t]?(?::|(?=\$|\\\(|\\\[))"
+    r"|\bfinal[ \t]answer\b(?=[*_#]{0,4}[ \t]{0,4}\n)",
+    re.IGNORECASE,
+)
+_MARKER_WORDS = ("answer", "####", "a:", "option", "choice")
+_BEFORE_WORD, _AFTER_WORD = 40, 100  # no marker reaches further
+_MOST_WORDS = 30
+_LONGEST_TAIL = 2_000
+_SHORTEST_WORKING = 60  # characters
+_MOST_SENTENCES = 8
+_MOST_WORDS_STATED = 12
+"""A longer sentence without a number, a formula or a conclusion states no answer."""
+
+_DISPLAY = re.compile(r"\\\[(.{0,1000}?)\\\]|\$\$(.{0,1000}?)\$\$", re.DOTALL)
+_SENTENCE_END = re.compile(
+    r"(?<![\s.(\\])(?<!\b[A-Z])(?<!Mrs)(?<!\bM[rs])(?<!\bDr)(?<!\bSt)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)"
+    r"(?:[.!?]\**(?=\s|$)|\.\**(?=[A-Z][a-z]))"
+    r"|(?<=\$)(?=\s(?:So|Thus|Hence|Therefore)\b)"
+)
+_BULLET = re.compile(r"(?:[-*+>#•]+|\(?\d{1,2}[.)]|Step \d+[.:])\s+")
+_LABEL = re.compile(
+    r"\*\*[^*$\n]{1,80}:\*\*\s*(?=\S)|\**[A-Za-z][^:*$\n]{0,80}(?::\*{0,2}\s+|\*\*:\s*|:\*\*\s*)(?=\S)"
+)
+_CONCLUSION = re.compile(
+    r"\W*(?:so|thus|hence|therefore|consequently|accordingly|in conclusion|finally|conclusion|answer|however)"
+    r"\b",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(r"\((?=.*(?:=|[A-Za-z]{3})).*\)\W?", re.DOTALL)
+_POLITE = re.compile(
+    r"\b(?:let me know|feel free|hope (?:this|that|it)|happy to|glad to|would you like)\b"
+    r"|\bif you (?:have|need|want)\b"
+    r"|\b(?:is|are)(?: indeed)? correct\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b",
+    re.IGNORECASE,
+)
+
+
+class Statement(NamedTuple):
+    """A final statement, the text that it concludes, and whether a marker stands between them."""
+
+    text: str
+    before: str
+    marked: bool
+
+
+def final_statement(text: str) -> Statement | None:
+    """What follows the last marker, else the last sentence that states something; None without one."""
+    end: int | None = len(text)
+    for _ in range(3):  # a response cut off behind a marker may state its answer behind an earlier one
+        end = last_marker(text[:end])
+        if end is None:
+            break
+        answer = _first_line(text[end : end + _LONGEST_TAIL])
+        if any(map(str.isalnum, answer)):
+            return _concluded(text, end) or Statement(answer, text[:end], True)
+        end = text.rfind("\n", 0, end) + 1
+    return _last(text)
+
+
+def _concluded(text: str, end: int) -> Statement | None:
+    """The conclusion of what is worked out behind a marker (`Answer:`, some lines, `Thus, ...`)."""
+    after = text[end:].strip().partition("\n")[2]
+    if len(after) < _SHORTEST_WORKING:
+        return None
+    sentence = last_sentence(after[-_LONGEST_TAIL:])
+    return Statement(sentence, text, False) if sentence is not None and _CONCLUSION.match(sentence) else None
+
+
+def _last(text: str) -> Statement | None:
+    tail = text[-_LONGEST_TAIL:]
+    if len(tail) == _LONGEST_TAIL and len(tail.split(None, 1)) == 1:
+        return Statement(text, "", False)  # no sentence, and too long to be read
+    sentence = last_sentence(tail)
+    return Statement(sentence, tail[: tail.rfind(sentence)], False) if sentence is not None else None
+
+
+def last_marker(text: str) -> int | None:
+    """Where the last marker of an answer ends, None without one.
+
+    Only the surroundings of a word that every marker holds are searched, from the last one on.
+    """
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = text  # a character with a longer small letter; its case is left
+    place = len(text)
+    for _ in range(_MOST_WORDS):
+        place = max([lowered.rfind(word, 0, place) for word in _MARKER_WORDS])
+        if place < 0:
+            return None
+        found = _last_match(text, max(0, place - _BEFORE_WORD), place + _AFTER_WORD)
+        if found is not None:
+            return found
+    return _last_match(text, 0, place)
+
+
+def _last_match(text: str, start: int, stop: int) -> int | None:
+    last = None
+    for match in _MARKER.finditer(text, start, stop):
+        last = match
+    return last.end() if last is not None else None
+
+
+def _first_line(tail: str) -> str:
+    tail = tail.lstrip(" \t\r\n*_:#>-" if tail.lstrip(" \t*_:#>").startswith("\n") else " \t*_:")
+    display = _DISPLAY.match(tail)
+    if display is not None:
+        return f"${next(filter(None, display.groups()), '').strip()}$"
+    line = tail.split("\n", 1)[0]
+    return sentences_of(line)[0] if line.strip() else ""
+
+
+def last_sentence(text: str) -> str | None:
+    """The last sentence that states something, without the label before it (`Total: 5 jars`)."""
+    text = _DISPLAY.sub(lambda found: f"${' '.join(''.join(filter(None, found.groups())).split())}$", text)
+    seen: list[str] = []
+    for line in reversed(text.splitlines()):
+        line = line.strip()
+        line = line[bullet.end() :] if (bullet := _BULLET.match(line)) else line
+        if not any(map(str.isalnum, line)) or line.endswith((":", ":**")):
+            continue
+        for sentence in reversed(sentences_of(line)):
+            if sentence.rstrip("* ").endswith("?") or _ASIDE.fullmatch(sentence) or _POLITE.search(sentence):
+                continue
+            if any(map(str.isalnum, _CONCLUSION.sub("", sentence, count=1))):
+                seen.append(sentence)
+                if len(seen) > _MOST_SENTENCES:
+                    break
+                if states_something(sentence) or _CONCLUSION.match(sentence):
+                    return _without_label(sentence)
+    return _without_label(seen[0]) if seen and len(seen[0].split()) <= _MOST_WORDS_STATED else None
+
+
+def sentences_of(line: str) -> list[str]:
+    """The sentences of a line; a full stop inside a formula or an abbreviation ends none."""
+    inside = [found.span() for found in formulas(line)] if "$" in line or "\\(" in line else []
+    ends = [
+        found.end()
+        for found in _SENTENCE_END.finditer(line)
+        if not any(start < found.end() < stop for start, stop in inside)
+    ]
+    cuts = [0, *ends, len(line)]
+    parts = [line[start:stop].strip() for start, stop in pairwise(cuts)]
+    return [part for part in parts if part] or [line]
+
+
+def _without_label(sentence: str) -> str:
+    found = _LABEL.match(sentence)
+    rest = sentence[found.end() :] if found is not None else ""
+    return rest if any(map(str.isalnum, rest)) else sentence

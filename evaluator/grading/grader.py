@@ -1,17 +1,18 @@
 """The grader: grades responses, compares answers and clusters them, within limits of time and memory."""
 
+import atexit
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from types import TracebackType
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from evaluator.grading.cache import Memory, VerdictCache, lasting
 from evaluator.grading.clustering import Grouping, spellings
 from evaluator.grading.compare import compare
 from evaluator.grading.extraction import Found, find_answer
 from evaluator.grading.kinds import judge
-from evaluator.grading.outcomes import Outcome
 from evaluator.grading.pool import WorkerPool
 from evaluator.grading.types import (
     GRADER_VERSION,
@@ -21,16 +22,39 @@ from evaluator.grading.types import (
     Grade,
     GradeCase,
     GradeValue,
+    Outcome,
 )
 from evaluator.grading.worker import Task
+
+if TYPE_CHECKING:
+    from evaluator.grading.versions import VerdictCache
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished cases and the number of all cases."""
 
-
 _LONGEST_GOLD = 200
 _MOST_KEPT = 200_000
 _TASKS_PER_SAVE = 2_000
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Memory(dict[Key, Value], Generic[Key, Value]):
+    """A dict that forgets its oldest half when it is full."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._lock = threading.Lock()
+
+    def keep(self, key: Key, value: Value) -> None:
+        """Stores a value; safe to call from several threads."""
+        if len(self) >= self._most:
+            with self._lock:
+                for old in list(self)[: self._most // 2] if len(self) >= self._most else []:
+                    self.pop(old, None)
+        self[key] = value
 
 
 class Grader:
@@ -52,7 +76,7 @@ class Grader:
         workers: int | None = None,
         time_limit_s: float = 10.0,
         memory_limit_mb: int = 2048,
-        cache: VerdictCache | None = None,
+        cache: "VerdictCache | None" = None,
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers is {workers}; give at least 1")
@@ -115,7 +139,7 @@ class Grader:
         for (place, key, found), outcome in zip(waiting, self._run(tasks, report), strict=True):
             grade = Grade(outcome.value, found.text, outcome.reason, found.source)
             grades[place] = grade
-            if lasting(outcome):
+            if outcome.lasting:
                 self._grades.keep(key, grade)
         return [grade for grade in grades if grade is not None]
 
@@ -194,7 +218,7 @@ class Grader:
         for start in range(0, len(waiting), _TASKS_PER_SAVE):
             outcomes.update(self._settle(waiting[start : start + _TASKS_PER_SAVE], report))
         for task, outcome in outcomes.items():
-            if lasting(outcome):
+            if outcome.lasting:
                 self._outcomes.keep(task, outcome)
         return [outcomes[task] for task in tasks]
 
@@ -264,3 +288,44 @@ def _usable_cpus() -> int:
         return min(8, len(os.sched_getaffinity(0)))
     except AttributeError:
         return min(8, os.cpu_count() or 1)
+
+
+_lock = threading.Lock()
+_grader: Grader | None = None
+
+
+def grade(
+    response: str,
+    answer: str,
+    kind: AnswerKind | str = AnswerKind.LATEX,
+    *,
+    tolerance: str | None = None,
+    boxed_only: bool = False,
+) -> Grade:
+    r"""Grades one response against the gold answer of its problem.
+
+    `kind` is latex, integer, choice or tolerance; with `boxed_only` nothing but a box is an answer. What
+    spelling and exact arithmetic cannot settle goes to a worker process with the limits of `Grader`; it is
+    started at the first such case and kept until the program ends. For many responses use
+    `Grader.grade_many`. Raises InputError for a bad tolerance and ValueError for an unknown kind.
+
+    >>> grade(r"so \boxed{\frac{2}{4}}", "0.5").value
+    <GradeValue.CORRECT: 'correct'>
+    """
+    case = GradeCase(response, answer, AnswerKind(kind), tolerance, boxed_only)
+    found = answer_of(case)
+    if found is None:
+        return NOT_FOUND if answer.strip() else NO_GOLD
+    outcome = judge(gold_answer(answer), found.text, case.kind, tolerance)
+    if outcome is not None:
+        return Grade(outcome.value, found.text, outcome.reason, found.source)
+    return _shared_grader().grade_many([case])[0]
+
+
+def _shared_grader() -> Grader:
+    global _grader
+    with _lock:
+        if _grader is None:
+            _grader = Grader(workers=1)
+            atexit.register(_grader.close)
+        return _grader

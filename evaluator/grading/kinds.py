@@ -10,9 +10,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from evaluator.grading import normal, structure
-from evaluator.grading.compare import Leaf, compare, too_long
-from evaluator.grading.matching import matched
-from evaluator.grading.outcomes import (
+from evaluator.grading.compare import Leaf, compare, matched, too_long
+from evaluator.grading.types import (
     CHOICE,
     DIFFERENT,
     NO_ANSWER,
@@ -20,10 +19,11 @@ from evaluator.grading.outcomes import (
     SEVERAL,
     UNPARSABLE,
     WITHIN_TOLERANCE,
+    AnswerKind,
+    GradeValue,
     Judged,
     Outcome,
 )
-from evaluator.grading.types import AnswerKind, GradeValue
 from service.errors import InputError
 
 DEFAULT_TOLERANCE = "1%"

@@ -9,6 +9,7 @@ is queued, and replaces workers it has killed.
 
 import contextlib
 import multiprocessing
+import re
 import sys
 import threading
 from collections import deque
@@ -19,8 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.grading import worker
-from evaluator.grading.expense import looks_expensive
-from evaluator.grading.outcomes import CRASHED, MEMORY, TIMEOUT, Outcome
+from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Outcome
 from service.errors import PrerequisiteError
 
 _CHUNK = 24
@@ -235,3 +235,33 @@ def _context() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["math_verify", "pebble", "evaluator.grading.warming"])
     return context
+
+
+_LONG = 400
+_DEEP = 16
+_EXPENSIVE = re.compile(
+    r"\\(?:int|iint|oint|sum|prod|lim)(?![A-Za-z])"
+    r"|\\(?:binom|choose)(?![A-Za-z]).{0,60}(?:\d{3}|\^)"
+    r"|\d{60}"  # a long number
+    r"|\^ ?\{[^{}]{0,40}[\^!]|\^ ?\w ?[\^!]"  # a tower of powers
+    r"|\^ ?\{? ?\d{4}|\d{4} ?\)? ?\^ ?\{?\d{3}"  # a large power
+    r"|\)\^ ?\{? ?\d{2}"  # a power that multiplies out into many terms
+    r"|\^[^!]{1,20}\) ?!|\d{3} ?\)? ?!|! ?\)? ?!"  # a large factorial, a factorial of a factorial
+)
+
+
+def looks_expensive(text: str) -> bool:
+    """Tells from the text of an answer that comparing it may take long; a hint, never a verdict.
+
+    True for long or deeply nested texts, integrals and sums, towers of powers and large factorials.
+    """
+    if len(text) > _LONG:
+        return True
+    depth = deepest = 0
+    for char in text:
+        if char in "({[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in ")}]":
+            depth -= 1
+    return deepest > _DEEP or _EXPENSIVE.search(text) is not None

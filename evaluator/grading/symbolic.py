@@ -18,14 +18,11 @@ from math_verify import verify
 from math_verify.parser import parse_latex_cached
 
 from evaluator.grading import normal, structure
-from evaluator.grading.latex import latex_of
-from evaluator.grading.outcomes import DIFFERENT, ONE_UNPARSABLE, SYMBOLIC, UNPARSABLE, Outcome
-from evaluator.grading.types import GradeValue
+from evaluator.grading.shortcuts import latex_of
+from evaluator.grading.types import DIFFERENT, ONE_UNPARSABLE, SYMBOLIC, TOO_LARGE, UNPARSABLE, Outcome
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 logging.getLogger("latex2sympy2_extended").setLevel(logging.ERROR)
-
-TOO_LARGE = Outcome(GradeValue.UNKNOWN, "too large")
 
 LARGEST_BITS = 200_000
 """Integers that would need more bits than this are not computed (a power tower has no useful value)."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 
 def _grader_version() -> str:
@@ -119,3 +119,35 @@ class Clustering:
     gold: int | None
     unknown: int
     unsettled: tuple[int, ...] = ()
+
+
+class Outcome(NamedTuple):
+    """What a comparison ends with: a grade value and its reason."""
+
+    value: GradeValue
+    reason: str
+
+    @property
+    def lasting(self) -> bool:
+        """True for outcomes that every machine would reach: no time-out, no lack of memory, no crash."""
+        return self.value is not GradeValue.UNKNOWN or self.reason in ("unparsable", "too large", "no answer")
+
+
+Judged = Outcome | None
+"""None where algebra would be needed."""
+
+EXACT = Outcome(GradeValue.CORRECT, "exact")
+NUMERIC = Outcome(GradeValue.CORRECT, "numeric")
+SYMBOLIC = Outcome(GradeValue.CORRECT, "symbolic")
+WITHIN_TOLERANCE = Outcome(GradeValue.CORRECT, "tolerance")
+CHOICE = Outcome(GradeValue.CORRECT, "choice")
+DIFFERENT = Outcome(GradeValue.WRONG, "different")
+SEVERAL = Outcome(GradeValue.WRONG, "several answers")
+NO_ANSWER = Outcome(GradeValue.WRONG, "no answer found")
+NO_GOLD = Outcome(GradeValue.UNKNOWN, "no answer")
+UNPARSABLE = Outcome(GradeValue.UNKNOWN, "unparsable")
+ONE_UNPARSABLE = Outcome(GradeValue.WRONG, "unparsable")
+TOO_LARGE = Outcome(GradeValue.UNKNOWN, "too large")
+TIMEOUT = Outcome(GradeValue.UNKNOWN, "timeout")
+MEMORY = Outcome(GradeValue.UNKNOWN, "memory")
+CRASHED = Outcome(GradeValue.UNKNOWN, "crashed")

@@ -1,12 +1,43 @@
-"""Versions of the grader in the database: what graded, and which answers it took."""
+"""The grader in the database: its versions, and the verdicts of each that are computed once.
 
-from sqlalchemy import insert, select
-from sqlalchemy.orm import Session
+Only what needed algebra is written; the rest is computed again faster than it is read. An outcome that
+hangs on the machine (time-out, memory, crash) is never kept: another try may do better.
+"""
 
-from evaluator.grading.tables import GraderRow
-from evaluator.grading.types import GRADER_VERSION, Answers
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+
+from sqlalchemy import ForeignKey, insert, select
+from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from evaluator.grading.types import GRADER_VERSION, Answers, GradeValue, Outcome
+from evaluator.grading.worker import Task
+from service.database import Database
+from service.database.base import BY_KEY_ALONE, Base
 
 _BOXED = "; boxed answers only"
+_KEYS_PER_QUERY = 500
+
+
+class GraderRow(Base):
+    """A version of the grader, and which answers it took."""
+
+    __tablename__ = "graders"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    version: Mapped[str] = mapped_column(unique=True)
+
+
+class CachedVerdictRow(Base):
+    """A verdict on (gold, extracted answer) by one version of the grader."""
+
+    __tablename__ = "verdict_cache"
+    grader_id: Mapped[int] = mapped_column(ForeignKey("graders.id"), primary_key=True)
+    key: Mapped[bytes] = mapped_column(primary_key=True)  # 16 bytes; see `task_key`
+    value: Mapped[str]
+    reason: Mapped[str]
+
+    __table_args__ = (BY_KEY_ALONE,)
 
 
 def version_taking(answers: Answers) -> str:
@@ -40,3 +71,51 @@ def grader_id(session: Session, version: str) -> int:
 def find_grader(session: Session, version: str) -> int | None:
     """Return the id of this version of the grader, None where nothing was graded by it."""
     return session.scalar(select(GraderRow.id).where(GraderRow.version == version))
+
+
+class VerdictCache:
+    """Verdicts in the table `verdict_cache` of a database, for this version of the grader.
+
+    A database opened read-only is read and never written to.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def load(self, tasks: Iterable[Task]) -> dict[Task, Outcome]:
+        """The stored outcomes of those tasks that have one."""
+        tasks_by_key = {task_key(task): task for task in tasks}
+        keys = list(tasks_by_key)
+        stored: dict[Task, Outcome] = {}
+        row = CachedVerdictRow
+        with self._db.read() as session:
+            grader = find_grader(session, GRADER_VERSION)
+            for start in range(0, len(keys) if grader is not None else 0, _KEYS_PER_QUERY):
+                wanted = keys[start : start + _KEYS_PER_QUERY]
+                verdicts = session.execute(
+                    select(row.key, row.value, row.reason).where(row.grader_id == grader, row.key.in_(wanted))
+                )
+                for key, value, reason in verdicts:
+                    stored[tasks_by_key[key]] = Outcome(GradeValue(value), reason)
+        return stored
+
+    def save(self, outcomes: Mapping[Task, Outcome]) -> None:
+        """Stores the lasting ones of these outcomes, in one transaction; one that is there stays."""
+        kept = {task_key(task): outcome for task, outcome in outcomes.items() if outcome.lasting}
+        if not kept or self._db.read_only:
+            return
+        with self._db.write() as session:
+            grader = grader_id(session, GRADER_VERSION)
+            rows = [
+                {"grader_id": grader, "key": key, "value": outcome.value.value, "reason": outcome.reason}
+                for key, outcome in kept.items()
+            ]
+            session.execute(insert_or_ignore(CachedVerdictRow).on_conflict_do_nothing(), rows)
+
+
+def task_key(task: Task) -> bytes:
+    """16 bytes of BLAKE2b over what is asked, the kind, the tolerance and both answers."""
+    parts = (task.what, task.kind.value, task.tolerance or "", task.first, task.second)
+    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
+    lengths = ",".join(str(len(part)) for part in encoded).encode()
+    return blake2b(b"".join([lengths, b";", *encoded]), digest_size=16).digest()

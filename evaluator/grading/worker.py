@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple
 
 from evaluator.grading.compare import compare
 from evaluator.grading.kinds import Algebra, judge
-from evaluator.grading.outcomes import CRASHED, MEMORY, Outcome
-from evaluator.grading.types import AnswerKind, GradeValue
+from evaluator.grading.types import CRASHED, MEMORY, AnswerKind, GradeValue, Outcome
 
 _LOW_PRIORITY = 2  # more would let a busy machine time honest cases out
 MEMORY_EXIT = 77

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from evaluator.grading.numeric import same_value
+from evaluator.grading.arithmetic import same_value
 from rephraser.checks.canonical import Piece, pieces
 from rephraser.checks.finding import Finding, noticed, shorten
 from rephraser.checks.latex import Token, is_number, is_variable, tokenize

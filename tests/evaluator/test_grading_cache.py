@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue, VerdictCache
-from evaluator.grading.cache import Memory, lasting, task_key
-from evaluator.grading.outcomes import Outcome
+from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
+from evaluator.grading.grader import Memory
+from evaluator.grading.types import Outcome
+from evaluator.grading.versions import VerdictCache, task_key
 from evaluator.grading.worker import Task
 from service.database import Database
 
@@ -54,7 +55,7 @@ def test_another_version_of_the_grader_starts_anew(tmp_path: Path, monkeypatch: 
         cache.save({task: outcome})
         cache.save({task: Outcome(GradeValue.WRONG, "different")})
         assert cache.load([task]) == {task: outcome}, "what is stored stays"
-        monkeypatch.setattr("evaluator.grading.cache.GRADER_VERSION", "another")
+        monkeypatch.setattr("evaluator.grading.versions.GRADER_VERSION", "another")
         assert cache.load([task]) == {}
         cache.save({task: Outcome(GradeValue.WRONG, "different")})
         assert cache.load([task])[task].value is GradeValue.WRONG
@@ -69,7 +70,7 @@ def test_what_hangs_on_the_machine_is_not_kept(tmp_path: Path) -> None:
         cache = VerdictCache(db)
         cache.save(outcomes)
         assert {task.second for task in cache.load(outcomes)} == {"unparsable", "too large", "no answer"}
-        assert [lasting(outcome) for outcome in outcomes.values()] == [False] * 3 + [True] * 3
+        assert [outcome.lasting for outcome in outcomes.values()] == [False] * 3 + [True] * 3
 
 
 def test_a_read_only_database_is_read_and_not_written(tmp_path: Path) -> None:

@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 from math_verify import parse, verify
 
 from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue, symbolic
+from evaluator.grading.arithmetic import constant, same_value
 from evaluator.grading.compare import compare
-from evaluator.grading.expense import looks_expensive
-from evaluator.grading.extraction import find_answer
+from evaluator.grading.extraction import _MARKER, find_answer, last_marker
 from evaluator.grading.grader import gold_answer
 from evaluator.grading.normal import tidy
-from evaluator.grading.numeric import constant, same_value
-from evaluator.grading.regions import same_region
-from evaluator.grading.shortcuts import settle
-from evaluator.grading.statement import _MARKER, last_marker
+from evaluator.grading.pool import looks_expensive
+from evaluator.grading.shortcuts import same_region, settle
 
 RESPONSES = ("qwen25math_100x8", "gsm8k_openai_model_solutions", "rho_responses")
 GOLDS = {

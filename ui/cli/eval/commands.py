@@ -90,7 +90,8 @@ def run(
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B
     --api-base http://localhost:8000/v1 --n 128
     """
-    from evaluator.grading import Grader, VerdictCache
+    from evaluator.grading import Grader
+    from evaluator.grading.versions import VerdictCache
     from service.database import Database, locate_database
     from service.models.prompts import Overrides, find_preset
     from ui.cli.eval import sampling as eval_sampling
@@ -183,8 +184,8 @@ def grade(
     from evaluator.evals.grading import grade_changes, grade_run, other_version
     from evaluator.evals.lookup import find_eval_run
     from evaluator.evals.results import load_result, run_answers
-    from evaluator.grading import Grader, VerdictCache
-    from evaluator.grading.versions import version_taking
+    from evaluator.grading import Grader
+    from evaluator.grading.versions import VerdictCache, version_taking
     from service.database import Database, locate_database
     from ui.cli.eval import reports as eval_reports
 

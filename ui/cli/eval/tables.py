@@ -335,7 +335,8 @@ def _deliver(
 def _majority(database: "Database", *, quiet: bool) -> "Majority":
     """Return the scores of maj@k from the stored answers, grouped by the grader."""
     from evaluator.evals.votes import make_votes, read_answers
-    from evaluator.grading import Grader, VerdictCache
+    from evaluator.grading import Grader
+    from evaluator.grading.versions import VerdictCache
     from evaluator.reports.methods import Entry
     from evaluator.reports.scores import Score, score_majority
 
