@@ -17,7 +17,8 @@ from typing import Any
 from rephraser.proposing.request import build_messages
 from rephraser.proposing.strategies import load_strategy
 from rephraser.verdict import OverlapRule
-from service.models.remote.backend import known_price, litellm
+from service.models.remote import PriceTable
+from service.models.remote.backend import litellm
 
 BATCH = 0.5  # price of a batch job
 
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=3, help="neighbors a question")
     args = parser.parse_args()
 
-    price = known_price(args.model)
+    price = PriceTable().price(args.model)
     if price is None:
         parser.error(f"litellm does not know the price of {args.model}")
     strategy, rule = load_strategy(args.strategy), OverlapRule()

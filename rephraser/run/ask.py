@@ -15,7 +15,7 @@ from rephraser.run.topping import earlier_texts
 from rephraser.tables import CandidateRow, ProposalRow
 from service.database import Database
 from service.models.remote import ChatRequest, Message
-from service.models.remote.sample_requests import chat_request
+from service.models.remote.sampler import chat_request
 from service.models.work import SampleRequest
 from service.runs.cells import Cell
 

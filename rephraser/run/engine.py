@@ -22,7 +22,7 @@ from rephraser.run.spec import RunSpec
 from service.database import Database
 from service.models.protocol import Sampler
 from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
-from service.models.remote.interrupts import finish_on_interrupt
+from service.models.stopping import finish_on_interrupt
 from service.runs.batching import fill_by_batch
 from service.runs.cells import is_complete, open_cells, release_dead_leases, reopen_failed_cells
 from service.runs.filling import BuildRequests, Filled, fill_cells

@@ -14,7 +14,7 @@ from rephraser.run.topping import lacking
 from service.database import Database
 from service.errors import InputError, TagrpoError
 from service.models.remote import Endpoint
-from service.models.remote.abilities import enforces_schema
+from service.models.remote.endpoint import enforces_schema
 from service.questions import load_question_set
 from service.runs.store import Run, find_same_run, open_run, package_versions, run_question_ids
 from service.runs.tables import RunRow

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from service.database import Database
 from service.errors import DatabaseError
 from service.models.remote import ChatRequest, ChatResponse, Choice, Failure, RemoteClient
-from service.models.remote.types import CONTENT_FILTER
+from service.models.remote.chat import CONTENT_FILTER
 from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, fill_cell, release_leases, renew_leases
 from service.runs.leases import LEASE_S
 from service.runs.spending import Spending

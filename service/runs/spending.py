@@ -8,7 +8,7 @@ from sqlalchemy import Table, bindparam, update
 from sqlalchemy.orm import Session
 
 from service.models.remote import Budget, ChatRequest, Price
-from service.models.remote.billing import worst_case_usd
+from service.models.remote.money import worst_case_usd
 from service.runs.ledger import reserved_usd, spent_usd
 from service.runs.tables import CellRow
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.errors import BudgetError, InputError
 from service.models.remote import Budget, ChatRequest, Message, Price
-from service.models.remote.billing import Bill, most_prompt_tokens, worst_case_usd
+from service.models.remote.money import Bill, most_prompt_tokens, worst_case_usd
 
 
 def test_reserved_money_cannot_be_reserved_again() -> None:
@@ -129,14 +129,15 @@ def test_the_worst_case_of_a_request() -> None:
 
 
 def test_a_bill_counts_what_cannot_be_known_at_its_worst() -> None:
-    bill = Bill(Price(1.0, 2.0), worst_usd=0.5)
+    request = ChatRequest(key=1, prompt="", max_tokens=250_000 - 40)  # 80 tokens of prompt at half the price
+    bill = Bill(request, Price(1.0, 2.0))
     assert bill.charge(None) == (0.5, True)
     assert bill.charge((1_000_000, 0)) == (1.0, False)
     assert (bill.total_usd, bill.doubtful_usd) == (1.5, 0.5)
 
 
 def test_a_bill_without_a_price_is_unknown_and_not_zero() -> None:
-    bill = Bill(None, None)
+    bill = Bill(ChatRequest(key=1, prompt=""), None)
     assert bill.total_usd == 0.0  # nothing was billed yet
     bill.charge((10, 10))
     assert bill.total_usd is None

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from service.models.remote import RetryPolicy
-from service.models.remote.retries import parse_retry_after
-from service.models.remote.types import FATAL_KINDS, RETRYABLE_KINDS
+from service.models.remote.chat import FATAL_KINDS, RETRYABLE_KINDS
+from service.models.remote.faults import parse_retry_after
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 

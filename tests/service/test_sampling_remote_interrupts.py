@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from service.models.remote.interrupts import finish_on_interrupt
+from service.models.stopping import finish_on_interrupt
 
 
 async def pressing(times: int, interrupt: bool, seen: list[str]) -> str:

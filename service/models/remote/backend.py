@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from service.errors import PrerequisiteError
-from service.models.remote.prices import PER_MILLION, Price
-from service.models.remote.types import ChatRequest, Endpoint
+from service.models.remote.chat import ChatRequest, Endpoint
 
 # Read by litellm when it is imported: its price map comes from the package, not from the network.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -198,13 +197,17 @@ class Backend:
         raw text at hosted_vllm.
         """
         if self._text_client is None:
-            self._text_client = openai.AsyncOpenAI(
-                api_key=self.key() or NO_KEY,
-                base_url=self.base,
-                timeout=self.endpoint.timeout_s + LATER_S,
-                max_retries=0,
-            )
+            self._text_client = self.openai_client(self.base)
         return self._text_client
+
+    def openai_client(self, base: str | None) -> openai.AsyncOpenAI:
+        """Return a client of OpenAI's protocol for the address (None: as the environment says); close it."""
+        return openai.AsyncOpenAI(
+            api_key=self.key() or NO_KEY,
+            base_url=base,
+            timeout=self.endpoint.timeout_s + LATER_S,
+            max_retries=0,
+        )
 
     async def close(self) -> None:
         """Close the connections for raw text; litellm keeps those for chats."""
@@ -256,8 +259,8 @@ def response_format(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=1024)
-def known_price(model: str) -> Price | None:
-    """Return litellm's price of a model from its local map, or None.
+def known_price(model: str) -> tuple[float, float] | None:
+    """Return litellm's USD a token of prompt and of answer from its local map, or None.
 
     A model of one's own server has no entry, or one of `_register`. Entries that stand at 0 for both are
     taken as not known: litellm also writes 0 where it does not know (its issue 20412).
@@ -269,4 +272,4 @@ def known_price(model: str) -> Price | None:
     prompt, completion = info.get("input_cost_per_token"), info.get("output_cost_per_token")
     if prompt is None or completion is None or (prompt == 0 and completion == 0):
         return None
-    return Price(prompt * PER_MILLION, completion * PER_MILLION)
+    return float(prompt), float(completion)

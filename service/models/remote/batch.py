@@ -5,9 +5,7 @@ id submits the same tag once more and gets the job that is already there.
 """
 
 import asyncio
-import importlib
 import json
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,14 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from service.errors import BudgetError, InputError, PrerequisiteError
-from service.models.remote.answers import InvalidAnswerError, read_body
-from service.models.remote.billing import Bill, worst_case_usd
-from service.models.remote.budget import Budget, Reservation
-from service.models.remote.faults import Fault, classify, kind_of_status, shorten
-from service.models.remote.prices import Price, PriceTable
-from service.models.remote.redaction import redact, redact_values, secret_values
-from service.models.remote.retries import RetryPolicy
-from service.models.remote.types import (
+from service.models.remote.chat import (
     BAD_REQUEST,
     INVALID_ANSWER,
     RETRYABLE_KINDS,
@@ -31,14 +22,20 @@ from service.models.remote.types import (
     ChatResponse,
     Endpoint,
     Failure,
+    InvalidAnswerError,
+    read_body,
 )
+from service.models.remote.client import EndpointClient
+from service.models.remote.faults import Fault, RetryPolicy, classify, kind_of_status, shorten
+from service.models.remote.money import Bill, Budget, PriceTable, Reservation, worst_case_usd
+from service.models.remote.redaction import redact
 
 if TYPE_CHECKING:
-    from service.models.remote.backend import Backend
-    from service.models.remote.batch_api import BatchApi
+    import openai
 
 BATCH_PRICE = 0.5  # of the price of single requests
 TAG = "tagrpo"  # name of the metadata entry that holds a job's tag
+JOBS_PER_PAGE = 100
 LOOKS = 3  # how often a job is looked for after a submission without an answer: lists may lag behind
 
 WORKING, DONE, FAILED, EXPIRED, CANCELLED = "working", "done", "failed", "expired", "cancelled"
@@ -61,8 +58,12 @@ class BatchStatus:
     error_file: str | None
 
 
-class BatchClient:
-    """Submits, polls and collects batch jobs of one endpoint. Use as an asynchronous context manager."""
+class BatchClient(EndpointClient):
+    """Submits, polls and collects batch jobs of one endpoint; its price is half that of single requests.
+
+    Through the openai package, which litellm is built on: litellm's own functions for batch jobs make a
+    client for each call that nobody closes, and download the results of a finished job once more to price it.
+    """
 
     def __init__(
         self,
@@ -73,46 +74,34 @@ class BatchClient:
         retries: RetryPolicy | None = None,
         seed: int | None = None,
     ) -> None:
-        self.endpoint = endpoint
-        self.budget = budget if budget is not None else Budget()
-        self.retries = retries if retries is not None else RetryPolicy()
-        self._prices = prices if prices is not None else PriceTable()
-        self._rng = random.Random(seed)
-        self._price: Price | None = None
-        self._backend: Backend | None = None
-        self._api: BatchApi | None = None
+        super().__init__(endpoint, budget=budget, prices=prices, retries=retries, seed=seed)
+        self._client: openai.AsyncOpenAI | None = None
         self._reserved: dict[str, Reservation] = {}
 
     async def __aenter__(self) -> Self:
-        """Load litellm and look up the price.
+        """Load litellm and look up the price: see `EndpointClient`.
 
         Raises:
-            BudgetError: the price is not known although the budget has a cap on money.
-            PrerequisiteError: litellm does not understand the model's spelling, or its provider has no batch
-                jobs of this kind.
+            PrerequisiteError: the provider has no batch jobs of this kind.
         """
-        backend = await asyncio.to_thread(importlib.import_module, "service.models.remote.backend")
-        batch_api = await asyncio.to_thread(importlib.import_module, "service.models.remote.batch_api")
-        self._backend = backend.open_backend(self.endpoint)
-        model = self.endpoint.model
-        capped = self.budget.max_usd is not None
-        price = self._prices.require(model) if capped else self._prices.price(model)
-        self._price = None if price is None else price.scaled(BATCH_PRICE)
-        key = self._backend.key() or backend.NO_KEY
-        self._api = batch_api.BatchApi(self.endpoint, self._backend.provider, key)
+        await super().__aenter__()
+        backend = self._ready()
+        self._price = None if self._price is None else self._price.scaled(BATCH_PRICE)
+        if self.endpoint.api_base is None and backend.provider != "openai":
+            raise PrerequisiteError(
+                f"batch jobs for {self.endpoint.model}: {backend.provider} does not offer them in OpenAI's "
+                "way; leave --batch out, or give --api-base of a server that does."
+            )
+        self._client = backend.openai_client(self.endpoint.api_base)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        api, self._api = self._api, None
-        if api is not None:
-            await api.close()
-
-    @property
-    def price(self) -> Price | None:
-        """The price in force, half that of single requests; None: not known."""
-        return self._price
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+        await super().__aexit__(kind, error, trace)
 
     def worst_case_usd(self, requests: Sequence[ChatRequest]) -> float | None:
         """Return the most that a job of these requests can cost; None where the price is not known."""
@@ -159,7 +148,8 @@ class BatchClient:
         """Return the job with this tag, or None."""
         after: str | None = None
         while True:
-            page = await self._call(partial(self._ready().page, after))
+            which: dict[str, Any] = {"after": after} if after else {}
+            page = await self._call(partial(self._openai.batches.list, **which, limit=JOBS_PER_PAGE))
             for job in page.data:
                 if (job.metadata or {}).get(TAG) == tag:
                     return _status(job)
@@ -169,7 +159,7 @@ class BatchClient:
 
     async def poll(self, job_id: str) -> BatchStatus:
         """Return the state of a job."""
-        return _status(await self._call(partial(self._ready().read, job_id)))
+        return _status(await self._call(partial(self._openai.batches.retrieve, job_id)))
 
     async def wait(
         self, job_id: str, *, every_s: float = 30.0, report: Callable[[BatchStatus], None] | None = None
@@ -191,16 +181,15 @@ class BatchClient:
         Reading a job twice gives the same; the budget is charged once by each client.
         """
         open_requests = {str(request.key): request for request in requests}
-        secrets = secret_values()
         total: float | None = 0.0
         for file_id in filter(None, (status.output_file, status.error_file)):
-            content = await self._call(partial(self._ready().download, file_id))
-            for line in content.splitlines():
-                found = _parse(line)
-                request = open_requests.pop(str(found.get("custom_id")), None)
+            file = await self._call(partial(self._openai.files.content, file_id))
+            for line in file.content.splitlines():
+                entry = _parse(line)
+                request = open_requests.pop(str(entry.get("custom_id")), None)
                 if request is None:
                     continue
-                answer = self._read(request, found, secrets)
+                answer = self._read(request, entry)
                 total = None if total is None or answer.cost_usd is None else total + answer.cost_usd
                 yield request, answer
         reason = status.message or f"the batch job ended as {status.state} without an answer to this request"
@@ -210,14 +199,20 @@ class BatchClient:
         self.budget.settle(reservation, total)
 
     async def _send(self, tag: str, lines: dict[str, ChatRequest]) -> BatchStatus:
-        api, backend = self._ready(), self._backend
-        assert backend is not None
-        content = b"".join(_line(key, backend.body(request)) for key, request in lines.items())
-        file_id = await self._call(partial(api.upload, f"{tag}.jsonl", content))
+        body, client = self._ready().body, self._openai
+        content = b"".join(_line(key, body(request)) for key, request in lines.items())
+        upload = partial(client.files.create, file=(f"{tag}.jsonl", content), purpose="batch")
+        create = partial(
+            client.batches.create,
+            completion_window="24h",
+            endpoint="/v1/chat/completions",
+            input_file_id=(await self._call(upload)).id,
+            metadata={TAG: tag},
+        )
         attempt = 0
         while True:
             attempt += 1
-            tried = await self._try(partial(api.create, file_id, {TAG: tag}))
+            tried = await self._try(create)
             if not isinstance(tried, Fault):
                 return _status(tried)
             if (job := await self._find_after_fault(tag, tried)) is not None:
@@ -257,32 +252,20 @@ class BatchClient:
             raise PrerequisiteError(f"batch jobs at {where}: {fault.kind}: {fault.message}")
         await asyncio.sleep(pause)
 
-    def _read(
-        self, request: ChatRequest, found: dict[str, Any], secrets: Sequence[str]
-    ) -> ChatResponse | Failure:
-        response = found.get("response") or {}
+    def _read(self, request: ChatRequest, entry: dict[str, Any]) -> ChatResponse | Failure:
+        response = entry.get("response") or {}
         body = response.get("body") or {}
         if response.get("status_code") != 200:
-            return self._refused(request, int(response.get("status_code") or 0), found.get("error") or body)
-        bill = Bill(self._price, worst_case_usd(request, self._price), attempts=1)
+            return self._refused(request, int(response.get("status_code") or 0), entry.get("error") or body)
+        bill = Bill(request, self._price)
+        bill.attempts = 1
         try:
             answer = read_body(body)
         except InvalidAnswerError as error:
             bill.charge(error.usage)
             return Failure(INVALID_ANSWER, str(error), 1, retryable=True, cost_usd=bill.total_usd)
         bill.charge(answer.usage)
-        prompt_tokens, completion_tokens = answer.usage or (0, 0)
-        return ChatResponse(
-            choices=answer.choices,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            cost_usd=bill.total_usd,
-            model=answer.model or self.endpoint.model,
-            raw=redact_values(answer.raw, secrets),
-            attempts=1,
-            latency_s=0.0,
-            doubtful_usd=bill.doubtful_usd,
-        )
+        return self._response(answer, bill, latency_s=0.0)
 
     def _refused(self, request: ChatRequest, status: int, error: dict[str, Any]) -> Failure:
         words = error.get("error", error)
@@ -291,13 +274,14 @@ class BatchClient:
         kind = kind_of_status(status, message) if status else SERVER_ERROR
         again = kind in RETRYABLE_KINDS
         if kind == BAD_REQUEST:
-            again = self._backend is not None and self._backend.forget_refused(request, message)
+            again = self._ready().forget_refused(request, message)
         return Failure(kind, message, 1, retryable=again)
 
-    def _ready(self) -> "BatchApi":
-        if self._api is None:
-            raise RuntimeError("BatchClient is used outside of its context: async with BatchClient(...)")
-        return self._api
+    @property
+    def _openai(self) -> "openai.AsyncOpenAI":
+        self._ready()
+        assert self._client is not None
+        return self._client
 
 
 def _line(key: str, body: dict[str, Any]) -> bytes:
@@ -307,10 +291,10 @@ def _line(key: str, body: dict[str, Any]) -> bytes:
 
 def _parse(line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        entry = json.loads(line)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return entry if isinstance(entry, dict) else {}
 
 
 def _status(job: Any) -> BatchStatus:

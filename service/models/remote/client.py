@@ -1,24 +1,12 @@
 """The client of every remote model call: retries, time-outs, concurrency, budget and receipts."""
 
 import asyncio
-import importlib
 import random
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from service.models.remote.answers import InvalidAnswerError, read_answer
-from service.models.remote.billing import Bill, worst_case_usd
-from service.models.remote.budget import Budget, Reservation
-from service.models.remote.checking import check_endpoint
-from service.models.remote.faults import Fault, classify
-from service.models.remote.gate import Gate
-from service.models.remote.limit import AdaptiveLimit, LimitSettings
-from service.models.remote.prices import Price, PriceTable
-from service.models.remote.redaction import redact_values, secret_values
-from service.models.remote.retries import RetryPolicy
-from service.models.remote.running import GIVE_UP_AFTER, OnResult, Run, Source
-from service.models.remote.types import (
+from service.models.remote.chat import (
     BAD_REQUEST,
     BUDGET,
     INTERRUPTED,
@@ -26,26 +14,31 @@ from service.models.remote.types import (
     RATE_LIMITED,
     RETRYABLE_KINDS,
     TIME_OUT,
+    Answer,
     ChatRequest,
     ChatResponse,
     Endpoint,
-    EndpointCheck,
     Failure,
-    RunOutcome,
+    InvalidAnswerError,
+    read_answer,
 )
+from service.models.remote.endpoint import EndpointCheck, check_endpoint, load_backend
+from service.models.remote.faults import Fault, RetryPolicy, classify
+from service.models.remote.limit import AdaptiveLimit, Gate, LimitSettings
+from service.models.remote.money import Bill, Budget, Price, PriceTable, Reservation
+from service.models.remote.redaction import redact_values, secret_values
+from service.models.remote.stream import GIVE_UP_AFTER, OnResult, RunOutcome, Source, Stream
 
 if TYPE_CHECKING:
     from service.models.remote.backend import Backend
 
-
 OPTIONAL_FIELDS = 2  # response_format and seed; see `Backend.forget_refused`
 
 
-class RemoteClient:
-    """Asks one endpoint. Use as an asynchronous context manager, within one event loop.
+class EndpointClient:
+    """What the clients of an endpoint share: budget, price, retries, and litellm once it is opened.
 
-    One owner of retries, time-outs and concurrency: litellm's own are off. A `Budget` can be shared by the
-    clients of several endpoints.
+    Use as an asynchronous context manager, within one event loop.
     """
 
     def __init__(
@@ -54,34 +47,26 @@ class RemoteClient:
         *,
         budget: Budget | None = None,
         prices: PriceTable | None = None,
-        max_concurrency: int = 64,
         retries: RetryPolicy | None = None,
         seed: int | None = None,
-        give_up_after: int = GIVE_UP_AFTER,
     ) -> None:
         """Set up; nothing is imported or sent before the context is entered.
 
         Args:
             endpoint: Where to ask.
-            budget: Caps and totals; default: no cap.
+            budget: Caps and totals; default: no cap. It can be shared by the clients of several endpoints.
             prices: The user's prices; default: litellm's local map.
-            max_concurrency: The most requests in flight; the limit adapts below it.
             retries: When and how often to try again.
             seed: Seed of the jitter between attempts; it has no influence on answers.
-            give_up_after: `run` stops after this many failed requests in a row.
         """
         self.endpoint = endpoint
         self.budget = budget if budget is not None else Budget()
         self.retries = retries if retries is not None else RetryPolicy()
-        self.limit = AdaptiveLimit(LimitSettings(largest=max_concurrency))
-        self.give_up_after = give_up_after
         self._prices = prices if prices is not None else PriceTable()
-        self._gate = Gate(self.limit)
         self._rng = random.Random(seed)
         self._price: Price | None = None
         self._backend: Backend | None = None
         self._secrets: tuple[str, ...] = ()
-        self._runs: set[Run] = set()
 
     async def __aenter__(self) -> Self:
         """Load litellm and look up the price.
@@ -90,14 +75,8 @@ class RemoteClient:
             BudgetError: the price is not known although the budget has a cap on money.
             PrerequisiteError: litellm does not understand the model's spelling.
         """
-        backend = await asyncio.to_thread(importlib.import_module, "service.models.remote.backend")
-        model = self.endpoint.model
-        if self.budget.max_usd is not None:
-            self._price = self._prices.require(model)
-        else:
-            self._price = self._prices.price(model)
-        self._backend = backend.open_backend(self.endpoint)
-        await self._backend.warm_up()
+        self._backend = await load_backend(self.endpoint)
+        self._price = self.budget.price_of(self.endpoint.model, self._prices)
         self._secrets = secret_values()
         return self
 
@@ -112,6 +91,62 @@ class RemoteClient:
     def price(self) -> Price | None:
         """The price in force; None: not known."""
         return self._price
+
+    def _ready(self) -> "Backend":
+        if self._backend is None:
+            name = type(self).__name__
+            raise RuntimeError(f"{name} is used outside of its context: async with {name}(...)")
+        return self._backend
+
+    def _response(self, answer: Answer, bill: Bill, latency_s: float) -> ChatResponse:
+        prompt_tokens, completion_tokens = answer.usage or (0, 0)
+        return ChatResponse(
+            choices=answer.choices,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cost_usd=bill.total_usd,
+            model=answer.model or self.endpoint.model,
+            raw=redact_values(answer.raw, self._secrets),
+            attempts=bill.attempts,
+            latency_s=latency_s,
+            doubtful_usd=bill.doubtful_usd,
+        )
+
+
+class RemoteClient(EndpointClient):
+    """Asks one endpoint, each request by itself.
+
+    One owner of retries, time-outs and concurrency: litellm's own are off.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        budget: Budget | None = None,
+        prices: PriceTable | None = None,
+        max_concurrency: int = 64,
+        retries: RetryPolicy | None = None,
+        seed: int | None = None,
+        give_up_after: int = GIVE_UP_AFTER,
+    ) -> None:
+        """Set up, as `EndpointClient` does.
+
+        Args:
+            max_concurrency: The most requests in flight; the limit adapts below it.
+            give_up_after: `run` stops after this many failed requests in a row.
+        """
+        super().__init__(endpoint, budget=budget, prices=prices, retries=retries, seed=seed)
+        self.limit = AdaptiveLimit(LimitSettings(largest=max_concurrency))
+        self.give_up_after = give_up_after
+        self._gate = Gate(self.limit)
+        self._streams: set[Stream] = set()
+
+    async def __aenter__(self) -> Self:
+        """Load litellm, as it loads more at a first call too, and look up the price: see `EndpointClient`."""
+        await super().__aenter__()
+        await self._ready().warm_up()
+        return self
 
     async def check(self) -> EndpointCheck:
         """Find out whether the endpoint answers, knows the model and what it supports. Costs nothing."""
@@ -140,37 +175,32 @@ class RemoteClient:
         Raises:
             Exception: the first exception of `on_result` or of the source, once all in flight has ended.
         """
-        run = Run(self._ask, self.budget, lambda: self.limit.value, on_result, self.give_up_after)
-        self._runs.add(run)
+        stream = Stream(self._ask, self.budget, lambda: self.limit.value, on_result, self.give_up_after)
+        self._streams.add(stream)
         try:
-            return await run.drive(requests)
+            return await stream.drive(requests)
         finally:
-            self._runs.discard(run)
+            self._streams.discard(stream)
 
     def interrupt(self) -> bool:
         """Let `run` take no further request and return once those in flight are done; for Ctrl-C.
 
         Returns whether there was a `run` to stop.
         """
-        for run in self._runs:
-            run.stop(INTERRUPTED, "interrupted")
-        return bool(self._runs)
+        for stream in self._streams:
+            stream.stop(INTERRUPTED, "interrupted")
+        return bool(self._streams)
 
     def sends(self, field: str) -> bool:
         """Return whether a field of a request (seed, n, ...) reaches the server, as far as is known."""
         return self._ready().sends(field)
-
-    def _ready(self) -> "Backend":
-        if self._backend is None:
-            raise RuntimeError("RemoteClient is used outside of its context: async with RemoteClient(...)")
-        return self._backend
 
     async def _ask(
         self, request: ChatRequest, stopping: asyncio.Event | None
     ) -> ChatResponse | Failure | None:
         """Return the answer or failure; None where nothing was sent: no budget, or `stopping` is set."""
         backend = self._ready()
-        bill = Bill(self._price, worst_case_usd(request, self._price))
+        bill = Bill(request, self._price)
         fault: Fault | None = None
         tries = left_out = 0
         while True:
@@ -237,18 +267,7 @@ class RemoteClient:
                 settle(None)
         now = time.monotonic()
         self.limit.on_success(started, now, self._gate.in_flight)
-        prompt_tokens, completion_tokens = answer.usage or (0, 0)
-        return ChatResponse(
-            choices=answer.choices,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            cost_usd=bill.total_usd,
-            model=answer.model or self.endpoint.model,
-            raw=redact_values(answer.raw, self._secrets),
-            attempts=bill.attempts,
-            latency_s=now - started,
-            doubtful_usd=bill.doubtful_usd,
-        )
+        return self._response(answer, bill, now - started)
 
     def _note_congestion(self, fault: Fault, started: float) -> None:
         if fault.kind in (RATE_LIMITED, TIME_OUT):

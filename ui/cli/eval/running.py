@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from service.models.remote.types import INTERRUPTED
+from service.models.remote.chat import INTERRUPTED
 from ui.cli import output
 from ui.cli.eval.sampling import ProblemSet, check_prompt, fit_sampling
 from ui.cli.questions.reports import plural

@@ -371,7 +371,7 @@ def _carry_out(
     database: "Database", run: "Run", prepared: "Prepared", execution: "Execution", *, as_json: bool
 ) -> None:
     from rephraser.run.execution import carry_out
-    from service.models.remote.types import INTERRUPTED
+    from service.models.remote.chat import INTERRUPTED
     from ui.cli.neighbors.propose_reports import print_summary, run_problems
 
     with output.progress(run.name, quiet=as_json) as bar:

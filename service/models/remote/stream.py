@@ -3,16 +3,16 @@
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
 
-from service.models.remote.budget import Budget
-from service.models.remote.types import (
+from service.models.remote.chat import (
     CONTENT_FILTER,
     CONTEXT_LENGTH,
     ChatRequest,
     ChatResponse,
     Failure,
-    RunOutcome,
 )
+from service.models.remote.money import Budget
 
 GIVE_UP_AFTER = 20
 
@@ -23,7 +23,23 @@ Ask = Callable[[ChatRequest, asyncio.Event], Awaitable[ChatResponse | Failure | 
 _OWN_FAULT = frozenset({CONTENT_FILTER, CONTEXT_LENGTH})  # of the one request; says nothing about the next
 
 
-class Run:
+@dataclass(frozen=True)
+class RunOutcome:
+    """What `RemoteClient.run` did.
+
+    `stopped` is None when all requests were asked, else why no more were: budget, requests, authentication,
+    unknown model, quota, failing, interrupted; `message` says it in a sentence. `unsent` requests were taken
+    from the caller and never sent; they were not reported to `on_result` either.
+    """
+
+    answered: int
+    failed: int
+    unsent: int
+    stopped: str | None
+    message: str | None
+
+
+class Stream:
     """The state of one `RemoteClient.run`."""
 
     def __init__(
