@@ -1,6 +1,8 @@
 """The command line inside the test's own process: the imports of litellm and datasets are paid once."""
 
+import io
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,13 +31,28 @@ class CommandLine:
         self.monkeypatch.setenv("COLUMNS", "300")
         self.monkeypatch.setattr(sys, "argv", ["tagrpo", *map(str, arguments)])
         self.capsys.readouterr()
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code or 0
+        code = _run()
         out, err = self.capsys.readouterr()
-        return Done(int(code), out, err)
+        return Done(code, out, err)
+
+
+def run_here(*arguments: object) -> Done:
+    """Run a command where no test's own fixtures are at hand, as in one that several tests share."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
+        patched.setenv("COLUMNS", "300")
+        patched.setattr(sys, "argv", ["tagrpo", *map(str, arguments)])
+        code = _run()
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def _run() -> int:
+    code: Any = 0
+    try:
+        main()
+    except SystemExit as leaving:
+        code = leaving.code or 0
+    return int(code)
 
 
 def words(text: str) -> str:

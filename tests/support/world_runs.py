@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import world
+from command_line import run_here
 from openai_server import server_process
 from sqlalchemy import text
 
@@ -46,8 +47,8 @@ def import_world(db: Path, count: int) -> None:
     """Import `count` questions of the small world as the set `world`."""
     source = db.with_suffix(".jsonl")
     source.write_text("\n".join(json.dumps(row) for row in world.questions(count)))
-    done = tagrpo("questions", "import", str(source), "--name", "world", "--db", str(db))
-    assert done.returncode == 0, done.stderr
+    done = run_here("questions", "import", source, "--name", "world", "--db", db)
+    assert done.code == 0, done.err
 
 
 def propose_arguments(db: Path, url: str, *more: str) -> list[str]:

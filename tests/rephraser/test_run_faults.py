@@ -1,0 +1,305 @@
+"""Runs that are killed, shared, capped and lied to end in the state of an undisturbed one."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import run_here
+from sqlalchemy import text
+from world_runs import command, final_state, import_world, propose_arguments, stats, world_server
+
+from rephraser.proposing.candidate_ids import candidate_id
+from service.database import Database
+from service.runs.store import find_run
+
+QUESTIONS = 8
+CONCURRENCY = 8
+KILLS = 20
+PREMISES = ("--premises", "openai/test-model")  # asked at the proposer's server
+Calm = tuple[dict[str, Sequence[Any]], int]
+"""The final state of an undisturbed run and the number of its requests."""
+
+KILLED = """
+import os, signal, sys
+from service.runs import filling
+
+place, left = sys.argv.pop(1), int(sys.argv.pop(1))
+store_answers, fill_cell = filling.store_answers, filling.fill_cell
+
+def die_at(reached):
+    if reached == place and left <= 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def store(*arguments):
+    global left
+    left -= 1
+    die_at("before the commit")
+    store_answers(*arguments)
+    die_at("after the commit")
+
+def fill(*arguments, **named):
+    fill_cell(*arguments, **named)
+    die_at("in the commit")
+
+filling.store_answers, filling.fill_cell = store, fill
+from ui.cli.app import main
+main()
+"""
+
+
+def run_undisturbed(folder: Path, questions: int) -> Calm:
+    db = folder / "calm.db"
+    import_world(db, questions)
+    with world_server("--model", "test-model") as url:
+        done = run_here(*propose_arguments(db, url, *PREMISES))
+        assert done.code == 0, done.err
+        seen = stats(url)
+    assert seen["overlaps"] == 0
+    return final_state(db), seen["paid"]
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
+    return run_undisturbed(tmp_path_factory.mktemp("calm"), QUESTIONS)
+
+
+def test_an_undisturbed_run_accepts_good_and_never_broken_candidates(calm: Calm) -> None:
+    state, paid = calm
+    assert len(state["cells"]) == paid  # one request a cell
+    verdicts = {candidate: status for candidate, status, _, _, final, _ in state["verdicts"] if final}
+    texts = {candidate_id(row[0], row[4]): row[4] for row in state["proposals"]}
+    accepted = [texts[candidate] for candidate, status in verdicts.items() if status == "accepted"]
+    assert len(accepted) >= 2 * QUESTIONS
+    assert not [text for text in accepted if "gives away" in text]
+
+
+@pytest.mark.timeout(300)
+def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: Calm, tmp_path: Path) -> None:
+    undisturbed, _ = calm
+    db = tmp_path / "killed.db"
+    import_world(db, QUESTIONS)
+    lost: list[int] = []
+    with world_server("--model", "test-model") as url:
+        arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", str(CONCURRENCY))
+        # The second store of the first process is of proposals, later ones are of answers and premises.
+        for place, store in (("before the commit", 2), ("in the commit", 4), ("after the commit", 4)):
+            ended = subprocess.run(
+                [sys.executable, "-c", KILLED, place, str(store), *arguments],
+                capture_output=True,
+                timeout=120,
+            )
+            assert ended.returncode == -signal.SIGKILL, ended.stderr
+            lost.append(stats(url)["paid"] - filled_cells(db) - sum(lost))
+        done = run_here(*arguments)
+        assert done.code == 0, done.err
+        seen = stats(url)
+    check_loss(undisturbed, final_state(db), lost, seen)
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(900)
+def test_a_run_killed_twenty_times_ends_as_if_undisturbed(tmp_path: Path) -> None:
+    questions = 3 * QUESTIONS
+    undisturbed, _ = run_undisturbed(tmp_path, questions)
+    db = tmp_path / "killed.db"
+    import_world(db, questions)
+    chance = random.Random(20)
+    lost: list[int] = []
+    with world_server("--model", "test-model", "--latency", "0.03") as url:
+        arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", str(CONCURRENCY))
+        for _ in range(KILLS):
+            process = subprocess.Popen(
+                command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            seen_before = stats(url)["requests"]
+            more = chance.randrange(1, 40)
+            while stats(url)["requests"] < seen_before + more and process.poll() is None:
+                time.sleep(chance.random() * 0.02)  # the kill falls anywhere between two requests
+            process.send_signal(signal.SIGKILL)
+            process.wait(10)
+            lost.append(stats(url)["paid"] - filled_cells(db) - sum(lost))
+        done = run_here(*arguments)
+        assert done.code == 0, done.err
+        seen = stats(url)
+    check_loss(undisturbed, final_state(db), lost, seen)
+
+
+def check_loss(
+    undisturbed: dict[str, Sequence[Any]],
+    state: dict[str, Sequence[Any]],
+    lost: list[int],
+    seen: dict[str, Any],
+) -> None:
+    """Paid and lost at each kill: at most what was in flight at proposer, solver and model of premises."""
+    assert state == undisturbed
+    assert max(lost) <= 3 * CONCURRENCY
+    assert seen["paid"] <= len(undisturbed["cells"]) + sum(lost)
+    assert seen["paid_distinct"] == len(undisturbed["cells"])
+
+
+@pytest.mark.timeout(300)
+def test_two_processes_share_a_run_without_asking_anything_twice(calm: Calm, tmp_path: Path) -> None:
+    undisturbed, paid = calm
+    db = tmp_path / "shared.db"
+    import_world(db, QUESTIONS)
+    with world_server("--model", "test-model", "--latency", "0.1") as url:
+        arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", "4")
+        processes = [
+            subprocess.Popen(
+                command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            )
+            for _ in range(2)
+        ]
+        ends = [process.communicate(timeout=240) for process in processes]
+        seen = stats(url)
+    assert [process.returncode for process in processes] == [0, 0], ends
+    assert final_state(db) == undisturbed
+    assert seen["paid"] == paid
+    assert seen["max_in_flight"] > 4  # both were at work
+
+
+@pytest.mark.timeout(300)
+def test_a_server_that_misbehaves_changes_nothing_but_the_time(calm: Calm, tmp_path: Path) -> None:
+    undisturbed, _ = calm
+    db = tmp_path / "faults.db"
+    import_world(db, QUESTIONS)
+    shares = {
+        "rate_limit": 0.05,
+        "server_error": 0.03,
+        "cut": 0.03,
+        "cut_early": 0.03,
+        "invalid_json": 0.03,
+        "empty_choices": 0.03,
+        "wrong_type": 0.03,
+        "hang": 0.02,
+    }
+    faults = [f"--fault={name}={share}" for name, share in shares.items()]
+    with world_server("--model", "test-model", "--retry-after", "0.1", *faults) as url:
+        done = run_here(*propose_arguments(db, url, *PREMISES, "--timeout", "2"))
+        seen = stats(url)
+    assert done.code == 0, done.err
+    assert final_state(db) == undisturbed
+    assert set(seen["faults"]) == set(shares)
+
+
+@pytest.mark.timeout(300)
+def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_path: Path) -> None:
+    undisturbed, paid = calm
+    db = tmp_path / "capped.db"
+    import_world(db, QUESTIONS)
+    prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=1,1"]
+    with world_server("--model", "test-model") as url:
+        capped = run_here(*propose_arguments(db, url, *PREMISES, *prices, "--max-usd", "0.25"))
+        assert capped.code == 1
+        assert "--max-usd 0.25" in capped.err
+        spent = sum(line["usd"] for line in ledger(db))
+        at_the_cap = stats(url)
+        addresses = ("--api-base", url, "--solver-api-base", url)
+        done = run_here("neighbors", "resume", "run", "--db", str(db), *addresses, *prices, "--max-usd", "9")
+        assert done.code == 0, done.err
+        seen = stats(url)
+    assert 0.03 < spent <= 0.25
+    assert at_the_cap["paid"] < paid
+    assert seen["paid"] == paid
+    assert final_state(db) == undisturbed
+
+
+@pytest.mark.timeout(300)
+def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_killed(
+    calm: Calm, tmp_path: Path
+) -> None:
+    undisturbed, paid = calm
+    db = tmp_path / "batch.db"
+    import_world(db, QUESTIONS)
+    prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=0,0"]
+    with world_server("--model", "test-model", "--batch-polls", "3") as url:
+        arguments = propose_arguments(db, url, *PREMISES, *prices, "--batch", "--batch-poll", "0.05")
+        process = subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while stats(url)["batches"] == 0 and process.poll() is None:
+            time.sleep(0.02)
+        process.kill()
+        process.wait(10)
+        direct = run_here(*(word for word in arguments if word != "--batch"))
+        assert direct.code == 1, direct.err
+        assert "wait in a batch job" in direct.err
+        assert run_finished(db) is None
+        done = run_here(*arguments)
+        assert done.code == 0, done.err
+        seen = stats(url)
+    assert final_state(db) == undisturbed
+    assert seen["paid"] == paid
+    # The proposer goes by batch jobs; a vLLM server has none and is asked directly.
+    assert seen["batch_lines"] == sum(cell[1] != "answer" for cell in undisturbed["cells"])
+    (line,) = [line for line in ledger(db) if line["kind"] == "propose"]
+    full = (line["prompt_tokens"] * 10 + line["completion_tokens"] * 30) / 1e6
+    assert line["usd"] == pytest.approx(full / 2)
+
+
+def run_finished(db: Path) -> str | None:
+    with Database.open(db, read_only=True) as database, database.read() as session:
+        return find_run(session, "run").finished_at
+
+
+def filled_cells(db: Path) -> int:
+    with Database.open(db, read_only=True) as database, database.read() as session:
+        return int(session.execute(text("SELECT count(*) FROM cells WHERE state = 'filled'")).scalar_one())
+
+
+def ledger(db: Path) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = json.loads(run_here("runs", "show", "run", "--db", str(db), "--json").out)[
+        "ledger"
+    ]
+    return lines
+
+
+def test_an_unknown_price_with_a_cap_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    db = tmp_path / "t.db"
+    import_world(db, 2)
+    with world_server("--model", "test-model") as url:
+        done = run_here(*propose_arguments(db, url, "--max-usd", "1"))
+        assert done.code == 2
+        assert "--price" in done.err
+        assert stats(url)["requests"] == 0
+
+
+def test_no_key_reaches_the_database_or_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789abcdef")
+    db = tmp_path / "t.db"
+    import_world(db, 2)
+    with world_server("--model", "test-model", "--fault", "unauthorized=1") as url:
+        done = run_here(*propose_arguments(db, url))
+    assert done.code != 0
+    assert "sk-secret" not in done.out + done.err
+    for path in tmp_path.iterdir():
+        assert b"sk-secret" not in path.read_bytes()
+
+
+def test_a_run_that_finds_all_answers_judges_them(tmp_path: Path) -> None:
+    db = tmp_path / "t.db"
+    import_world(db, 3)
+    with world_server("--model", "test-model") as url:
+        first = propose_arguments(db, url)
+        assert run_here(*first).code == 0
+        paid = stats(url)["paid"]
+        done = run_here(*("second" if word == "run" else word for word in first))
+        assert done.code == 0, done.err
+        asked_again = stats(url)["paid"] - paid
+    with Database.open(db, read_only=True) as database, database.read() as session:
+        final = session.execute(
+            text(
+                "SELECT r.name, v.candidate_id, v.status, v.reason FROM verdicts v "
+                "JOIN runs r ON r.id = v.run_id WHERE v.final ORDER BY 1, 2"
+            )
+        ).all()
+        proposing = session.scalar(text("SELECT count(*) FROM cells WHERE kind = 'propose'"))
+    by_run = {name: [tuple(row[1:]) for row in final if row[0] == name] for name in ("run", "second")}
+    assert by_run["second"] == by_run["run"]
+    assert len(by_run["run"]) >= 9
+    assert asked_again == proposing // 2
