@@ -14,12 +14,16 @@ from evaluator.evals.contrast import contrast_runs, contrast_texts
 from evaluator.evals.results import load_result
 from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from rephraser.reviews import audit as audits
-from rephraser.reviews import browsing as reviews
-from rephraser.reviews.status import current_statuses
-from rephraser.sets import browsing as sets
+from rephraser.reviews import queue as reviews
+from rephraser.reviews.agreement import run_agreement
+from rephraser.reviews.rates import growing_false_accepts
+from rephraser.reviews.status import current_statuses, standing_counts
+from rephraser.sets import changes as set_changes
+from rephraser.sets.counts import accept_rates, count_proposals
 from rephraser.sets.store import list_sets, load_entries, member_ids
 from rephraser.tables import CandidateRow, ReviewRow, StandingRow
 from rephraser.views import neighbors, search
+from rephraser.wordings import wordings
 from service.questions import browsing as questions
 from service.questions.labels import count_labels
 from service.questions.tables import QuestionRow
@@ -56,7 +60,7 @@ def _overview(world: World) -> dict[str, Ask]:
     return {
         "overview: counts": lambda s, c: (
             count_labels(s),
-            search.standing_counts(s),
+            standing_counts(s),
             progress.count_runs(s),
             progress.spent_in_all(s),
         ),
@@ -130,7 +134,7 @@ def _reviews(world: World) -> dict[str, Ask]:
     def growth(session: Session, chance: random.Random) -> object:
         audit = audits.get_audit(session, world.audit_id)
         rows = session.scalars(select(ReviewRow).where(ReviewRow.audit_id == audit.id))
-        return reviews.growing_false_accepts(audit.members, [_review(row) for row in rows])
+        return growing_false_accepts(audit.members, [_review(row) for row in rows])
 
     return {
         "review: queue of a run, blind": lambda s, c: reviews.open_queue(s, run, "ada", seed=c.randrange(99)),
@@ -140,7 +144,7 @@ def _reviews(world: World) -> dict[str, Ask]:
             reviews.run_progress(s, run, "ada"),
             reviews.audit_progress(s, world.audit_id, 400, "ada"),
         ),
-        "review: agreement": lambda s, c: reviews.run_agreement(s, run),
+        "review: agreement": lambda s, c: run_agreement(s, run),
         "review: error rates": rates,
         "review: rates as they grow": growth,
     }
@@ -156,7 +160,7 @@ def _sets(world: World) -> dict[str, Ask]:
     first, second = world.set_ids[:2]
 
     def changes(kind: Any) -> Ask:
-        return lambda s, c: sets.page_changes(
+        return lambda s, c: set_changes.page_changes(
             s, first, second, kind, after=(c.choice(world.question_ids), 0), limit=PAGE
         )
 
@@ -164,15 +168,12 @@ def _sets(world: World) -> dict[str, Ask]:
         "sets: page of members": lambda s, c: load_entries(
             s, second, first=c.randrange(world.set_positions), limit=PAGE
         ),
-        "sets: what changed, counted": lambda s, c: sets.count_changes(s, first, second),
+        "sets: what changed, counted": lambda s, c: set_changes.count_changes(s, first, second),
         "sets: added, page": changes("added"),
         "sets: removed, page": changes("removed"),
         "sets: changed, page": changes("changed"),
-        "sets: rates of a run": lambda s, c: (
-            sets.run_rates(s, world.neighbor_run.id),
-            sets.run_rates(s, world.neighbor_run.id, "model"),
-        ),
-        "sets: wordings of 300 questions": lambda s, c: sets.wordings(s, second, seed=c.randrange(99)),
+        "sets: rates of a run": lambda s, c: accept_rates(count_proposals(s, [world.neighbor_run.id])),
+        "sets: wordings of 300 questions": lambda s, c: wordings(s, second, seed=c.randrange(99)),
     }
 
 
@@ -349,7 +350,7 @@ def other_ways(world: World) -> dict[str, tuple[Ask, Ask]]:
         "all evaluations, rows counted": (lambda s, c: evals.runs_overview(s), counted_evals),
         "steps of a training, rows counted": (lambda s, c: groups.page_steps(s, train), counted_steps),
         "candidates by verdict, looked up": (
-            lambda s, c: search.standing_counts(s, run),
+            lambda s, c: standing_counts(s, run),
             lambda s, c: current_statuses(s, run),
         ),
     }

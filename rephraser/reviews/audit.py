@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.rates import ErrorRates, GroupRate, error_rates, group_rate
 from rephraser.reviews.sampling import STRATA, Drawn, draw, draw_groups
 from rephraser.reviews.store import Review, as_review, counts
-from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, VerdictRow
+from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, utc_now
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
@@ -38,6 +38,17 @@ class Audit:
     seed: int
     size: int
     members: tuple[Drawn, ...]
+    created_at: str
+
+
+@dataclass(frozen=True)
+class AuditHeader:
+    """An audit without its members."""
+
+    id: int
+    kind: str  # candidates, groups
+    seed: int
+    size: int
     created_at: str
 
 
@@ -117,6 +128,16 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     )
 
 
+def list_audits(session: Session, run_id: str) -> list[AuditHeader]:
+    """Return the audits of a run, oldest first."""
+    rows = session.execute(
+        select(AuditRow.id, AuditRow.kind, AuditRow.seed, AuditRow.size, AuditRow.created_at)
+        .where(AuditRow.run_id == run_id)
+        .order_by(AuditRow.id)
+    )
+    return [AuditHeader(*row) for row in rows]
+
+
 def audit_rates(session: Session, audit: Audit) -> ErrorRates:
     """Return the error rates from the decisions made for this audit so far."""
     return error_rates(audit.members, audit_reviews(session, audit.id))
@@ -140,14 +161,11 @@ def audit_reviews(session: Session, audit_id: int) -> list[Review]:
 
 def final_verdicts(session: Session, run_id: str) -> dict[str, list[str]]:
     """Return the ids of the run's candidates by newest verdict, reviews aside, where that is final."""
-    newest = (
-        select(func.max(VerdictRow.id)).where(VerdictRow.run_id == run_id).group_by(VerdictRow.candidate_id)
-    )
     strata: dict[str, list[str]] = {name: [] for name in STRATA}
     rows = session.execute(
-        select(VerdictRow.candidate_id, VerdictRow.status).where(
-            VerdictRow.id.in_(newest), VerdictRow.final.is_(True)
-        )
+        select(VerdictRow.candidate_id, VerdictRow.status)
+        .join(StandingRow, StandingRow.verdict_id == VerdictRow.id)
+        .where(StandingRow.run_id == run_id, VerdictRow.final.is_(True))
     )
     for candidate_id, status in rows:
         strata[status].append(candidate_id)

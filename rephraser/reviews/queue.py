@@ -1,16 +1,18 @@
-"""What a reviewer has still to look at, and what is shown of it."""
+"""What a reviewer has still to look at, in which order, what is shown of it, and how far they are."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
-from sqlalchemy import select
+from sqlalchemy import Select, exists, func, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
-from rephraser.reviews.status import status_query
 from rephraser.reviews.store import counts
-from rephraser.tables import CandidateRow, ReviewRow
+from rephraser.tables import CandidateRow, ReviewRow, StandingCountRow, StandingRow
 from service.questions.tables import QuestionRow
-from service.runs.store import Run
+
+_IDS_PER_QUERY = 2000
 
 
 @dataclass(frozen=True)
@@ -24,13 +26,26 @@ class ReviewItem:
 
 
 @dataclass(frozen=True)
-class Provenance:
-    """What a blind reviewer must not see."""
+class ReviewProgress:
+    """What a reviewer has decided (newest decision of each candidate) of a run or an audit."""
 
-    status: str | None
-    reason: str
-    strategy: str
-    model: str
+    total: int
+    accepted: int
+    rejected: int
+
+    @property
+    def decided(self) -> int:
+        return self.accepted + self.rejected
+
+
+def blind_order(candidate_ids: Iterable[str], seed: int) -> list[str]:
+    """Return ids in an order that depends on the seed and each id alone.
+
+    Candidates that come later find their places between the others, and those that go leave the order as it
+    is: a reviewer who comes back sees the same queue.
+    """
+    prefix = f"{seed}|".encode()
+    return sorted(candidate_ids, key=lambda id: blake2b(prefix + id.encode(), digest_size=8).digest())
 
 
 def audit_queue(session: Session, audit: Audit, reviewer: str) -> list[str]:
@@ -45,36 +60,104 @@ def audit_queue(session: Session, audit: Audit, reviewer: str) -> list[str]:
     return [member.candidate_id for member in audit.members if member.candidate_id not in done]
 
 
-def run_queue(session: Session, run: Run, reviewer: str, status: str) -> list[str]:
-    """Return the ids of the run's candidates with this status that this reviewer has not decided."""
+def open_queue(
+    session: Session,
+    run_id: str,
+    reviewer: str,
+    *,
+    statuses: Sequence[str] = ("undecided", "unverified", "accepted"),
+    strategy: str | None = None,
+    model: str | None = None,
+    seed: int | None = None,
+) -> list[str]:
+    """Return the ids of a run's candidates with one of these statuses that the reviewer has not decided.
+
+    Args:
+        seed: of the blind order; None gives the order of questions and proposals.
+    """
     done = select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer, counts())
-    standing = status_query(run.id).subquery()
-    return list(
-        session.scalars(
-            select(standing.c.candidate_id)
-            .where(standing.c.status == status, standing.c.candidate_id.not_in(done))
-            .order_by(standing.c.question_id, standing.c.ordinal)
+    query = (
+        select(StandingRow.candidate_id)
+        .where(
+            StandingRow.run_id == run_id,
+            StandingRow.status.in_(statuses),
+            StandingRow.candidate_id.not_in(done),
         )
+        .order_by(StandingRow.question_id, StandingRow.ordinal)
     )
+    for column, value in ((StandingRow.strategy, strategy), (StandingRow.model, model)):
+        if value is not None:
+            query = query.where(column == value)
+    ids = list(session.scalars(query))
+    return ids if seed is None else blind_order(ids, seed)
 
 
 def read_item(session: Session, candidate_id: str) -> ReviewItem:
-    """Return the texts of a candidate that is in the database."""
-    row = session.execute(
-        select(CandidateRow.id, QuestionRow.text, QuestionRow.answer, CandidateRow.text)
-        .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
-        .where(CandidateRow.id == candidate_id)
-    ).one()
-    return ReviewItem(*row)
+    """Return what a reviewer sees of a candidate that is in the database."""
+    (item,) = read_items(session, [candidate_id])
+    return item
 
 
-def read_provenance(session: Session, run: Run, candidate_id: str) -> Provenance:
-    """Return where a candidate of this run stands and who proposed it."""
-    standing = status_query(run.id).subquery()
-    columns = standing.c
-    row = session.execute(
-        select(columns.status, columns.reason, columns.strategy, columns.model).where(
-            columns.candidate_id == candidate_id
+def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewItem]:
+    """Return what a reviewer sees of these candidates, in their order; unknown ids are left out."""
+    found: dict[str, ReviewItem] = {}
+    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
+        rows = session.execute(
+            select(CandidateRow.id, QuestionRow.text, QuestionRow.answer, CandidateRow.text)
+            .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
+            .where(CandidateRow.id.in_(candidate_ids[start : start + _IDS_PER_QUERY]))
         )
-    ).one()
-    return Provenance(*row)
+        found.update((row[0], ReviewItem(*row)) for row in rows)
+    return [found[id] for id in candidate_ids if id in found]
+
+
+def run_progress(session: Session, run_id: str, reviewer: str) -> ReviewProgress:
+    """Return how many of a run's candidates the reviewer has decided, and how."""
+    newest = (
+        select(func.max(ReviewRow.id))
+        .where(
+            ReviewRow.reviewer == reviewer,
+            counts(),
+            exists().where(StandingRow.candidate_id == ReviewRow.candidate_id, StandingRow.run_id == run_id),
+        )
+        .group_by(ReviewRow.candidate_id)
+    )
+    total = select(func.sum(StandingCountRow.candidates)).where(StandingCountRow.run_id == run_id)
+    return _progress(session, session.scalar(total) or 0, newest)
+
+
+def audit_progress(session: Session, audit_id: int, members: int, reviewer: str) -> ReviewProgress:
+    """Return how many of an audit's members the reviewer has decided for it, and how."""
+    newest = (
+        select(func.max(ReviewRow.id))
+        .where(ReviewRow.audit_id == audit_id, ReviewRow.reviewer == reviewer, counts())
+        .group_by(ReviewRow.candidate_id)
+    )
+    return _progress(session, members, newest)
+
+
+def read_decisions(
+    session: Session, candidate_ids: Sequence[str], audit_id: int | None = None
+) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return each reviewer's newest decision with its reason, by candidate; those of an audit if given."""
+    of_audit = [] if audit_id is None else [ReviewRow.audit_id == audit_id]
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
+        rows = session.execute(
+            select(ReviewRow.candidate_id, ReviewRow.reviewer, ReviewRow.decision, ReviewRow.reason)
+            .where(
+                ReviewRow.candidate_id.in_(candidate_ids[start : start + _IDS_PER_QUERY]), counts(), *of_audit
+            )
+            .order_by(ReviewRow.id)
+        )
+        for candidate_id, reviewer, decision, reason in rows:
+            found.setdefault(candidate_id, {})[reviewer] = (decision, reason)
+    return found
+
+
+def _progress(session: Session, total: int, newest: Select[int]) -> ReviewProgress:
+    rows = session.execute(
+        select(ReviewRow.decision, func.count()).where(ReviewRow.id.in_(newest)).group_by(ReviewRow.decision)
+    )
+    made = dict[str, int]((decision, number) for decision, number in rows)
+    return ReviewProgress(total, made.get("accepted", 0), made.get("rejected", 0))

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from evaluator.passk.exact_interval import exact_interval
-from rephraser.reviews.agreement import Agreement, cohens_kappa
+from rephraser.reviews.agreement import Agreement, agreements
 from rephraser.reviews.sampling import STRATA, Drawn
 from rephraser.reviews.store import Review
 
@@ -57,6 +56,17 @@ class BrokenShare:
     share: float | None
     low: float | None
     high: float | None
+
+
+@dataclass(frozen=True)
+class GrowingRate:
+    """The false-accept rate after so many reviewed accepted candidates, with its exact 95% interval."""
+
+    reviewed: int
+    rejected: int
+    share: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -178,7 +188,7 @@ def error_rates(members: Sequence[Drawn], reviews: Sequence[Review]) -> ErrorRat
             )
             for reviewer, decisions in sorted(by_reviewer.items())
         ),
-        agreements=_agreements(by_reviewer),
+        agreements=agreements(by_reviewer),
         disputed=tuple(
             member.candidate_id
             for member in members
@@ -220,6 +230,24 @@ def group_rate(
         low=exact_interval(len(broken), len(groups), CONFIDENCE)[0],
         high=exact_interval(len(broken) + undecided, len(groups), CONFIDENCE)[1],
     )
+
+
+def growing_false_accepts(members: Sequence[Drawn], reviews: Sequence[Review]) -> list[GrowingRate]:
+    """Return the false-accept rate of an audit after each decision on a candidate that the verdict accepted.
+
+    The newest decision on a candidate counts, so that the last point is that of `error_rates`.
+    """
+    accepted = {member.candidate_id for member in members if member.status == "accepted"}
+    standing: dict[str, str] = {}
+    points = []
+    for review in sorted(reviews, key=lambda one: one.id):
+        if review.candidate_id not in accepted:
+            continue
+        standing[review.candidate_id] = review.decision
+        rejected = sum(made == "rejected" for made in standing.values())
+        low, high = exact_interval(rejected, len(standing))
+        points.append(GrowingRate(len(standing), rejected, rejected / len(standing), low, high))
+    return points
 
 
 def _wrong(
@@ -269,13 +297,3 @@ def _broken(strata: Sequence[Stratum]) -> BrokenShare:
         low += weight * interval[0]
         high += weight * interval[1]
     return BrokenShare(sizes, share, low, high)
-
-
-def _agreements(by_reviewer: Mapping[str, Mapping[str, str]]) -> tuple[Agreement, ...]:
-    found = []
-    for (first, mine), (second, theirs) in combinations(sorted(by_reviewer.items()), 2):
-        pairs = [(mine[identity], theirs[identity]) for identity in mine if identity in theirs]
-        if pairs:
-            equal = sum(a == b for a, b in pairs)
-            found.append(Agreement(first, second, len(pairs), equal, cohens_kappa(pairs)))
-    return tuple(found)

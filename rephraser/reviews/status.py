@@ -1,17 +1,19 @@
 """The one answer to "where does this candidate stand?": newest verdict of a run, overridden by a review.
 
-A review that was withdrawn counts no longer.
+A review that was withdrawn counts no longer. Triggers keep the answer in the table of standings.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
-from rephraser.tables import ProposalRow, ReviewRow, ReviewWithdrawalRow, VerdictRow
+from rephraser.tables import ProposalRow, ReviewRow, StandingCountRow, StandingRow, VerdictRow
 
 STATUSES = ("accepted", "undecided", "unverified", "rejected")
+PENDING = "pending"
+"""The status of candidates that their run has not judged yet."""
 
 
 @dataclass(frozen=True)
@@ -42,58 +44,80 @@ class CandidateStatus:
 
 
 def status_query(run_id: str) -> Select[*tuple[Any, ...]]:
-    """Return the query of a run's proposals with their status, ordered by question, round and ordinal.
+    """Return the query of a run's proposals with their status, ordered by question and ordinal.
 
     Its columns are named as the fields of `CandidateStatus`, so that callers can filter, count and page
     over `status_query(run_id).subquery()`. Reviews hold for the candidate in every run.
     """
-    newest_verdict = (
-        select(func.max(VerdictRow.id))
-        .where(VerdictRow.run_id == run_id, VerdictRow.candidate_id == ProposalRow.candidate_id)
-        .correlate(ProposalRow)
-        .scalar_subquery()
-    )
-    newest_review = (
-        select(func.max(ReviewRow.id))
-        .where(
-            ReviewRow.candidate_id == ProposalRow.candidate_id,
-            ReviewRow.id.not_in(select(ReviewWithdrawalRow.review_id)),
-        )
-        .correlate(ProposalRow)
-        .scalar_subquery()
-    )
-    verdict, review = aliased(VerdictRow), aliased(ReviewRow)
-    reviewed: ColumnElement[bool] = review.id.is_not(None)
+    reviewed: ColumnElement[bool] = StandingRow.review_id.is_not(None)
     return (
         select(
-            ProposalRow.question_id,
-            ProposalRow.candidate_id,
+            StandingRow.question_id,
+            StandingRow.candidate_id,
             ProposalRow.round,
-            ProposalRow.ordinal,
-            ProposalRow.proposer,
-            ProposalRow.strategy,
-            ProposalRow.strategy_hash,
-            ProposalRow.model,
-            func.coalesce(review.decision, verdict.status).label("status"),
-            verdict.posterior,
-            func.coalesce(review.reason, verdict.reason, "").label("reason"),
+            StandingRow.ordinal,
+            StandingRow.proposer,
+            StandingRow.strategy,
+            StandingRow.strategy_hash,
+            StandingRow.model,
+            func.nullif(StandingRow.status, PENDING).label("status"),
+            VerdictRow.posterior,
+            func.coalesce(ReviewRow.reason, VerdictRow.reason, "").label("reason"),
             reviewed.label("reviewed"),
-            (reviewed | func.coalesce(verdict.final, False)).label("final"),
+            (reviewed | func.coalesce(VerdictRow.final, False)).label("final"),
         )
-        .select_from(ProposalRow)
-        .outerjoin(verdict, verdict.id == newest_verdict)
-        .outerjoin(review, review.id == newest_review)
-        .where(ProposalRow.run_id == run_id)
-        .order_by(ProposalRow.question_id, ProposalRow.round, ProposalRow.ordinal)
+        .join(ProposalRow, ProposalRow.id == StandingRow.proposal_id)
+        .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
+        .outerjoin(ReviewRow, ReviewRow.id == StandingRow.review_id)
+        .where(StandingRow.run_id == run_id)
+        .order_by(StandingRow.question_id, StandingRow.ordinal)
     )
 
 
 def current_statuses(session: Session, run_id: str, question_id: str | None = None) -> list[CandidateStatus]:
     """Return the run's proposals (all, or those of one question) with their present status.
 
-    Ordered by question id, round and ordinal. Empty where the run has proposed nothing.
+    Ordered by question id and ordinal. Empty where the run has proposed nothing.
     """
     query = status_query(run_id)
     if question_id is not None:
-        query = query.where(ProposalRow.question_id == question_id)
+        query = query.where(StandingRow.question_id == question_id)
     return [CandidateStatus(*row) for row in session.execute(query)]
+
+
+def read_status(session: Session, run_id: str, candidate_id: str) -> CandidateStatus:
+    """Return where a candidate that this run has proposed stands."""
+    query = status_query(run_id).where(StandingRow.candidate_id == candidate_id)
+    return CandidateStatus(*session.execute(query).one())
+
+
+@dataclass(frozen=True)
+class StandingCount:
+    """How many proposals of a run stand where, by who made them."""
+
+    run_id: str
+    proposer: str
+    strategy: str
+    strategy_hash: str
+    model: str
+    status: str
+    candidates: int
+
+
+def standing_counts(session: Session, run_id: str | None = None) -> list[StandingCount]:
+    """Return the numbers of proposals by run, proposer, strategy, model and status; of one run or of all.
+
+    What overviews and the choices of filters need: verdicts, strategies and models that there are.
+    """
+    query = select(
+        StandingCountRow.run_id,
+        StandingCountRow.proposer,
+        StandingCountRow.strategy,
+        StandingCountRow.strategy_hash,
+        StandingCountRow.model,
+        StandingCountRow.status,
+        StandingCountRow.candidates,
+    ).where(StandingCountRow.candidates > 0)
+    if run_id is not None:
+        query = query.where(StandingCountRow.run_id == run_id)
+    return [StandingCount(*row) for row in session.execute(query)]

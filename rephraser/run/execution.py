@@ -11,7 +11,6 @@ from rephraser.run.engine import Client, Engine, Outcome, Report
 from rephraser.run.local_proposals import Source, rules_source
 from rephraser.run.local_solvers import check_engine, open_stored
 from rephraser.run.spec import RunSpec
-from rephraser.run.summary import RunSummary, summarize
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.protocol import Sampler
@@ -121,10 +120,8 @@ def prepare(
     return Prepared(endpoints, prices, count_tokens, source, opened)
 
 
-def carry_out(
-    db: Database, run: Run, prepared: Prepared, execution: Execution, report: Report
-) -> tuple[Outcome, RunSummary]:
-    """Work on a run until it is done, stopped by a cap, or only failures are left; return where it stands."""
+def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, report: Report) -> Outcome:
+    """Work on a run until it is done, stopped by a cap, or only failures are left."""
     spec = RunSpec.from_json(run.spec)
     with db.read() as session:
         begun = spent_usd(session, run.id)
@@ -150,9 +147,7 @@ def carry_out(
         grader_workers=execution.grader_workers,
         batch_poll_s=execution.batch_poll_s,
     )
-    outcome = asyncio.run(engine.drive())
-    with db.read() as session:
-        return outcome, summarize(session, run)
+    return asyncio.run(engine.drive())
 
 
 async def _check(clients: Sequence[RemoteClient]) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.grading import Grader
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.judge import CANDIDATES_PER_BATCH, Report, judge_cases, ready_cases
 from rephraser.run.spec import RunSpec
-from rephraser.tables import VerdictRow
+from rephraser.tables import StandingRow, VerdictRow
 from rephraser.verdict import Rule, Verdict, rule_spec
 from service.database import Database
 from service.errors import InputError
@@ -153,11 +153,10 @@ def _judge(
 
 
 def _standings(session: Session, run_id: str, rule: Rule) -> dict[str, _Standing]:
-    newest = (
-        select(func.max(VerdictRow.id)).where(VerdictRow.run_id == run_id).group_by(VerdictRow.candidate_id)
-    )
-    query = select(VerdictRow.candidate_id, VerdictRow.status, VerdictRow.final, VerdictRow.evidence).where(
-        VerdictRow.id.in_(newest)
+    query = (
+        select(VerdictRow.candidate_id, VerdictRow.status, VerdictRow.final, VerdictRow.evidence)
+        .join(StandingRow, StandingRow.verdict_id == VerdictRow.id)
+        .where(StandingRow.run_id == run_id)
     )
     wanted = rule_spec(rule)
     return {

@@ -1,10 +1,11 @@
-"""Starting a run: its questions, its strategies, its place in the database."""
+"""Starting a run, and finding it again: its questions, its strategies, its place in the database."""
 
 from typing import Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.spec import EVAL
 from rephraser.proposing.file import FileCandidates
 from rephraser.proposing.rules import RULES_VERSION
 from rephraser.proposing.strategies import Strategy
@@ -16,7 +17,15 @@ from service.errors import InputError, TagrpoError
 from service.models.remote import Endpoint
 from service.models.remote.endpoint import enforces_schema
 from service.questions import load_question_set
-from service.runs.store import Run, find_same_run, open_run, package_versions, run_question_ids
+from service.runs.store import (
+    Run,
+    find_run,
+    find_same_run,
+    list_runs,
+    open_run,
+    package_versions,
+    run_question_ids,
+)
 from service.runs.tables import RunRow
 
 KIND = "propose"
@@ -80,6 +89,46 @@ def start_run(db: Database, name: str, spec: RunSpec, *, limit: int | None = Non
             question_ids=_questions(session, name, spec, limit),
             versions=package_versions(),
         )
+
+
+def find_neighbor_run(session: Session, reference: str) -> Run:
+    """Return the run with this name or id, which has to be one of neighbors.
+
+    Raises:
+        NotFoundError: no such run.
+        InputError: it is an eval run, or one of training.
+    """
+    run = find_run(session, reference)
+    if run.kind == EVAL:
+        raise InputError(
+            f"run {run.name!r} measures a model and holds no neighbors; `tagrpo eval show "
+            f"{run.name}` shows it."
+        )
+    if run.kind != KIND:
+        raise InputError(
+            f"run {run.name!r} trains a model and holds no neighbors; `tagrpo rollouts` shows its responses."
+        )
+    return run
+
+
+def choose_run(session: Session, reference: str | None) -> Run:
+    """Return the run named, or the only one of neighbors that there is.
+
+    Raises:
+        NotFoundError: no such run.
+        InputError: none is named and there are several, or none at all; or a run of another kind is named.
+    """
+    if reference is not None:
+        return find_neighbor_run(session, reference)
+    runs = [run for run in list_runs(session) if run.kind == KIND]
+    if len(runs) != 1:
+        names = ", ".join(sorted(run.name for run in runs))
+        raise InputError(
+            f"there are several runs, name one: {names}."
+            if runs
+            else "there is no run yet; start one with `tagrpo neighbors propose`."
+        )
+    return runs[0]
 
 
 def _questions(session: Session, name: str, spec: RunSpec, limit: int | None) -> list[str]:

@@ -1,14 +1,21 @@
 """Neighbor sets: immutable versions of a run's neighbors; find, compare, verify, export, read back."""
 
-from rephraser.sets.canonical import entry_hash, set_hash
+from rephraser.sets.changes import Change, SetDiff, diff
 from rephraser.sets.counts import AcceptRate, accept_rates
-from rephraser.sets.diff import Change, Place, SetDiff, diff
 from rephraser.sets.export import ExportReport, export_hf, export_jsonl, export_parquet
 from rephraser.sets.publish import Draft, draft, make_selection, publish
 from rephraser.sets.reimport import import_set
 from rephraser.sets.selection import Adaptive, Selection
 from rephraser.sets.store import find_set, list_sets, load_entries, load_set, tag, untag
-from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader
+from rephraser.sets.types import (
+    Neighbor,
+    NeighborSet,
+    PublishedSet,
+    SetEntry,
+    SetHeader,
+    entry_hash,
+    set_hash,
+)
 from rephraser.sets.verify import VerifyReport, verify
 
 __all__ = [
@@ -19,7 +26,6 @@ __all__ = [
     "ExportReport",
     "Neighbor",
     "NeighborSet",
-    "Place",
     "PublishedSet",
     "Selection",
     "SetDiff",

@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
+
+from sqlalchemy.orm import Session
 
 from evaluator.passk.exact_interval import exact_interval
-from rephraser.reviews.status import STATUSES, CandidateStatus
+from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.sets.types import SetEntry
 from service.hashing import content_hash
 
-PENDING = "pending"  # proposed, not yet judged by the run
 RATE_DEFINITION = (
     "accepted / (accepted + rejected + undecided) over all proposals of the run, with those of later rounds "
     "and those that failed the structural checks, without unverified ones; 95% interval after Clopper and "
@@ -23,7 +24,7 @@ class AcceptRate:
     """How many of a run's proposals were accepted.
 
     Attributes:
-        strategy: its name, or "all".
+        strategy: its name, or that of a model, or "all".
         judged: accepted, rejected and undecided proposals.
         unverified: proposals without compared answers or not yet judged; not part of `judged`.
         rate: accepted / judged; None where nothing was judged by answers, as in a run without a solver.
@@ -95,26 +96,29 @@ def count_successes(entries: Iterable[SetEntry]) -> dict[str, Any]:
     }
 
 
-def count_proposals(statuses: Iterable[CandidateStatus]) -> list[dict[str, Any]]:
-    """Return a run's proposals counted by status, one record per proposer, strategy and model."""
+def count_proposals(session: Session, run_ids: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the proposals of runs counted by status, one record per proposer, strategy and model."""
     groups: dict[tuple[str, str, str, str], Counter[str]] = {}
-    for status in statuses:
-        key = (status.proposer, status.strategy, status.strategy_hash, status.model)
-        groups.setdefault(key, Counter())[status.status or PENDING] += 1
+    for run_id in run_ids:
+        for count in standing_counts(session, run_id):
+            key = (count.proposer, count.strategy, count.strategy_hash, count.model)
+            groups.setdefault(key, Counter())[count.status] += count.candidates
     return [
         {
             "proposer": proposer,
             "strategy": strategy,
             "strategy_hash": strategy_hash,
             "model": model,
-            **{status: found[status] for status in (*STATUSES, PENDING)},
+            **{status: counted[status] for status in (*STATUSES, PENDING)},
         }
-        for (proposer, strategy, strategy_hash, model), found in sorted(groups.items())
+        for (proposer, strategy, strategy_hash, model), counted in sorted(groups.items())
     ]
 
 
-def accept_rates(proposals: Sequence[Mapping[str, Any]]) -> list[AcceptRate]:
-    """Return the accept rate of all proposals and, where there are several, of each strategy.
+def accept_rates(
+    proposals: Sequence[Mapping[str, Any]], by: Literal["strategy", "model"] = "strategy"
+) -> list[AcceptRate]:
+    """Return the accept rate of all proposals and, where there are several, of each strategy or model.
 
     Args:
         proposals: records of `count_proposals`. No proposals, no rates: an empty list.
@@ -122,14 +126,14 @@ def accept_rates(proposals: Sequence[Mapping[str, Any]]) -> list[AcceptRate]:
     if not proposals:
         return []
     total: Counter[str] = Counter()
-    by_strategy: dict[str, Counter[str]] = {}
+    by_name: dict[str, Counter[str]] = {}
     for record in proposals:
         found = Counter({status: int(record[status]) for status in (*STATUSES, PENDING)})
         total.update(found)
-        by_strategy.setdefault(str(record["strategy"]), Counter()).update(found)
+        by_name.setdefault(str(record[by]), Counter()).update(found)
     rates = [_rate("all", total)]
-    if len(by_strategy) > 1:
-        rates += [_rate(strategy, found) for strategy, found in sorted(by_strategy.items())]
+    if len(by_name) > 1:
+        rates += [_rate(strategy, found) for strategy, found in sorted(by_name.items())]
     return rates
 
 

@@ -10,14 +10,14 @@ from sqlalchemy.orm import Session
 
 from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup
 from evaluator.signal.sources.eval_runs import load_runs
-from rephraser.reviews.status import CandidateStatus, current_statuses
-from rephraser.sets.counts import PENDING, count_proposals
+from rephraser.reviews.status import PENDING, CandidateStatus, current_statuses
+from rephraser.run.start import find_neighbor_run
+from rephraser.sets.counts import count_proposals
 from rephraser.sets.selection import Fitting, Selection, choose
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from rephraser.verdict.successes import Successes, read_successes
-from rephraser.views.candidates import find_neighbor_run
 from service.database import Database
 from service.errors import InputError
 from service.questions import Question
@@ -102,7 +102,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
     counts: dict[str, Any] = {
         "questions_left_out": len(every) - len(entries),
         "too_like": tallies["too like"],
-        "proposals": count_proposals(status for of_run in statuses for status in of_run),
+        "proposals": count_proposals(session, [one.id for one in runs]),
     }
     if len(runs) > 1:
         counts |= {name: tallies[name] for name in ("duplicates", "contradicted")}

@@ -10,12 +10,11 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session
 
 from rephraser.checks.wording import likeness
-from rephraser.sets.canonical import set_hash
 from rephraser.sets.counts import count_successes
 from rephraser.sets.export import MANIFEST_KEY, SPLIT_FILE, manifest_beside
 from rephraser.sets.rows import MANIFEST_NAME, check_manifest, from_row
 from rephraser.sets.store import write_set
-from rephraser.sets.types import PublishedSet, SetEntry
+from rephraser.sets.types import PublishedSet, SetEntry, set_hash
 from rephraser.tables import CandidateRow
 from service.database import Database, utc_now
 from service.errors import InputError

@@ -1,4 +1,4 @@
-"""The row of an export: one question with its neighbors inside, and the manifest that goes with the rows."""
+"""The row of an export: a question with its neighbors inside; its types, and the manifest of the rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,6 +40,41 @@ def to_row(entry: SetEntry) -> dict[str, Any]:
             for neighbor in entry.neighbors
         ],
     }
+
+
+def features() -> Any:
+    """Return `datasets.Features` of an exported row: ids, texts, a list of neighbors with typed fields."""
+    from datasets import Features, List, Value
+
+    text, count = Value("string"), Value("int64")
+    return Features(
+        {
+            "id": text,
+            "question": text,
+            "answer": text,
+            "level": text,
+            "subject": text,
+            "neighbors": List(
+                {
+                    "id": text,
+                    "text": text,
+                    "proposer": text,
+                    "strategy": text,
+                    "strategy_hash": text,
+                    "model": text,
+                    "verdict": text,
+                    "posterior": Value("float64"),
+                    "reviewed": Value("bool"),
+                    "likeness": Value("float64"),
+                    "solver": text,
+                    "question_right": count,
+                    "question_drawn": count,
+                    "neighbor_right": count,
+                    "neighbor_drawn": count,
+                }
+            ),
+        }
+    )
 
 
 def from_row(row: Mapping[str, Any], *, place: str) -> SetEntry:

@@ -9,9 +9,16 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.dialects.sqlite import insert as insert_or_update
 from sqlalchemy.orm import Session
 
-from rephraser.sets.canonical import set_hash, set_id
 from rephraser.sets.counts import count_members, count_successes
-from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader
+from rephraser.sets.types import (
+    Neighbor,
+    NeighborSet,
+    PublishedSet,
+    SetEntry,
+    SetHeader,
+    set_hash,
+    set_id,
+)
 from rephraser.tables import (
     CandidateRow,
     NeighborSetMemberRow,
@@ -147,31 +154,31 @@ def member_ids(session: Session, header_id: str, question_id: str) -> frozenset[
     return frozenset(session.scalars(query))
 
 
+def neighbor_columns(member: Any) -> tuple[Any, ...]:
+    """Return the columns that `read_neighbor` takes, of a row of members joined with its candidate."""
+    own = ("proposer", "strategy", "strategy_hash", "model", "verdict", "posterior", "reviewed", "successes")
+    return (member.candidate_id, CandidateRow.text, *(getattr(member, name) for name in own))
+
+
+def read_neighbor(columns: Sequence[Any]) -> Neighbor:
+    """Return the neighbor whose `neighbor_columns` these are."""
+    values = (*columns[:-1], from_json(columns[-1]))
+    return Neighbor(*values)
+
+
 def _members(session: Session, header_id: str, question_ids: list[str] | None) -> dict[str, list[Neighbor]]:
+    row = NeighborSetMemberRow
     query = (
-        select(
-            NeighborSetMemberRow.question_id,
-            NeighborSetMemberRow.candidate_id,
-            CandidateRow.text,
-            NeighborSetMemberRow.proposer,
-            NeighborSetMemberRow.strategy,
-            NeighborSetMemberRow.strategy_hash,
-            NeighborSetMemberRow.model,
-            NeighborSetMemberRow.verdict,
-            NeighborSetMemberRow.posterior,
-            NeighborSetMemberRow.reviewed,
-            NeighborSetMemberRow.successes,
-        )
-        .join(CandidateRow, CandidateRow.id == NeighborSetMemberRow.candidate_id)
-        .where(NeighborSetMemberRow.set_id == header_id)
-        .order_by(NeighborSetMemberRow.question_id, NeighborSetMemberRow.position)
+        select(row.question_id, *neighbor_columns(row))
+        .join(CandidateRow, CandidateRow.id == row.candidate_id)
+        .where(row.set_id == header_id)
+        .order_by(row.question_id, row.position)
     )
     if question_ids is not None:
-        query = query.where(NeighborSetMemberRow.question_id.in_(question_ids))
+        query = query.where(row.question_id.in_(question_ids))
     members: dict[str, list[Neighbor]] = {}
-    for question_id, *values in session.execute(query):
-        values[-1] = from_json(values[-1])
-        members.setdefault(question_id, []).append(Neighbor(*values))
+    for question_id, *columns in session.execute(query):
+        members.setdefault(question_id, []).append(read_neighbor(columns))
     return members
 
 

@@ -3,19 +3,17 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, String, cast, func, or_, select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.spec import EVAL
 from rephraser.checks import FINDINGS
-from rephraser.reviews.status import CandidateStatus, current_statuses, status_query
+from rephraser.reviews.status import CandidateStatus, read_status, status_query
 from rephraser.reviews.store import Candidate, Review, find_candidate, reviews_of
 from rephraser.run.plan import ANSWER
-from rephraser.run.start import KIND
-from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
+from rephraser.tables import CandidateFindingRow, CandidateRow, ProposalRow, VerdictRow
 from service.errors import InputError
 from service.questions.types import Question
-from service.runs.store import Run, find_run, list_runs
+from service.runs.store import Run, find_run
 from service.runs.tables import CellRow, RunRow
 
 
@@ -103,46 +101,6 @@ class Detail:
     answering: Cost
 
 
-def find_neighbor_run(session: Session, reference: str) -> Run:
-    """Return the run with this name or id, which has to be one of neighbors.
-
-    Raises:
-        NotFoundError: no such run.
-        InputError: it is an eval run, or one of training.
-    """
-    run = find_run(session, reference)
-    if run.kind == EVAL:
-        raise InputError(
-            f"run {run.name!r} measures a model and holds no neighbors; `tagrpo eval show "
-            f"{run.name}` shows it."
-        )
-    if run.kind != KIND:
-        raise InputError(
-            f"run {run.name!r} trains a model and holds no neighbors; `tagrpo rollouts` shows its responses."
-        )
-    return run
-
-
-def choose_run(session: Session, reference: str | None) -> Run:
-    """Return the run named, or the only one of neighbors that there is.
-
-    Raises:
-        NotFoundError: no such run.
-        InputError: none is named and there are several, or none at all; or a run of another kind is named.
-    """
-    if reference is not None:
-        return find_neighbor_run(session, reference)
-    runs = [run for run in list_runs(session) if run.kind == KIND]
-    if len(runs) != 1:
-        names = ", ".join(sorted(run.name for run in runs))
-        raise InputError(
-            f"there are several runs, name one: {names}."
-            if runs
-            else "there is no run yet; start one with `tagrpo neighbors propose`."
-        )
-    return runs[0]
-
-
 def page(session: Session, run: Run, filters: Filters, *, limit: int, after: str | None = None) -> Page:
     """Return up to `limit` candidates of the run behind the candidate `after`, by question and ordinal.
 
@@ -162,7 +120,10 @@ def page(session: Session, run: Run, filters: Filters, *, limit: int, after: str
     if filters.question_id is not None:
         query = query.where(columns.question_id == filters.question_id)
     if filters.finding is not None:
-        query = query.where(columns.candidate_id.in_(_with_finding(run.id, filters.finding)))
+        _check_finding(filters.finding)
+        row = CandidateFindingRow
+        having = select(row.candidate_id).where(row.run_id == run.id, row.name == filters.finding)
+        query = query.where(columns.candidate_id.in_(having))
     total = session.scalar(select(func.count()).select_from(query.subquery())) or 0
     if after is not None:
         question_id, ordinal = _place(session, run, after)
@@ -201,11 +162,6 @@ def read_detail(session: Session, candidate: Candidate, question: Question) -> D
 
 
 def _proposal(session: Session, candidate: Candidate, run_id: str, cell_id: int | None) -> Proposal:
-    standing = next(
-        status
-        for status in current_statuses(session, run_id, candidate.question_id)
-        if status.candidate_id == candidate.id
-    )
     verdicts = session.scalars(
         select(VerdictRow)
         .where(VerdictRow.run_id == run_id, VerdictRow.candidate_id == candidate.id)
@@ -214,7 +170,7 @@ def _proposal(session: Session, candidate: Candidate, run_id: str, cell_id: int 
     of_cell = select(func.count()).select_from(ProposalRow).where(ProposalRow.cell_id == cell_id)
     return Proposal(
         run=find_run(session, run_id),
-        standing=standing,
+        standing=read_status(session, run_id, candidate.id),
         cell_id=cell_id,
         siblings=1 if cell_id is None else session.scalar(of_cell) or 1,
         cost=None if cell_id is None else _cost(session, select(CellRow.id).where(CellRow.id == cell_id)),
@@ -259,14 +215,9 @@ def _check_strategy(session: Session, run: Run, strategy: str) -> None:
         raise InputError(f"run {run.name!r} has no candidates of strategy {strategy!r}; it has: {names}.")
 
 
-def _with_finding(run_id: str, finding: str) -> Select[str]:
+def _check_finding(finding: str) -> None:
     if finding not in FINDINGS:
         from difflib import get_close_matches
 
         near = get_close_matches(finding, FINDINGS, n=4, cutoff=0.4) or list(FINDINGS)
         raise InputError(f"there is no finding {finding!r}; try: {', '.join(near)}.")
-    # Quotes inside JSON strings are escaped, so this text stands nowhere but in a finding.
-    spelled = f'"name": "{finding}"'
-    return select(VerdictRow.candidate_id).where(
-        VerdictRow.run_id == run_id, cast(VerdictRow.evidence, String).contains(spelled, autoescape=True)
-    )

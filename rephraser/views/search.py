@@ -12,7 +12,6 @@ from rephraser.tables import (
     CandidateFindingRow,
     CandidateRow,
     NeighborSetQuestionRow,
-    StandingCountRow,
     StandingRow,
 )
 from rephraser.views.suspects import find_suspects
@@ -20,9 +19,6 @@ from service.questions.searching import may_hold, search_terms
 from service.questions.store import as_question, get_set
 from service.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow
 from service.questions.types import Question
-
-PENDING = "pending"
-"""The status of candidates that their run has not judged yet."""
 
 COUNTED_AT_MOST = 10_000
 
@@ -78,19 +74,6 @@ class QuestionPage:
     before: str | None = None
 
 
-@dataclass(frozen=True)
-class StandingCount:
-    """How many proposals of a run stand where, by who made them."""
-
-    run_id: str
-    proposer: str
-    strategy: str
-    strategy_hash: str
-    model: str
-    status: str
-    candidates: int
-
-
 def page_questions(
     session: Session,
     filters: QuestionFilters,
@@ -137,26 +120,7 @@ def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bo
     return min(number, COUNTED_AT_MOST), number <= COUNTED_AT_MOST
 
 
-def standing_counts(session: Session, run_id: str | None = None) -> list[StandingCount]:
-    """Return the numbers of proposals by run, proposer, strategy, model and status; of one run or of all.
-
-    What overviews and the choices of filters need: verdicts, strategies and models that there are.
-    """
-    query = select(
-        StandingCountRow.run_id,
-        StandingCountRow.proposer,
-        StandingCountRow.strategy,
-        StandingCountRow.strategy_hash,
-        StandingCountRow.model,
-        StandingCountRow.status,
-        StandingCountRow.candidates,
-    ).where(StandingCountRow.candidates > 0)
-    if run_id is not None:
-        query = query.where(StandingCountRow.run_id == run_id)
-    return [StandingCount(*row) for row in session.execute(query)]
-
-
-def finding_counts(session: Session, *, run_id: str, limit: int = 50) -> list[tuple[str, int]]:
+def finding_counts(session: Session, *, run_id: str, limit: int | None = 50) -> list[tuple[str, int]]:
     """Return the findings of a run with the number of candidates that have them, frequent ones first."""
     counted = func.count(CandidateFindingRow.candidate_id.distinct())
     rows = session.execute(

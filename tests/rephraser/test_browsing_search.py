@@ -10,7 +10,7 @@ from runs import Proposed, add_review, add_run, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
-from rephraser.reviews.status import current_statuses
+from rephraser.reviews.status import current_statuses, standing_counts
 from rephraser.views import neighbors, search
 from rephraser.views.search import QuestionFilters
 from service.database import Database
@@ -146,7 +146,7 @@ def test_statuses_are_those_of_the_one_answer_to_where_a_candidate_stands(db: Da
         statuses = current_statuses(session, run_id)
         for status in {one.status for one in statuses}:
             assert sum(one.status == status for one in statuses) == sum(
-                one.candidates for one in search.standing_counts(session, run_id) if one.status == status
+                one.candidates for one in standing_counts(session, run_id) if one.status == status
             )
         (first, *_) = search.page_questions(session, QuestionFilters(text='"What is 1 +"')).questions
         assert first.candidates == {"rejected": 1, "undecided": 1}
@@ -251,7 +251,7 @@ def test_no_search_walks_all_texts(db: Database, words: str) -> None:
 
 def test_a_question_and_the_choices_of_filters_walk_no_large_table(db: Database) -> None:
     for ask in (
-        search.standing_counts,
+        standing_counts,
         lambda s: search.finding_counts(s, run_id="r"),
         lambda s: search.count_questions(s, QuestionFilters(subject="Algebra")),
         lambda s: neighbors.page_neighbors(s, "q_1", status="accepted"),

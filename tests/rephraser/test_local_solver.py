@@ -21,7 +21,7 @@ from rephraser.run.local_solvers import check_engine, open_stored
 from rephraser.run.read import read_choices
 from rephraser.run.solving import SolverWork, draw_answers
 from rephraser.run.spec import BOXED_INSTRUCTION, Sampling, SolverSpec
-from rephraser.run.summary import summarize
+from rephraser.views.runs import summarize
 from service.database import Database
 from service.errors import InputError
 from service.hashing import content_id

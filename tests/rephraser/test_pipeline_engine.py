@@ -9,7 +9,7 @@ import pytest
 from hand_filled import GOOD, World, make_spec, proposals
 
 from rephraser.run.engine import Engine
-from rephraser.run.summary import summarize
+from rephraser.views.runs import summarize
 from service.models.remote import Budget
 from service.runs.filling import Filled
 from service.runs.spending import Spending

@@ -19,9 +19,9 @@ from rephraser.run.judge import judge_answers
 from rephraser.run.plan import ANSWER, PROPOSE, open_slots
 from rephraser.run.read import collect_proposals, read_choices
 from rephraser.run.spec import RunSpec, Sampling, SolverSpec, cell_seed
-from rephraser.run.summary import summarize
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
 from rephraser.verdict import BayesRule, OverlapRule
+from rephraser.views.runs import summarize
 from service.errors import InputError
 from service.runs.cells import count_states
 from service.runs.store import open_run

@@ -5,7 +5,8 @@ import pytest
 from runs import Proposed, add_review, add_run, add_verdict, open_empty
 
 from rephraser.reviews.audit import Audit, audit_rates, get_audit, open_audit
-from rephraser.reviews.queue import audit_queue, read_item, read_provenance, run_queue
+from rephraser.reviews.queue import audit_queue, open_queue, read_item
+from rephraser.reviews.status import read_status
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
 from service.errors import InputError, NotFoundError
@@ -142,14 +143,14 @@ def test_each_reviewer_has_the_whole_audit_before_them(db: Database, run: Run) -
 
 def test_a_run_is_reviewed_by_status_in_order_without_what_was_decided(db: Database, run: Run) -> None:
     with db.read() as session:
-        queue = run_queue(session, run, "ada", "undecided")
+        queue = open_queue(session, run.id, "ada", statuses=["undecided"])
         texts = [read_item(session, identity).candidate for identity in queue]
-        shown = read_provenance(session, run, queue[0])
+        shown = read_status(session, run.id, queue[0])
     assert texts == [f"Wording {number}: add 2 and 3." for number in range(18, 23)]
     assert (shown.status, shown.strategy, shown.model) == ("undecided", "perspectives", "test/proposer")
     with db.write() as session:
         record_reviews(session, [Decision(queue[1], "accepted", "", "ada")])
     with db.read() as session:
-        assert run_queue(session, run, "ada", "undecided") == [queue[0], *queue[2:]]
-        assert queue[1] not in run_queue(session, run, "ada", "accepted")
-        assert queue[1] in run_queue(session, run, "bob", "accepted")
+        assert open_queue(session, run.id, "ada", statuses=["undecided"]) == [queue[0], *queue[2:]]
+        assert queue[1] not in open_queue(session, run.id, "ada", statuses=["accepted"])
+        assert queue[1] in open_queue(session, run.id, "bob", statuses=["accepted"])

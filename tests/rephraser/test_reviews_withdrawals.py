@@ -9,9 +9,9 @@ from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 
 from rephraser.proposing.candidate_ids import candidate_id
-from rephraser.reviews import browsing
+from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.audit import audit_rates, open_audit
-from rephraser.reviews.queue import audit_queue, run_queue
+from rephraser.reviews.queue import audit_progress, audit_queue, open_queue, run_progress
 from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import (
     Decision,
@@ -107,12 +107,10 @@ def test_a_candidate_comes_back_into_queues_and_out_of_counts(db: Database, run:
 
     def seen() -> tuple[int, int, int, int]:
         with db.read() as session:
-            waiting = browsing.open_queue(
-                session, run.id, "ada", statuses=("accepted", "undecided", "rejected")
-            )
-            progress = browsing.run_progress(session, run.id, "ada")
-            agreement = browsing.run_agreement(session, run.id)
-            later = run_queue(session, run, "ada", "undecided")
+            waiting = open_queue(session, run.id, "ada", statuses=("accepted", "undecided", "rejected"))
+            progress = run_progress(session, run.id, "ada")
+            agreement = run_agreement(session, run.id)
+            later = open_queue(session, run.id, "ada", statuses=["undecided"])
         return len(waiting), progress.decided, len(agreement.disputed), len(later)
 
     assert seen() == (2, 1, 1, 0)
@@ -129,7 +127,7 @@ def test_an_audit_counts_what_is_left(db: Database, run: Run) -> None:
     def seen() -> tuple[int, int, int]:
         with db.read() as session:
             rates = audit_rates(session, audit)
-            progress = browsing.audit_progress(session, audit.id, 3, "ada")
+            progress = audit_progress(session, audit.id, 3, "ada")
             return rates.false_accept.count, progress.decided, len(audit_queue(session, audit, "ada"))
 
     assert seen() == (1, 1, 2)

@@ -16,6 +16,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 
 from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.proposing.strategies import Strategy
+from rephraser.run.read import proposal_ordinal
 from rephraser.run.spec import RunSpec, SolverSpec
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow
 from service.database import Database, utc_now
@@ -106,7 +107,7 @@ def add_run(
                     "strategy_hash": hashes.get(item.strategy, ""),
                     "model": item.model,
                     "round": item.round,
-                    "ordinal": ordinal,
+                    "ordinal": proposal_ordinal(item.round, 0, 0, ordinal),
                 }
             )
             verdicts += [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rephraser.reviews.browsing import GrowingRate
+from rephraser.reviews.rates import GrowingRate
 from service.errors import InputError
 from ui.charts.review_rates import false_accept_chart, rate_rows
 

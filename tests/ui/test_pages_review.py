@@ -7,8 +7,8 @@ pytest.importorskip("streamlit")
 from pages import open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
+from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit
-from rephraser.reviews.browsing import run_agreement
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
 from service.runs.store import find_run

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rephraser.reviews.browsing import GrowingRate
+from rephraser.reviews.rates import GrowingRate
 from service.errors import InputError
 from ui.charts.building import data_of
 from ui.charts.theme import PALETTE, altair, themed

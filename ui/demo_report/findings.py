@@ -12,9 +12,9 @@ from evaluator.signal.difficulty import DifficultyAudit
 from evaluator.signal.diversity import Diversity
 from evaluator.signal.forecast import ForecastRow
 from evaluator.signal.zero_gradient import ZeroGradient
+from rephraser.run.start import find_neighbor_run
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader
-from rephraser.views.candidates import find_neighbor_run
 from sandbox.demo_plan import (
     BASE,
     CANDIDATES,

@@ -104,7 +104,7 @@ def score(
 
     Example: tagrpo sandbox score checked --truth truth.jsonl
     """
-    from rephraser.views.candidates import find_neighbor_run
+    from rephraser.run.start import find_neighbor_run
     from sandbox.scoring import read_truth, score_run
     from service.database import Database, locate_database
 

@@ -54,12 +54,13 @@ def list_(
 
     Example: [bold]tagrpo neighbors list --run math-gpt4 --status rejected --finding number_missing[/bold]
     """
+    from rephraser.run.start import choose_run
     from rephraser.views import candidates as browsing
     from service.database import Database, locate_database
     from service.questions.browsing import find_question
 
     with Database.open(locate_database(db), create=False) as database, database.read() as session:
-        chosen = browsing.choose_run(session, run)
+        chosen = choose_run(session, run)
         question_id = None if question is None else find_question(session, question).id
         filters = browsing.Filters(status, strategy, question_id, finding)
         page = browsing.page(session, chosen, filters, limit=limit, after=after)

@@ -51,8 +51,8 @@ def judge(
     """
     from evaluator.grading import Grader
     from rephraser.run.rejudging import judge_again
+    from rephraser.run.start import find_neighbor_run
     from rephraser.verdict import rule_from_spec, rule_spec
-    from rephraser.views.candidates import find_neighbor_run
     from service.database import Database, locate_database
 
     with Database.open(locate_database(db), create=False) as database:

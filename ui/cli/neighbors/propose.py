@@ -288,8 +288,7 @@ def resume(
     """
     from rephraser.run.execution import prepare
     from rephraser.run.spec import RunSpec
-    from rephraser.run.start import read_candidate_file
-    from rephraser.views.candidates import find_neighbor_run
+    from rephraser.run.start import find_neighbor_run, read_candidate_file
     from service.database import Database, locate_database
     from service.runs.store import run_question_ids
 
@@ -371,6 +370,7 @@ def _carry_out(
     database: "Database", run: "Run", prepared: "Prepared", execution: "Execution", *, as_json: bool
 ) -> None:
     from rephraser.run.execution import carry_out
+    from rephraser.views.runs import summarize
     from service.models.remote.chat import INTERRUPTED
     from ui.cli.neighbors.propose_reports import print_summary, run_problems
 
@@ -379,7 +379,9 @@ def _carry_out(
         def report(stage: str, done: int, total: int | None, detail: str = "") -> None:
             bar.update(done, total, " ".join(filter(None, (stage, detail))))
 
-        outcome, summary = carry_out(database, run, prepared, execution, report)
+        outcome = carry_out(database, run, prepared, execution, report)
+    with database.read() as session:
+        summary = summarize(session, run)
     for notice in outcome.notices:
         output.note(notice)
     if outcome.stopped == INTERRUPTED:  # what was in flight is stored

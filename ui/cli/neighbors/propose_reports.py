@@ -7,7 +7,7 @@ from ui.cli.questions.reports import plural
 
 if TYPE_CHECKING:
     from rephraser.run.engine import Outcome
-    from rephraser.run.summary import RunSummary
+    from rephraser.views.runs import RunSummary
 
 UNFINISHED_SHOWN = 5
 

@@ -8,7 +8,8 @@ from ui.cli import output
 from ui.cli.neighbors.reports import visible
 
 if TYPE_CHECKING:
-    from rephraser.reviews.queue import Provenance, ReviewItem
+    from rephraser.reviews.queue import ReviewItem
+    from rephraser.reviews.status import CandidateStatus
     from service.database import Database
 
 CHOICES = "[a]ccept, [r]eject, [s]kip, [q]uit: "
@@ -35,9 +36,10 @@ def review_interactively(
     is stored. With `as_json` texts and questions go to stderr and stdout gets the counts only.
     """
     from rephraser.reviews.audit import get_audit
-    from rephraser.reviews.queue import audit_queue, read_item, read_provenance, run_queue
+    from rephraser.reviews.queue import audit_queue, open_queue, read_item
+    from rephraser.reviews.status import read_status
     from rephraser.reviews.store import Decision, record_reviews
-    from rephraser.views.candidates import choose_run
+    from rephraser.run.start import choose_run
 
     with database.read() as session:
         if audit_id is not None:
@@ -51,7 +53,7 @@ def review_interactively(
             )
         else:
             chosen = choose_run(session, run)
-            queue = run_queue(session, chosen, reviewer, status)
+            queue = open_queue(session, chosen.id, reviewer, statuses=[status])
             what = f"{status} candidates of run {chosen.name}"
             report = ""
     speak = _Speaker(as_json)
@@ -62,10 +64,10 @@ def review_interactively(
         for number, candidate_id in enumerate(queue, start=1):
             with database.read() as session:
                 item = read_item(session, candidate_id)
-                shown = None
+                standing = None
                 if chosen is not None and not blind:
-                    shown = read_provenance(session, chosen, candidate_id)
-            _show(speak, f"{number} of {len(queue)}", item, shown)
+                    standing = read_status(session, chosen.id, candidate_id)
+            _show(speak, f"{number} of {len(queue)}", item, standing)
             choice = _ask_decision(speak)
             if choice is None:
                 counts["skipped"] += 1
@@ -114,17 +116,17 @@ class _Speaker:
             raise _Stop from error
 
 
-def _show(speak: _Speaker, place: str, item: "ReviewItem", shown: "Provenance | None") -> None:
+def _show(speak: _Speaker, place: str, item: "ReviewItem", standing: "CandidateStatus | None") -> None:
     speak.say()
     speak.say(f"=== {place}: {item.candidate_id} ===")
     speak.say(f"--- original, gold answer {visible(item.answer) or '-'} ---")
     speak.say(visible(item.question))
     speak.say("--- candidate ---")
     speak.say(visible(item.candidate))
-    if shown is not None:
-        speak.say(f"--- {shown.status or 'pending'}; {shown.model}, strategy {shown.strategy} ---")
-        if shown.reason:
-            speak.say(visible(shown.reason))
+    if standing is not None:
+        speak.say(f"--- {standing.status or 'pending'}; {standing.model}, strategy {standing.strategy} ---")
+        if standing.reason:
+            speak.say(visible(standing.reason))
 
 
 def _ask_decision(speak: _Speaker) -> tuple[Literal["accepted", "rejected"], str] | None:

@@ -247,7 +247,7 @@ def audit(
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, open_audit
     from rephraser.reviews.sheet import write_sheet
-    from rephraser.views.candidates import choose_run
+    from rephraser.run.start import choose_run
     from service.database import Database, locate_database
 
     with Database.open(locate_database(db), create=False) as database:

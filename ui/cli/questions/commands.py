@@ -218,7 +218,7 @@ def suspects(
 
     Example: [bold]tagrpo questions suspects --run math-gpt4[/bold]
     """
-    from rephraser.views.candidates import choose_run
+    from rephraser.run.start import choose_run
     from rephraser.views.suspects import find_suspects
     from service.database import Database, locate_database
 

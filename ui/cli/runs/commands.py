@@ -12,7 +12,7 @@ from ui.cli.neighbors import propose_reports
 from ui.cli.output import DbOption, JsonOption
 
 if TYPE_CHECKING:
-    from rephraser.run.summary import RunSummary
+    from rephraser.views.runs import RunSummary
     from service.runs.store import Run
 
 UNFINISHED_SHOWN = 20
@@ -32,7 +32,7 @@ def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
 
     Example: [bold]tagrpo runs list[/bold]
     """
-    from rephraser.views.listing import list_headers
+    from rephraser.views.runs import list_headers
     from service.database import Database, locate_database
     from service.runs.store import list_runs
 
@@ -81,8 +81,8 @@ def show(
 
     Example: [bold]tagrpo runs show math-gpt4[/bold]
     """
-    from rephraser.run.summary import summarize
-    from rephraser.views.candidates import choose_run
+    from rephraser.run.start import choose_run
+    from rephraser.views.runs import summarize
     from service.database import Database, locate_database
 
     with Database.open(locate_database(db), create=False) as database, database.read() as session:

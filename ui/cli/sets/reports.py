@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ui.cli import output
 
 if TYPE_CHECKING:
-    from rephraser.sets import Neighbor, PublishedSet, SetDiff, SetEntry, SetHeader
+    from rephraser.sets import Change, Neighbor, PublishedSet, SetDiff, SetEntry, SetHeader
 
 TEXT_SHOWN = 100
 HASH_SHOWN = 12
@@ -169,14 +169,29 @@ def diff_json(found: "SetDiff") -> dict[str, Any]:
         "same": found.same,
         "questions_added": list(found.questions_added),
         "questions_removed": list(found.questions_removed),
-        "questions_relabelled": list(found.questions_relabelled),
-        "neighbors_added": [asdict(place) for place in found.added],
-        "neighbors_removed": [asdict(place) for place in found.removed],
+        "neighbors_added": [_moved(change) for change in found.added],
+        "neighbors_removed": [_moved(change) for change in found.removed],
         "neighbors_changed": [
-            {**asdict(change), "fields": list(change.fields), "verdict_changed": change.verdict_changed}
+            {
+                "question_id": change.question_id,
+                "before": change.before and asdict(change.before),
+                "after": change.after and asdict(change.after),
+                "fields": list(change.fields),
+                "verdict_changed": change.verdict_changed,
+            }
             for change in found.changed
         ],
         "reordered": list(found.reordered),
+    }
+
+
+def _moved(change: "Change") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "question_id": change.question_id,
+        "neighbor": asdict(change.neighbor),
+        "now": change.now,
     }
 
 
@@ -188,19 +203,18 @@ def print_diff(found: "SetDiff", *, limit: int) -> None:
         return
     _print_some("questions added", [f"+ {key}" for key in found.questions_added], limit)
     _print_some("questions removed", [f"- {key}" for key in found.questions_removed], limit)
-    _print_some("questions with another level or subject", list(found.questions_relabelled), limit)
     _print_some("neighbors added", [f"+ {_line(p.question_id, p.neighbor)}" for p in found.added], limit)
     gone = [
         f"- {_line(p.question_id, p.neighbor)}{f'  (now {p.now})' if p.now else ''}" for p in found.removed
     ]
     _print_some("neighbors removed", gone, limit)
     verdicts = [
-        f"{change.question_id}  {change.before.verdict} -> {_line('', change.after)}"
+        f"{change.question_id}  {change.before and change.before.verdict} -> {_line('', change.neighbor)}"
         for change in found.verdicts_changed
     ]
     _print_some("verdicts changed", verdicts, limit)
     others = [
-        f"{change.question_id}  {', '.join(change.fields)}  {_short(change.after.text)}"
+        f"{change.question_id}  {', '.join(change.fields)}  {_short(change.neighbor.text)}"
         for change in found.changed
         if not change.verdict_changed
     ]

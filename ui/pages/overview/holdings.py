@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import STATUSES
+from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.sets.store import list_sets
-from rephraser.views.search import PENDING, standing_counts
 from service.questions.browsing import list_sets as list_question_sets
 from service.questions.labels import count_labels
 from service.runs.progress import count_runs, spent_in_all

@@ -5,9 +5,8 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import STATUSES
+from rephraser.reviews.status import PENDING, STATUSES
 from rephraser.views.search import (
-    PENDING,
     ListedQuestion,
     QuestionFilters,
     QuestionPage,

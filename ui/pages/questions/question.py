@@ -3,11 +3,10 @@
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import STATUSES
+from rephraser.reviews.status import PENDING, STATUSES
 from rephraser.reviews.store import find_candidate
 from rephraser.sets.store import find_set, member_ids
 from rephraser.views.neighbors import NeighborCard, page_neighbors, read_cards
-from rephraser.views.search import PENDING
 from rephraser.views.suspects import Suspect, find_suspects
 from service.errors import TagrpoError
 from service.questions.browsing import Place, find_question, places

@@ -7,10 +7,9 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.browsing import AuditHeader, list_audits
-from rephraser.reviews.status import STATUSES
+from rephraser.reviews.audit import AuditHeader, list_audits
+from rephraser.reviews.status import STATUSES, standing_counts
 from rephraser.run.start import KIND
-from rephraser.views.search import standing_counts
 from service.runs.store import Run, list_runs
 from ui.pages.state import links
 from ui.pages.state.database import cached

@@ -11,8 +11,15 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import get_audit
-from rephraser.reviews.browsing import ReviewProgress, audit_progress, open_queue, read_items, run_progress
-from rephraser.reviews.queue import ReviewItem, audit_queue
+from rephraser.reviews.queue import (
+    ReviewItem,
+    ReviewProgress,
+    audit_progress,
+    audit_queue,
+    open_queue,
+    read_items,
+    run_progress,
+)
 from rephraser.reviews.store import Decision, Withdrawal, record_changes
 from rephraser.views.neighbors import NeighborCard, read_cards
 from service.errors import TagrpoError

@@ -6,21 +6,24 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.agreement import Agreement
+from rephraser.reviews.agreement import Agreement, RunAgreement, run_agreement
 from rephraser.reviews.audit import audit_groups, audit_reviews, get_audit
-from rephraser.reviews.browsing import (
-    GrowingRate,
+from rephraser.reviews.queue import (
+    ReviewItem,
     ReviewProgress,
-    RunAgreement,
     audit_progress,
-    growing_false_accepts,
     read_decisions,
     read_items,
-    run_agreement,
     run_progress,
 )
-from rephraser.reviews.queue import ReviewItem
-from rephraser.reviews.rates import ErrorRates, GroupRate, Rate, error_rates
+from rephraser.reviews.rates import (
+    ErrorRates,
+    GroupRate,
+    GrowingRate,
+    Rate,
+    error_rates,
+    growing_false_accepts,
+)
 from ui.charts.review_rates import false_accept_chart, rate_rows
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links

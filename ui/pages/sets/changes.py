@@ -5,13 +5,7 @@ from typing import Any, cast, get_args
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.sets.browsing import (
-    ChangeCounts,
-    ChangedMember,
-    ChangeKind,
-    count_changes,
-    page_changes,
-)
+from rephraser.sets.changes import Change, ChangeCounts, ChangeKind, count_changes, page_changes
 from rephraser.sets.types import SetHeader
 from service.errors import NotFoundError
 from service.questions.browsing import find_question
@@ -50,10 +44,10 @@ def kept_counts(a_id: str, b_id: str) -> ChangeCounts:
     return _kept.get(("counts", a_id, b_id), make)
 
 
-def kept_page(a_id: str, b_id: str, kind: ChangeKind, after: tuple[str, int] | None) -> list[ChangedMember]:
+def kept_page(a_id: str, b_id: str, kind: ChangeKind, after: tuple[str, int] | None) -> list[Change]:
     """Return a page of changes and one row more, where there is one; kept like the counts."""
 
-    def make() -> list[ChangedMember]:
+    def make() -> list[Change]:
         with reading() as session:
             return page_changes(session, a_id, b_id, kind, after=after, limit=PAGE + 1)
 
@@ -141,21 +135,23 @@ def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
         begun=after is not None,
         words=f"{len(members):,} of {numbers[kind or kinds[0]]:,}. A click on a row compares the texts.",
     )
-    member = next((one for one in members if one.candidate_id == chosen), None)
+    member = next((one for one in members if one.neighbor.candidate_id == chosen), None)
     if member is not None:
         _compare(member)
 
 
-def row(one: ChangedMember) -> dict[str, Any]:
+def row(one: Change) -> dict[str, Any]:
     """Return a change as a row."""
+    neighbor = one.neighbor
+    before = one.before.verdict if one.before is not None and one.verdict_changed else None
     return {
-        "neighbor": one.candidate_id,
+        "neighbor": neighbor.candidate_id,
         "question": one.question_id,
-        "verdicts": one.verdict if one.before in (None, one.verdict) else f"{one.before} → {one.verdict}",
-        "reviewed": one.reviewed,
-        "strategy": one.strategy,
-        "model": one.model,
-        "text": one.text,
+        "verdicts": f"{before} → {neighbor.verdict}" if before else neighbor.verdict,
+        "reviewed": neighbor.reviewed,
+        "strategy": neighbor.strategy,
+        "model": neighbor.model,
+        "text": neighbor.text,
     }
 
 
@@ -167,11 +163,11 @@ def _question(session: Session, question_id: str) -> str | None:
         return None
 
 
-def _compare(one: ChangedMember) -> None:
+def _compare(one: Change) -> None:
     question = _question(one.question_id)
     with layout.card():
         with layout.row():
-            layout.line(layout.verdict_chip(one.verdict), layout.chip(one.strategy))
+            layout.line(layout.verdict_chip(one.neighbor.verdict), layout.chip(one.neighbor.strategy))
             links.link(
                 "Question with all its neighbors",
                 "questions",
@@ -179,9 +175,9 @@ def _compare(one: ChangedMember) -> None:
                 id=one.question_id,
             )
         if question is None:
-            show_math_text(one.text, "changed-neighbor")
+            show_math_text(one.neighbor.text, "changed-neighbor")
             return
-        difference = compare(question, one.text)
+        difference = compare(question, one.neighbor.text)
         left, right = st.columns(2, gap="large")
         with left:
             st.caption("Question")

@@ -7,9 +7,9 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.sets.browsing import QUESTIONS_SAMPLED, Wordings, set_rates, wordings
-from rephraser.sets.counts import RATE_DEFINITION, AcceptRate
+from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
 from rephraser.sets.types import SetHeader
+from rephraser.sets.wordings import QUESTIONS_SAMPLED, Wordings, wordings
 from ui.charts.rate_dots import rate_dots
 from ui.charts.stacked_bars import stacked_bars
 from ui.charts.theme import PALETTE
@@ -70,7 +70,8 @@ def _wordings(session: Session, set_id: str) -> Wordings:
 
 def show_statistics(header: SetHeader) -> None:
     """Show everything."""
-    found = {by: set_rates(header, by) for by in ("strategy", "model")}
+    proposals = header.counts.get("proposals", ())
+    found = {by: accept_rates(proposals, by) for by in ("strategy", "model")}
     layout.hand_over()
     if any(len(rates) > 1 for rates in found.values()):
         for column, (by, rates) in zip(st.columns(2, gap="large"), found.items(), strict=True):

@@ -1,4 +1,7 @@
-"""Where a run stands: how many questions have their neighbors, what happened to the rest, what it cost."""
+"""Runs: all of them with their sizes and cost, and where each one stands.
+
+How many questions of a run have their neighbors, what happened to the rest, what it cost.
+"""
 
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -9,15 +12,53 @@ from sqlalchemy.orm import Session
 
 from rephraser.run.plan import PROPOSE, statuses_by_question
 from rephraser.run.spec import RunSpec
+from rephraser.run.start import KIND
 from rephraser.run.topping import counted_neighbors
-from rephraser.tables import VerdictRow
+from rephraser.tables import ProposalRow
+from rephraser.views.search import finding_counts
 from rephraser.views.suspects import find_suspects
 from service.runs.cells import EMPTY, FAILED, count_states
 from service.runs.ledger import LedgerLine, read_ledger
-from service.runs.store import Run, find_run, run_question_ids
-from service.runs.tables import CellRow, RunCellRow
+from service.runs.store import Run, find_run, list_runs, run_question_ids
+from service.runs.tables import CellRow, RunCellRow, RunQuestionRow
 
-UNFINISHED_SHOWN = 20
+ERRORS_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class RunHeader:
+    """A run with its numbers of questions and candidates, and its cost; None where a price is not known."""
+
+    run: Run
+    questions: int
+    candidates: int
+    usd: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form; the spec is in `runs show`."""
+        return {
+            "run": self.run.name,
+            "run_id": self.run.id,
+            "kind": self.run.kind,
+            "questions": self.questions,
+            "proposer": self.run.spec["proposer"],
+            "model": self.run.spec["model"],
+            "solvers": [solver["model"] for solver in self.run.spec["solvers"]],
+            "candidates": self.candidates,
+            "usd": self.usd,
+            "created_at": self.run.created_at,
+            "finished_at": self.run.finished_at,
+        }
+
+
+def list_headers(session: Session) -> list[RunHeader]:
+    """Return all runs that propose candidates, oldest first."""
+    questions, candidates = _count_by_run(session, RunQuestionRow), _count_by_run(session, ProposalRow)
+    return [
+        RunHeader(run, questions.get(run.id, 0), candidates.get(run.id, 0), _usd(session, run))
+        for run in list_runs(session)
+        if run.kind == KIND
+    ]
 
 
 @dataclass(frozen=True)
@@ -45,7 +86,7 @@ class RunSummary:
     compared_answers: bool
     questions_by_neighbors: dict[int, int]
     candidates: dict[str, int]  # by status
-    findings: dict[str, int]  # of the structural checks, by name
+    findings: dict[str, int]  # candidates by the findings of their structural checks
     unreadable: dict[str, int]  # what was wrong with answers of the proposer
     open_requests: int
     failed_requests: int
@@ -89,7 +130,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
         compared_answers=bool(spec.solvers),
         questions_by_neighbors=dict(sorted(Counter(min(c, spec.n) for c in neighbors.values()).items())),
         candidates=dict(sorted(by_status.items())),
-        findings=_findings(session, run.id),
+        findings=dict(finding_counts(session, run_id=run.id, limit=None)),
         unreadable=_unreadable(session, run.id),
         open_requests=sum(count for (_, state), count in states.items() if state == EMPTY),
         failed_requests=sum(count for (_, state), count in states.items() if state == FAILED),
@@ -100,22 +141,21 @@ def summarize(session: Session, run: Run) -> RunSummary:
     )
 
 
+def _usd(session: Session, run: Run) -> float | None:
+    ledger = read_ledger(session, run.id)
+    return None if any(line.unpriced for line in ledger) else sum((line.usd for line in ledger), 0.0)
+
+
+def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalRow]) -> dict[str, int]:
+    counted = select(table.run_id, func.count().label("number")).group_by(table.run_id)
+    return {row.run_id: row.number for row in session.execute(counted)}
+
+
 def _why(candidates: list[Any]) -> str:
     if not candidates:
         return "no candidate"
     counts = Counter("awaiting answers" if not c.final else str(c.status) for c in candidates)
     return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-
-
-def _findings(session: Session, run_id: str) -> dict[str, int]:
-    """Count the findings of each candidate's first verdict, which is the structural one."""
-    first = (
-        select(func.min(VerdictRow.id)).where(VerdictRow.run_id == run_id).group_by(VerdictRow.candidate_id)
-    )
-    counts: Counter[str] = Counter()
-    for evidence in session.scalars(select(VerdictRow.evidence).where(VerdictRow.id.in_(first))):
-        counts.update({finding["name"] for finding in evidence.get("findings", [])})
-    return dict(counts.most_common())
 
 
 def _unreadable(session: Session, run_id: str) -> dict[str, int]:
@@ -139,6 +179,6 @@ def _errors(session: Session, run_id: str) -> dict[str, int]:
         .where(RunCellRow.run_id == run_id, CellRow.state == FAILED)
         .group_by(CellRow.error)
         .order_by(func.count().desc())
-        .limit(UNFINISHED_SHOWN)
+        .limit(ERRORS_SHOWN)
     )
     return {str(error): count for error, count in rows}

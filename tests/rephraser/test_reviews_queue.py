@@ -6,8 +6,10 @@ import pytest
 from plans import walked
 from runs import Proposed, add_run, open_empty
 
-from rephraser.reviews import browsing
-from rephraser.reviews.audit import audit_rates, open_audit
+from rephraser.reviews.agreement import run_agreement
+from rephraser.reviews.audit import audit_rates, list_audits, open_audit
+from rephraser.reviews.queue import ReviewProgress, audit_progress, open_queue, read_items, run_progress
+from rephraser.reviews.rates import growing_false_accepts
 from rephraser.reviews.store import Decision, record_reviews, reviews_of
 from service.database import Database
 from service.runs.store import Run
@@ -37,7 +39,7 @@ def decide(db: Database, reviewer: str, audit_id: int | None = None, **decisions
 
 def queue(db: Database, run: Run, reviewer: str = "ada", **how: object) -> list[str]:
     with db.read() as session:
-        return browsing.open_queue(session, run.id, reviewer, **how)  # type: ignore[arg-type]
+        return open_queue(session, run.id, reviewer, **how)  # type: ignore[arg-type]
 
 
 def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db: Database, run: Run) -> None:
@@ -64,7 +66,7 @@ def test_the_queue_holds_what_has_one_of_the_statuses_now(db: Database, run: Run
 def test_items_come_in_the_order_that_was_asked_for(db: Database, run: Run) -> None:
     ids = queue(db, run, seed=3)[:4]
     with db.read() as session:
-        items = browsing.read_items(session, [*ids, "c_none"])
+        items = read_items(session, [*ids, "c_none"])
         assert [item.candidate_id for item in items] == ids
         assert all(item.candidate == f"say {item.question.removesuffix('?')}" for item in items)
 
@@ -75,8 +77,8 @@ def test_progress_counts_the_newest_decision(db: Database, run: Run) -> None:
     decide(db, "ada", **{first: "rejected"})
     decide(db, "ben", **{first: "accepted"})
     with db.read() as session:
-        assert browsing.run_progress(session, run.id, "ada") == browsing.ReviewProgress(12, 1, 1)
-        assert browsing.run_progress(session, run.id, "eve").decided == 0
+        assert run_progress(session, run.id, "ada") == ReviewProgress(12, 1, 1)
+        assert run_progress(session, run.id, "eve").decided == 0
 
 
 def test_agreement_is_between_reviewers_and_with_the_verdict(db: Database, run: Run) -> None:
@@ -85,7 +87,7 @@ def test_agreement_is_between_reviewers_and_with_the_verdict(db: Database, run: 
     decide(db, "ada", **dict.fromkeys(accepted, "accepted"), **dict.fromkeys(rejected, "rejected"))
     decide(db, "ben", **dict.fromkeys(accepted, "accepted"), **dict.fromkeys(rejected, "accepted"))
     with db.read() as session:
-        found = browsing.run_agreement(session, run.id)
+        found = run_agreement(session, run.id)
     (pair,) = found.reviewers
     assert (pair.first, pair.second, pair.shared, pair.agreed) == ("ada", "ben", 6, 4)
     assert pair.kappa == 0.0  # ben accepts everything
@@ -104,25 +106,25 @@ def test_rates_grow_to_those_of_the_audit(db: Database, run: Run) -> None:
     decide(db, "ben", audit.id, **{accepted[0]: "rejected"})
     with db.read() as session:
         reviews = [review for id in accepted for review in reviews_of(session, id)]
-        points = browsing.growing_false_accepts(audit.members, reviews)
+        points = growing_false_accepts(audit.members, reviews)
         rate = audit_rates(session, audit).false_accept
-        assert browsing.list_audits(session, run.id)[0].id == audit.id
-        assert browsing.audit_progress(session, audit.id, 12, "ada") == browsing.ReviewProgress(12, 7, 1)
+        assert list_audits(session, run.id)[0].id == audit.id
+        assert audit_progress(session, audit.id, 12, "ada") == ReviewProgress(12, 7, 1)
     assert [(point.reviewed, point.rejected) for point in points[:2]] == [(1, 0), (2, 1)]
     last = points[-1]
     assert (last.rejected, last.reviewed, last.low, last.high) == (2, 8, rate.low, rate.high)
-    assert browsing.growing_false_accepts(audit.members, []) == []
+    assert growing_false_accepts(audit.members, []) == []
 
 
 def test_no_large_table_is_walked(db: Database, run: Run) -> None:
     decide(db, "ada", **{queue(db, run)[0]: "accepted"})
     for ask in (
-        lambda s: browsing.open_queue(s, run.id, "ada", seed=1),
-        lambda s: browsing.open_queue(s, run.id, "ada", statuses=("undecided",), strategy="format"),
-        lambda s: browsing.read_items(s, ["c_1", "c_2"]),
-        lambda s: browsing.run_progress(s, run.id, "ada"),
-        lambda s: browsing.audit_progress(s, 1, 5, "ada"),
-        lambda s: browsing.run_agreement(s, run.id),
-        lambda s: browsing.list_audits(s, run.id),
+        lambda s: open_queue(s, run.id, "ada", seed=1),
+        lambda s: open_queue(s, run.id, "ada", statuses=("undecided",), strategy="format"),
+        lambda s: read_items(s, ["c_1", "c_2"]),
+        lambda s: run_progress(s, run.id, "ada"),
+        lambda s: audit_progress(s, 1, 5, "ada"),
+        lambda s: run_agreement(s, run.id),
+        lambda s: list_audits(s, run.id),
     ):
         assert walked(db, ask) == set()

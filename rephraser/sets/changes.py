@@ -1,0 +1,255 @@
+"""What leads from one version to another: questions in and out, neighbors added, removed and changed.
+
+Counted, a page at a time, and whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select, tuple_
+from sqlalchemy.orm import Session, aliased
+
+from rephraser.reviews.status import current_statuses
+from rephraser.sets.store import find_set, neighbor_columns, read_neighbor
+from rephraser.sets.types import Neighbor, SetHeader
+from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow
+
+ChangeKind = Literal["added", "removed", "changed"]
+CONTENT = ("verdict", "posterior", "reviewed", "strategy", "strategy_hash", "model", "proposer")
+"""What of a neighbor may change beside its text; success counts are no part of the content."""
+
+
+@dataclass(frozen=True)
+class ChangeCounts:
+    """What differs between two versions; `changed` neighbors are in both with another verdict or origin."""
+
+    questions_added: int
+    questions_removed: int
+    added: int
+    removed: int
+    changed: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """A neighbor that is in one version only, or in both with another verdict, posterior, review or origin.
+
+    Attributes:
+        position: in the newer version; of a removed neighbor in the older one. A page goes on behind the key
+            (question_id, position).
+        before, after: the neighbor in either version, None where it is not in it.
+        now: for a removed neighbor of a whole comparison, where its candidate stands now in the runs behind
+            the newer version (rejected, say); None where these did not propose it.
+    """
+
+    question_id: str
+    position: int
+    before: Neighbor | None
+    after: Neighbor | None
+    now: str | None = None
+
+    @property
+    def neighbor(self) -> Neighbor:
+        """The neighbor as the newer version has it, or as the older one had it."""
+        neighbor = self.after or self.before
+        assert neighbor is not None
+        return neighbor
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields that differ; none of a neighbor that came or went."""
+        if self.before is None or self.after is None:
+            return ()
+        return tuple(name for name in CONTENT if getattr(self.before, name) != getattr(self.after, name))
+
+    @property
+    def verdict_changed(self) -> bool:
+        """True where the verdict itself differs."""
+        return "verdict" in self.fields
+
+
+@dataclass(frozen=True)
+class SetDiff:
+    """The way from version `a` to version `b`; questions and neighbors are the same where their ids are.
+
+    Attributes:
+        questions_added, questions_removed: in the order of their version.
+        added, removed, changed: by question and position.
+        reordered: questions with the same neighbors in another order.
+    """
+
+    a: SetHeader
+    b: SetHeader
+    questions_added: tuple[str, ...]
+    questions_removed: tuple[str, ...]
+    added: tuple[Change, ...]
+    removed: tuple[Change, ...]
+    changed: tuple[Change, ...]
+    reordered: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        """True where both versions have the same content."""
+        return self.a.content_hash == self.b.content_hash
+
+    @property
+    def verdicts_changed(self) -> tuple[Change, ...]:
+        """The changes in which the verdict itself differs."""
+        return tuple(change for change in self.changed if change.verdict_changed)
+
+
+def diff(session: Session, a: str, b: str) -> SetDiff:
+    """Compare two versions (of one name or of two).
+
+    Neighbors of a question that is only in one version count as added or removed too.
+
+    Raises:
+        NotFoundError: one of them does not exist.
+    """
+    before, after = find_set(session, a), find_set(session, b)
+    removed = page_changes(session, before.id, after.id, "removed", limit=None)
+    if removed:
+        standing = _statuses(session, after)
+        removed = [replace(one, now=standing.get(one.neighbor.candidate_id)) for one in removed]
+    return SetDiff(
+        a=before,
+        b=after,
+        questions_added=_only_in(session, after.id, before.id),
+        questions_removed=_only_in(session, before.id, after.id),
+        added=tuple(page_changes(session, before.id, after.id, "added", limit=None)),
+        removed=tuple(removed),
+        changed=tuple(page_changes(session, before.id, after.id, "changed", limit=None)),
+        reordered=_reordered(session, before.id, after.id),
+    )
+
+
+def count_changes(session: Session, a_id: str, b_id: str) -> ChangeCounts:
+    """Return how many questions and neighbors differ between the versions with these ids.
+
+    Walks one version once; published versions never change, so the result may be kept.
+    """
+    in_both, changed = session.execute(_both(b_id, a_id)).one()
+    questions = _questions_in_both(session, a_id, b_id)
+    members = {id: _size(session, NeighborSetMemberRow, id) for id in (a_id, b_id)}
+    sizes = {id: _size(session, NeighborSetQuestionRow, id) for id in (a_id, b_id)}
+    return ChangeCounts(
+        questions_added=sizes[b_id] - questions,
+        questions_removed=sizes[a_id] - questions,
+        added=members[b_id] - in_both,
+        removed=members[a_id] - in_both,
+        changed=int(changed or 0),
+    )
+
+
+def page_changes(
+    session: Session,
+    a_id: str,
+    b_id: str,
+    kind: ChangeKind,
+    *,
+    after: tuple[str, int] | None = None,
+    limit: int | None = 25,
+) -> list[Change]:
+    """Return up to `limit` changes of a kind behind the key `after`, on the way from version a to b.
+
+    By question and position; without a limit all.
+    """
+    query, here, there = _members(a_id, b_id, kind) if kind == "removed" else _members(b_id, a_id, kind)
+    if after is not None:
+        query = query.where(here.question_id >= after[0], tuple_(here.question_id, here.position) > after)
+    rows = session.execute(
+        query.join(CandidateRow, CandidateRow.id == here.candidate_id)
+        .with_only_columns(here.question_id, here.position, *neighbor_columns(here), *neighbor_columns(there))
+        .order_by(here.question_id, here.position)
+        .limit(limit)
+    )
+    return [_change(kind, row) for row in rows]
+
+
+def _change(kind: ChangeKind, row: Sequence[Any]) -> Change:
+    question_id, position, *columns = row
+    half = len(columns) // 2
+    mine = read_neighbor(columns[:half])
+    if kind == "changed":
+        return Change(question_id, position, read_neighbor(columns[half:]), mine)
+    return Change(question_id, position, *((None, mine) if kind == "added" else (mine, None)))
+
+
+def _statuses(session: Session, header: SetHeader) -> dict[str, str | None]:
+    """Return where candidates stand in the version's runs; the first that proposed one counts."""
+    return {
+        item.candidate_id: item.status
+        for run in reversed(header.runs)
+        for item in current_statuses(session, run["id"])
+    }
+
+
+def _both(of: str, other: str) -> Select[*tuple[Any, ...]]:
+    """Return the query of how many members both have, and how many of those they have otherwise."""
+    here, there = aliased(NeighborSetMemberRow), aliased(NeighborSetMemberRow)
+    return (
+        select(func.count(), func.sum(case((_differs(here, there), 1), else_=0)))
+        .select_from(here)
+        .join(there, _same(here, there, other))
+        .where(here.set_id == of)
+    )
+
+
+def _members(of: str, other: str, kind: ChangeKind) -> Any:
+    """Return the query of members of `of` that `other` lacks or has otherwise, and both sides."""
+    here, there = aliased(NeighborSetMemberRow), aliased(NeighborSetMemberRow)
+    query = select(here.question_id).where(here.set_id == of)
+    if kind == "changed":
+        return query.join(there, _same(here, there, other)).where(_differs(here, there)), here, there
+    missing = there.candidate_id.is_(None)
+    return query.outerjoin(there, _same(here, there, other)).where(missing), here, there
+
+
+def _same(here: Any, there: Any, other: str) -> ColumnElement[bool]:
+    # A candidate belongs to one question, so its id says all.
+    return and_(there.candidate_id == here.candidate_id, there.set_id == other)
+
+
+def _differs(here: Any, there: Any) -> ColumnElement[bool]:
+    return or_(*(getattr(here, name).is_distinct_from(getattr(there, name)) for name in CONTENT))
+
+
+def _size(session: Session, table: Any, set_id: str) -> int:
+    return session.scalar(select(func.count()).where(table.set_id == set_id)) or 0
+
+
+def _questions_in_both(session: Session, a_id: str, b_id: str) -> int:
+    here, there = aliased(NeighborSetQuestionRow), aliased(NeighborSetQuestionRow)
+    query = (
+        select(func.count())
+        .select_from(here)
+        .join(there, and_(there.question_id == here.question_id, there.set_id == b_id))
+        .where(here.set_id == a_id)
+    )
+    return session.scalar(query) or 0
+
+
+def _only_in(session: Session, of: str, other: str) -> tuple[str, ...]:
+    row = NeighborSetQuestionRow
+    query = select(row.question_id).where(
+        row.set_id == of, row.question_id.not_in(select(row.question_id).where(row.set_id == other))
+    )
+    return tuple(session.scalars(query.order_by(row.position)))
+
+
+def _reordered(session: Session, a_id: str, b_id: str) -> tuple[str, ...]:
+    old, new = _orders(session, a_id), _orders(session, b_id)
+    return tuple(
+        key for key, ids in new.items() if key in old and old[key] != ids and sorted(old[key]) == sorted(ids)
+    )
+
+
+def _orders(session: Session, set_id: str) -> dict[str, list[str]]:
+    """Return the neighbors of each question in their order."""
+    row = NeighborSetMemberRow
+    orders: dict[str, list[str]] = {}
+    query = select(row.question_id, row.candidate_id).where(row.set_id == set_id)
+    for question_id, candidate_id in session.execute(query.order_by(row.question_id, row.position)):
+        orders.setdefault(question_id, []).append(candidate_id)
+    return orders

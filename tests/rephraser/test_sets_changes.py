@@ -1,0 +1,210 @@
+"""Versions compared, whole and a page at a time; their rates and wordings."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from plans import walked
+from runs import Asked, Proposed, add_review, add_run, open_empty
+
+from rephraser import sets
+from rephraser.sets import Change, SetDiff, changes
+from rephraser.sets.counts import accept_rates, count_proposals
+from rephraser.sets.wordings import wordings
+from service.database import Database
+from service.questions import make_question
+
+ADD, SUM, HALF = Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3."), Proposed("What is half of 8?")
+FIVE, FOUR, TWICE = (
+    make_question(*asked).id for asked in (("What is 2+3?", "5"), ("Halve 8.", "4"), ("Double 8.", "16"))
+)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Database:
+    return open_empty(tmp_path / "t.db")
+
+
+@pytest.fixture
+def db(empty: Database) -> Database:
+    """Versions 1 to 3: one neighbor a question, two of them, and two with a review in between."""
+    asked = [
+        (
+            f"How many apples are {n} and one?",
+            str(n + 1),
+            [
+                Proposed(f"Add one to {n} apples."),
+                Proposed(f"{n} and one apples are how many?", strategy="format", model="other/model"),
+            ],
+        )
+        for n in range(6)
+    ]
+    add_run(empty, "r", asked)
+    sets.publish(empty, "ta", run="r", n=1)
+    sets.publish(empty, "ta", run="r", n=2)
+    question = make_question("How many apples are 2 and one?", "3", "Level 3", "Algebra")
+    add_review(empty, question, "Add one to 2 apples.", "rejected")
+    add_review(empty, question, "2 and one apples are how many?", "accepted")
+    sets.publish(empty, "ta", run="r", n=2)
+    return empty
+
+
+def set_ids(db: Database) -> list[str]:
+    with db.read() as session:
+        return [header.id for header in sets.list_sets(session)]
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 1), (1, 0), (1, 2), (0, 2), (2, 0), (1, 1)])
+def test_counts_and_pages_are_those_of_the_whole_comparison(db: Database, a: int, b: int) -> None:
+    ids = set_ids(db)
+    with db.read() as session:
+        whole = sets.diff(session, ids[a], ids[b])
+        found = changes.count_changes(session, ids[a], ids[b])
+        assert found == changes.ChangeCounts(
+            len(whole.questions_added),
+            len(whole.questions_removed),
+            len(whole.added),
+            len(whole.removed),
+            len(whole.changed),
+        )
+        for kind in ("added", "removed", "changed"):
+            seen: list[Change] = []
+            while page := changes.page_changes(
+                session,
+                ids[a],
+                ids[b],
+                kind,
+                after=(seen[-1].question_id, seen[-1].position) if seen else None,
+                limit=2,
+            ):
+                seen += page
+            assert [replace(one, now=None) for one in getattr(whole, kind)] == seen
+
+
+def test_rates_are_by_strategy_or_model(db: Database) -> None:
+    with db.read() as session:
+        header = sets.list_sets(session)[-1]
+        now = count_proposals(session, [header.runs[0]["id"]])
+    assert now == header.counts["proposals"]
+    assert [rate.strategy for rate in accept_rates(now)] == ["all", "format", "perspectives"]
+    models = {rate.strategy: rate for rate in accept_rates(now, "model")}
+    assert (models["test/proposer"].accepted, models["test/proposer"].judged) == (5, 6)
+    assert models["other/model"].rate == 1.0
+
+
+def test_wordings_are_measured_on_a_sample_of_questions(db: Database) -> None:
+    with db.read() as session:
+        whole = wordings(session, set_ids(db)[1])
+        assert (whole.questions, whole.neighbors) == (6, 12)
+        assert whole.among_siblings is not None
+        assert whole.among_siblings.count == 6
+        # "add one to 0 apples", "how many apples are 0 and one": one word of 5 and 7 in the same order
+        length, distance = whole.by_strategy["perspectives"]
+        assert distance.median == pytest.approx(1 - 2 / 12, abs=1e-4)
+        assert length.median == pytest.approx(
+            len("Add one to 0 apples.") / len("How many apples are 0 and one?")
+        )
+        some = wordings(session, set_ids(db)[1], questions=2, seed=5)
+        assert (some.questions, some.neighbors) == (2, 4)
+        assert some == wordings(session, set_ids(db)[1], questions=2, seed=5)
+        none = wordings(session, "set_none")
+        assert (none.questions, none.length, none.by_strategy) == (0, None, {})
+
+
+def test_no_large_table_is_walked(db: Database) -> None:
+    first, second, third = set_ids(db)
+    for ask in (
+        lambda s: changes.count_changes(s, first, second),
+        lambda s: changes.page_changes(s, first, second, "added", after=("q_1", 1)),
+        lambda s: changes.page_changes(s, first, second, "removed"),
+        lambda s: changes.page_changes(s, second, third, "changed"),
+        lambda s: count_proposals(s, ["r"]),
+        lambda s: wordings(s, first),
+        lambda s: sets.load_entries(s, first, first=2, limit=2),
+    ):
+        assert walked(db, ask) == set()
+
+
+def diff_of(empty: Database, before: Sequence[Asked], after: Sequence[Asked]) -> SetDiff:
+    for name, asked in (("one", before), ("two", after)):
+        add_run(empty, name, asked)
+        sets.publish(empty, "math", run=name, include=("accepted", "undecided"))
+    with empty.read() as session:
+        return sets.diff(session, "math@1", "math@2")
+
+
+def names(changes: Sequence[Change]) -> set[tuple[str, str]]:
+    return {(change.question_id, change.neighbor.text) for change in changes}
+
+
+def test_questions_and_neighbors_that_come_and_go(empty: Database) -> None:
+    found = diff_of(
+        empty,
+        [("What is 2+3?", "5", [ADD]), ("Halve 8.", "4", [HALF])],
+        [("Double 8.", "16", [Proposed("Twice 8?")]), ("What is 2+3?", "5", [SUM, ADD])],
+    )
+
+    assert not found.same
+    assert (found.questions_added, found.questions_removed) == ((TWICE,), (FOUR,))
+    assert names(found.added) == {(TWICE, "Twice 8?"), (FIVE, "Sum up 2 and 3.")}
+    assert names(found.removed) == {(FOUR, "What is half of 8?")}
+    assert (found.changed, found.reordered) == ((), ())
+
+
+def test_verdicts_and_other_fields(empty: Database) -> None:
+    found = diff_of(
+        empty,
+        [("What is 2+3?", "5", [Proposed(ADD.text, ("undecided",), 0.5), SUM])],
+        [("What is 2+3?", "5", [ADD, Proposed(SUM.text, model="other/model")])],
+    )
+
+    assert [(change.question_id, change.fields) for change in found.changed] == [
+        (FIVE, ("model",)),
+        (FIVE, ("verdict", "posterior")),
+    ]
+    (change,) = found.verdicts_changed
+    assert change.before is not None
+    assert change.after is not None
+    assert (change.before.verdict, change.after.verdict) == ("undecided", "accepted")
+    assert (change.before.posterior, change.after.posterior) == (0.5, 0.998765)
+    assert found.reordered == ()
+    assert (found.added, found.removed) == ((), ())
+
+
+def test_a_removed_neighbor_says_where_it_stands_now(empty: Database) -> None:
+    before: list[Asked] = [("What is 2+3?", "5", [ADD, SUM])]
+    after: list[Asked] = [("What is 2+3?", "5", [Proposed(ADD.text, ("rejected",)), Proposed("3 plus 2?")])]
+
+    found = diff_of(empty, before, after)
+
+    assert {(change.neighbor.text, change.now) for change in found.removed} == {
+        ("Sum up 2 and 3.", None),
+        ("Add 2 and 3.", "rejected"),
+    }
+    assert [change.now for change in found.added] == [None]
+
+
+def test_a_review_shows_as_a_change(empty: Database) -> None:
+    add_run(empty, "one", [("What is 2+3?", "5", [ADD])])
+    sets.publish(empty, "math", run="one")
+    add_review(empty, make_question("What is 2+3?", "5"), ADD.text, "accepted")
+    sets.publish(empty, "math", run="one")
+
+    with empty.read() as session:
+        found = sets.diff(session, "math@1", "math")
+
+    assert [change.fields for change in found.changed] == [("reviewed",)]
+    assert found.verdicts_changed == ()
+
+
+def test_a_set_and_itself_under_another_name(empty: Database) -> None:
+    add_run(empty, "one", [("What is 2+3?", "5", [ADD, SUM])])
+    sets.publish(empty, "a", run="one")
+    sets.publish(empty, "b", run="one")
+
+    with empty.read() as session:
+        found = sets.diff(session, "a", "b")
+
+    assert found.same
+    assert (found.added, found.removed, found.changed, found.reordered) == ((), (), (), ())
