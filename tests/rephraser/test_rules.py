@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rephraser.proposing.rules import RuleCandidate, propose_by_rules
-from rephraser.proposing.rules.forms import is_plural
-from rephraser.proposing.rules.layout import respell_numbers
-from rephraser.proposing.rules.mask import mask, respelled, unmask
+from rephraser.proposing.rules.asking import is_plural
+from rephraser.proposing.rules.mask import mask, unmask
 
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
@@ -34,10 +33,10 @@ def texts(question: str, *rules: str) -> set[str]:
         (
             "What is the sum of the odd divisors of $90$?",
             ("imperative",),
-            {"Find the sum of the odd divisors of $90$.", "Determine the sum of the odd divisors of $90$."},
+            {"Find the sum of the odd divisors of $90$."},
         ),
         ("Find the roots of $x^2 - 9$.", ("interrogative",), {"What are the roots of $x^2 - 9$?"}),
-        ("Compute $7^3 - 4.$", ("interrogative",), {"What is the value of $7^3 - 4$?"}),
+        ("Compute $7^3 - 4.$", ("interrogative",), {"What is $7^3 - 4$?"}),
         ("Find the radius of the circle.", ("interrogative",), {"What is the radius of the circle?"}),
         (
             "Find the number of integers $n$ such that $n^2 < 30$.",
@@ -48,29 +47,10 @@ def texts(question: str, *rules: str) -> set[str]:
             },
         ),
         (
-            "Find all real numbers $t$ such that \\[t^2 = 5t.\\]",
-            ("interrogative",),
-            {"Which real numbers $t$ satisfy \\[t^2 = 5t?\\]"},
-        ),
-        (
-            "How many edges does a square pyramid have?",
+            "How many edges are there in a square pyramid?",
             ("imperative",),
-            {
-                "Find the number of edges that a square pyramid has.",
-                "Determine the number of edges that a square pyramid has.",
-            },
+            {"Find the number of edges in a square pyramid."},
         ),
-        (
-            "For what value of $k$ does $f(x)$ have a double root?",
-            ("interrogative",),
-            {"What is the value of $k$ for which $f(x)$ has a double root?"},
-        ),
-        (
-            "Simplify $4(y - 1) + 3y$.",
-            ("interrogative",),
-            {"What is the simplified form of $4(y - 1) + 3y$?"},
-        ),
-        ("Solve for $y$: $3y + 1 = 22$.", ("imperative",), {"Solve $3y + 1 = 22$ for $y$."}),
         (
             "If $u + v = 9$, what is the value of $2u + 2v$?",
             ("condition_last",),
@@ -80,36 +60,6 @@ def texts(question: str, *rules: str) -> set[str]:
             "What is the remainder when $5^{40}$ is divided by 6?",
             ("condition_first",),
             {"When $5^{40}$ is divided by 6, what is the remainder?"},
-        ),
-        (
-            "If $p - q = 2$ and $pq = 35$, find $p + q$.",
-            ("condition_order",),
-            {"If $pq = 35$ and $p - q = 2$, find $p + q$."},
-        ),
-        (
-            "Let $r$ and $s$ be the roots of $x^2 - 8x + 3$. Find $r^2 + s^2$.",
-            ("let_to_where",),
-            {"Find $r^2 + s^2$, where $r$ and $s$ are the roots of $x^2 - 8x + 3$."},
-        ),
-        (
-            "Let $g(x) = 3x + 5$. What is $g(g(1))$?",
-            ("let_to_if",),
-            {"If $g(x) = 3x + 5$, what is $g(g(1))$?", "What is $g(g(1))$ if $g(x) = 3x + 5$?"},
-        ),
-        (
-            "The area of a disc is $49\\pi$. What is the circumference of the disc?",
-            ("fact_to_condition",),
-            {"If the area of a disc is $49\\pi$, what is the circumference of the disc?"},
-        ),
-        (
-            "What is the slope of the line $7y = 4x$? Express your answer as a common fraction.",
-            ("format_request_moved",),
-            {"Expressed as a common fraction, what is the slope of the line $7y = 4x$?"},
-        ),
-        (
-            "Find the slope of the line $7y = 4x$. Express your answer as a common fraction.",
-            ("format_request_moved",),
-            {"Find the slope of the line $7y = 4x$, and express your answer as a common fraction."},
         ),
     ],
 )
@@ -149,6 +99,7 @@ def test_a_fact_that_starts_with_a_number_is_not_listed() -> None:
         "x" * 20_001 + "?",
         "Find $x$.\x00",
         "Find the value(s) of $x$ such that $x^2 = 81$.",
+        "Show the region $a \\le b$ with $\\frac12$.",
         "Let $u$ be an even number with $3u = 48$, find $u$.",
         "If the table \\begin{tabular}{c} 4 \\end{tabular} has one row, how many columns are in it?",
     ],
@@ -160,7 +111,7 @@ def test_no_candidate_where_none_is_safe(question: str) -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        "If Mia has 5 coins and loses 2, how many coins are in her purse?",  # "her" would come before Mia
+        "If Mia has 5 coins and loses 2, how many coins are there in her purse?",  # "her" before Mia
         "If a cube has edges of length 3, what is the volume of the cube?",  # "the cube" before "a cube"
         "If a coin is tossed 4 times, what is the probability of two heads?",
     ],
@@ -173,43 +124,14 @@ def test_a_condition_stays_where_words_point_back_at_it(question: str) -> None:
 
 def test_a_relative_clause_keeps_its_condition() -> None:
     question = "What is the least number that leaves 2 when it is divided by 7?"
-    assert texts(question, "imperative") == {
-        "Find the least number that leaves 2 when it is divided by 7.",
-        "Determine the least number that leaves 2 when it is divided by 7.",
-    }
+    assert texts(question, "imperative") == {"Find the least number that leaves 2 when it is divided by 7."}
     assert texts(question, "condition_first") == set()
-
-
-def test_naming_sentence_is_not_asked_for_by_itself() -> None:
-    candidates = propose_by_rules("Let $N$ be the number of primes below 40. Find $N$.", 9)
-    assert [c.text for c in candidates] == ["Let $N$ be the number of primes below 40. What is $N$?"]
 
 
 def test_figure_code_keeps_every_character() -> None:
     figure = '[asy]\n  draw((0,0)--(3,0)); // How many? Find $x$.\n\n   label("$A$", (0,0));\n[/asy]'
     found = propose_by_rules(f"Find the area of the region shown.\n\n{figure}", 3)
     assert [c.text for c in found] == [f"What is the area of the region shown?\n\n{figure}"]
-
-
-def test_a_respelling_alone_is_no_candidate() -> None:
-    assert propose_by_rules("Show the region $a \\le b$ with $\\frac12$.", 5) == []
-    assert respelled("$a \\le b \\left( \\frac12 \\right)$") == "$a \\leq b \\left( \\frac{1}{2} \\right)$"
-    assert respelled("$a \\leq b$") == "$a \\le b$"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("There are seven marbles in a bag.", ("There are 7 marbles in a bag.", "digits")),
-        ("A box holds 8 pencils.", ("A box holds eight pencils.", "number_words")),
-        ("A box holds 8 pencils and 40 pens.", None),  # one digit could not follow
-        ("The base 4 digits of it", None),
-        ("Each stick measures 6 inches.", None),
-        ("Three coins and one die", None),
-    ],
-)
-def test_small_counts(text: str, expected: tuple[str, str] | None) -> None:
-    assert respell_numbers(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -229,7 +151,8 @@ def test_plural_heads(phrase: str, plural: bool | None) -> None:
 
 def test_smaller_n_is_a_prefix_and_seeds_repeat() -> None:
     question = (
-        "If $c + d = 4$ and $cd = 3$, what is the value of $c^2 + d^2$? Express your answer as an integer."
+        "Ann has 7 coins. Ben has 12 coins. If $c + d = 4$, what is the number of ways to pay $c$ coins? "
+        "Express your answer as an integer."
     )
     many = propose_by_rules(question, 6, seed=5)
     assert len(many) == 6
@@ -240,12 +163,11 @@ def test_smaller_n_is_a_prefix_and_seeds_repeat() -> None:
 
 def _formulas(text: str) -> Counter[str]:
     found = re.findall(r"\$[^$]+\$|\\\[.*?\\\]", text, re.S)
-    return Counter(re.sub(r"[\s$.,?{}]|\\[\[\]]", "", f).replace("\\leq", "\\le") for f in found)
+    return Counter(re.sub(r"[\s$.,?]|\\[\[\]]", "", f) for f in found)
 
 
 def _numbers(text: str) -> Counter[str]:
-    words = {"three": "3", "four": "4", "five": "5", "seven": "7"}
-    return Counter(words.get(w, w) for w in re.findall(r"\d|\b(?:three|four|five|seven)\b", text.lower()))
+    return Counter(re.findall(r"\d|\b(?:three|four|five|seven)\b", text.lower()))
 
 
 def check_kept(question: str, candidates: list[RuleCandidate]) -> None:
@@ -328,6 +250,4 @@ def test_coverage_on_math_train() -> None:
         for candidate in candidates:
             figures = re.findall(r"\[asy\].*?\[/asy\]", question, re.S)
             assert re.findall(r"\[asy\].*?\[/asy\]", candidate.text, re.S) == figures
-            digits = Counter(re.findall(r"\d", question))
-            if not {"digits", "number_words"} & set(candidate.transformations):
-                assert Counter(re.findall(r"\d", candidate.text)) == digits
+            assert Counter(re.findall(r"\d", candidate.text)) == Counter(re.findall(r"\d", question))

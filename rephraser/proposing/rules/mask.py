@@ -30,7 +30,6 @@ _STARTS = {
 _LIMITS = {0xE000: 0x1000, 0xF000: 0x500, 0xF500: 0x3FE}
 # Punctuation of the sentence that stands inside the dollars; `\right.` and `\,` are not punctuation.
 _TAIL = re.compile(r"(?<![\\=\s.])(?<!\\right)(?<!\\left)\s*([.,;?])\s*$")
-_UNIQUE_SPELLINGS = (("\\le", "\\leq"), ("\\ge", "\\geq"), ("\\ne", "\\neq"))
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,8 @@ def mask(question: str) -> Masked | None:
     return Masked(text, pieces, frozenset(own_line))
 
 
-def unmask(text: str, masked: Masked, *, respell: bool = False) -> str:
-    """Put the hidden pieces back; `respell` writes LaTeX that renders the same in another spelling."""
+def unmask(text: str, masked: Masked) -> str:
+    """Put the hidden pieces back."""
 
     def lines(match: re.Match[str]) -> str:
         char = match[2]
@@ -101,9 +100,6 @@ def unmask(text: str, masked: Masked, *, respell: bool = False) -> str:
     def show(match: re.Match[str]) -> str:
         char, tail = match[1], match[2]
         raw = masked.pieces[char]
-        block = raw.startswith(("[asy]", "\\begin"))
-        if respell and not block:
-            raw = respelled(raw)
         if raw.startswith(("\\[", "$$")):
             raw, tail = raw[:-2] + tail + raw[-2:], ""
         return raw + tail
@@ -112,14 +108,6 @@ def unmask(text: str, masked: Masked, *, respell: bool = False) -> str:
     text = re.sub(rf"[ \n]*{BREAK}[ \n]*", "\n\n", text)
     text = re.sub(r" *\n *", "\n", text).strip()
     return re.sub(r"([\ue000-\uf8fe])([.,;?]?)", show, text)
-
-
-def respelled(formula: str) -> str:
-    r"""`\le` for `\leq` (or the reverse), `\frac{1}{2}` for `\frac12`; the same on paper."""
-    for short, long in _UNIQUE_SPELLINGS:
-        old, new = (short, long) if re.search(re.escape(short) + r"(?![A-Za-z])", formula) else (long, short)
-        formula = re.sub(re.escape(old) + r"(?![A-Za-z])", re.escape(new), formula)
-    return re.sub(r"\\([dt]?frac)(\d)(\d)", r"\\\1{\2}{\3}", formula)
 
 
 def _around(text: str, match: re.Match[str]) -> str:

@@ -79,3 +79,29 @@ def _kind(text: str) -> Kind:
     if text.endswith("?") or _ASK_START.match(text) or _ASK_INSIDE.search(text):
         return "ask"
     return "fact"
+
+
+def as_statement(fact: str) -> str | None:
+    """ "Suppose that x is A." -> "x is A."; other statements stay; None where that is not safe."""
+    if re.match(r"(?:Let|Define|Consider|Note|Recall|Imagine|Call|Denote|Draw|Given)\b", fact):
+        return None
+    return re.sub(r"^(?:Suppose|Assume)(?: that)? ", "", fact)
+
+
+def listed(facts: list[str], heading: str) -> str | None:
+    """Two to six facts as a list with a heading; None where a fact leans on its neighbor's words."""
+    if not 2 <= len(facts) <= 6:
+        return None
+    for fact in facts:
+        # "- 8 cats" reads as minus 8
+        if not fact.endswith(".") or len(fact.split()) < 3 or fact[0].isdigit():
+            return None
+        if re.match(
+            r"(?:However|Meanwhile|Finally|But|Then|And|Also|So|Thus|For example|"
+            r"Instead|Now|Note|Recall|Next|Or|Here)\b",
+            fact,
+        ):
+            return None
+        if re.search(r"[\"“”:`]|\bfor example\b|\bbelow\b|\bfollowing\b|\bshown\b", fact):
+            return None
+    return "\n".join([heading, *(f"- {fact[0].upper()}{fact[1:]}" for fact in facts)])
