@@ -9,9 +9,9 @@ from ui_made_texts import Texts
 
 from evaluator.grading import GRADER_VERSION
 from rephraser.checks import FATAL, Finding
-from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import RunSpec, Sampling, SolverSpec
+from rephraser.tables import candidate_id
 from service.database import Database, utc_now
 from service.questions import Question
 from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fail_cell, fill_cell, set_outcomes

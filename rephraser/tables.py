@@ -6,8 +6,14 @@ from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base
+from service.hashing import canonical_text, content_id
 from service.questions import tables as _questions  # noqa: F401  (foreign keys)
 from service.runs import tables as _runs  # noqa: F401
+
+
+def candidate_id(question_id: str, text: str) -> str:
+    """Return the content id of a candidate: the hash of its question's id and its canonical text."""
+    return content_id("c", {"question": question_id, "text": canonical_text(text)})
 
 
 class CandidateRow(Base):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from rephraser.proposing.candidate_ids import candidate_id
+from rephraser.tables import candidate_id
 from sandbox.phrasings import PHRASINGS, Phrasing
 from sandbox.problems import CHARGES, COUNTS, PRICES, Kind, Problem, answer
 from sandbox.questions import Asked

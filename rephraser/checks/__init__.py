@@ -11,8 +11,7 @@ from rephraser.checks.finding import (
     Severity,
     groups_of,
 )
-from rephraser.checks.language import same_language
-from rephraser.checks.shape import estimate_tokens
+from rephraser.checks.shape import estimate_tokens, same_language
 
 __all__ = [
     "CHECKS_VERSION",

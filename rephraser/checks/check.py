@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rephraser.checks.answer_format import check_answer_format
-from rephraser.checks.contraries import check_contraries
-from rephraser.checks.figures import check_figures
 from rephraser.checks.finding import CheckOptions, Finding, noticed
+from rephraser.checks.form import check_answer_format, check_figures, check_options
 from rephraser.checks.formulas import check_formulas, formula_facts
-from rephraser.checks.language import check_language
 from rephraser.checks.leaks import check_answer, check_solution
 from rephraser.checks.numbers import check_numbers, number_facts
-from rephraser.checks.options import check_options
-from rephraser.checks.requests import check_requests
-from rephraser.checks.sameness import VERBATIM, VERBATIM_PROSE, check_sameness, likeness
-from rephraser.checks.shape import LONGEST_TEXT, check_length, check_shape
+from rephraser.checks.shape import LONGEST_TEXT, check_language, check_length, check_shape
 from rephraser.checks.text import Question, take_apart
+from rephraser.checks.wording import VERBATIM, VERBATIM_PROSE, check_sameness, shared_pairs
+from rephraser.checks.words import check_contraries, check_requests
 
 _TABLE = re.compile(r"\\begin\{(tabular|array)\}.*?\\end\{\1\}", re.DOTALL)
 _NO_OPTIONS = CheckOptions()
@@ -76,10 +72,10 @@ def _repeats(original: Question, proposed: Question) -> bool:
 
     The prose must repeat too: a long formula or a table alone would make two short texts look alike.
     """
-    if likeness(_without_figures(original), _without_figures(proposed)) < VERBATIM:
+    if shared_pairs(_without_figures(original), _without_figures(proposed)) < VERBATIM:
         return False
     texts = (_TABLE.sub(" ", question.reading) for question in (original, proposed))
-    return likeness(*texts) >= VERBATIM_PROSE
+    return shared_pairs(*texts) >= VERBATIM_PROSE
 
 
 def _without_figures(question: Question) -> str:

@@ -7,8 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from rephraser.checks import Severity
-from rephraser.checks.premises import Premises, build_messages, parse_premises
-from rephraser.checks.premises.parsing import UNREADABLE
+from rephraser.checks.premises import UNREADABLE, Premises, build_messages, parse_premises
 from rephraser.run.plan import premise_plan
 from rephraser.run.read import first_choice
 from rephraser.run.spec import PremiseSpec, RunSpec

@@ -10,11 +10,10 @@ from sqlalchemy.orm import Session, aliased
 
 from evaluator.grading import find_answer
 from rephraser.checks.wording import likeness
-from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.proposing.parsing import Outcome, parse_candidates
 from rephraser.run.plan import ANSWER, PROPOSE
 from rephraser.run.spec import RunSpec, cell_seed
-from rephraser.tables import CandidateRow, ProposalRow
+from rephraser.tables import CandidateRow, ProposalRow, candidate_id
 from service.database import utc_now
 from service.hashing import canonical_text
 from service.questions.tables import QuestionRow

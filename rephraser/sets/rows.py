@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rephraser.checks.wording import likeness
-from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.reviews.status import STATUSES
 from rephraser.sets.types import Neighbor, SetEntry, SetHeader, canonical_posterior
+from rephraser.tables import candidate_id
 from rephraser.verdict.successes import from_columns, to_columns
 from service.errors import InputError
 from service.hashing import canonical_text

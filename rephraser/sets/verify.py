@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.sets.counts import count_members, count_successes
 from rephraser.sets.store import find_set, load_entries
 from rephraser.sets.types import SetEntry, SetHeader, set_hash, set_id
-from rephraser.tables import NeighborSetMemberRow, NeighborSetRow, ProposalRow
+from rephraser.tables import NeighborSetMemberRow, NeighborSetRow, ProposalRow, candidate_id
 from service.questions import question_id
 from service.runs.tables import RunRow
 

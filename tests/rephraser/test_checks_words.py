@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rephraser.checks import CheckOptions, Severity, check_candidate
-from rephraser.checks.answer_format import answer_formats
-from rephraser.checks.contraries import check_contraries
-from rephraser.checks.language import language, script
-from rephraser.checks.options import options
-from rephraser.checks.requests import asks, questions_asked
-from rephraser.checks.sameness import likeness, skeleton
-from rephraser.checks.shape import check_shape
+from rephraser.checks.form import answer_formats, options
+from rephraser.checks.shape import check_shape, language, script
 from rephraser.checks.text import take_apart
+from rephraser.checks.wording import shared_pairs, skeleton
+from rephraser.checks.words import asks, check_contraries, questions_asked
 
 
 @pytest.mark.parametrize(
@@ -173,8 +170,8 @@ def test_skeletons_ignore_what_does_not_matter() -> None:
     assert skeleton("Find $x+1$.") != skeleton("Find $x-1$.")
 
 
-def test_likeness() -> None:
-    assert likeness("a b c", "a b c") == 1.0
-    assert likeness("a b c", "d e f") == 0.0
-    assert likeness("", "") == 1.0
-    assert likeness("a b", "a c") == pytest.approx(1 / 3)
+def test_shared_pairs() -> None:
+    assert shared_pairs("a b c", "a b c") == 1.0
+    assert shared_pairs("a b c", "d e f") == 0.0
+    assert shared_pairs("", "") == 1.0
+    assert shared_pairs("a b", "a c") == pytest.approx(1 / 3)

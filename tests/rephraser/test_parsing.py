@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rephraser.proposing.latex_json import double_latex_backslashes
-from rephraser.proposing.parsing import Outcome, parse_candidates
+from rephraser.proposing.parsing import Outcome, double_latex_backslashes, parse_candidates
 
 QUESTION = r"If $x + 2 = 5$, what is the value of $\frac{x}{3}$?"
 ONE = r"Find the value of $\frac{x}{3}$ when $x + 2 = 5$."

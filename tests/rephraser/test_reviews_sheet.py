@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from runs import Proposed, add_run, open_empty
 
-from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.reviews.audit import Audit, open_audit
 from rephraser.reviews.sheet import Sheet, read_sheet, write_sheet
 from rephraser.reviews.store import Decision
+from rephraser.tables import candidate_id
 from service.database import Database
 from service.errors import InputError, TagrpoError
 from service.questions import make_question

@@ -6,10 +6,10 @@ from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.reviews.audit import open_audit
 from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate, record_reviews, reviews_of
+from rephraser.tables import candidate_id
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import make_question

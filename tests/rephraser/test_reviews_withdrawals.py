@@ -8,7 +8,6 @@ from counted import assert_counts_hold
 from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 
-from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.audit import audit_rates, open_audit
 from rephraser.reviews.queue import audit_progress, audit_queue, open_queue, run_progress
@@ -21,6 +20,7 @@ from rephraser.reviews.store import (
     reviews_of,
     withdraw_review,
 )
+from rephraser.tables import candidate_id
 from service.database import Database
 from service.questions import make_question
 from service.runs.store import Run

@@ -15,7 +15,7 @@ from command_line import run_here
 from sqlalchemy import text
 from world_runs import command, final_state, import_world, propose_arguments, stats, world_server
 
-from rephraser.proposing.candidate_ids import candidate_id
+from rephraser.tables import candidate_id
 from service.database import Database
 from service.runs.store import find_run
 

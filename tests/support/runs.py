@@ -14,11 +14,10 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 
-from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.read import proposal_ordinal
 from rephraser.run.spec import RunSpec, SolverSpec
-from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow
+from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
 from service.database import Database, utc_now
 from service.questions import Question, make_question
 from service.questions.tables import QuestionRow

@@ -14,9 +14,8 @@ import pytest
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import insert, select, update
 
-from rephraser.proposing.candidate_ids import candidate_id
 from rephraser.run.spec import Sampling
-from rephraser.tables import ProposalRow, VerdictRow
+from rephraser.tables import ProposalRow, VerdictRow, candidate_id
 from service.database import Database
 from service.questions import make_question
 from service.runs.cells import CellPlan, Receipt, add_cells, fill_cell
