@@ -1,8 +1,8 @@
 """What it costs to keep the counts of pages: CPU time of the product's own writing with and without them.
 
-Both ways take turns in the same run, and the smallest of several times counts. Without: as before revision
-0005 of the schema. The triggers are dropped, the two indices by which samples and grades were counted are
-made again, and groups of rollouts are not counted.
+Both ways take turns in the same run, and the smallest of several times counts. Without: the triggers
+are dropped, there are two indices by which samples and grades can be counted, and groups of rollouts are not
+counted.
 """
 
 import random
@@ -20,12 +20,8 @@ from ui_made_texts import Texts
 
 from rephraser.checks import check_candidate
 from service.database import Database
-from service.database.migrations import counting, letters
 from trainer_adapter.record import RolloutRecord, RolloutWriter, importing
 
-NAMES = tuple(
-    trigger.split("CREATE TRIGGER")[1].split()[0] for trigger in (*counting.TRIGGERS, *letters.TRIGGERS)
-)
 COUNTED_BY = (
     "CREATE INDEX old_samples ON samples (run_problem_id) WHERE stop_reason = 'length'",
     "CREATE INDEX old_grades ON grades (run_problem_id, grader_id, value)",
@@ -77,7 +73,8 @@ def print_inserts(found: dict[str, Any]) -> None:
 
 def _drop(db: Database) -> None:
     with db.write() as session:
-        for name in NAMES:
+        triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND sql NOT LIKE '%RAISE(ABORT%'"
+        for name in session.scalars(text(triggers)).all():
             session.execute(text(f"DROP TRIGGER {name}"))
         for index in COUNTED_BY:
             session.execute(text(index))

@@ -59,7 +59,7 @@ def make_candidates(db: Database, texts: Texts, questions: Sequence[Question]) -
             text = f"{texts.prose(80, 420)} Find {question.answer} - 1 + 1."
             identity = candidate_id(question.id, text)
             proposed.append(text)
-            rows["candidates"].append((identity, question.id, text, now))
+            rows["candidates"].append((identity, question.id, text, now, 0.5))
             cell = cells[question.id]
             model = MODELS[chance.random() < 0.3]
             rows["proposals"].append(
@@ -90,7 +90,7 @@ def make_candidates(db: Database, texts: Texts, questions: Sequence[Question]) -
         set_outcomes(session, dict.fromkeys(bodies, "ok"))
         connection = session.connection()
         connection.exec_driver_sql(
-            "INSERT INTO candidates (id, question_id, text, created_at) VALUES (?, ?, ?, ?)",
+            "INSERT INTO candidates (id, question_id, text, created_at, likeness) VALUES (?, ?, ?, ?, ?)",
             rows["candidates"],
         )
         connection.exec_driver_sql(

@@ -6,9 +6,10 @@ from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base
+from service.database.triggers import append_only, on_creation, sealed_by
 from service.hashing import canonical_text, content_id
-from service.questions import tables as _questions  # noqa: F401  (foreign keys)
-from service.runs import tables as _runs  # noqa: F401
+from service.questions.tables import searched
+from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 
 def candidate_id(question_id: str, text: str) -> str:
@@ -16,6 +17,7 @@ def candidate_id(question_id: str, text: str) -> str:
     return content_id("c", {"question": question_id, "text": canonical_text(text)})
 
 
+@append_only
 class CandidateRow(Base):
     """A proposed rephrasing, addressed by the hash of question id and text. Never updated."""
 
@@ -24,7 +26,7 @@ class CandidateRow(Base):
     question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"), index=True)
     text: Mapped[str]
     created_at: Mapped[str]
-    likeness: Mapped[float | None]  # to its question; null where it was stored before that was kept
+    likeness: Mapped[float]  # of its wording to the question's, 0 to 1
 
 
 class ProposalRow(Base):
@@ -49,6 +51,7 @@ class ProposalRow(Base):
     )
 
 
+@append_only
 class VerdictRow(Base):
     """A verdict with its evidence. Append-only: the newest of a run counts."""
 
@@ -80,6 +83,7 @@ class AuditRow(Base):
     __table_args__ = (UniqueConstraint("run_id", "kind", "seed", "size"),)
 
 
+@append_only
 class AuditMemberRow(Base):
     """A neighbor in an audit, with the verdict it had when the sample was drawn and its stratum's size.
 
@@ -94,6 +98,7 @@ class AuditMemberRow(Base):
     stratum_size: Mapped[int]
 
 
+@append_only
 class ReviewRow(Base):
     """A human decision. Append-only: the newest that was not withdrawn overrides the verdict."""
 
@@ -174,6 +179,7 @@ class CandidateFindingRow(Base):
     __table_args__ = (Index(None, "run_id", "name", "candidate_id"), BY_KEY_ALONE)
 
 
+@append_only
 class NeighborSetRow(Base):
     """A published version. Its row is written last and seals questions and members."""
 
@@ -194,6 +200,7 @@ def _sealed_by_set() -> ForeignKey:
     return ForeignKey("neighbor_sets.id", deferrable=True, initially="DEFERRED")
 
 
+@append_only
 class NeighborSetQuestionRow(Base):
     """A question of a set, with or without neighbors."""
 
@@ -205,6 +212,7 @@ class NeighborSetQuestionRow(Base):
     __table_args__ = (Index(None, "question_id", "set_id"),)
 
 
+@append_only
 class NeighborSetMemberRow(Base):
     """A neighbor of a set, with the verdict it was published with."""
 
@@ -233,3 +241,91 @@ class NeighborSetTagRow(Base):
     tag: Mapped[str] = mapped_column(primary_key=True)
     set_id: Mapped[str] = mapped_column(ForeignKey("neighbor_sets.id"))
     updated_at: Mapped[str]
+
+
+searched(CandidateRow, "question_id", "NEW.text")
+for sealed in (NeighborSetQuestionRow, NeighborSetMemberRow):
+    sealed_by(sealed, NeighborSetRow, "set_id")
+
+_COUNTED_REVIEW = """
+    SELECT MAX(id) FROM reviews
+    WHERE candidate_id = {0}.candidate_id AND id NOT IN (SELECT review_id FROM review_withdrawals)""".strip()
+_ONE_MORE = """
+        INSERT INTO standing_counts (run_id, proposer, strategy, strategy_hash, model, status, candidates)
+        VALUES (NEW.run_id, NEW.proposer, NEW.strategy, NEW.strategy_hash, NEW.model, NEW.status, 1)
+        ON CONFLICT (run_id, proposer, strategy, strategy_hash, model, status)
+        DO UPDATE SET candidates = candidates + 1;""".strip()
+_ONE_LESS = """
+        UPDATE standing_counts SET candidates = candidates - 1
+        WHERE run_id = OLD.run_id AND proposer = OLD.proposer AND strategy = OLD.strategy
+              AND strategy_hash = OLD.strategy_hash AND model = OLD.model AND status = OLD.status;""".strip()
+on_creation(
+    ProposalRow,
+    f"""
+    CREATE TRIGGER proposals_standing AFTER INSERT ON proposals BEGIN
+        INSERT INTO standings (proposal_id, run_id, question_id, ordinal, candidate_id, proposer, strategy,
+                               strategy_hash, model, status, verdict_id, review_id)
+        SELECT NEW.id, NEW.run_id, NEW.question_id, NEW.ordinal, NEW.candidate_id, NEW.proposer, NEW.strategy,
+               NEW.strategy_hash, NEW.model, COALESCE(r.decision, v.status, 'pending'), v.id, r.id
+        FROM (SELECT 1)
+        LEFT JOIN verdicts AS v ON v.id = (
+            SELECT MAX(id) FROM verdicts WHERE run_id = NEW.run_id AND candidate_id = NEW.candidate_id)
+        LEFT JOIN reviews AS r ON r.id = ({_COUNTED_REVIEW.format("NEW")});
+    END""",
+    """
+    CREATE TRIGGER proposals_standing_gone AFTER DELETE ON proposals BEGIN
+        DELETE FROM standings WHERE proposal_id = OLD.id;
+    END""",
+)
+on_creation(
+    VerdictRow,
+    """
+    CREATE TRIGGER verdicts_standing AFTER INSERT ON verdicts BEGIN
+        UPDATE standings SET
+            verdict_id = NEW.id, status = CASE WHEN review_id IS NULL THEN NEW.status ELSE status END
+        WHERE candidate_id = NEW.candidate_id AND run_id = NEW.run_id
+              AND (verdict_id IS NULL OR verdict_id < NEW.id);
+        INSERT INTO candidate_findings (name, question_id, candidate_id, run_id)
+        SELECT json_extract(f.value, '$.name'), c.question_id, c.id, NEW.run_id
+        FROM candidates AS c, json_each(NEW.evidence, '$.findings') AS f
+        WHERE c.id = NEW.candidate_id AND json_extract(f.value, '$.name') IS NOT NULL
+        ON CONFLICT DO NOTHING;
+    END""",
+)
+on_creation(
+    ReviewRow,
+    """
+    CREATE TRIGGER reviews_standing AFTER INSERT ON reviews BEGIN
+        UPDATE standings SET review_id = NEW.id, status = NEW.decision
+        WHERE candidate_id = NEW.candidate_id AND (review_id IS NULL OR review_id < NEW.id);
+    END""",
+)
+on_creation(
+    ReviewWithdrawalRow,
+    f"""
+    CREATE TRIGGER reviews_withdrawn AFTER INSERT ON review_withdrawals BEGIN
+        UPDATE standings SET review_id = ({_COUNTED_REVIEW.format("standings")})
+        WHERE review_id = NEW.review_id;
+        UPDATE standings SET status = COALESCE(
+            (SELECT decision FROM reviews WHERE id = standings.review_id),
+            (SELECT status FROM verdicts WHERE id = standings.verdict_id),
+            'pending')
+        WHERE candidate_id = (SELECT candidate_id FROM reviews WHERE id = NEW.review_id);
+    END""",
+)
+on_creation(
+    StandingRow,
+    f"""
+    CREATE TRIGGER standings_counted AFTER INSERT ON standings BEGIN
+        {_ONE_MORE}
+    END""",
+    f"""
+    CREATE TRIGGER standings_moved AFTER UPDATE OF status ON standings WHEN OLD.status <> NEW.status BEGIN
+        {_ONE_LESS}
+        {_ONE_MORE}
+    END""",
+    f"""
+    CREATE TRIGGER standings_gone AFTER DELETE ON standings BEGIN
+        {_ONE_LESS}
+    END""",
+)

@@ -5,7 +5,7 @@ Grades are those of one version of the grader: `grader_id` names it (see `evalua
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from sqlalchemy import ColumnElement, and_, or_, select
@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 from evaluator.evals.overview import RunOverview, ShownGrader, read_overviews
 from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.samples import ProblemCounts, count_problems, count_samples
-from evaluator.evals.sources import source_name
 from evaluator.evals.spec import EVAL
 from evaluator.evals.tables import (
     GradeRow,
@@ -305,5 +304,4 @@ def _headers(
         .order_by(SampleRow.ordinal)
         .limit(limit)
     )
-    headers = [SampleHeader(*cast(tuple[Any, ...], row)) for row in rows]
-    return [replace(header, source=source_name(header.source)) for header in headers]
+    return [SampleHeader(*cast(tuple[Any, ...], row)) for row in rows]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Table, exists, func, select
@@ -10,7 +10,6 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.evals.problems import RunProblem, run_problems
-from evaluator.evals.sources import source_name
 from evaluator.evals.tables import (
     GradeCountsRow,
     GradeRow,
@@ -237,12 +236,5 @@ def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[Cha
     for row in rows:
         problem = problems[row[0]]
         graded = cast(tuple[Any, ...], row[2:])
-        change = Change(problem.position, problem.problem_id, row[1], problem.answer, *graded)
-        found.append(
-            replace(
-                change,
-                old_source=source_name(change.old_source),
-                new_source=source_name(change.new_source),
-            )
-        )
+        found.append(Change(problem.position, problem.problem_id, row[1], problem.answer, *graded))
     return found

@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.tables import GradeSourcesRow, RunProblemRow
 from evaluator.grading import SOURCES
-from service.database.migrations.sourcing import EARLIER_NAMES
 
 NONE_FOUND = "none found"
 PLACES: tuple[str, ...] = (*SOURCES, NONE_FOUND)
@@ -64,11 +63,6 @@ def read_sources(
         place = source or NONE_FOUND
         found[run] += Sources(_at(place, grades), _at(place, correct))
     return found
-
-
-def source_name(stored: str | None) -> str | None:
-    """Return what the place of an answer is called now, of grades stored long ago too."""
-    return EARLIER_NAMES.get(stored or "", stored)
 
 
 def _at(place: str, count: int) -> tuple[int, ...]:

@@ -9,9 +9,11 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from evaluator.grading import versions as _grading  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
+from service.database.triggers import append_only, on_creation
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 
+@append_only
 class ProblemRow(Base):
     """A problem as it is put to a model, addressed by its content. Never updated."""
 
@@ -44,6 +46,7 @@ class RunProblemRow(Base):
     )
 
 
+@append_only
 class SampleRow(Base):
     """A response drawn for evaluation, without its text."""
 
@@ -63,6 +66,7 @@ class SampleRow(Base):
     )
 
 
+@append_only
 class SampleTextRow(Base):
     """The text of a sample."""
 
@@ -71,6 +75,7 @@ class SampleTextRow(Base):
     text: Mapped[str] = mapped_column(CompressedText)
 
 
+@append_only
 class GradeRow(Base):
     """A sample's grade by one version of the grader; grades of other versions stay."""
 
@@ -122,3 +127,44 @@ class GradeSourcesRow(Base):
     correct: Mapped[int]
 
     __table_args__ = (BY_KEY_ALONE,)
+
+
+on_creation(
+    RunProblemRow,
+    """
+    CREATE TRIGGER run_problems_counted AFTER INSERT ON run_problems BEGIN
+        INSERT INTO sample_counts (run_problem_id, samples, truncated, refused, told, tokens)
+        VALUES (NEW.id, 0, 0, 0, 0, 0);
+    END""",
+)
+on_creation(
+    SampleRow,
+    """
+    CREATE TRIGGER samples_counted AFTER INSERT ON samples BEGIN
+        UPDATE sample_counts SET
+            samples = samples + 1, truncated = truncated + (NEW.stop_reason = 'length'),
+            refused = refused + (NEW.stop_reason IN ('content_filter', 'refusal')),
+            told = told + (NEW.completion_tokens IS NOT NULL),
+            tokens = tokens + COALESCE(NEW.completion_tokens, 0)
+        WHERE run_problem_id = NEW.run_problem_id;
+    END""",
+)
+on_creation(
+    GradeRow,
+    """
+    CREATE TRIGGER grades_counted AFTER INSERT ON grades BEGIN
+        INSERT INTO grade_counts (run_problem_id, grader_id, correct, wrong, unknown)
+        VALUES (NEW.run_problem_id, NEW.grader_id, NEW.value = 'correct', NEW.value = 'wrong',
+                NEW.value = 'unknown')
+        ON CONFLICT (run_problem_id, grader_id) DO UPDATE SET
+            correct = correct + excluded.correct, wrong = wrong + excluded.wrong,
+            unknown = unknown + excluded.unknown;
+    END""",
+    """
+    CREATE TRIGGER grades_sourced AFTER INSERT ON grades BEGIN
+        INSERT INTO grade_sources (run_problem_id, grader_id, source, grades, correct)
+        VALUES (NEW.run_problem_id, NEW.grader_id, COALESCE(NEW.source, ''), 1, NEW.value = 'correct')
+        ON CONFLICT (run_problem_id, grader_id, source) DO UPDATE SET
+            grades = grades + 1, correct = correct + excluded.correct;
+    END""",
+)

@@ -75,7 +75,7 @@ class NeighborCard:
             answer); None for rules and files.
         usd, prompt_tokens, completion_tokens: of that request, which all its candidates share.
         reviewer, review_reason: of the newest review.
-        likeness: of its wording to the question's; None where it was stored before that was kept.
+        likeness: of its wording to the question's, 0 to 1.
         successes: of the solvers on question and candidate; None where answers were not compared.
     """
 
@@ -99,7 +99,7 @@ class NeighborCard:
     evidence: Evidence
     reviewer: str | None
     review_reason: str | None
-    likeness: float | None
+    likeness: float
     successes: Successes | None
 
 

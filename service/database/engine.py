@@ -14,8 +14,20 @@ from sqlalchemy.orm import Session
 from service.database import sqlite
 from service.errors import DatabaseError
 
-HEAD_REVISION = "0011"  # the newest file in migrations/versions
-KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
+KNOWN_REVISIONS = ("1.0",)
+"""The schema's revisions, as in migrations/versions, the newest last."""
+
+HEAD_REVISION = KNOWN_REVISIONS[-1]
+UNRELEASED = tuple(f"{number:04}" for number in range(1, 12))
+"""Revisions of before the first schema. Databases of these are refused, not migrated."""
+
+OUT_OF_UNRELEASED = (
+    "tagrpo sets export NAME FOLDER",  # with the version that wrote it; the others with this one
+    "tagrpo sets import FOLDER",
+    "tagrpo questions import FILE",
+    "tagrpo rollouts import FOLDER",
+)
+"""What takes the content of such a database to a new one."""
 
 
 def locate_database(option: str | Path | None) -> Path:
@@ -114,12 +126,14 @@ class Database:
             )
         with self._connection(write=True) as connection:
             # Another process may have been quicker; the write lock is ours now, so look again.
-            if self._revision(connection) != HEAD_REVISION:
-                from service.database.migrations.upgrade import upgrade
+            revision = self._revision(connection)
+            if revision != HEAD_REVISION:
+                from service.database.schema import create_schema, migrate
 
-                upgrade(connection)
+                (create_schema if revision is None else migrate)(connection)
 
     def _revision(self, connection: Connection) -> str | None:
+        """Return the schema's revision, None of an empty file."""
         tables = inspect(connection).get_table_names()
         if not tables:
             return None
@@ -127,13 +141,21 @@ class Database:
             raise DatabaseError(
                 f"{self.path}: an SQLite database, but not one of tagrpo. Name another with --db."
             )
-        revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-        if revision is not None and revision not in KNOWN_REVISIONS:
+        revision = str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
+        if revision in UNRELEASED:
+            export, *imports = OUT_OF_UNRELEASED
+            raise DatabaseError(
+                f"{self.path}: written by a tagrpo of before the first release (schema {revision}), which "
+                f"this one does not read. Export its neighbor sets with the version that wrote it (`{export} "
+                f"--db {self.path}`), then bring them into a new database with this one, and the rest from "
+                f"its files: {', '.join(f'`{command}`' for command in imports)}."
+            )
+        if revision not in KNOWN_REVISIONS:
             raise DatabaseError(
                 f"{self.path}: written by a newer tagrpo (schema {revision}, this one {HEAD_REVISION}). "
                 "Upgrade with `pip install -U tagrpo`."
             )
-        return None if revision is None else str(revision)
+        return revision
 
     def integrity_report(self) -> list[str]:
         """Return what is wrong with the file, one sentence each; empty when all is well."""

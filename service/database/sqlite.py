@@ -1,4 +1,4 @@
-"""All that only SQLite can do: pragmas, transaction modes, append-only triggers, what its errors mean."""
+"""All that only SQLite can do: pragmas, transaction modes, what its errors mean."""
 
 import os
 import sqlite3
@@ -122,28 +122,6 @@ def check_file(path: Path, *, create: bool) -> None:
             raise DatabaseError(
                 f"{path}: the folder {path.parent} cannot be written; name another file with --db."
             )
-
-
-def append_only_triggers(table: str) -> list[str]:
-    """Return DDL that makes SQLite refuse UPDATE and DELETE on `table`."""
-    return [
-        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} BEGIN "
-        f"SELECT RAISE(ABORT, '{table} is append-only'); END"
-        for verb in ("UPDATE", "DELETE")
-    ]
-
-
-def sealed_insert_trigger(table: str, parent: str, parent_key: str) -> str:
-    """Return DDL that refuses new rows in `table` once their parent row exists.
-
-    A publication writes the members first and the parent last (foreign keys are deferred), so that the
-    parent's row is the seal.
-    """
-    return (
-        f"CREATE TRIGGER {table}_sealed BEFORE INSERT ON {table} "
-        f"WHEN EXISTS (SELECT 1 FROM {parent} WHERE id = NEW.{parent_key}) BEGIN "
-        f"SELECT RAISE(ABORT, '{table}: the set is published and cannot change'); END"
-    )
 
 
 def integrity_report(connection: Connection) -> list[str]:

@@ -6,8 +6,10 @@ from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base
+from service.database.triggers import append_only, on_creation
 
 
+@append_only
 class QuestionRow(Base):
     """A question, addressed by the hash of its text and gold answer. Never updated."""
 
@@ -55,14 +57,6 @@ class QuestionLabelsRow(Base):
     __table_args__ = (BY_KEY_ALONE,)
 
 
-class SearchedTextRow(Base):
-    """A text that searches look at; its id is its number in the index of letters. Kept by triggers."""
-
-    __tablename__ = "searched_texts"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    question_id: Mapped[str]
-
-
 class QuestionSetCountsRow(Base):
     """How many members a set has, and how many of them are held back; no row for an empty set. By trigger."""
 
@@ -70,3 +64,57 @@ class QuestionSetCountsRow(Base):
     set_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     members: Mapped[int]
     held: Mapped[int]
+
+
+class SearchedTextRow(Base):
+    """A text that searches look at; its id is its number in `text_letters`. Kept by triggers.
+
+    `text_letters` is an index of three letters in a row over all texts of questions and candidates: a search
+    for any part of a text, LaTeX included, then looks at the few texts that hold all its triples of letters
+    instead of at all of them. The index keeps no copy of the texts and no places in them (`content=''`,
+    `detail=none`), which makes it about as large as they are; what it finds is looked at again by
+    `service.questions.searching`. Texts are never changed nor removed, so nothing has to be taken out of it.
+    """
+
+    __tablename__ = "searched_texts"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    question_id: Mapped[str]
+
+
+def searched(row: type[Base], question_id: str, text: str) -> None:
+    """Have new rows of a table searched: by the column of their question's id, and the SQL of their text."""
+    name = row.__tablename__
+    on_creation(
+        row,
+        f"""
+        CREATE TRIGGER {name}_searched AFTER INSERT ON {name} BEGIN
+            INSERT INTO searched_texts (question_id) VALUES (NEW.{question_id});
+            INSERT INTO text_letters (rowid, text) SELECT MAX(id), {text} FROM searched_texts;
+        END""",
+    )
+
+
+on_creation(
+    SearchedTextRow,
+    """
+    CREATE VIRTUAL TABLE text_letters
+    USING fts5(text, content='', tokenize='trigram', detail=none, columnsize=0)""",
+)
+searched(QuestionRow, "id", "NEW.text || char(10) || NEW.answer")
+on_creation(
+    QuestionRow,
+    """
+    CREATE TRIGGER questions_counted AFTER INSERT ON questions BEGIN
+        INSERT INTO question_labels (subject, level, questions)
+        VALUES (COALESCE(NEW.subject, ''), COALESCE(NEW.level, ''), 1)
+        ON CONFLICT (subject, level) DO UPDATE SET questions = questions + 1;
+    END""",
+)
+on_creation(
+    QuestionSetMemberRow,
+    """
+    CREATE TRIGGER question_set_members_counted AFTER INSERT ON question_set_members BEGIN
+        INSERT INTO question_set_counts (set_id, members, held) VALUES (NEW.set_id, 1, NEW.held IS NOT NULL)
+        ON CONFLICT (set_id) DO UPDATE SET members = members + 1, held = held + excluded.held;
+    END""",
+)

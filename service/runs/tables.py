@@ -6,6 +6,7 @@ from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
+from service.database.triggers import on_creation
 
 
 class RunRow(Base):
@@ -153,3 +154,74 @@ class RunMinuteRow(Base):
     pico_usd: Mapped[int]
 
     __table_args__ = (BY_KEY_ALONE,)
+
+
+# Money is counted in whole picodollars: sums of whole numbers do not depend on their order, so what is added
+# and taken away again leaves nothing behind.
+_USD = "CAST(ROUND(COALESCE({0}cost_usd, 0) * 1e12) AS INTEGER)"
+_ENDED = "{0}.state IN ('filled', 'failed') AND {0}.paid_by IS NOT NULL AND {0}.filled_at IS NOT NULL"
+_PAID = "{0}.attempts IS NOT NULL AND {0}.paid_by IS NOT NULL"
+
+on_creation(
+    RunCellRow,
+    """
+    CREATE TRIGGER run_cells_counted AFTER INSERT ON run_cells BEGIN
+        INSERT INTO run_cell_counts (run_id, kind, state, cells)
+        SELECT NEW.run_id, kind, state, 1 FROM cells WHERE id = NEW.cell_id
+        ON CONFLICT (run_id, kind, state) DO UPDATE SET cells = cells + 1;
+    END""",
+)
+on_creation(
+    CellRow,
+    """
+    CREATE TRIGGER cells_counted AFTER UPDATE OF state ON cells WHEN OLD.state <> NEW.state BEGIN
+        UPDATE run_cell_counts SET cells = cells - 1
+        WHERE kind = OLD.kind AND state = OLD.state
+              AND run_id IN (SELECT run_id FROM run_cells WHERE cell_id = OLD.id);
+        INSERT INTO run_cell_counts (run_id, kind, state, cells)
+        SELECT run_id, NEW.kind, NEW.state, 1 FROM run_cells WHERE cell_id = NEW.id
+        ON CONFLICT (run_id, kind, state) DO UPDATE SET cells = cells + 1;
+    END""",
+    f"""
+    CREATE TRIGGER cells_unspent AFTER UPDATE OF attempts, cost_usd, prompt_tokens, completion_tokens, model,
+                                                 paid_by ON cells WHEN {_PAID.format("OLD")} BEGIN
+        UPDATE run_spending SET
+            requests = requests - OLD.attempts,
+            prompt_tokens = prompt_tokens - COALESCE(OLD.prompt_tokens, 0),
+            completion_tokens = completion_tokens - COALESCE(OLD.completion_tokens, 0),
+            pico_usd = pico_usd - {_USD.format("OLD.")}, unpriced = unpriced - (OLD.cost_usd IS NULL)
+        WHERE run_id = OLD.paid_by AND kind = OLD.kind AND model = COALESCE(OLD.model, '-');
+    END""",
+    f"""
+    CREATE TRIGGER cells_spent AFTER UPDATE OF attempts, cost_usd, prompt_tokens, completion_tokens, model,
+                                               paid_by ON cells WHEN {_PAID.format("NEW")} BEGIN
+        INSERT INTO run_spending (run_id, kind, model, requests, prompt_tokens, completion_tokens, pico_usd,
+                                  unpriced)
+        VALUES (NEW.paid_by, NEW.kind, COALESCE(NEW.model, '-'), NEW.attempts, COALESCE(NEW.prompt_tokens, 0),
+                COALESCE(NEW.completion_tokens, 0), {_USD.format("NEW.")}, NEW.cost_usd IS NULL)
+        ON CONFLICT (run_id, kind, model) DO UPDATE SET
+            requests = requests + excluded.requests, prompt_tokens = prompt_tokens + excluded.prompt_tokens,
+            completion_tokens = completion_tokens + excluded.completion_tokens,
+            pico_usd = pico_usd + excluded.pico_usd, unpriced = unpriced + excluded.unpriced;
+    END""",
+    f"""
+    CREATE TRIGGER cells_minute_left AFTER UPDATE OF state, filled_at, cost_usd, completion_tokens, paid_by
+    ON cells WHEN {_ENDED.format("OLD")} BEGIN
+        UPDATE run_minutes SET
+            filled = filled - (OLD.state = 'filled'), failed = failed - (OLD.state = 'failed'),
+            completion_tokens = completion_tokens - COALESCE(OLD.completion_tokens, 0),
+            pico_usd = pico_usd - {_USD.format("OLD.")}
+        WHERE run_id = OLD.paid_by AND minute = substr(OLD.filled_at, 1, 16);
+    END""",
+    f"""
+    CREATE TRIGGER cells_minute AFTER UPDATE OF state, filled_at, cost_usd, completion_tokens, paid_by
+    ON cells WHEN {_ENDED.format("NEW")} BEGIN
+        INSERT INTO run_minutes (run_id, minute, filled, failed, completion_tokens, pico_usd)
+        VALUES (NEW.paid_by, substr(NEW.filled_at, 1, 16), NEW.state = 'filled', NEW.state = 'failed',
+                COALESCE(NEW.completion_tokens, 0), {_USD.format("NEW.")})
+        ON CONFLICT (run_id, minute) DO UPDATE SET
+            filled = filled + excluded.filled, failed = failed + excluded.failed,
+            completion_tokens = completion_tokens + excluded.completion_tokens,
+            pico_usd = pico_usd + excluded.pico_usd;
+    END""",
+)

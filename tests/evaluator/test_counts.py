@@ -1,19 +1,16 @@
-"""Counts that triggers keep: exact whatever is done, by several writers, and in an older database."""
+"""Counts that triggers keep: exact whatever is done, and by several writers."""
 
 import random
 import threading
 from pathlib import Path
 
 import pytest
-from alembic import command
 from counted import assert_counts_hold, kept_and_made
-from eval_runs import add_eval_run, make_problems, regrade
+from eval_runs import add_eval_run, regrade
 from runs import Proposed, add_review, add_run, add_verdict, open_empty
 from sqlalchemy import text
 
-from evaluator.evals.problems import PlacedProblem
 from service.database import Database
-from service.database.migrations.upgrade import alembic_config
 from service.questions import make_question
 from service.questions.store import Member, store_set
 from service.runs.cells import (
@@ -164,42 +161,3 @@ def test_names_of_metrics_are_kept_when_a_step_is_written_again(db: Database) ->
         session.execute(upsert, {"m": '{"a/b": 1.0}'})
         session.execute(upsert, {"m": '{"a/b": 1.0, "c": 2}'})
     assert_counts_hold(db, "train_metric_names")
-
-
-def test_an_older_database_is_counted_when_it_is_opened(tmp_path: Path) -> None:
-    path, new = tmp_path / "old.db", tmp_path / "new.db"
-    fill(open_empty(new))
-    old = Database(path)
-    with old._connection(write=True) as connection:
-        command.upgrade(alembic_config(connection), "0004")
-    with old._connection(write=True) as connection:
-        connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
-        tables = connection.exec_driver_sql(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'alembic_version'"
-        )
-        names = [name for (name,) in tables]
-    with Database.open(new) as source, source.read() as session, old._connection(write=True) as connection:
-        connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
-        for name in names:
-            table = connection.exec_driver_sql(f"PRAGMA table_info({name})")
-            columns = ", ".join(f'"{column[1]}"' for column in table)  # later revisions add some
-            rows = [tuple(row) for row in session.execute(text(f"SELECT {columns} FROM {name}"))]
-            if rows:
-                marks = ", ".join("?" * len(rows[0]))
-                connection.exec_driver_sql(f"INSERT INTO {name} ({columns}) VALUES ({marks})", rows)
-    old.close()
-    with Database.open(path) as opened, Database.open(new) as source:
-        assert_counts_hold(opened, "standings", "grade_counts", "sample_counts", *CELL_COUNTS)
-        assert kept_and_made(opened) == {
-            table: (made, made) for table, (_, made) in kept_and_made(source).items()
-        }
-        assert opened.integrity_report() == []
-
-
-def fill(db: Database) -> None:
-    problems = [PlacedProblem(problem) for problem in make_problems(2)]
-    add_eval_run(db, "a", [(4, 1, 1), (4, 4, 0)], problems=problems)
-    add_run(db, "first", [("1+1=?", "2", [Proposed("a?"), Proposed("b?", ("unverified", "rejected"))])])
-    add_review(db, make_question("1+1=?", "2", "Level 3", "Algebra"), "b?", "accepted")
-    work(db, open_cells_run(db, "one"), 1)
-    db.close()

@@ -8,9 +8,9 @@ from counted import assert_counts_hold
 from eval_runs import add_eval_run, make_problems, regrade
 from runs import open_empty
 
-from evaluator.evals.browsing import page_samples, runs_overview, shown_grader
+from evaluator.evals.browsing import runs_overview, shown_grader
 from evaluator.evals.grading import Graded, grade_changes, grade_run, other_version
-from evaluator.evals.problems import PlacedProblem, run_problems
+from evaluator.evals.problems import PlacedProblem
 from evaluator.evals.results import choose_version, load_result
 from evaluator.evals.sources import PLACES, Sources, read_sources
 from evaluator.evals.spec import EvalSpec
@@ -70,13 +70,6 @@ def test_a_result_counts_the_places_of_originals_alone(db: Database) -> None:
     with db.read() as session:
         assert load_result(session, run).sources.grades == (4, 0, 0, 0)
         assert runs_overview(session)[0].sources.grades == (6, 0, 0, 0)
-
-
-def test_grades_stored_under_earlier_names_are_told_by_the_present_ones(db: Database) -> None:
-    run = add_eval_run(db, "a", [(2, 1, 0)], sources={"correct": "last formula", "wrong": "boxed"})
-    with db.read() as session:
-        (problem,) = run_problems(session, run.id)
-        assert [one.source for one in page_samples(session, run.id, problem.id)] == ["last sentence", "box"]
 
 
 def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:

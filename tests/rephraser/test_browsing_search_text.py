@@ -4,13 +4,11 @@ import random
 from pathlib import Path
 
 import pytest
-from alembic import command
 from runs import Proposed, add_run, open_empty
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 from rephraser.views.search import QuestionFilters, count_questions, page_questions
 from service.database import Database
-from service.database.migrations.upgrade import alembic_config
 from service.questions.searching import may_hold, search_terms
 
 TEXTS = [
@@ -128,31 +126,6 @@ def test_the_index_alone_leaves_few_texts_to_look_at(db: Database) -> None:
         assert len(session.scalars(query).all()) == 1
     assert may_hold(["ab", "cd"]) is None
     assert search_terms("abc d\0def") == ["abc", "d"]
-
-
-def test_texts_of_an_older_database_are_found_when_it_is_opened(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    with create_engine(f"sqlite:///{path}").begin() as connection:
-        command.upgrade(alembic_config(connection), "0005")
-        for place, (question, answer, other) in enumerate(TEXTS):
-            said = {"id": f"q_{place}", "text": question, "answer": answer, "other": other, "c": f"c_{place}"}
-            connection.execute(
-                text("INSERT INTO questions (id, text, answer, created_at) VALUES (:id, :text, :answer, '')"),
-                said,
-            )
-            connection.execute(
-                text(
-                    "INSERT INTO candidates (id, question_id, text, created_at) VALUES (:c, :id, :other, '')"
-                ),
-                said,
-            )
-    with Database.open(path) as db:
-        assert found(db, "needle") == read_through("needle")
-        assert found(db, r"\tfrac{12}") == read_through(r"\tfrac{12}")
-        with db.write() as session:  # what comes later gets numbers of its own
-            session.execute(text("INSERT INTO candidates VALUES ('c', 'q_0', 'neon', '', NULL)"))
-        assert found(db, "neon") == {TEXTS[0][0]}
-        assert found(db, r"\sqrt{5}") == {TEXTS[1][0]}
 
 
 def test_a_write_that_fails_leaves_nothing_in_the_index(tmp_path: Path) -> None:

@@ -6,25 +6,21 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, create_engine, text
 
-import evaluator.evals.tables  # noqa: F401
-import rephraser.tables  # noqa: F401
-import trainer_adapter.record.tables  # noqa: F401
-from service.database import Base, Database, locate_database, sqlite
-from service.database.engine import HEAD_REVISION, KNOWN_REVISIONS
-from service.database.migrations.letters import TABLE
-from service.database.migrations.upgrade import alembic_config
+from service.database import Base, Database, engine, locate_database, schema, sqlite
+from service.database.engine import KNOWN_REVISIONS, UNRELEASED
 from service.errors import DatabaseError
 
+ROOT = Path(__file__).parents[2]
 INSERT_RUN = text(
     "INSERT INTO runs (id, name, kind, spec, versions, created_at) VALUES (:n, :n, 'k', '{}', '{}', 'now')"
 )
@@ -56,45 +52,63 @@ def count_runs(db: Database) -> int:
         return int(session.execute(text("SELECT count(*) FROM runs")).scalar_one())
 
 
-def test_migrations_make_the_tables_of_all_rooms(path: Path) -> None:
+def test_a_new_database_has_the_tables_of_all_rooms(path: Path) -> None:
+    defined = {
+        ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for room in ("service", "evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
+        for file in (ROOT / room).rglob("*.py")
+        if "    __tablename__ =" in file.read_text()
+    }
+    assert defined == set(schema.TABLES)
     Database.open(path).close()
     with create_engine(f"sqlite:///{path}").connect() as connection:
         # The index of letters and the tables behind it are SQLite's own.
-        ours = {"include_name": lambda name, kind, _: kind != "table" or not name.startswith(TABLE)}
+        ours = {"include_name": lambda name, kind, _: kind != "table" or not name.startswith("text_letters")}
         context = MigrationContext.configure(connection, opts=ours)
         assert compare_metadata(context, Base.metadata) == []
 
 
-def test_audits_and_what_refers_to_them_survive_the_revision_that_makes_their_table_anew(path: Path) -> None:
-    old = Database(path)
-    with old._connection(write=True) as connection:
-        command.upgrade(alembic_config(connection), "0010")
-        for statement in (
-            "INSERT INTO runs VALUES ('r', 'run', 'propose', '{}', '{}', 'then', NULL)",
-            "INSERT INTO questions (id, text, answer, created_at) VALUES ('q', '1+1=?', '2', 'then')",
-            "INSERT INTO candidates (id, question_id, text, created_at) VALUES ('c', 'q', 'one', 'then')",
-            "INSERT INTO audits VALUES (7, 'r', 3, 50, 'then')",
-            "INSERT INTO audit_members VALUES (7, 0, 'c', 'accepted', 1)",
-            "INSERT INTO reviews VALUES (1, 'c', 'ada', 'accepted', '', 7, 'then')",
-        ):
-            connection.exec_driver_sql(statement)
-    old.close()
-    with Database.open(path) as db, db.write() as session:
-        rows = session.execute(text("SELECT id, run_id, kind, seed, size FROM audits")).all()
-        assert [tuple(row) for row in rows] == [(7, "r", "candidates", 3, 50)]
-        assert db.integrity_report() == []
-        insert = (
-            "INSERT INTO audits (run_id, kind, seed, size, created_at) VALUES ('r', 'groups', 3, 50, 'now')"
-        )
-        session.execute(text(insert))
-        with pytest.raises(IntegrityError):
-            session.execute(text(insert))
-
-
 def test_known_revisions_are_the_migration_history() -> None:
-    history = [script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()]
+    history = [
+        script.revision for script in ScriptDirectory.from_config(schema.alembic_config()).walk_revisions()
+    ]
     assert tuple(reversed(history)) == KNOWN_REVISIONS
-    assert history[0] == HEAD_REVISION
+    assert not set(history) & set(UNRELEASED)
+
+
+MIGRATION = """
+from alembic import op
+revision, down_revision = "1.1", "1.0"
+def upgrade():
+    op.execute("CREATE TABLE later (id INTEGER)")
+"""
+
+
+def test_an_older_database_is_migrated_and_named_where_it_cannot_be_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database.open(path) as db:
+        insert_run(db, "a")
+    (path.parent / "v1_1.py").write_text(MIGRATION)
+    config = schema.alembic_config
+    monkeypatch.setattr(engine, "HEAD_REVISION", "1.1")
+    monkeypatch.setattr(engine, "KNOWN_REVISIONS", ("1.0", "1.1"))
+
+    def with_another(connection: Connection) -> Config:
+        versions = Path(schema.__file__).parent / "migrations" / "versions"
+        made = config(connection)
+        made.set_main_option("path_separator", "os")
+        made.set_main_option("version_locations", f"{versions}{os.pathsep}{path.parent}")
+        return made
+
+    monkeypatch.setattr(schema, "alembic_config", with_another)
+    with pytest.raises(DatabaseError, match=r"older tagrpo; `tagrpo runs list --db FILE` brings it up"):
+        Database.open(path, read_only=True)
+    with Database.open(path) as db, db.read() as session:
+        assert session.execute(text("SELECT count(*) FROM later")).scalar_one() == 0
+        assert session.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "1.1"
+    with Database.open(path, read_only=True) as db:
+        assert count_runs(db) == 1
 
 
 def test_connections_use_wal_and_foreign_keys(path: Path) -> None:
@@ -152,13 +166,26 @@ def test_a_folder_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
         Database.open(tmp_path / "no" / "t.db")
 
 
-def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("revision", "words"),
+    [
+        ("2.0", r"newer tagrpo \(schema 2\.0"),
+        *(
+            (revision, r"before the first release .*`tagrpo sets export .* `tagrpo sets import")
+            for revision in UNRELEASED
+        ),
+    ],
+)
+def test_a_newer_schema_and_one_of_before_the_release_are_refused_and_left_alone(
+    path: Path, revision: str, words: str
+) -> None:
     Database.open(path).close()
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
     before = path.read_bytes()
-    with pytest.raises(DatabaseError, match=r"newer tagrpo \(schema 9999"):
-        Database.open(path)
+    for read_only in (False, True):
+        with pytest.raises(DatabaseError, match=words):
+            Database.open(path, read_only=read_only)
     assert path.read_bytes() == before
 
 
@@ -270,34 +297,39 @@ def test_a_full_disk_loses_nothing_that_was_committed(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "table", ["questions", "candidates", "verdicts", "reviews", "neighbor_sets", "neighbor_set_members"]
+    "table",
+    [
+        *("questions", "candidates", "verdicts", "reviews", "audit_members", "problems", "samples"),
+        *("sample_texts", "grades", "neighbor_sets", "neighbor_set_questions", "neighbor_set_members"),
+        *("contamination_checks", "overlaps"),
+    ],
 )
-def test_rows_that_matter_are_append_only(path: Path, table: str) -> None:
-    with Database.open(path) as db, db.read() as session:
-        names = {
-            name
-            for (name,) in session.execute(
-                text("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :t"), {"t": table}
-            )
-        }
+def test_rows_that_matter_are_append_only(shared: Database, table: str) -> None:
+    query = text("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :t")
+    with shared.read() as session:
+        names = set(session.scalars(query, {"t": table}))
     assert {f"{table}_no_update", f"{table}_no_delete"} <= names
 
 
-def test_questions_cannot_be_changed(path: Path) -> None:
-    with Database.open(path) as db:
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE questions SET answer = '2'",
+        "DELETE FROM questions",
+        # Replacing a row is deleting it.
+        "REPLACE INTO questions (id, text, answer, created_at) VALUES ('q', 't', '1', 'now')",
+    ],
+)
+def test_questions_cannot_be_changed(shared: Database, statement: str) -> None:
+    with pytest.raises(Exception, match="append-only"), shared.write() as session:
+        session.execute(text(statement))
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    with Database.open(tmp_path_factory.mktemp("database") / "t.db") as db:
         with db.write() as session:
             session.execute(
                 text("INSERT INTO questions (id, text, answer, created_at) VALUES ('q', 't', '1', 'now')")
             )
-        for statement in ("UPDATE questions SET answer = '2'", "DELETE FROM questions"):
-            with pytest.raises(Exception, match="append-only"), db.write() as session:
-                session.execute(text(statement))
-
-
-def test_replacing_a_row_is_deleting_it(path: Path) -> None:
-    insert = "INTO questions (id, text, answer, created_at) VALUES ('q', 't', '1', 'now')"
-    with Database.open(path) as db:
-        with db.write() as session:
-            session.execute(text(f"INSERT {insert}"))
-        with pytest.raises(Exception, match="append-only"), db.write() as session:
-            session.execute(text(f"REPLACE {insert}"))
+        yield db

@@ -1,15 +1,75 @@
 """Comparing the counts that triggers keep with counts made anew from what is stored."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import text
 
 from service.database import Database
-from service.database.migrations.counting import COUNTED
-from service.database.migrations.sourcing import COUNT
-from service.database.migrations.withdrawing import STANDING_NOW
 
-MADE = {**COUNTED, "standings": STANDING_NOW, "grade_sources": COUNT}
+_USD = "CAST(ROUND(COALESCE({0}cost_usd, 0) * 1e12) AS INTEGER)"
+MADE: Mapping[str, str] = {
+    "question_labels": """
+        SELECT COALESCE(subject, ''), COALESCE(level, ''), COUNT(*) FROM questions GROUP BY 1, 2""",
+    "question_set_counts": """
+        SELECT set_id, COUNT(*), COUNT(held) FROM question_set_members GROUP BY 1""",
+    "run_cell_counts": """
+        SELECT n.run_id, c.kind, c.state, COUNT(*) FROM run_cells AS n JOIN cells AS c ON c.id = n.cell_id
+        GROUP BY 1, 2, 3""",
+    "run_spending": f"""
+        SELECT paid_by, kind, COALESCE(model, '-'), SUM(attempts), COALESCE(SUM(prompt_tokens), 0),
+               COALESCE(SUM(completion_tokens), 0), SUM({_USD.format("")}), SUM(cost_usd IS NULL)
+        FROM cells WHERE attempts IS NOT NULL AND paid_by IS NOT NULL GROUP BY 1, 2, 3""",
+    "run_minutes": f"""
+        SELECT paid_by, substr(filled_at, 1, 16), SUM(state = 'filled'), SUM(state = 'failed'),
+               COALESCE(SUM(completion_tokens), 0), SUM({_USD.format("")})
+        FROM cells
+        WHERE state IN ('filled', 'failed') AND paid_by IS NOT NULL AND filled_at IS NOT NULL
+        GROUP BY 1, 2""",
+    "sample_counts": """
+        SELECT p.id, COUNT(s.id), COUNT(s.id) FILTER (WHERE s.stop_reason = 'length'),
+               COUNT(s.id) FILTER (WHERE s.stop_reason IN ('content_filter', 'refusal')),
+               COUNT(s.completion_tokens), COALESCE(SUM(s.completion_tokens), 0)
+        FROM run_problems AS p LEFT JOIN samples AS s ON s.run_problem_id = p.id GROUP BY p.id""",
+    "grade_counts": """
+        SELECT run_problem_id, grader_id, SUM(value = 'correct'), SUM(value = 'wrong'), SUM(value = 'unknown')
+        FROM grades GROUP BY 1, 2""",
+    "standings": """
+        SELECT p.id, p.run_id, p.question_id, p.ordinal, p.candidate_id, p.proposer, p.strategy,
+               p.strategy_hash, p.model, COALESCE(r.decision, v.status, 'pending'), v.id, r.id
+        FROM proposals AS p
+        LEFT JOIN verdicts AS v ON v.id = (
+            SELECT MAX(id) FROM verdicts WHERE run_id = p.run_id AND candidate_id = p.candidate_id)
+        LEFT JOIN reviews AS r ON r.id = (
+            SELECT MAX(id) FROM reviews
+            WHERE candidate_id = p.candidate_id AND id NOT IN (SELECT review_id FROM review_withdrawals))""",
+    "standing_counts": """
+        SELECT run_id, proposer, strategy, strategy_hash, model, status, COUNT(*)
+        FROM standings GROUP BY 1, 2, 3, 4, 5, 6""",
+    "candidate_findings": """
+        SELECT DISTINCT json_extract(f.value, '$.name'), c.question_id, c.id, v.run_id
+        FROM verdicts AS v JOIN candidates AS c ON c.id = v.candidate_id,
+             json_each(v.evidence, '$.findings') AS f
+        WHERE json_extract(f.value, '$.name') IS NOT NULL""",
+    "train_metric_names": """
+        SELECT DISTINCT s.run_id, m.key FROM train_steps AS s, json_each(s.metrics) AS m""",
+    "rollout_groups": """
+        SELECT s.run_id, s.step, p.question_id, COUNT(*), COUNT(DISTINCT p.variant),
+               SUM(r.grade = 'correct'), SUM(r.grade = 'wrong'), SUM(r.grade = 'unknown'),
+               SUM(p.variant = 0 AND r.grade = 'correct'), SUM(p.variant = 0 AND r.grade = 'wrong'),
+               SUM(p.variant = 0 AND r.grade = 'unknown'),
+               SUM(r.truncated), SUM(r.reason = 'timeout'), SUM(r.tokens), SUM(r.reward), MIN(r.reward),
+               MAX(r.reward),
+               CASE WHEN SUM(r.grade = 'correct') > 0 AND SUM(r.grade = 'wrong') > 0 THEN 'mixed'
+                    WHEN SUM(r.grade = 'unknown') > 0 THEN 'unclear'
+                    WHEN SUM(r.grade = 'correct') > 0 THEN 'all right' ELSE 'all wrong' END
+        FROM rollout_shards AS s JOIN rollouts AS r ON r.shard_id = s.id
+        JOIN rollout_prompts AS p ON p.id = r.prompt_id GROUP BY s.run_id, s.step, p.question_id""",
+    "grade_sources": """
+        SELECT run_problem_id, grader_id, COALESCE(source, ''), COUNT(*), SUM(value = 'correct')
+        FROM grades GROUP BY 1, 2, 3""",
+}
+"""By table of counts the query that makes it anew."""
 
 NO_ZEROS = {
     "question_set_counts": 1,

@@ -94,7 +94,13 @@ def add_run(
         for ordinal, item in enumerate(proposed):
             identity = candidate_id(question.id, item.text)
             candidates.append(
-                {"id": identity, "question_id": question.id, "text": item.text, "created_at": now}
+                {
+                    "id": identity,
+                    "question_id": question.id,
+                    "text": item.text,
+                    "created_at": now,
+                    "likeness": 0.5,
+                }
             )
             proposals.append(
                 {

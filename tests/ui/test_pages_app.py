@@ -54,15 +54,21 @@ def test_a_missing_database_says_how_to_make_one(on, tmp_path):
     assert not path.exists()
 
 
-def test_an_older_database_says_how_to_migrate_and_stays_as_it_is(on, tmp_path):
+@pytest.mark.parametrize(
+    ("revision", "way_out"),
+    [("0011", "tagrpo sets export NAME FOLDER"), ("0.9", "tagrpo runs list --db {path}")],
+)
+def test_an_older_database_says_the_way_out_and_stays_as_it_is(on, tmp_path, monkeypatch, revision, way_out):
+    monkeypatch.setattr(database, "KNOWN_REVISIONS", ("0.9", "1.0"))
     path = on(tmp_path / "old.db")
     Database.open(path).close()
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+    before = path.read_bytes()
     app = opened("questions")
     assert not app.exception
-    assert f"tagrpo runs list --db {path}" in [code.value for code in app.code]
-    assert database.condition(path) == "older"
+    assert way_out.format(path=path) in [code.value for code in app.code]
+    assert path.read_bytes() == before
 
 
 def test_a_file_that_is_no_database_is_an_error_that_names_it(on, tmp_path):

@@ -107,7 +107,7 @@ def test_conditions(tmp_path):
     assert condition(path) == "empty"
     Database.open(path).close()
     assert condition(path) == "ready"
-    for revision, expected in (("0001", "older"), ("9999", "newer")):
+    for revision, expected in (("0011", "unreleased"), ("2.0", "newer")):
         with sqlite3.connect(path) as connection:
             connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
         assert condition(path) == expected

@@ -10,6 +10,7 @@ from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
+from service.database.triggers import on_creation
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 
@@ -140,3 +141,17 @@ class TrainMetricNameRow(Base):
     name: Mapped[str] = mapped_column(primary_key=True)
 
     __table_args__ = (BY_KEY_ALONE,)
+
+
+on_creation(
+    TrainStepRow,
+    *(
+        f"""
+    CREATE TRIGGER train_steps_named_{verb.lower()} AFTER {verb} ON train_steps BEGIN
+        INSERT INTO train_metric_names (run_id, name)
+        SELECT NEW.run_id, key FROM json_each(NEW.metrics) WHERE true ON CONFLICT DO NOTHING;
+    END"""
+        for verb in ("INSERT", "UPDATE")
+    ),
+)
+# `rollout_groups` has no trigger: rollouts come and go by whole steps, in one place (`importing`).

@@ -18,11 +18,22 @@ from typing import Any
 
 import zstandard
 
-from service.database.migrations import letters
 from service.errors import InputError
 from service.writing import write_file
 
 FORMAT = 1
+NUMBERS, LETTERS = "searched_texts", "text_letters"
+FILL = (
+    f"""
+    INSERT INTO {NUMBERS} (id, question_id)
+    SELECT 2 * rowid, id FROM questions UNION ALL SELECT 2 * rowid + 1, question_id FROM candidates""",
+    f"""
+    INSERT INTO {LETTERS} (rowid, text)
+    SELECT 2 * rowid, text || char(10) || answer FROM questions
+    UNION ALL SELECT 2 * rowid + 1, text FROM candidates""",
+)
+"""What makes the index of letters anew. The numbers have to differ only; from here on they are counted up."""
+
 MANIFEST = "manifest.json"
 MOST_BYTES = 2_500_000
 """Of a pack: it is part of the wheel."""
@@ -30,6 +41,11 @@ MOST_BYTES = 2_500_000
 _FRAME = b"\x28\xb5\x2f\xfd"  # how a zstd frame begins
 _MACHINE = re.compile(r"""(?:^|["'\s=])(/(?:home|Users|root|tmp|mnt|work|scratch)/[^"'\s]*)""")
 """A path that tells of the machine on which something was made."""
+
+
+def is_made(table: str) -> bool:
+    """Say whether a table belongs to the index of letters: it is not packed, `FILL` makes it."""
+    return table in (NUMBERS, LETTERS) or table.startswith(f"{LETTERS}_")
 
 
 @dataclass(frozen=True)
@@ -104,8 +120,8 @@ def _manifest(connection: sqlite3.Connection, database: Path) -> dict[str, Any]:
         runs = connection.execute(
             "SELECT kind, count(*), max(created_at) FROM runs GROUP BY kind ORDER BY kind"
         ).fetchall()
-    made = [sql for _, name, _, sql in schema if name in (letters.NUMBERS, letters.TABLE)]
-    schema = [row for row in schema if not letters.is_made(row[1])]
+    made = [sql for _, name, _, sql in schema if name in (NUMBERS, LETTERS)]
+    schema = [row for row in schema if not is_made(row[1])]
     odd = [name for kind, name, _, _ in schema if kind == "table" and kinds.get(name) != "table"]
     if odd:
         raise InputError(f"{database}: {', '.join(odd)}: only ordinary tables can be packed.")
@@ -126,7 +142,7 @@ def _manifest(connection: sqlite3.Connection, database: Path) -> dict[str, Any]:
         "tables": tables,
         # After the rows: indexes are built faster then, and triggers have nothing to count twice.
         "after": [
-            *(made + list(letters.FILL) if made else []),
+            *(made + list(FILL) if made else []),
             *(sql for kind, _, _, sql in schema if kind in ("index", "trigger", "view") and sql),
         ],
     }

@@ -36,7 +36,7 @@ def shipped_demo(pack: Path = SHIPPED) -> ShippedDemo:
 
     It lies below `XDG_CACHE_HOME` or `~/.cache`; where that cannot be written to, in the folder of temporary
     files. Its folder is named after the pack and the schema, so that another version of tagrpo unpacks its
-    own; a pack of an older schema is migrated.
+    own.
 
     Raises:
         InputError: the pack is damaged, or there is no place to unpack it to.

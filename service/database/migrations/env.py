@@ -1,4 +1,4 @@
-"""Alembic's entry point: runs on the connection that `upgrade` hands over."""
+"""Alembic's entry point: runs on the connection that `schema` hands over."""
 
 from alembic import context
 

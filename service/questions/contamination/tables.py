@@ -6,8 +6,10 @@ from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base
+from service.database.triggers import append_only
 
 
+@append_only
 class ContaminationCheckRow(Base):
     """A comparison of a set of texts with a benchmark. Without overlaps it says that none were found."""
 
@@ -23,6 +25,7 @@ class ContaminationCheckRow(Base):
     __table_args__ = (Index(None, "problems_hash"),)
 
 
+@append_only
 class OverlapRow(Base):
     """A text of the set that repeats a problem of the benchmark, by its strongest measure."""
 

@@ -129,7 +129,7 @@ def _numbers(card: NeighborCard) -> None:
         ("asked for more because of", ", ".join(found.asks_for_more) or "nothing"),
         ("solvers", ", ".join(found.by_solver) or "none"),
         ("right answers", successes(card) or "not known"),
-        ("other words than the question", _apart(card.likeness)),
+        ("other words than the question", f"{1 - card.likeness:.0%}"),
         ("cost of the request", "not known" if card.usd is None else f"{card.usd:.4f} USD"),
         ("tokens of the request", _tokens(card)),
     ]
@@ -142,10 +142,6 @@ def _numbers(card: NeighborCard) -> None:
     if has_answers(found):
         key = f"answers-{card.proposal_id}"
         tables.download(f"{card.candidate_id}-answers", answer_rows(found), key=key, label="Answers as CSV")
-
-
-def _apart(likeness: float | None) -> str:
-    return "not known" if likeness is None else f"{1 - likeness:.0%}"
 
 
 def _number(value: float | None) -> str:

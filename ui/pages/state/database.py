@@ -12,7 +12,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.database.engine import HEAD_REVISION, KNOWN_REVISIONS
+from service.database.engine import HEAD_REVISION, KNOWN_REVISIONS, OUT_OF_UNRELEASED, UNRELEASED
 from service.errors import DatabaseError
 from ui.pages.state import settings
 from ui.pages.state.results import Results
@@ -21,7 +21,7 @@ from ui.pages.widgets import layout
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Condition = Literal["ready", "missing", "empty", "older", "newer", "foreign", "unreadable"]
+Condition = Literal["ready", "missing", "empty", "older", "unreleased", "newer", "foreign", "unreadable"]
 
 REVIEW_TABLES = frozenset({"reviews", "review_withdrawals"})
 """All that pages ever add rows to; triggers forbid to change any."""
@@ -145,10 +145,12 @@ def condition(path: Path) -> Condition:
             row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.Error:
         return "unreadable"
-    revision = None if row is None else str(row[0])
+    revision = "" if row is None else str(row[0])
     if revision == HEAD_REVISION:
         return "ready"
-    return "older" if revision is None or revision in KNOWN_REVISIONS else "newer"
+    if revision in UNRELEASED:
+        return "unreleased"
+    return "older" if revision in KNOWN_REVISIONS else "newer"
 
 
 def forget() -> None:
@@ -235,6 +237,13 @@ def _say_why_not(path: Path, found: Condition) -> None:
             "The database is of an older version.",
             "These pages never change it. Any command that opens it for writing brings it up to date:",
             commands=(f"tagrpo runs list --db {path}",),
+        )
+    elif found == "unreleased":
+        layout.empty_state(
+            "The database was written before the first release of tagrpo.",
+            "Its neighbor sets can be exported with the version that wrote it. The other commands, with this "
+            "version and a new --db, read them back, and the rest from its files:",
+            commands=OUT_OF_UNRELEASED,
         )
     elif found == "newer":
         layout.error_box(
