@@ -18,7 +18,7 @@ TABLES = (
     "service.questions.tables",
     "service.questions.contamination.tables",
     "service.runs.tables",
-    "evaluator.grading.tables",
+    "evaluator.grading.versions",
     "evaluator.evals.tables",
     "rephraser.tables",
     "trainer_adapter.record.tables",
