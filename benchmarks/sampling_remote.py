@@ -79,10 +79,8 @@ async def bare(url: str, problems: int, samples: int) -> float:
 def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
     """Draw with the remote sampler into a database; return the seconds, planning included."""
     from evaluator.evals.problems import PlacedProblem, make_problem, problems_hash, run_problems
-    from evaluator.evals.running import samples_missing
-    from evaluator.evals.samples import EvalWork, plan_samples
-    from evaluator.evals.spec import EvalSpec
-    from evaluator.evals.start import open_eval_run
+    from evaluator.evals.running import EvalWork, plan_samples, samples_missing
+    from evaluator.evals.runs import EvalSpec, open_eval_run
     from service.database import Database
     from service.models.remote import Endpoint
     from service.models.remote.sampler import RemoteSampler

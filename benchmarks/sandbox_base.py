@@ -32,9 +32,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from sandbox_study import World, tagrpo
 
-from evaluator.evals.lookup import find_eval_run
 from evaluator.evals.problems import run_problems
 from evaluator.evals.results import load_result
+from evaluator.evals.runs import find_eval_run
 from evaluator.passk.curves import curve
 from evaluator.signal.difficulty import audit_difficulty
 from evaluator.signal.groups import Checkpoint, count_groups

@@ -42,13 +42,13 @@ sys.path[:0] = [str(ROOT)]
 
 import zstandard
 
-from evaluator.evals import browsing
 from evaluator.evals.grading import grade_run
-from evaluator.evals.problems import PlacedProblem, make_problem, run_problems
+from evaluator.evals.overview import runs_overview, shown_grader
+from evaluator.evals.problems import PlacedProblem, make_problem, placed_hash, run_problems
 from evaluator.evals.results import load_result
-from evaluator.evals.samples import EvalWork, count_samples, plan_samples
-from evaluator.evals.spec import EvalSpec
-from evaluator.evals.start import open_eval_run, placed_hash
+from evaluator.evals.running import EvalWork, plan_samples
+from evaluator.evals.runs import EvalSpec, open_eval_run
+from evaluator.evals.samples import count_samples, page_samples, read_texts
 from evaluator.grading import Grade, GradeValue
 from service.database import Database
 from service.database.base import ZSTD_LEVEL
@@ -231,37 +231,24 @@ def measure_pages(db: Any, runs: Sequence[Any], times: int) -> dict[str, dict[st
     chance = random.Random(1)
     with db.read() as session:
         problems = {run.id: run_problems(session, run.id) for run in runs}
-        grader = browsing.shown_grader(session, runs[0].id)
-    groups = sorted({problem.group_id for problem in problems[runs[-1].id]})
+        grader = shown_grader(session, runs[0].id)
 
     def page(session: Any, *, texts: bool, **how: Any) -> None:
         run = chance.choice(runs)
         problem = chance.choice(problems[run.id])
         how["after_ordinal"] = chance.randrange(-1, 100)
-        samples = browsing.page_samples(session, run.id, problem.id, limit=PAGE, **how)
+        samples = page_samples(session, run.id, problem.id, limit=PAGE, **how)
         if texts:
-            browsing.read_texts(session, [sample.id for sample in samples])
-
-    def group(session: Any) -> None:
-        members = browsing.group_samples(session, runs[-1].id, chance.choice(groups), grader_id=grader.id)
-        browsing.read_texts(session, [sample.id for member in members for sample in member.samples])
-
-    def listed(session: Any, **how: Any) -> None:
-        run = chance.choice(runs)
-        after = chance.choice(problems[run.id]).id
-        browsing.page_problems(session, run.id, after=after, limit=PAGE, grader_id=grader.id, **how)
+            read_texts(session, [sample.id for sample in samples])
 
     few = max(5, times // 10)
     asked: dict[str, tuple[Callable[[Any], object], int]] = {
         "page_headers": (lambda session: page(session, texts=False, grader_id=grader.id), times),
         "page_with_texts": (lambda session: page(session, texts=True, grader_id=grader.id), times),
         "page_grader_chosen": (lambda session: page(session, texts=True), times),
-        "group_with_texts": (group, times),
-        "problems_by_place": (listed, times),
-        "problems_by_rate": (lambda session: listed(session, order="rate"), times),
         "curve_counts": (lambda session: [count_samples(session, run.id, grader.id) for run in runs], few),
         "curve_results": (lambda session: [load_result(session, run) for run in runs], few),
-        "runs": (browsing.runs_overview, few),
+        "runs": (runs_overview, few),
     }
 
     def in_transaction(query: Callable[[Any], object]) -> None:
@@ -283,8 +270,8 @@ def write_alternatives(db: Any, run: Any, folder: Path) -> tuple[Path, Path]:
     connection.execute("CREATE INDEX by_problem ON responses (problem, ordinal)")
     with lines.open("w", encoding="utf-8") as file, db.read() as session:
         for problem in run_problems(session, run.id):
-            samples = browsing.page_samples(session, run.id, problem.id, limit=None)
-            texts = browsing.read_texts(session, [sample.id for sample in samples])
+            samples = page_samples(session, run.id, problem.id, limit=None)
+            texts = read_texts(session, [sample.id for sample in samples])
             for one in samples:
                 row = {"problem": problem.id, "ordinal": one.ordinal, "stop": one.stop_reason}
                 row |= {"grade": one.value, "text": texts[one.id]}
@@ -300,17 +287,15 @@ def compare(db: Any, run: Any, folder: Path, times: int) -> dict[str, dict[str, 
     chance = random.Random(2)
     with db.read() as session:
         ids = [problem.id for problem in run_problems(session, run.id)]
-        grader = browsing.shown_grader(session, run.id)
+        grader = shown_grader(session, run.id)
     inline = sqlite3.connect(table)
     by_grade = "SELECT problem, grade, count(*), sum(stop = 'length') FROM responses GROUP BY 1, 2"
     one_page = "SELECT * FROM responses WHERE problem = ? ORDER BY ordinal LIMIT ?"
 
     def our_page() -> None:
         with db.read() as session:
-            samples = browsing.page_samples(
-                session, run.id, chance.choice(ids), limit=PAGE, grader_id=grader.id
-            )
-            browsing.read_texts(session, [sample.id for sample in samples])
+            samples = page_samples(session, run.id, chance.choice(ids), limit=PAGE, grader_id=grader.id)
+            read_texts(session, [sample.id for sample in samples])
 
     def our_counts() -> None:
         with db.read() as session:

@@ -9,9 +9,14 @@ import zstandard
 from ui_made_candidates import STRATEGIES
 from ui_made_texts import Texts
 
-from evaluator.evals.problems import PlacedProblem, make_problem, run_problems, store_run_problems
-from evaluator.evals.spec import EVAL, EvalSpec
-from evaluator.evals.start import placed_hash
+from evaluator.evals.problems import (
+    PlacedProblem,
+    make_problem,
+    placed_hash,
+    run_problems,
+    store_run_problems,
+)
+from evaluator.evals.runs import EVAL, EvalSpec
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import grader_id
 from service.database import Database, utc_now

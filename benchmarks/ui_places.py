@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import select, text
 
-from evaluator.evals import browsing as evals
-from evaluator.evals.lookup import list_eval_runs
+from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import run_problems
+from evaluator.evals.runs import list_eval_runs
 from rephraser.reviews import browsing as reviews
 from rephraser.sets.store import list_sets
 from rephraser.tables import CandidateRow
@@ -49,7 +49,7 @@ def read_world(db: Database) -> World:
         trained = session.scalars(
             select(RolloutGroupRow.question_id).distinct().where(RolloutGroupRow.run_id == train_runs[0].id)
         ).all()
-        shown = {run.id: evals.shown_grader(session, run.id) for run in eval_runs}
+        shown = {run.id: shown_grader(session, run.id) for run in eval_runs}
         headers = list_sets(session)
         return World(
             neighbor_run=neighbor_run,

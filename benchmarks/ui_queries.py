@@ -9,9 +9,10 @@ from sqlalchemy import func, or_, select, union
 from sqlalchemy.orm import Session
 from ui_places import World
 
-from evaluator.evals import browsing as evals
 from evaluator.evals.contrast import contrast_runs, contrast_texts
+from evaluator.evals.overview import runs_overview
 from evaluator.evals.results import load_result
+from evaluator.evals.samples import page_samples, read_texts
 from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from rephraser.reviews import audit as audits
 from rephraser.reviews import queue as reviews
@@ -66,7 +67,7 @@ def _overview(world: World) -> dict[str, Ask]:
         ),
         "overview: sets": lambda s, c: (list_sets(s), questions.list_sets(s)),
         "overview: runs": lambda s, c: progress.page_runs(s),
-        "overview: evaluations": lambda s, c: evals.runs_overview(s),
+        "overview: evaluations": lambda s, c: runs_overview(s),
         "overview: trainings": lambda s, c: rollouts.list_train_runs(s),
         "overview: a run's pace and errors": running,
     }
@@ -249,7 +250,7 @@ def _curves(world: World) -> dict[str, Ask]:
     def samples(session: Session, chance: random.Random) -> None:
         run = chance.choice(world.eval_runs).id
         problem = chance.choice(world.problems[run])
-        found = evals.page_samples(
+        found = page_samples(
             session,
             run,
             problem,
@@ -257,17 +258,12 @@ def _curves(world: World) -> dict[str, Ask]:
             limit=PAGE,
             grader_id=world.graders[run],
         )
-        evals.read_texts(session, [one.id for one in found])
-
-    def problems(session: Session, chance: random.Random) -> object:
-        run = chance.choice(world.eval_runs).id
-        return evals.page_problems(session, run, limit=PAGE, order="rate", grader_id=world.graders[run])
+        read_texts(session, [one.id for one in found])
 
     return {
         "curves: counts of one run": lambda s, c: load_result(s, c.choice(world.eval_runs)),
         "curves: counts of eight runs": lambda s, c: [load_result(s, run) for run in world.eval_runs],
         "curves: who solves what at k": contrast,
-        "curves: problems by rate": problems,
         "curves: samples with texts": samples,
         "curves: cost axis": lambda s, c: series.drawn_by_step(s, c.choice(world.train_runs).id),
     }
@@ -347,7 +343,7 @@ def other_ways(world: World) -> dict[str, tuple[Ask, Ask]]:
         "search, frequent word, texts read through": (searched("tangent"), read_through("tangent")),
         "groups of a run, OFFSET": (our_rollouts, offset_rollouts),
         "questions with an accepted candidate, OFFSET": (our_questions, offset_questions),
-        "all evaluations, rows counted": (lambda s, c: evals.runs_overview(s), counted_evals),
+        "all evaluations, rows counted": (lambda s, c: runs_overview(s), counted_evals),
         "steps of a training, rows counted": (lambda s, c: groups.page_steps(s, train), counted_steps),
         "candidates by verdict, looked up": (
             lambda s, c: standing_counts(s, run),

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from sqlalchemy.orm import Session
 
-from evaluator.evals.browsing import shown_grader
+from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.samples import ProblemCounts, count_samples
 from evaluator.evals.tables import RunProblemRow
@@ -138,7 +138,7 @@ def _shares_apart(one: Contrast) -> float:
 def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int, RunProblem]:
     """Return the problems of contrasts with their texts, by the first run's `run_problem_id`."""
     ids = [one.counts[0].run_problem_id for one in contrasts]
-    problems = read_problems(session, [RunProblemRow.id.in_(ids)], RunProblemRow.position, None)
+    problems = read_problems(session, RunProblemRow.id.in_(ids))
     return {problem.id: problem for problem in problems}
 
 

@@ -11,14 +11,13 @@ from sqlalchemy.orm import Session, aliased
 
 from evaluator.evals.problems import RunProblem, run_problems
 from evaluator.evals.tables import (
-    GradeCountsRow,
     GradeRow,
     RunProblemRow,
     SampleRow,
     SampleTextRow,
 )
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
-from evaluator.grading.versions import GraderRow, answers_of, find_grader, grader_id
+from evaluator.grading.versions import answers_of, find_grader, grader_id
 from service.database import Database
 
 Report = Callable[[int, int], None]
@@ -49,9 +48,9 @@ def grade_run(
 ) -> Graded:
     """Grade all samples of a run that have no grade of this version; each part is committed at once.
 
-    The version says which answers count, see `graders.version_taking`. Another process may grade the same
-    run: the first grade of a sample stays. Of an answer of more than 1,000 characters its beginning and its
-    length are kept.
+    The version says which answers count, see `version_taking`. Another process may grade the same run: the
+    first grade of a sample stays. Of an answer of more than 1,000 characters its beginning and its length are
+    kept.
     """
     with db.write() as session:
         grader_row = grader_id(session, version)
@@ -74,11 +73,6 @@ def grade_run(
         done += len(part)
         report(done, max(total, done))
     return Graded(values["correct"], values["wrong"], values["unknown"])
-
-
-def ungraded_samples(session: Session, run_id: str, version: str = GRADER_VERSION) -> int:
-    """Return how many samples of a run have no grade of this version of the grader."""
-    return _ungraded(session, run_id, find_grader(session, version) or -1)
 
 
 _Part = list[tuple[tuple[int, RunProblem], GradeCase]]
@@ -179,30 +173,6 @@ class Change:
     new_source: str | None
 
 
-def run_graders(session: Session, run_id: str) -> list[tuple[str, int]]:
-    """Return the versions of the grader that graded samples of a run, oldest first, with their numbers."""
-    counted = GradeCountsRow
-    rows = session.execute(
-        select(GraderRow.id, GraderRow.version, func.sum(counted.correct + counted.wrong + counted.unknown))
-        .join(counted, counted.grader_id == GraderRow.id)
-        .join(RunProblemRow, RunProblemRow.id == counted.run_problem_id)
-        .where(RunProblemRow.run_id == run_id)
-        .group_by(GraderRow.id)
-        .order_by(GraderRow.id)
-    )
-    return [(version, count) for _, version, count in rows]
-
-
-def other_version(session: Session, run_id: str, version: str) -> str | None:
-    """Return the version to compare the grades of `version` with; None where it graded the run alone.
-
-    The newest other one that took the same answers, else the newest that took others.
-    """
-    others = [one for one, _ in run_graders(session, run_id) if one != version]
-    alike = [one for one in others if answers_of(one) == answers_of(version)]
-    return next(reversed(alike or others), None)
-
-
 def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[Change]:
     """Return the samples of a run whose grades by two versions differ, by problem and ordinal."""
     before, after = aliased(GradeRow), aliased(GradeRow)
@@ -232,9 +202,9 @@ def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[Cha
         )
         .order_by(RunProblemRow.position, SampleRow.ordinal)
     )
-    found = []
+    changes = []
     for row in rows:
         problem = problems[row[0]]
         graded = cast(tuple[Any, ...], row[2:])
-        found.append(Change(problem.position, problem.problem_id, row[1], problem.answer, *graded))
-    return found
+        changes.append(Change(problem.position, problem.problem_id, row[1], problem.answer, *graded))
+    return changes

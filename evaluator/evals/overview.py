@@ -1,72 +1,190 @@
-"""Eval runs in numbers: problems, samples, grades of the version that is shown. From counts, so at once."""
+"""Eval runs in numbers, by the version of the grader that counts. From counts that are kept, so at once."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.results import run_answers
+from evaluator.evals.runs import check_kind, list_eval_runs, run_answers
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
-from evaluator.grading.versions import GraderRow, preference
-from service.runs.store import Run
+from evaluator.grading.types import Answers
+from evaluator.grading.versions import GraderRow, answers_of, version_taking
+from service.errors import InputError
+from service.runs.store import Run, find_run
 
 
 @dataclass(frozen=True)
-class ShownGrader:
-    """A version of the grader in a run; `complete` where it graded every sample of the run."""
+class GradedBy:
+    """A run's grades by one version of the grader; `complete` where it graded every sample of the run.
+
+    `mean` is the mean of the problems' rates (pass@1), unknown counted wrong; None unless every problem has a
+    graded sample.
+    """
 
     id: int
     version: str
     complete: bool
-
-
-@dataclass(frozen=True)
-class RunOverview:
-    """A run with its numbers; grades are of `grader`, None where nothing is graded yet.
-
-    `groups` is below `problems` where questions stand with their neighbors. `mean` is the mean of the
-    problems' rates (pass@1), unknown counted wrong; None unless every problem has a graded sample.
-    `fewest` and `most` are samples of a problem, `sources` where in the samples the answers were found.
-    """
-
-    run: Run
-    grader: ShownGrader | None
-    problems: int
-    groups: int
-    samples: int
-    fewest: int
-    most: int
-    truncated: int
     correct: int
     wrong: int
     unknown: int
     mean: float | None
-    sources: Sources
 
     @property
     def graded(self) -> int:
         return self.correct + self.wrong + self.unknown
 
 
-def read_overviews(session: Session, runs: Sequence[Run]) -> list[RunOverview]:
-    """Return these eval runs with their numbers, in their order."""
-    ids = [run.id for run in runs]
-    sizes = {row.run_id: row for row in session.execute(_sizes(ids))} if ids else {}
-    grades: dict[str, list[Any]] = defaultdict(list)
-    for row in session.execute(_grades(ids)) if ids else ():
-        grades[row.run_id].append(row)
-    found = [_overview(run, sizes.get(run.id), grades[run.id]) for run in runs]
-    sources = read_sources(session, {one.run.id: one.grader.id for one in found if one.grader is not None})
-    return [replace(one, sources=sources.get(one.run.id, one.sources)) for one in found]
+@dataclass(frozen=True)
+class RunOverview:
+    """A run with its numbers; grades are those of `grader`, None where nothing is graded yet.
+
+    `groups` is below `problems` where questions stand with their neighbors. `fewest` and `most` are samples
+    of a problem, `sources` where in the samples the answers were found.
+    """
+
+    run: Run
+    grader: GradedBy | None
+    problems: int
+    groups: int
+    samples: int
+    fewest: int
+    most: int
+    truncated: int
+    sources: Sources
+
+    @property
+    def correct(self) -> int:
+        return self.grader.correct if self.grader else 0
+
+    @property
+    def wrong(self) -> int:
+        return self.grader.wrong if self.grader else 0
+
+    @property
+    def unknown(self) -> int:
+        return self.grader.unknown if self.grader else 0
+
+    @property
+    def graded(self) -> int:
+        return self.grader.graded if self.grader else 0
+
+    @property
+    def mean(self) -> float | None:
+        return self.grader.mean if self.grader else None
 
 
-def _sizes(ids: list[str]) -> Any:
+def runs_overview(session: Session, runs: Sequence[Run] | None = None) -> list[RunOverview]:
+    """Return eval runs with their numbers: these in their order, or all of them, oldest first.
+
+    Takes milliseconds whatever the number of samples: they are counted as they are stored.
+    """
+    runs = list_eval_runs(session) if runs is None else runs
+    sizes = _sizes(session, [run.id for run in runs])
+    graders = _graders(session, sizes)
+    shown = {run.id: _preferred(graders[run.id], run_answers(run)) for run in runs}
+    sources = read_sources(session, {run: grader.id for run, grader in shown.items() if grader is not None})
+    return [
+        RunOverview(run=run, grader=shown[run.id], **sizes[run.id], sources=sources.get(run.id, Sources()))
+        for run in runs
+    ]
+
+
+def shown_grader(session: Session, run_id: str) -> GradedBy | None:
+    """Return the version whose grades are shown; None where nothing is graded.
+
+    This installation's if it graded every sample of the run, else the newest that did, as in reports; where
+    none did, the newest that graded any. Versions that take the answers the run was made to count come first.
+    """
+    graders = _graders(session, _sizes(session, [run_id]))[run_id]
+    return _preferred(graders, run_answers(find_run(session, run_id)))
+
+
+def choose_version(session: Session, runs: Sequence[Run], answers: Answers | None = None) -> str:
+    """Return the version of the grader to use for all runs: one that graded every sample of each of them.
+
+    This installation's if it did, else the newest that did. Where none did all, the one to use for the first
+    run that no version has graded whole is named in the error.
+
+    Args:
+        answers: only versions that took these answers. By default one that took those which the runs were
+            made with (all, where they differ) comes first.
+
+    Raises:
+        InputError: not an eval run, a run without samples, or no version that graded all samples of all runs.
+    """
+    made = {run_answers(run) for run in runs}
+    wanted: Answers = answers or (made.pop() if len(made) == 1 else "all")
+    sizes = _sizes(session, [run.id for run in runs])
+    graders = _graders(session, sizes)
+    whole: list[dict[str, GradedBy]] = []
+    for run in runs:
+        check_kind(run)
+        drawn = sizes[run.id]["samples"]
+        if not drawn:
+            raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")
+        taking = [one for one in graders[run.id] if answers in (None, answers_of(one.version))]
+        complete = {grader.version: grader for grader in taking if grader.complete}
+        if not complete:
+            missing = drawn - max((grader.graded for grader in taking), default=0)
+            taken = "" if answers is None else f" that takes {answers} answers"
+            raise ungraded_error(run, missing, drawn, f"any one version of the grader{taken}", wanted)
+        whole.append(complete)
+    common = set(whole[0]).intersection(*whole[1:])
+    preferred = _preferred([whole[0][version] for version in common], wanted)
+    if preferred is None:
+        names = ", ".join(run.name for run in runs)
+        raise InputError(
+            f"the runs {names} were graded by different versions of the grader, whose verdicts may differ; "
+            f"grade them alike: {'; '.join(f'`{_command(run, wanted)}`' for run in runs)}."
+        )
+    return preferred.version
+
+
+def other_version(session: Session, run_id: str, version: str) -> str | None:
+    """Return the version to compare the grades of `version` with; None where it graded the run alone.
+
+    The newest other one that took the same answers, else the newest that took others.
+    """
+    graders = _graders(session, _sizes(session, [run_id]))[run_id]
+    others = [grader.version for grader in graders if grader.version != version]
+    alike = [other for other in others if answers_of(other) == answers_of(version)]
+    return next(reversed(alike or others), None)
+
+
+def ungraded_error(run: Run, missing: int, drawn: int, by: str, answers: Answers) -> InputError:
+    """Return the error of samples without a grade; it names the command that grades them."""
+    return InputError(
+        f"run {run.name}: {missing:,} of {drawn:,} samples have no grade by {by}; grade them with "
+        f"`{_command(run, answers)}`."
+    )
+
+
+def _command(run: Run, answers: Answers) -> str:
+    """Return the command that grades a run so that these answers count."""
+    return f"tagrpo eval grade {run.name}" + ("" if run_answers(run) == answers else f" --answers {answers}")
+
+
+def _preferred(graders: Sequence[GradedBy], answers: Answers) -> GradedBy | None:
+    """Of the complete ones if there are any those taking these answers, this installation's, the newest."""
+    return max(
+        graders,
+        key=lambda grader: (
+            grader.complete,
+            answers_of(grader.version) == answers,
+            grader.complete and grader.version == version_taking(answers),
+            grader.id,
+        ),
+        default=None,
+    )
+
+
+def _sizes(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return what `RunOverview` counts of each run's problems and samples; zeros for one without problems."""
     counted = SampleCountsRow
-    return (
+    rows = session.execute(
         select(
             RunProblemRow.run_id,
             func.count().label("problems"),
@@ -77,56 +195,41 @@ def _sizes(ids: list[str]) -> Any:
             func.sum(counted.truncated).label("truncated"),
         )
         .join(counted, counted.run_problem_id == RunProblemRow.id)
-        .where(RunProblemRow.run_id.in_(ids))
+        .where(RunProblemRow.run_id.in_(run_ids))
         .group_by(RunProblemRow.run_id)
     )
+    names = [name for name in rows.keys() if name != "run_id"]  # noqa: SIM118  (a result is no dict)
+    sizes = {run_id: dict.fromkeys(names, 0) for run_id in run_ids}
+    for run_id, *numbers in rows:
+        sizes[run_id] = dict(zip(names, numbers, strict=True))
+    return sizes
 
 
-def _grades(ids: list[str]) -> Any:
+def _graders(session: Session, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, list[GradedBy]]:
+    """Return by run the versions of the grader that graded samples of it, oldest first."""
     counted = GradeCountsRow
     graded = counted.correct + counted.wrong + counted.unknown
-    return (
+    rows = session.execute(
         select(
             RunProblemRow.run_id,
             GraderRow.id,
             GraderRow.version,
-            func.sum(counted.correct).label("correct"),
-            func.sum(counted.wrong).label("wrong"),
-            func.sum(counted.unknown).label("unknown"),
-            func.sum(graded).label("graded"),
-            func.sum(case((graded > 0, 1), else_=0)).label("problems"),
-            func.sum(cast(counted.correct, Float) / graded).label("rates"),
+            func.sum(counted.correct),
+            func.sum(counted.wrong),
+            func.sum(counted.unknown),
+            func.sum(case((graded > 0, 1), else_=0)),
+            func.sum(cast(counted.correct, Float) / graded),
         )
         .join(counted, counted.run_problem_id == RunProblemRow.id)
         .join(GraderRow, GraderRow.id == counted.grader_id)
-        .where(RunProblemRow.run_id.in_(ids))
+        .where(RunProblemRow.run_id.in_(list(sizes)))
         .group_by(RunProblemRow.run_id, GraderRow.id)
+        .order_by(GraderRow.id)
     )
-
-
-def _overview(run: Run, size: Any, grades: Sequence[Any]) -> RunOverview:
-    samples = size.samples if size else 0
-    complete = [row for row in grades if row.graded == samples]
-    # This installation's version if it graded all, else the newest that did, else the newest of any.
-    answers = run_answers(run)
-    shown = max(
-        complete or grades,
-        key=lambda row: preference(row.id, row.version, answers, complete=bool(complete)),
-        default=None,
-    )
-    problems = size.problems if size else 0
-    return RunOverview(
-        run=run,
-        grader=None if shown is None else ShownGrader(shown.id, shown.version, bool(complete)),
-        problems=problems,
-        groups=size.groups if size else 0,
-        samples=samples,
-        fewest=size.fewest if size else 0,
-        most=size.most if size else 0,
-        truncated=size.truncated if size else 0,
-        correct=shown.correct if shown else 0,
-        wrong=shown.wrong if shown else 0,
-        unknown=shown.unknown if shown else 0,
-        mean=shown.rates / problems if shown and shown.problems == problems else None,
-        sources=Sources(),
-    )
+    graders: dict[str, list[GradedBy]] = defaultdict(list)
+    for run_id, id, version, correct, wrong, unknown, problems, rates in rows:
+        size = sizes[run_id]
+        complete = correct + wrong + unknown == size["samples"]
+        mean = rates / problems if problems == size["problems"] else None
+        graders[run_id].append(GradedBy(id, version, complete, correct, wrong, unknown, mean))
+    return graders

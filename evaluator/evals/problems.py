@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, SQLColumnExpression, insert, select
+from sqlalchemy import ColumnElement, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.tables import ProblemRow, RunProblemRow
@@ -81,6 +81,19 @@ def problems_hash(problems: Sequence[Problem]) -> str:
     return content_hash("problems", [problem.id for problem in problems])
 
 
+def placed_hash(placed: Sequence[PlacedProblem]) -> str:
+    """Return the content hash of a run's problems in order.
+
+    It is the benchmark's own (`problems_hash`) unless neighbors stand among them: then their groups and
+    places count too.
+    """
+    if all(place.group_id is None and place.variant == 0 for place in placed):
+        return problems_hash([place.problem for place in placed])
+    return content_hash(
+        "placed-problems", [[place.problem.id, place.group_id, place.variant] for place in placed]
+    )
+
+
 def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedProblem]) -> None:
     """Write a run's problems in order; those not known yet are added to the table of problems."""
     by_id = {place.problem.id: place.problem for place in placed}
@@ -139,16 +152,11 @@ class RunProblem:
 
 def run_problems(session: Session, run_id: str) -> list[RunProblem]:
     """Return the problems of a run in order."""
-    return read_problems(session, [RunProblemRow.run_id == run_id], RunProblemRow.position, None)
+    return read_problems(session, RunProblemRow.run_id == run_id)
 
 
-def read_problems(
-    session: Session,
-    conditions: Sequence[ColumnElement[bool]],
-    order: SQLColumnExpression[int],
-    limit: int | None,
-) -> list[RunProblem]:
-    """Return the problems of runs that meet the conditions, in this order, `limit` at most."""
+def read_problems(session: Session, condition: ColumnElement[bool]) -> list[RunProblem]:
+    """Return the problems of runs that meet the condition, in their order in the run."""
     rows = session.execute(
         select(
             RunProblemRow.id,
@@ -164,8 +172,7 @@ def read_problems(
             ProblemRow.tolerance,
         )
         .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
-        .where(*conditions)
-        .order_by(order)
-        .limit(limit)
+        .where(condition)
+        .order_by(RunProblemRow.position)
     )
     return [RunProblem(*row[:9], AnswerKind(row[9]), row[10]) for row in rows]

@@ -1,27 +1,45 @@
-"""Drives an eval run: plan what is missing, have it drawn, look again, grade."""
+"""Drives an eval run: plan what is missing as cells, have them drawn and stored, look again, grade."""
 
 import time
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
 
-from sqlalchemy import func, select
+from sqlalchemy import Table, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.grading import Graded, grade_run
-from evaluator.evals.problems import run_problems
-from evaluator.evals.samples import EvalWork, plan_samples
-from evaluator.evals.spec import MAX_SAMPLES, EvalSpec
-from evaluator.evals.tables import RunProblemRow, SampleRow
+from evaluator.evals.problems import RunProblem, run_problems
+from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, run_answers
+from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grader
 from evaluator.grading.versions import version_taking
 from service.database import Database
 from service.errors import InputError
 from service.models.protocol import Sampler
-from service.runs.cells import open_cells, release_dead_leases, reopen_failed_cells
+from service.models.work import Drawn, DrawnCell, SampleRequest, SamplingWork, sample_seed
+from service.runs.cells import (
+    FILLED,
+    Cell,
+    CellPlan,
+    add_cells,
+    fill_cell,
+    open_cells,
+    release_dead_leases,
+    reopen_failed_cells,
+)
 from service.runs.store import Run, finish_run
+from service.runs.tables import CellRow
 
 OTHERS_POLL_S = 1.0
+
+SAMPLE = "sample"
+"""The kind of the cells of an eval run; one cell draws `count` samples from ordinal `first` on."""
+
+_LAST_SAMPLE = select(func.max(SampleRow.id))
+_INSERT_SAMPLES = insert(cast(Table, SampleRow.__table__))
+_INSERT_TEXTS = insert(cast(Table, SampleTextRow.__table__))
 
 Report = Callable[[str, int, int | None, str], None]
 """Told a stage (sampling, waiting, grading), how much is done, of how much, and a few words."""
@@ -56,24 +74,17 @@ def run_eval(
         InputError: `n` is less than 1 or more than 100,000.
     """
     check_n(n)
-    drawing = _draw(db, run, sampler, n, report)
-    graded = Graded(0, 0, 0)
-    if drawing.stopped != "interrupted":
-        graded = grade_run(
-            db,
-            run.id,
-            grader,
-            lambda done, total: report("grading", done, total, ""),
-            version=version_taking(EvalSpec.from_json(run.spec).answers),
-        )
-    return EvalOutcome(
-        drawing.drawn,
-        drawing.missing,
-        graded,
-        drawing.stopped,
-        drawing.message,
-        dict(drawing.failures),
+    outcome = _draw(db, run, sampler, n, report)
+    if outcome.stopped == "interrupted":
+        return outcome
+    graded = grade_run(
+        db,
+        run.id,
+        grader,
+        lambda done, total: report("grading", done, total, ""),
+        version=version_taking(run_answers(run)),
     )
+    return replace(outcome, graded=graded)
 
 
 def check_n(n: int) -> None:
@@ -96,16 +107,7 @@ def samples_missing(session: Session, run_id: str, n: int) -> int:
     return (problems or 0) * n - (there or 0)
 
 
-@dataclass
-class _Drawing:
-    drawn: int = 0
-    missing: int = 0
-    stopped: str | None = None
-    message: str | None = None
-    failures: Counter[str] = field(default_factory=Counter)
-
-
-def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> _Drawing:
+def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> EvalOutcome:
     spec = EvalSpec.from_json(run.spec)
     with db.write() as session:
         release_dead_leases(session, run.id)
@@ -115,19 +117,20 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> _
         missing = samples_missing(session, run.id, n)
     work = EvalWork(db, run.id, spec, {problem.id: problem for problem in problems})
     begun, total = missing, n * len(problems)
-    found = _Drawing()
+    stopped = message = None
+    failures: Counter[str] = Counter()
     while missing:
         with db.write() as session:
             release_dead_leases(session, run.id)
             plan_samples(session, run.id, problems, n, spec.sampling.samples_per_request)
         filled = sampler.fill(work, _Progress(report, total - missing, total))
-        found.failures.update(filled.failures)
+        failures.update(filled.failures)
         before = missing
         with db.read() as session:
             missing = samples_missing(session, run.id, n)
             elsewhere = open_cells(session, run.id)
         if filled.stopped is not None:
-            found.stopped, found.message = filled.stopped, filled.message
+            stopped, message = filled.stopped, filled.message
             break
         if missing < before:
             continue
@@ -135,10 +138,9 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> _
             break  # only requests that failed are left
         report("waiting for another process", total - missing, total, f"{elsewhere:,} requests")
         time.sleep(OTHERS_POLL_S)
-    found.drawn, found.missing = begun - missing, missing
     with db.write() as session:
         finish_run(session, run.id, finished=missing == 0)
-    return found
+    return EvalOutcome(begun - missing, missing, Graded(0, 0, 0), stopped, message, dict(failures))
 
 
 class _Progress:
@@ -150,3 +152,112 @@ class _Progress:
     def __call__(self, drawn: int, words: str) -> None:
         self._there += drawn
         self._report("sampling", min(self._there, self._total), self._total, words)
+
+
+def plan_samples(
+    session: Session, run_id: str, problems: Sequence[RunProblem], n: int, samples_per_request: int
+) -> int:
+    """Make cells for what is missing of `n` samples a problem; return the number of new cells.
+
+    What is drawn or planned already stays, so a run of 32 samples grows to 128 by 96, and responses that a
+    server left out of an answer are asked for again.
+    """
+    covered: dict[int, set[int]] = defaultdict(set)
+    drawn = (
+        select(SampleRow.run_problem_id, SampleRow.ordinal)
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .where(RunProblemRow.run_id == run_id)
+    )
+    for run_problem_id, ordinal in session.execute(drawn):
+        covered[run_problem_id].add(ordinal)
+    attempts: dict[tuple[int, int], int] = defaultdict(int)
+    cells = select(CellRow.payload, CellRow.state).where(CellRow.scope == run_id, CellRow.kind == SAMPLE)
+    for payload, state in session.execute(cells):
+        run_problem_id, first, count = payload["run_problem"], payload["first"], payload["count"]
+        attempts[run_problem_id, first] += 1
+        if state != FILLED:  # still to be drawn
+            covered[run_problem_id].update(range(first, first + count))
+    plans = [
+        CellPlan(
+            scope=run_id,
+            kind=SAMPLE,
+            subject_id=problem.problem_id,
+            round=problem.position,  # the same problem may stand in two groups of a neighbor set
+            ordinal=first,
+            attempt=attempts[problem.id, first],
+            payload={"run_problem": problem.id, "first": first, "count": count},
+        )
+        for problem in problems
+        for first, count in _gaps(covered[problem.id], n, samples_per_request)
+    ]
+    add_cells(session, run_id, plans)
+    return len(plans)
+
+
+def store_samples(session: Session, cell: Cell, drawn: Sequence[Drawn], seeds: Sequence[int | None]) -> None:
+    """Write what a cell brought: headers and texts. Fewer than the cell's count is fine, more is not.
+
+    Raises:
+        ValueError: more responses than the cell asked for.
+    """
+    count, first, run_problem = cell.payload["count"], cell.payload["first"], cell.payload["run_problem"]
+    if len(drawn) > count:
+        raise ValueError(f"{len(drawn)} responses for a cell of {count}")
+    if not drawn:
+        return
+    # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
+    next_id = (session.connection().execute(_LAST_SAMPLE).scalar() or 0) + 1
+    headers = [
+        {
+            "id": next_id + place,
+            "run_problem_id": run_problem,
+            "ordinal": first + place,
+            "cell_id": cell.id,
+            "seed": seed,
+            "stop_reason": response.stop_reason,
+            "prompt_tokens": response.prompt_tokens,
+            "completion_tokens": response.completion_tokens,
+        }
+        for place, (response, seed) in enumerate(zip(drawn, seeds, strict=False))
+    ]
+    connection = session.connection()
+    connection.execute(_INSERT_SAMPLES, headers)
+    texts = [
+        {"sample_id": header["id"], "text": response.text}
+        for header, response in zip(headers, drawn, strict=False)
+    ]
+    connection.execute(_INSERT_TEXTS, texts)
+
+
+@dataclass(frozen=True)
+class EvalWork(SamplingWork):
+    """The empty cells of an eval run, and how to fill them."""
+
+    def request(self, cell: Cell) -> SampleRequest:
+        """Return the request of a cell; a seed follows from the run's, the problem and the ordinal."""
+        problem = self.problems[cell.payload["run_problem"]]
+        first, count = cell.payload["first"], cell.payload["count"]
+        seeds = tuple(
+            sample_seed(self.spec.sampling.seed, problem.problem_id, ordinal)
+            for ordinal in range(first, first + count)
+        )
+        return SampleRequest(cell, problem, problem.text, count, seeds)
+
+    def keep(self, session: Session, drawn: DrawnCell) -> None:
+        """Fill a cell and write its samples in the transaction of `session`."""
+        if fill_cell(session, drawn.request.cell.id, drawn.raw, drawn.receipt):
+            request = drawn.request
+            seeds = request.seeds if drawn.seeded else [None] * request.count
+            store_samples(session, request.cell, drawn.responses, seeds)
+
+
+def _gaps(covered: set[int], n: int, longest: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, count) of the ordinals below `n` that are not covered, `longest` at most in one."""
+    first = None
+    for ordinal in range(n + 1):
+        missing = ordinal < n and ordinal not in covered
+        if missing and first is None:
+            first = ordinal
+        elif first is not None and (not missing or ordinal - first == longest):
+            yield first, ordinal - first
+            first = ordinal if missing else None

@@ -50,15 +50,6 @@ def answers_of(version: str) -> Answers:
     return "boxed" if version.endswith(_BOXED) else "all"
 
 
-def preference(id: int, version: str, answers: Answers, *, complete: bool) -> tuple[bool, bool, int]:
-    """Return what to sort versions of the grader by, the one to show last.
-
-    Those that took these answers come before others; of them this installation's if it graded everything
-    (`complete`), else the newest.
-    """
-    return answers_of(version) == answers, complete and version == version_taking(answers), id
-
-
 def grader_id(session: Session, version: str) -> int:
     """Return the id of this version of the grader, made if there is none yet, in a write transaction."""
     known = find_grader(session, version)

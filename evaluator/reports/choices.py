@@ -6,7 +6,7 @@ from itertools import chain, count
 
 from sqlalchemy.orm import Session
 
-from evaluator.evals.browsing import RunOverview, runs_overview
+from evaluator.evals.overview import RunOverview, runs_overview
 from evaluator.reports.methods import run_label
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.evals.lookup import list_eval_runs, matching_runs
-from evaluator.evals.results import RunResult, choose_version, load_result
+from evaluator.evals.overview import choose_version
+from evaluator.evals.results import RunResult, load_result
+from evaluator.evals.runs import EvalSpec, list_eval_runs, matching_runs
 from evaluator.evals.sources import Sources
-from evaluator.evals.spec import EvalSpec
 from evaluator.grading.types import Answers
 from evaluator.passk import Counts, pool
 from service.errors import InputError

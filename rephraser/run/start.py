@@ -5,7 +5,7 @@ from typing import Literal
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.spec import EVAL
+from evaluator.evals.runs import EVAL
 from rephraser.proposing.file import FileCandidates
 from rephraser.proposing.rules import RULES_VERSION
 from rephraser.proposing.strategies import Strategy

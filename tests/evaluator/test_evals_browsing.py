@@ -1,4 +1,4 @@
-"""Pages of eval runs: runs, problems, samples, texts, groups."""
+"""Looking at eval runs: their numbers, samples page by page, texts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,17 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from runs import open_empty
 
-from evaluator.evals.browsing import (
-    UNGRADED,
-    group_samples,
-    page_problems,
-    page_samples,
-    read_texts,
-    runs_overview,
-    shown_grader,
-)
+from evaluator.evals.overview import runs_overview, shown_grader
 from evaluator.evals.problems import PlacedProblem, run_problems
-from evaluator.evals.samples import count_problems, count_samples
+from evaluator.evals.samples import UNGRADED, count_samples, page_samples, read_texts
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader
 from service.database import Database
@@ -57,7 +49,7 @@ def test_samples_come_in_order_page_by_page_with_their_grades(db: Database, run:
     assert (one[0].prompt_tokens, one[0].completion_tokens, one[0].seed) == (20, 100, 0)
 
 
-def test_samples_are_found_by_grade_and_stop_reason(db: Database, run: Run) -> None:
+def test_samples_are_found_by_grade(db: Database, run: Run) -> None:
     first = problem_ids(db, run)[0]
     with db.read() as session:
 
@@ -66,8 +58,7 @@ def test_samples_are_found_by_grade_and_stop_reason(db: Database, run: Run) -> N
 
         assert ordinals(value="correct") == [0, 1]
         assert ordinals(value="unknown") == [2]
-        assert ordinals(stop_reason="length") == [6, 7]
-        assert ordinals(value="wrong", stop_reason="stop") == [3, 4, 5]
+        assert ordinals(value="wrong") == [3, 4, 5, 6, 7]
         assert ordinals(value=UNGRADED) == []
         with pytest.raises(
             InputError, match="'right' is no grade; ask for correct, wrong, unknown or ungraded"
@@ -90,8 +81,6 @@ def test_a_problem_of_another_run_is_refused(db: Database, run: Run) -> None:
     other = problem_ids(db, add_eval_run(db, "b", [(2, 1, 0)]))[0]
     with db.read() as session, pytest.raises(NotFoundError, match=f"problem {other} is not in the run"):
         page_samples(session, run.id, other)
-    with db.read() as session, pytest.raises(NotFoundError, match="is not in the run"):
-        page_problems(session, run.id, after=other)
 
 
 def test_texts_are_read_by_id(db: Database) -> None:
@@ -121,7 +110,6 @@ def test_grades_shown_are_this_versions_then_the_newest_complete_ones(db: Databa
         newer = find_grader(session, "newer")
         assert page_samples(session, run.id, first)[0].value == "correct"
         assert page_samples(session, run.id, first, grader_id=newer)[0].value == "wrong"
-        assert page_problems(session, run.id, grader_id=newer)[0].rate == 0
 
 
 def test_a_complete_older_version_is_shown_before_a_newer_partial_one(db: Database) -> None:
@@ -141,85 +129,16 @@ def test_nothing_graded_shows_no_grader(db: Database) -> None:
     run = add_eval_run(db, "a", [(2, 0, 0)], graded=[0])
     with db.read() as session:
         assert shown_grader(session, run.id) is None
-        (problem,) = page_problems(session, run.id)
         (overview,) = runs_overview(session)
-    assert (problem.rate, problem.rate_high, problem.counts.samples) == (None, None, 2)
     assert (overview.grader, overview.mean, overview.graded, overview.samples) == (None, None, 0, 2)
 
 
-def test_problems_come_by_place_and_by_rate(db: Database, run: Run) -> None:
-    with db.read() as session:
-
-        def places(**how: object) -> list[int]:
-            return [one.problem.position for one in page_problems(session, run.id, **how)]  # type: ignore[arg-type]
-
-        assert places() == [0, 1, 2, 3, 4]
-        assert places(descending=True, limit=2) == [4, 3]
-        assert places(order="rate") == [2, 0, 4, 3, 1]
-        assert places(order="rate", descending=True) == [1, 3, 0, 4, 2]
-        first = page_problems(session, run.id)[0]
-    assert (first.rate, first.rate_high) == (2 / 8, 3 / 8)
-    assert (first.counts.samples, first.counts.truncated, first.counts.graded) == (8, 2, 8)
-
-
-@pytest.mark.parametrize("order", ["position", "rate"])
-@pytest.mark.parametrize("descending", [False, True])
-def test_pages_of_problems_join_up(db: Database, run: Run, order: str, descending: bool) -> None:
-    with db.read() as session:
-        whole = page_problems(session, run.id, order=order, descending=descending)  # type: ignore[arg-type]
-        found, after = [], None
-        while part := page_problems(
-            session, run.id, after=after, limit=2, order=order, descending=descending
-        ):  # type: ignore[arg-type]
-            found += part
-            after = part[-1].problem.id
-    assert found == whole
-
-
-def test_ungraded_problems_come_last_by_rate(db: Database) -> None:
-    run = add_eval_run(db, "a", [(2, 0, 0), (2, 1, 0), (2, 2, 0)], graded=[0, 2, 2])
-    with db.read() as session:
-        up = page_problems(session, run.id, order="rate")
-        down = page_problems(session, run.id, order="rate", descending=True)
-        assert page_problems(session, run.id, order="rate", after=up[1].problem.id) == up[2:]
-    assert [one.problem.position for one in up] == [1, 2, 0]
-    assert [one.problem.position for one in down] == [2, 1, 0]
-
-
-def test_problems_are_searched_in_text_and_answer(db: Database, run: Run) -> None:
-    with db.read() as session:
-
-        def places(search: str, **how: object) -> list[int]:
-            return [
-                one.problem.position
-                for one in page_problems(session, run.id, search=search, **how)  # type: ignore[arg-type]
-            ]
-
-        assert places("TEST 3") == [3]
-        assert places("3") == [2, 3]  # the answer of one, the text of the other
-        assert places("100%") == []
-        assert places("test", order="rate") == [2, 0, 4, 3, 1]
-        # A page may go on after a problem that the search does not find.
-        ids = problem_ids(db, run)
-        assert places("3", after=ids[2]) == [3]
-        assert places("3", after=ids[0], order="rate") == [3]
-
-
-def test_a_question_comes_with_its_neighbors(db: Database) -> None:
+def test_a_run_counts_questions_apart_from_their_neighbors(db: Database) -> None:
     problems = make_problems(5)
-    placed = [
-        PlacedProblem(problem, f"q_{n // 3}", n % 3, strategy="s") for n, problem in enumerate(problems)
-    ]
-    run = add_eval_run(db, "a", [(4, n % 3, 0) for n in range(5)], problems=placed)
+    placed = [PlacedProblem(problem, f"q_{n // 3}", n % 3) for n, problem in enumerate(problems)]
+    add_eval_run(db, "a", [(4, n % 3, 0) for n in range(5)], problems=placed)
     with db.read() as session:
-        members = group_samples(session, run.id, "q_0")
-        short = group_samples(session, run.id, "q_1", limit=2)
-        with pytest.raises(NotFoundError, match="no question 'q_9'"):
-            group_samples(session, run.id, "q_9")
         (overview,) = runs_overview(session)
-    assert [member.problem.variant for member in members] == [0, 1, 2]
-    assert [sum(s.value == "correct" for s in member.samples) for member in members] == [0, 1, 2]
-    assert [len(member.samples) for member in short] == [2, 2]
     assert (overview.problems, overview.groups) == (5, 2)
 
 
@@ -255,7 +174,6 @@ def test_counts_and_pages_agree(tmp_path_factory: pytest.TempPathFactory, counts
         with db.read() as session:
             grader = find_grader(session, GRADER_VERSION)
             found = count_samples(session, run.id, grader)
-            assert count_problems(session, [one.run_problem_id for one in found], grader) == found
             for one, problem in zip(found, run_problems(session, run.id), strict=True):
                 samples = page_samples(session, run.id, problem.id, limit=None)
                 values = [sample.value for sample in samples]

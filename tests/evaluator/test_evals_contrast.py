@@ -7,10 +7,10 @@ from eval_runs import add_eval_run, make_problems
 from plans import walked
 from runs import open_empty
 
-from evaluator.evals import browsing
 from evaluator.evals.contrast import contrast_runs, contrast_texts
-from evaluator.evals.problems import PlacedProblem
+from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.results import load_result
+from evaluator.evals.samples import page_samples, read_texts
 from evaluator.passk.estimators import pass_at_k
 from service.database import Database
 from service.errors import InputError
@@ -79,13 +79,11 @@ def test_runs_that_share_nothing_have_no_contrasts(db: Database) -> None:
 def test_no_large_table_is_walked(db: Database) -> None:
     run = add_eval_run(db, "a", [(4, 1, 0), (4, 4, 0)])
     with db.read() as session:
-        (problem, _) = browsing.page_problems(session, run.id)
-    number = problem.problem.id
+        number = run_problems(session, run.id)[0].id
     for ask in (
         lambda s: contrast_texts(s, contrast_runs(s, run.id, run.id, 2).problems),
         lambda s: load_result(s, run),
-        lambda s: browsing.page_problems(s, run.id, after=number, limit=1),
-        lambda s: browsing.page_samples(s, run.id, number, after_ordinal=1, limit=1),
-        lambda s: browsing.read_texts(s, [1, 2]),
+        lambda s: page_samples(s, run.id, number, after_ordinal=1, limit=1),
+        lambda s: read_texts(s, [1, 2]),
     ):
         assert walked(db, ask) == set()

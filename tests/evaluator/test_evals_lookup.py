@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from eval_runs import add_eval_run
 
-from evaluator.evals.lookup import find_eval_run
+from evaluator.evals.runs import find_eval_run
 from evaluator.signal.sources.eval_runs import load_runs
 from service.database import Database
 from service.errors import InputError, NotFoundError

@@ -7,8 +7,9 @@ import pytest
 from eval_runs import add_eval_run, make_problems, regrade
 from runs import open_empty
 
+from evaluator.evals.overview import choose_version
 from evaluator.evals.problems import PlacedProblem
-from evaluator.evals.results import choose_version, load_result, problem_keys
+from evaluator.evals.results import load_result, problem_keys
 from evaluator.evals.samples import count_samples
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader

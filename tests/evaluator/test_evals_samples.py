@@ -18,8 +18,9 @@ from evaluator.evals.problems import (
     run_problems,
     store_run_problems,
 )
-from evaluator.evals.samples import _gaps, count_samples, plan_samples, store_samples
-from evaluator.evals.spec import EVAL, EvalSpec
+from evaluator.evals.running import _gaps, plan_samples, store_samples
+from evaluator.evals.runs import EVAL, EvalSpec
+from evaluator.evals.samples import count_samples
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import AnswerKind
 from evaluator.grading.versions import find_grader, grader_id

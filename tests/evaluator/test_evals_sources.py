@@ -8,12 +8,12 @@ from counted import assert_counts_hold
 from eval_runs import add_eval_run, make_problems, regrade
 from runs import open_empty
 
-from evaluator.evals.browsing import runs_overview, shown_grader
-from evaluator.evals.grading import Graded, grade_changes, grade_run, other_version
+from evaluator.evals.grading import Graded, grade_changes, grade_run
+from evaluator.evals.overview import choose_version, other_version, runs_overview, shown_grader
 from evaluator.evals.problems import PlacedProblem
-from evaluator.evals.results import choose_version, load_result
+from evaluator.evals.results import load_result
+from evaluator.evals.runs import EvalSpec
 from evaluator.evals.sources import PLACES, Sources, read_sources
-from evaluator.evals.spec import EvalSpec
 from evaluator.grading import GRADER_VERSION, Grader
 from evaluator.grading.versions import answers_of, find_grader, version_taking
 from service.database import Database

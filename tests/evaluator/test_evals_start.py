@@ -8,8 +8,8 @@ from eval_runs import make_eval_spec, make_problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.evals.problems import PlacedProblem, problems_hash, run_problems
-from evaluator.evals.start import check_eval_run, model_slug, open_eval_run, placed_hash
+from evaluator.evals.problems import PlacedProblem, placed_hash, problems_hash, run_problems
+from evaluator.evals.runs import check_eval_run, model_slug, open_eval_run
 from service.database import Database
 from service.errors import InputError
 from service.runs.store import check_name

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 from training_runs import metrics, run
 
-from evaluator.evals.lookup import find_eval_run
 from evaluator.evals.results import load_result
+from evaluator.evals.runs import find_eval_run
 from evaluator.passk.comparison import compare
 from evaluator.passk.counts import Counts
 from service.database import Database

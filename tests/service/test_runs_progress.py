@@ -8,7 +8,7 @@ from eval_runs import add_eval_run
 from plans import walked
 from runs import open_empty
 
-from evaluator.evals.browsing import runs_overview
+from evaluator.evals.overview import runs_overview
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions import make_question

@@ -21,8 +21,8 @@ from evaluator.evals.problems import (
     run_problems,
     store_run_problems,
 )
-from evaluator.evals.samples import plan_samples, store_samples
-from evaluator.evals.spec import EVAL, EvalSpec
+from evaluator.evals.running import plan_samples, store_samples
+from evaluator.evals.runs import EVAL, EvalSpec
 from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.types import Answers

@@ -8,8 +8,8 @@ from eval_runs import make_eval_spec, make_problems
 from sqlalchemy import select
 
 from evaluator.evals.problems import PlacedProblem, Problem, run_problems
-from evaluator.evals.samples import EvalWork, plan_samples
-from evaluator.evals.start import open_eval_run
+from evaluator.evals.running import EvalWork, plan_samples
+from evaluator.evals.runs import open_eval_run
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from service.database import Database
 from service.models.work import SamplingWork

@@ -11,7 +11,7 @@ from pages import open_page, tables
 from pages import said as words
 from training_pages import trainings
 
-from evaluator.evals.browsing import SampleHeader
+from evaluator.evals.samples import SampleHeader
 from service.database import Database
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import method_colours

@@ -2,20 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.lookup import find_eval_run
+from evaluator.evals.overview import choose_version
 from evaluator.evals.problems import run_problems
-from evaluator.evals.results import choose_version, grades_by_version
-from evaluator.evals.samples import count_samples
+from evaluator.evals.runs import find_eval_run
+from evaluator.evals.samples import count_samples, count_tokens
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading.versions import find_grader
 from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
-from service.runs.tables import CellRow
 
 _GROUPS_AT_ONCE = 20
 
@@ -84,7 +83,7 @@ def run_texts(database: Database, reference: str, group_ids: Sequence[str]) -> I
 def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
     counts = count_samples(session, run.id, grader)
     drawn = sum(problem.samples for problem in counts)
-    graded = grades_by_version(session, run.id).get(grader, 0)
+    graded = sum(problem.graded for problem in counts)
     if graded < drawn:
         raise InputError(
             f"run {run.name}: {drawn - graded:,} of {drawn:,} samples have no grade by {version!r}; grade "
@@ -92,7 +91,7 @@ def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
         )
     if not drawn:
         raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")
-    tokens = _tokens(session, run.id)
+    tokens = count_tokens(session, run.id, counts)
     sources = {problem.id: problem.source_id for problem in run_problems(session, run.id)}
     groups: dict[str, list[PromptSample]] = {}
     for problem in counts:
@@ -113,30 +112,3 @@ def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
     return Checkpoint(
         run.name, tuple(QuestionGroup(group_id, tuple(prompts)) for group_id, prompts in groups.items())
     )
-
-
-def _tokens(session: Session, run_id: str) -> dict[int, tuple[int, int]]:
-    """Return by problem of the run the completion tokens of its samples, and of how many they are known.
-
-    Where a server counted the responses of a request together, its receipt has the sum.
-    """
-    rows = session.execute(
-        select(
-            SampleRow.run_problem_id,
-            func.count(),
-            func.count(SampleRow.completion_tokens),
-            func.coalesce(func.sum(SampleRow.completion_tokens), 0),
-            func.max(CellRow.completion_tokens),
-        )
-        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-        .outerjoin(CellRow, CellRow.id == SampleRow.cell_id)
-        .where(RunProblemRow.run_id == run_id)
-        .group_by(SampleRow.run_problem_id, SampleRow.cell_id)
-    )
-    found: dict[int, tuple[int, int]] = {}
-    for problem, samples, told, tokens, together in rows:
-        total, known = found.get(problem, (0, 0))
-        if told < samples and together is not None:
-            tokens, told = together, samples
-        found[problem] = (total + (tokens or 0), known + told)
-    return found

@@ -181,9 +181,10 @@ def grade(
 
     Example: tagrpo eval grade Qwen3-4B.amc23 --answers boxed --changes
     """
-    from evaluator.evals.grading import grade_changes, grade_run, other_version
-    from evaluator.evals.lookup import find_eval_run
-    from evaluator.evals.results import load_result, run_answers
+    from evaluator.evals.grading import grade_changes, grade_run
+    from evaluator.evals.overview import other_version
+    from evaluator.evals.results import load_result
+    from evaluator.evals.runs import find_eval_run, run_answers
     from evaluator.grading import Grader
     from evaluator.grading.versions import VerdictCache, version_taking
     from service.database import Database, locate_database
@@ -233,7 +234,7 @@ def show(
 
     Example: tagrpo eval show Qwen3-4B.amc23 --samples 0 --grade wrong
     """
-    from evaluator.evals.lookup import find_eval_run
+    from evaluator.evals.runs import find_eval_run
     from service.database import Database, locate_database
     from ui.cli.eval import reports as eval_reports
     from ui.cli.eval import samples as eval_samples

@@ -42,9 +42,9 @@ def open_runs(database: "Database", plan: RunsPlan, sampler: "Sampler") -> "list
         InputError: settings that cannot be used, or a run of that name with other ones.
         PrerequisiteError: the model cannot be found or reached, or takes no such prompts.
     """
+    from evaluator.evals.problems import placed_hash
     from evaluator.evals.running import check_n
-    from evaluator.evals.spec import EvalSpec
-    from evaluator.evals.start import check_eval_run, model_slug, open_eval_run, placed_hash
+    from evaluator.evals.runs import EvalSpec, check_eval_run, model_slug, open_eval_run
     from service.models.prompts import make_prompt, make_sampling
     from service.runs.store import package_versions
 

@@ -27,8 +27,8 @@ def read_samples(
         NotFoundError: the run has no such problem.
         InputError: no such grade.
     """
-    from evaluator.evals.browsing import page_samples, read_texts
     from evaluator.evals.problems import run_problems
+    from evaluator.evals.samples import page_samples, read_texts
 
     chosen = _find(run, run_problems(session, run.id), problem)
     headers = page_samples(session, run.id, chosen.id, after_ordinal=after, limit=limit, value=grade)

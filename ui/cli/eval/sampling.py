@@ -13,7 +13,7 @@ from ui.cli.eval.options import SamplerName
 if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
     from evaluator.evals.problems import PlacedProblem
-    from evaluator.evals.spec import EvalSpec
+    from evaluator.evals.runs import EvalSpec
     from evaluator.grading import Grader
     from service.database import Database
     from service.models.protocol import Sampler

@@ -56,7 +56,7 @@ def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
 
     Example: [bold]tagrpo eval list[/bold]
     """
-    from evaluator.evals.browsing import runs_overview
+    from evaluator.evals.overview import runs_overview
     from evaluator.evals.sources import BOX
     from service.database import Database, locate_database
 

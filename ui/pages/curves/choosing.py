@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from evaluator.evals.browsing import RunOverview
+from evaluator.evals.overview import RunOverview
 from evaluator.reports.choices import MethodChoice, method_choices
 from evaluator.reports.published import in_order
 from evaluator.reports.scores import INTERVALS

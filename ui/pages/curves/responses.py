@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from evaluator.evals.browsing import SampleHeader, page_samples, read_texts
 from evaluator.evals.contrast import SOLVED, Contrast
 from evaluator.evals.problems import RunProblem
+from evaluator.evals.samples import SampleHeader, page_samples, read_texts
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.characters import visible

@@ -8,7 +8,7 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.browsing import runs_overview
+from evaluator.evals.overview import runs_overview
 from evaluator.signal.groups import Checkpoint, GroupTexts, usual_neighbors
 from evaluator.signal.sources.eval_runs import load_runs, run_texts
 from service.runs.store import find_run

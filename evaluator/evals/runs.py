@@ -1,0 +1,175 @@
+"""Eval runs: the settings that make one, opening it under a name, and finding it by the names users give."""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from evaluator.evals.problems import PlacedProblem, store_run_problems
+from evaluator.grading.types import Answers
+from service.errors import InputError, NotFoundError
+from service.models.settings import PromptSpec, SamplingSettings
+from service.runs.store import Run, find_run, find_same_run, list_runs, open_run
+
+EVAL = "eval"
+"""The kind of these runs in the table of runs."""
+
+MAX_SAMPLES = 100_000
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_MODEL = 60
+
+
+@dataclass(frozen=True)
+class EvalSpec:
+    """An eval run: problems, model, engine, prompt and sampling, all that shapes its samples and its score.
+
+    The number of samples is not part of it. `problems` names the benchmark or neighbor set, `problems_hash`
+    is the hash of its content, `source` where it was loaded from (a Hub revision, a file's hash, the seed of
+    shuffled options). `engine` names sampler, versions and the chat template's hash: what the sampler's
+    `describe` returns. `answers` says which answers count; grades that take others may stand beside those.
+    """
+
+    problems: str
+    problems_hash: str
+    source: Mapping[str, Any]
+    model: str
+    engine: Mapping[str, Any]
+    prompt: PromptSpec
+    sampling: SamplingSettings
+    answers: Answers = "all"
+
+    def __post_init__(self) -> None:
+        if self.answers not in ("all", "boxed"):
+            raise InputError(f"answers is {self.answers!r}; give all or boxed.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that is stored, hashed and shown."""
+        return {
+            "problems": self.problems,
+            "problems_hash": self.problems_hash,
+            "source": dict(self.source),
+            "model": self.model,
+            "engine": dict(self.engine),
+            "prompt": {**asdict(self.prompt), "chat_template_kwargs": dict(self.prompt.chat_template_kwargs)},
+            "sampling": asdict(self.sampling),
+            # Left out where it is the default, so that it need not be told.
+            **({} if self.answers == "all" else {"answers": self.answers}),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "EvalSpec":
+        """Return the spec of a stored run."""
+        return cls(
+            problems=data["problems"],
+            problems_hash=data["problems_hash"],
+            source=data["source"],
+            model=data["model"],
+            engine=data["engine"],
+            prompt=PromptSpec(**data["prompt"]),
+            sampling=SamplingSettings(**data["sampling"]),
+            answers=data.get("answers", "all"),
+        )
+
+
+def run_answers(run: Run) -> Answers:
+    """Return which answers an eval run was made to count."""
+    answers: Answers = run.spec.get("answers", "all")
+    return answers
+
+
+def model_slug(model: str) -> str:
+    """Return a model's name or path as part of a run's name.
+
+    >>> model_slug("hosted_vllm/Qwen/Qwen3-4B")
+    'Qwen3-4B'
+    >>> model_slug("checkpoints/step 200/")
+    'step-200'
+    """
+    last = model.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+    slug = _NOT_IN_NAMES.sub("-", last).strip("-._")[:_LONGEST_MODEL]
+    return slug or "model"
+
+
+def open_eval_run(
+    session: Session,
+    name: str,
+    spec: EvalSpec,
+    placed: Sequence[PlacedProblem],
+    versions: Mapping[str, Any],
+) -> tuple[Run, bool]:
+    """Return the eval run of this name, made if there is none, and whether it is new.
+
+    Raises:
+        InputError: there is no problem, `name` cannot name a run, or a run of this name has other settings;
+            they are listed.
+    """
+    if not placed:
+        raise InputError(f"{spec.problems}: it holds no problem to evaluate.")
+    run, new = open_run(
+        session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[], versions=versions
+    )
+    if new:
+        store_run_problems(session, run.id, placed)
+    return run, new
+
+
+def check_eval_run(session: Session, name: str, spec: EvalSpec) -> None:
+    """Raise what `open_eval_run` would raise of the name and the settings; nothing is stored."""
+    find_same_run(session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[])
+
+
+def list_eval_runs(session: Session) -> list[Run]:
+    """Return all eval runs, oldest first."""
+    return [run for run in list_runs(session) if run.kind == EVAL]
+
+
+def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
+    """Return the run with this name or id, else all whose name is this one, a dot and more.
+
+    Raises:
+        NotFoundError: there is none; the message names those there are.
+    """
+    exact = [run for run in runs if name in (run.name, run.id)]
+    matching = exact or sorted((run for run in runs if run.name.startswith(f"{name}.")), key=_name)
+    if not matching and name.startswith("run_"):
+        matching = [run for run in runs if run.id.startswith(name)]
+        matching = matching if len(matching) == 1 else []
+    if not matching:
+        names = ", ".join(run.name for run in runs)
+        raise NotFoundError(
+            f"there is no eval run {name!r}, and none called {name}.*, only: {names or 'none yet'}."
+        )
+    return matching
+
+
+def find_eval_run(session: Session, name: str) -> Run:
+    """Return the one eval run that `name` stands for; see `matching_runs`.
+
+    Raises:
+        NotFoundError: there is none.
+        InputError: there are several, or it is a run of another kind.
+    """
+    try:
+        matching = matching_runs(list_eval_runs(session), name)
+    except NotFoundError:
+        with suppress(NotFoundError):
+            check_kind(find_run(session, name))
+        raise
+    if len(matching) > 1:
+        names = ", ".join(run.name for run in matching)
+        raise InputError(f"{name} stands for several eval runs: {names}; name one of them.")
+    return matching[0]
+
+
+def check_kind(run: Run) -> None:
+    """Raise `InputError` for a run that is no eval run."""
+    if run.kind != EVAL:
+        raise InputError(f"run {run.name} is no eval run; `tagrpo eval list` lists those.") from None
+
+
+def _name(run: Run) -> str:
+    return run.name
