@@ -168,7 +168,7 @@ def test_a_widget_follows_a_default_that_has_become_another_one_but_not_what_was
 def picked_rows():
     import streamlit as st
 
-    from ui.pages.widgets.picking import pick_row
+    from ui.pages.widgets.tables import pick_row
     from ui.pages.widgets.tables import Column
 
     if st.session_state.get("shown", True):

@@ -1,6 +1,6 @@
 """Which methods are compared, on which benchmarks, by which metric: read from the address."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -15,12 +15,19 @@ from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose, choose_several, note_absent
 from ui.pages.widgets.methods import colours_of, evaluated_methods, training_methods
 
 METRICS = ("pass@k", "pass^k", "g-pass@k", "maj@k")
 WITH_SAME = ("pass@k", "pass^k")
 INTERVAL_NAMES = tuple(INTERVALS)
+INTERVAL_QUESTIONS = {
+    "new-problems": "How would it do on other problems like these?",
+    "same-problems": "What are the chances on exactly these problems?",
+}
 USUAL_METHODS = 6
+OF_A_POINT = ("problem", "after", "which")
+"""Parameters that lose their meaning when another point is looked at."""
 
 
 @dataclass(frozen=True)
@@ -38,25 +45,30 @@ class Choice:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(one.label for one in self.methods)
+        return tuple(method.label for method in self.methods)
 
     @property
     def references(self) -> tuple[str, ...]:
-        return tuple(reference for one in self.methods for reference in one.references(self.benchmarks))
+        return tuple(reference for method in self.methods for reference in method.references(self.benchmarks))
 
     def references_of(self, label: str) -> tuple[str, ...]:
         """Return the references of one method."""
-        return next(one.references(self.benchmarks) for one in self.methods if one.label == label)
+        return self._method(label).references(self.benchmarks)
 
     def shares(self, label: str) -> tuple[str, ...]:
         """Return the other methods that were measured on a benchmark of this one."""
-        mine = next(set(one.benchmarks) for one in self.methods if one.label == label) & set(self.benchmarks)
-        return tuple(one.label for one in self.methods if one.label != label and mine & set(one.benchmarks))
+        mine = set(self._method(label).benchmarks) & set(self.benchmarks)
+        return tuple(
+            method.label for method in self.methods if method.label != label and mine & set(method.benchmarks)
+        )
 
     def run(self, label: str, benchmark: str) -> RunOverview | None:
         """Return the run of a method on a benchmark, None where there is none."""
-        found = (one for method in self.methods if method.label == label for one in method.runs)
-        return next((one for one in found if one.run.spec["problems"] == benchmark), None)
+        runs = (run for method in self.methods if method.label == label for run in method.runs)
+        return next((run for run in runs if run.run.spec["problems"] == benchmark), None)
+
+    def _method(self, label: str) -> MethodChoice:
+        return next(method for method in self.methods if method.label == label)
 
 
 @cached
@@ -65,10 +77,10 @@ def read_methods(session: Session) -> list[MethodChoice]:
     return method_choices(session)
 
 
-def palette_of(found: Sequence[MethodChoice], chosen: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def palette_of(methods: Sequence[MethodChoice], chosen: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return a colour for each chosen method: that of its recipe on the pages of training."""
     trainings = training_methods()
-    models = {one.label: str(one.runs[0].run.spec["model"]) for one in found if one.runs}
+    models = {method.label: str(method.runs[0].run.spec["model"]) for method in methods if method.runs}
     return tuple(colours_of(chosen, evaluated_methods(models, trainings), trainings).items())
 
 
@@ -79,92 +91,91 @@ def usual_methods(ready: Sequence[str]) -> list[str]:
     return [ready[0], *ready[len(ready) - USUAL_METHODS + 1 :]]
 
 
-def choose(found: list[MethodChoice]) -> Choice | None:
+def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
     """Show the widgets and return what they say; None where nothing is chosen."""
-    ready = {one.label: one for one in found if one.runs}
-    usual = usual_methods(list(ready))
-    picked = st.multiselect(
+    ready = {method.label: method for method in evaluated if method.runs}
+    picked = choose_several(
+        st.multiselect,
         "Methods",
+        "run",
         list(ready),
-        max_selections=len(PALETTE),
+        usual_methods(list(ready)),
+        most=len(PALETTE),
         placeholder="Choose methods to compare",
-        **links.bound(
-            "run",
-            lambda: list(links.many("run", list(ready)))[: len(PALETTE)] or usual,
-            lambda chosen: None if chosen == usual else chosen,
-            resets=["of", "against", "point", "problem", "after", "which"],
-            pinned=True,
-        ),
+        resets=["of", "against", "point", *OF_A_POINT],
+        pinned=True,
     )
-    if asked := links.unknown("run", list(ready)):
-        layout.note(f"Not evaluated in this database, or not graded yet: {asked}.")
-    methods = tuple(one for label, one in ready.items() if label in picked)
-    absent = [asked for name in ("of", "against") if (asked := links.unknown(name, picked))]
-    if absent and methods:
-        layout.note(f"Not among the methods above: {', '.join(absent)}; others are compared.")
-    benchmarks = in_order(dict.fromkeys(name for one in methods for name in one.benchmarks))
+    note_absent("run", list(ready), "graded evaluation of", "the methods above")
+    methods = tuple(method for label, method in ready.items() if label in picked)
     if not methods:
         return None
+    for name in ("of", "against"):
+        note_absent(name, picked, "method", "another one of those above")
+    benchmarks = in_order(dict.fromkeys(name for method in methods for name in method.benchmarks))
     with layout.row():
-        metric, interval, shown = _settings(benchmarks)
-        say_not_ready(found)
-    return Choice(methods, tuple(shown), metric, interval, palette_of(found, [one.label for one in methods]))
+        metric, interval, on = _settings(benchmarks)
+        say_not_ready(evaluated)
+    labels = [method.label for method in methods]
+    return Choice(methods, tuple(on), metric, interval, palette_of(evaluated, labels))
 
 
 def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
     metric = links.choice("metric", METRICS, METRICS[0])
     interval = links.choice("interval", INTERVAL_NAMES, INTERVAL_NAMES[0])
     interval = interval if metric in WITH_SAME else INTERVAL_NAMES[0]
-    shown = [name for name in links.many("on") if name in benchmarks] or list(benchmarks)
-    said = f"{metric}, intervals for {INTERVALS[interval]}"
-    if len(shown) < len(benchmarks):
-        said += f", {len(shown)} of {len(benchmarks)} benchmarks"
-    with st.popover(escaped(said), icon=":material/tune:"):
-        st.pills(
-            "Benchmarks",
-            benchmarks,
-            selection_mode="multi",
-            **links.bound(
-                "on",
-                lambda: [name for name in links.many("on") if name in benchmarks] or list(benchmarks),
-                lambda chosen: None if set(chosen) == set(benchmarks) else list(chosen),
-            ),
-        )
-        st.segmented_control(
+    on = links.many("on", benchmarks) or benchmarks
+    summary = f"{metric}, intervals for {INTERVALS[interval]}"
+    if len(on) < len(benchmarks):
+        summary += f", {len(on)} of {len(benchmarks)} benchmarks"
+    with st.popover(escaped(summary), icon=":material/tune:"):
+        choose_several(st.pills, "Benchmarks", "on", benchmarks, benchmarks)
+        choose(
+            st.segmented_control,
             "Metric",
+            "metric",
             METRICS,
-            required=True,
+            label_visibility="visible",
             help="pass@k: at least one of k samples is right; pass^k: all are; g-pass@k: half of them; "
             "maj@k: the most frequent answer is.",
-            **links.bound(
-                "metric",
-                lambda: links.choice("metric", METRICS, METRICS[0]),
-                lambda one: None if one == METRICS[0] else one,
-                resets=["made"],
-            ),
+            resets=["made"],
         )
         if metric in WITH_SAME:
-            st.radio(
+            choose(
+                st.radio,
                 "Intervals answer",
+                "interval",
                 INTERVAL_NAMES,
-                format_func=lambda one: {
-                    "new-problems": "How would it do on other problems like these?",
-                    "same-problems": "What are the chances on exactly these problems?",
-                }[one],
-                **links.bound(
-                    "interval",
-                    lambda: links.choice("interval", INTERVAL_NAMES, INTERVAL_NAMES[0]),
-                    lambda one: None if one == INTERVAL_NAMES[0] else one,
-                ),
+                words=INTERVAL_QUESTIONS.__getitem__,
             )
-    return metric, interval, shown
+    return metric, interval, list(on)
 
 
-def say_not_ready(found: Sequence[MethodChoice]) -> None:
+def choose_pair(
+    labels: Sequence[str],
+    others_of: Callable[[str], Sequence[str]],
+    usual_of: Callable[[str, Sequence[str]], str],
+    resets: Sequence[str] = (),
+) -> tuple[str, str]:
+    """Show the choice of two methods, side by side, and return them.
+
+    Args:
+        labels: the first is one of them, usually the last.
+        others_of: returns the methods that the second can be, given the first.
+        usual_of: returns the second that is shown at first, given the first and these.
+    """
+    first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200, resets=resets)
+    others = others_of(first)
+    second = choose(
+        st.selectbox, "against", "against", others, usual_of(first, others), width=200, resets=resets
+    )
+    return first, second
+
+
+def say_not_ready(evaluated: Sequence[MethodChoice]) -> None:
     """Name the runs that cannot be shown, and the command that grades them."""
-    names = [name for one in found for name in one.not_ready]
+    names = [name for method in evaluated for name in method.not_ready]
     if names:
-        said = "1 run is not graded" if len(names) == 1 else f"{len(names)} runs are not graded"
-        with layout.folded(f"{said} yet", icon=":material/hourglass_empty:"):
+        words = "1 run is not graded" if len(names) == 1 else f"{len(names)} runs are not graded"
+        with layout.folded(f"{words} yet", icon=":material/hourglass_empty:"):
             for name in names[:20]:
                 st.code(f"tagrpo eval grade {name}", language=None)

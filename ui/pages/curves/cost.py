@@ -11,11 +11,11 @@ from trainer_adapter.record.series import drawn_by_step, trained_checkpoint
 from ui.charts.cost_points import cost_points
 from ui.pages.curves.choosing import Choice
 from ui.pages.curves.data import Reported
-from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.choices import choose
 
 UNITS = ("responses", "tokens")
 
@@ -37,46 +37,51 @@ class Drawn:
 def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
     """Return what was drawn for each model that is a checkpoint or the start of an imported training run."""
     trained = list_train_runs(session)
-    runs = {one.run.name: one.run.id for one in trained}
-    starts = {str(one.run.spec.get("model", "")): one.run.name for one in trained if one.rollouts}
+    runs = {training.run.name: training.run.id for training in trained}
+    starts = {
+        str(training.run.spec.get("model", "")): training.run.name
+        for training in trained
+        if training.rollouts
+    }
     steps: dict[str, list[Any]] = {}
-    found = {}
+    drawn = {}
     for model in models:
         checkpoint = trained_checkpoint(model, list(runs))
         if checkpoint is None:
             start = next((run for path, run in starts.items() if same_model(model, path)), None)
             if start is not None:
-                found[model] = Drawn(start, 0, 0, 0)
+                drawn[model] = Drawn(start, 0, 0, 0)
             continue
         name, step = checkpoint
         if name not in steps:
             steps[name] = drawn_by_step(session, runs[name])
-        last = max((one for one in steps[name] if one.step <= step), key=lambda one: one.step, default=None)
+        until = [total for total in steps[name] if total.step <= step]
+        last = max(until, key=lambda total: total.step, default=None)
         if last is not None:
-            found[model] = Drawn(name, step, last.responses, last.tokens)
-    return found
+            drawn[model] = Drawn(name, step, last.responses, last.tokens)
+    return drawn
 
 
-def same_model(one: str, other: str) -> bool:
+def same_model(first: str, second: str) -> bool:
     """Say whether two names are one model: equal, or a path of two or more parts and the end of a longer one.
 
     >>> same_model("demo/policy", "/models/demo/policy")
     True
     """
-    short, long = sorted((one.strip("/").split("/"), other.strip("/").split("/")), key=len)
+    short, long = sorted((first.strip("/").split("/"), second.strip("/").split("/")), key=len)
     return short == long or (len(short) > 1 and long[-len(short) :] == short)
 
 
-def show_cost(choice: Choice, found: Reported) -> None:
+def show_cost(choice: Choice, report: Reported) -> None:
     """Show the scores at the table's k against responses or tokens."""
     models = {
-        one.run.spec["model"]: method.label
+        run.run.spec["model"]: method.label
         for method in choice.methods
-        for one in method.runs
-        if one.run.spec["problems"] in choice.benchmarks
+        for run in method.runs
+        if run.run.spec["problems"] in choice.benchmarks
     }
     drawn = drawn_for(tuple(models))
-    rows = cost_rows(found, drawn)
+    rows = cost_rows(report, drawn)
     missing = sorted({label for model, label in models.items() if model not in drawn})
     if missing:
         st.caption(
@@ -92,20 +97,11 @@ def show_cost(choice: Choice, found: Reported) -> None:
             commands=("tagrpo rollouts import FOLDER",),
         )
         return
-    unit = st.segmented_control(
-        "Cost in",
-        UNITS,
-        required=True,
-        **links.bound(
-            "unit",
-            lambda: links.choice("unit", UNITS, UNITS[0]),
-            lambda one: None if one == UNITS[0] else one,
-        ),
-    )
+    unit = choose(st.segmented_control, "Cost in", "unit", UNITS, label_visibility="visible")
     names = [name for name in choice.benchmarks if any(row["benchmark"] == name for row in rows)]
     columns = st.columns(2 if len(names) > 1 else 1, gap="medium")
     for place, name in enumerate(names):
-        mine = [{**row, "cost": row[str(unit)]} for row in rows if row["benchmark"] == name]
+        mine = [{**row, "cost": row[unit]} for row in rows if row["benchmark"] == name]
         with columns[place % len(columns)]:
             show_chart(
                 kept_chart(
@@ -113,7 +109,7 @@ def show_cost(choice: Choice, found: Reported) -> None:
                     mine,
                     title=name,
                     x_title=f"{unit} drawn in training",
-                    y_title=choice.metric.replace("k", str(found.k)),
+                    y_title=choice.metric.replace("k", str(report.k)),
                     palette=dict(choice.palette),
                 ),
                 f"cost-{name}",
@@ -122,7 +118,7 @@ def show_cost(choice: Choice, found: Reported) -> None:
             )
 
 
-def cost_rows(found: Reported, drawn: dict[str, Drawn]) -> list[dict[str, Any]]:
+def cost_rows(report: Reported, drawn: dict[str, Drawn]) -> list[dict[str, Any]]:
     """Return the scores at the report's k of the models whose cost is known."""
     return [
         {
@@ -132,6 +128,6 @@ def cost_rows(found: Reported, drawn: dict[str, Drawn]) -> list[dict[str, Any]]:
             "responses": cost.responses,
             "tokens": cost.tokens,
         }
-        for row in found.records
-        if row["source"] == "runs" and row["k"] == found.k and (cost := drawn.get(row["model"])) is not None
+        for row in report.records
+        if row["source"] == "runs" and row["k"] == report.k and (cost := drawn.get(row["model"])) is not None
     ]

@@ -65,24 +65,24 @@ def make_report(
     """Return the report of methods; `ks` and `majority` are those of `build_report`."""
     try:
         methods = load_methods(session, references)
-        found = build_report(
+        report = build_report(
             methods, ks=ks, metric=Metric(metric), interval=INTERVALS[interval], majority=majority
         )
-        curves = curve_rows(found)
+        curves = curve_rows(report)
         charts = panel_charts(
             pd.DataFrame(curves),
             metric=metric,
             palette=dict(palette),
-            height=HEIGHT_ALONE if len(found.benchmarks) == 1 else HEIGHT,
+            height=HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT,
         )
         return Reported(
-            found.ks[-1],
+            report.ks[-1],
             tuple(curves),
-            tuple(records(found)),
-            report_document(found, contamination_notes(session, methods)),
+            tuple(records(report)),
+            report_document(report, contamination_notes(session, methods)),
             tuple((name, chart.to_dict()) for name, chart in charts.items()),
-            source_sheet(found),
-            tuple(source_notes(found)),
+            source_sheet(report),
+            tuple(source_notes(report)),
         )
     except TagrpoError as error:
         return Reported(error=str(error))

@@ -6,9 +6,8 @@ import streamlit as st
 
 from evaluator.reports.comparing import comparison_records
 from ui.charts.paired_differences import difference_chart
-from ui.pages.curves.choosing import METRICS, Choice
+from ui.pages.curves.choosing import METRICS, Choice, choose_pair
 from ui.pages.curves.data import compared
-from ui.pages.state import links
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import kept_chart, show_chart
@@ -23,29 +22,17 @@ def show_differences(choice: Choice) -> None:
     if not labels:
         st.caption("These methods have no benchmark in common. Choose two that were measured on one.")
         return
-    first = links.choice("of", labels, labels[-1])
-    others = choice.shares(first)
-    usual = max(others, key=lambda label: _shared(choice, first, label))
     with layout.row():
-        st.selectbox(
-            "Method",
+        first, second = choose_pair(
             labels,
-            width=220,
-            **links.bound("of", lambda: links.choice("of", labels, labels[-1])),
+            choice.shares,
+            lambda first, others: max(others, key=lambda label: _shared(choice, first, label)),
         )
-        second = str(
-            st.selectbox(
-                "against",
-                others,
-                width=220,
-                **links.bound("against", lambda: links.choice("against", others, usual)),
-            )
-        )
-    found, why = compared(choice.references_of(first), choice.references_of(second))
-    if found is None:
+    comparison, why = compared(choice.references_of(first), choice.references_of(second))
+    if comparison is None:
         layout.error_box(f"{first} and {second} cannot be compared.", why)
         return
-    rows = comparison_records(found)
+    rows = comparison_records(comparison)
     st.caption(
         escaped(
             f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "
@@ -54,9 +41,9 @@ def show_differences(choice: Choice) -> None:
         )
     )
     reach = max(abs(row[key]) for row in rows for key in ("low", "high"))
-    columns = st.columns(2 if len(found.parts) > 1 else 1, gap="medium")
+    columns = st.columns(2 if len(comparison.parts) > 1 else 1, gap="medium")
     palette = dict(choice.palette)
-    for place, part in enumerate(found.parts):
+    for place, part in enumerate(comparison.parts):
         mine = [row for row in rows if row["benchmark"] == part.benchmark]
         with columns[place % len(columns)]:
             show_chart(
@@ -79,8 +66,8 @@ def show_differences(choice: Choice) -> None:
     )
     for name in dict.fromkeys(row["warning"] for row in rows if row["warning"]):
         st.caption(escaped(str(name)))
-    if found.chosen:
-        st.caption(escaped(found.chosen))
+    if comparison.chosen:
+        st.caption(escaped(comparison.chosen))
 
 
 def _shared(choice: Choice, first: str, second: str) -> int:

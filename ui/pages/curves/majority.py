@@ -40,18 +40,18 @@ def reported_majority(choice: Choice) -> Reported | None:
 
 def _state(choice: Choice) -> str:
     """Return a text that is another one whenever samples or grades of these runs are others."""
-    runs = (one for method in choice.methods for one in method.runs)
+    runs = (run for method in choice.methods for run in method.runs)
     return ";".join(
-        f"{one.run.id}:{one.grader}:{one.samples}:{one.correct}:{one.wrong}:{one.unknown}" for one in runs
+        f"{run.run.id}:{run.grader}:{run.samples}:{run.correct}:{run.wrong}:{run.unknown}" for run in runs
     )
 
 
 def _make(choice: Choice) -> Reported:
     fewest = min(
-        one.fewest
+        run.fewest
         for method in choice.methods
-        for one in method.runs
-        if one.run.spec["problems"] in choice.benchmarks
+        for run in method.runs
+        if run.run.spec["problems"] in choice.benchmarks
     )
     ks = curve_ks(min(max(fewest, 1), MOST_K), ())
     with reading() as session:

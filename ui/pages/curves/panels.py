@@ -5,22 +5,20 @@ from typing import Any
 import streamlit as st
 
 from ui.charts.eval_curves import MEANINGS, POINT
-from ui.pages.curves.choosing import Choice
+from ui.pages.curves.choosing import OF_A_POINT, Choice
 from ui.pages.curves.data import Reported
 from ui.pages.state import links
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import show_chart
 
-FORGET = ("problem", "after", "which")
 
-
-def show_panels(choice: Choice, found: Reported) -> None:
+def show_panels(choice: Choice, report: Reported) -> None:
     """Show the charts; a click on a point writes it into the address."""
     st.caption(escaped(f"{choice.metric}: {_meaning(choice.metric)}. A click on a point shows its problems."))
     layout.hand_over()
-    columns = st.columns(2 if len(found.specs) > 1 else 1, gap="medium")
-    for place, (benchmark, spec) in enumerate(found.specs):
+    columns = st.columns(2 if len(report.specs) > 1 else 1, gap="medium")
+    for place, (benchmark, spec) in enumerate(report.specs):
         key = f"curve-{benchmark}"
         with columns[place % len(columns)]:
             show_chart(
@@ -28,7 +26,7 @@ def show_panels(choice: Choice, found: Reported) -> None:
                 f"{choice.metric.replace('@', '-at-').replace('^', '-all-')}-{benchmark}".replace("/", "-"),
                 key,
                 on_select=lambda key=key, benchmark=benchmark: _clicked(choice, key, benchmark),  # type: ignore[misc]
-                rows=[row for row in found.curves if row["benchmark"] == benchmark],
+                rows=[row for row in report.curves if row["benchmark"] == benchmark],
                 alt=f"{choice.metric} over k on {benchmark}: {', '.join(choice.labels)}",
             )
 
@@ -46,7 +44,7 @@ def _clicked(choice: Choice, key: str, benchmark: str) -> None:
     values: dict[str, Any] = {"of": label, "point": benchmark, "k": k}
     if against == label:
         values["against"] = None
-    links.put(**values, **dict.fromkeys(FORGET))
+    links.put(**values, **dict.fromkeys(OF_A_POINT))
     st.toast(escaped(f"{label} on {benchmark} at k = {k}: its problems stand below the charts."))
 
 

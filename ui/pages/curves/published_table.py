@@ -8,25 +8,25 @@ from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets.tables import Column, download, page_table
 
 
-def show_table(found: Reported) -> None:
+def show_table(report: Reported) -> None:
     """Show all sheets of the report with its notes."""
-    if found.document is None:
+    if report.document is None:
         return
-    for place, sheet in enumerate(found.document.sheets):
+    for place, sheet in enumerate(report.document.sheets):
         st.markdown(f"**{escaped(sheet.title[:1].upper() + sheet.title[1:] if place else sheet.title)}**")
         page_table(rows_of(sheet), columns_of(sheet), f"sheet-{place}")
-    download("report", list(found.records), key="report-csv", label="CSV, full precision")
-    if found.document.notes:
-        st.markdown("\n".join(f"- {with_commands(note)}" for note in found.document.notes))  # safe
+    download("report", list(report.records), key="report-csv", label="CSV, full precision")
+    if report.document.notes:
+        st.markdown("\n".join(f"- {with_commands(note)}" for note in report.document.notes))  # safe
 
 
-def show_sources(found: Reported) -> None:
+def show_sources(report: Reported) -> None:
     """Show where the answers behind the scores were found, with what has to be said of it."""
-    if found.sources is None:
+    if report.sources is None:
         return
-    with st.expander(escaped(found.sources.title[:1].upper() + found.sources.title[1:])):
-        page_table(rows_of(found.sources), columns_of(found.sources), "sources")
-    for note in found.sources_notes:
+    with st.expander(escaped(report.sources.title[:1].upper() + report.sources.title[1:])):
+        page_table(rows_of(report.sources), columns_of(report.sources), "sources")
+    for note in report.sources_notes:
         st.caption(with_commands(note))  # safe
 
 

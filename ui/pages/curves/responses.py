@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 from evaluator.evals.contrast import SOLVED, Contrast
 from evaluator.evals.problems import RunProblem
 from evaluator.evals.samples import SampleHeader, page_samples, read_texts
-from ui.pages.state import links
 from ui.pages.state.database import cached
-from ui.pages.text.characters import visible
+from ui.pages.text.characters import one_line
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose
 
 MOST_SAMPLES = 256
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -46,7 +46,7 @@ def is_local(url: str | None) -> bool:
     return urlsplit(url or "").hostname in _HERE
 
 
-def show_problem(one: Contrast, problem: RunProblem, sides: tuple[Side, Side], *, secret: bool) -> None:
+def show_problem(contrast: Contrast, problem: RunProblem, sides: tuple[Side, Side], *, secret: bool) -> None:
     """Show a problem, its gold answer, and a response of each run.
 
     Texts of a gated benchmark are shown on a page of this very machine only.
@@ -62,12 +62,12 @@ def show_problem(one: Contrast, problem: RunProblem, sides: tuple[Side, Side], *
         show_math_text(problem.text, f"problem-{problem.id}")
         st.markdown(f"Gold answer: {escaped(problem.answer) or '(none)'}")
         columns = st.columns(2, gap="large")
-        values = one.first, one.second
+        values = contrast.first, contrast.second
         for place, (column, side) in enumerate(zip(columns, sides, strict=True)):
             with column:
                 _show_side(
                     side,
-                    one.counts[place].run_problem_id,
+                    contrast.counts[place].run_problem_id,
                     solved=values[place] >= SOLVED,
                     name=("left", "right")[place],
                 )
@@ -81,45 +81,40 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
         return
     if len(samples) == MOST_SAMPLES:
         st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval show` lists the others.")
-    numbers = [str(one.ordinal) for one in samples]
-    by_number = dict(zip(numbers, samples, strict=True))
-    usual = str(first_of(samples, "correct" if solved else "wrong").ordinal)
-    # The key names the problem: the choice belongs to it, and another problem begins with its own.
-    parameter = f"{name}-{run_problem_id}"
-    chosen = st.selectbox(
+    by_ordinal = {sample.ordinal: sample for sample in samples}
+    usual = first_of(samples, "correct" if solved else "wrong").ordinal
+    # The parameter names the problem: the choice belongs to it, and another problem begins with its own.
+    chosen = choose(
+        st.selectbox,
         "Response",
-        numbers,
-        format_func=lambda number: said(by_number[number]),
-        **links.bound(
-            parameter,
-            lambda: links.choice(parameter, numbers, usual),
-            lambda number: None if number == usual else number,
-        ),
+        f"{name}-{run_problem_id}",
+        list(by_ordinal),
+        usual,
+        words=lambda ordinal: in_words(by_ordinal[ordinal]),
     )
-    one = by_number[chosen]
-    chips = [layout.grade_chip(one.value or "not graded")]
-    if one.reason:
-        chips.append(layout.chip(one.reason))
-    if one.source:
-        chips.append(layout.chip(f"answer found in: {one.source}"))
-    if one.completion_tokens is not None:
-        chips.append(layout.chip(f"{one.completion_tokens:,} tokens"))
-    if one.stop_reason != "stop":
-        chips.append(layout.chip(f"ended by {one.stop_reason}", "orange"))
+    sample = by_ordinal[chosen]
+    chips = [layout.grade_chip(sample.value or "not graded")]
+    if sample.reason:
+        chips.append(layout.chip(sample.reason))
+    if sample.source:
+        chips.append(layout.chip(f"answer found in: {sample.source}"))
+    if sample.completion_tokens is not None:
+        chips.append(layout.chip(f"{sample.completion_tokens:,} tokens"))
+    if sample.stop_reason != "stop":
+        chips.append(layout.chip(f"ended by {sample.stop_reason}", "orange"))
     layout.line(*chips)
-    text = text_of(one.id)
+    text = text_of(sample.id)
     raw = st.toggle("As written", key=f"raw-{name}", help="Letter by letter, without formulas drawn.")
     show = show_text if raw else show_math_text
-    show(text, f"response-{name}-{one.id}")
+    show(text, f"response-{name}-{sample.id}")
 
 
 def first_of(samples: list[SampleHeader], value: Literal["correct", "wrong"]) -> SampleHeader:
     """Return the first sample with a grade, else the first of all."""
-    return next((one for one in samples if one.value == value), samples[0])
+    return next((sample for sample in samples if sample.value == value), samples[0])
 
 
-def said(one: SampleHeader) -> str:
+def in_words(sample: SampleHeader) -> str:
     """Return a sample in words, for the list to choose from."""
-    answer = " ".join(visible((one.extracted or "")[: _ANSWER_MAX * 4]).split())
-    cut = answer if len(answer) <= _ANSWER_MAX else answer[:_ANSWER_MAX] + "…"
-    return f"{one.ordinal + 1}: {one.value or 'not graded'}" + (f", {cut}" if cut else "")
+    answer = one_line(sample.extracted or "", _ANSWER_MAX)
+    return f"{sample.ordinal + 1}: {sample.value or 'not graded'}" + (f", {answer}" if answer else "")

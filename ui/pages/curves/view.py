@@ -5,68 +5,58 @@ import streamlit as st
 from ui.pages.curves import choosing
 from ui.pages.curves.behind import show_behind
 from ui.pages.curves.cost import show_cost
-from ui.pages.curves.data import reported
+from ui.pages.curves.data import Reported, reported
 from ui.pages.curves.differences import show_differences
 from ui.pages.curves.panels import show_panels
 from ui.pages.curves.published_table import show_sources, show_table
-from ui.pages.state import links, settings
+from ui.pages.state import settings
 from ui.pages.state.database import reading
 from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose
 
 VIEWS = {"curves": "Curves", "differences": "Differences", "table": "Table", "cost": "Cost"}
 
 layout.title("Curves", "pass@k of evaluated models, and the problems behind every point.")
 with reading():
     pass
-found = choosing.read_methods()
-if not any(one.runs for one in found):
+evaluated = choosing.read_methods()
+if not any(method.runs for method in evaluated):
     database = settings.current().database
     layout.empty_state(
         "Nothing has been evaluated yet.",
-        "Draw samples for a benchmark and grade them, or look at the results of the demo:",
+        "Draw samples for a benchmark and grade them, or look at the reports of the demo:",
         commands=(
             "tagrpo eval run aime24 --n 32 --model MODEL",
             f"tagrpo eval list --db {database}",
             "tagrpo ui --demo",
         ),
     )
-    choosing.say_not_ready(found)
+    choosing.say_not_ready(evaluated)
 else:
-    choice = choosing.choose(found)
+    choice = choosing.choose_methods(evaluated)
     if choice is None:
-        choosing.say_not_ready(found)
+        choosing.say_not_ready(evaluated)
         st.caption("Choose at least one method.")
         st.stop()
-    view = st.segmented_control(
-        "View",
-        list(VIEWS),
-        format_func=VIEWS.__getitem__,
-        label_visibility="collapsed",
-        required=True,
-        **links.bound(
-            "view",
-            lambda: links.choice("view", list(VIEWS), "curves"),
-            lambda one: None if one == "curves" else one,
-        ),
-    )
+    view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__)
+    report: Reported | None
     if choice.metric == "maj@k" and view != "differences":
         from ui.pages.curves.majority import reported_majority
 
-        asked = reported_majority(choice)
-        if asked is None:
+        report = reported_majority(choice)
+        if report is None:
             st.stop()
-        result = asked
     else:
-        result = reported(choice.references, choice.metric, choice.interval, choice.palette)
-    if result.error is not None:
-        layout.error_box("These runs cannot be reported together.", result.error)
+        report = reported(choice.references, choice.metric, choice.interval, choice.palette)
+    if report.error is not None:
+        layout.error_box("These runs cannot be reported together.", report.error)
     elif view == "differences":
         show_differences(choice)
     elif view == "table":
-        show_table(result)
+        show_table(report)
     elif view == "cost":
-        show_cost(choice, result)
+        show_cost(choice, report)
     else:
-        show_panels(choice, result)
-        show_sources(result)
-        show_behind(choice, result.k)
+        show_panels(choice, report)
+        show_sources(report)
+        show_behind(choice, report.k)

@@ -43,16 +43,19 @@ class Holdings:
 def read_holdings(session: Session) -> Holdings:
     """Count what there is; from counts that are kept, so in milliseconds."""
     by: dict[tuple[str, str], int] = {}
-    for one in standing_counts(session):
-        by[one.strategy, one.status] = by.get((one.strategy, one.status), 0) + one.candidates
+    for standing in standing_counts(session):
+        key = standing.strategy, standing.status
+        by[key] = by.get(key, 0) + standing.candidates
     usd, unpriced = spent_in_all(session)
     return Holdings(
-        questions=sum(one.questions for one in count_labels(session)),
+        questions=sum(label.questions for label in count_labels(session)),
         verdicts=tuple((strategy, status, count) for (strategy, status), count in sorted(by.items())),
-        question_sets=tuple((one.name, members, held) for one, members, held in list_question_sets(session)),
+        question_sets=tuple(
+            (stored.name, members, held) for stored, members, held in list_question_sets(session)
+        ),
         neighbor_sets=tuple(
-            (one.ref, one.counts["questions"], one.counts["neighbors"], one.created_at)
-            for one in list_sets(session)
+            (header.ref, header.counts["questions"], header.counts["neighbors"], header.created_at)
+            for header in list_sets(session)
         ),
         runs=count_runs(session),
         usd=usd,
@@ -60,14 +63,16 @@ def read_holdings(session: Session) -> Holdings:
     )
 
 
-def show_numbers(found: Holdings) -> None:
+def show_numbers(holdings: Holdings) -> None:
     """Show the row of numbers."""
-    candidates, accepted = found.candidates(), found.candidates("accepted")
-    runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found.runs.items()))
+    candidates, accepted = holdings.candidates(), holdings.candidates("accepted")
+    runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(holdings.runs.items()))
     layout.numbers(
         [
             layout.Number(
-                "questions", f"{found.questions:,}", hint=f"In {_plural(len(found.question_sets), 'set')}."
+                "questions",
+                f"{holdings.questions:,}",
+                hint=f"In {_plural(len(holdings.question_sets), 'set')}.",
             ),
             layout.Number(
                 "accepted neighbors",
@@ -75,35 +80,35 @@ def show_numbers(found: Holdings) -> None:
                 f"of {candidates:,}",
                 "Accepted by answers or by a reviewer, of all candidates that were proposed.",
             ),
-            layout.Number("neighbor sets", f"{len(found.neighbor_sets):,}", hint="Published versions."),
-            layout.Number("runs", f"{sum(found.runs.values()):,}", hint=f"{runs}." if runs else None),
+            layout.Number("neighbor sets", f"{len(holdings.neighbor_sets):,}", hint="Published versions."),
+            layout.Number("runs", f"{sum(holdings.runs.values()):,}", hint=f"{runs}." if runs else None),
             layout.Number(
-                "spent, at least" if found.unpriced else "spent",
-                f"{found.usd:,.2f}",
+                "spent, at least" if holdings.unpriced else "spent",
+                f"{holdings.usd:,.2f}",
                 "USD",
-                f"{_plural(found.unpriced, 'request')} without a known price not counted."
-                if found.unpriced
+                f"{_plural(holdings.unpriced, 'request')} without a known price not counted."
+                if holdings.unpriced
                 else "By the prices of the models that answered; local models cost nothing here.",
             ),
         ]
     )
 
 
-def show_holdings(found: Holdings) -> None:
+def show_holdings(holdings: Holdings) -> None:
     """Show neighbors by verdict, and the sets."""
     layout.hand_over()
     left, right = st.columns([3, 2], gap="large")
     with left:
-        if found.verdicts:
+        if holdings.verdicts:
             rows = [
                 {"name": strategy, "part": status, "count": count}
-                for strategy, status, count in found.verdicts
+                for strategy, status, count in holdings.verdicts
             ]
             chart = kept_chart(
                 stacked_bars,
                 rows,
                 title="Candidates by strategy and verdict",
-                colours=colours_of(found),
+                colours=colours_of(holdings),
                 unit="candidates",
             )
             show_chart(chart, "neighbors-by-verdict", "holdings-verdicts", rows=rows)
@@ -113,29 +118,29 @@ def show_holdings(found: Holdings) -> None:
                 "Have some proposed; rules need no model:",
                 commands=(
                     (
-                        f"tagrpo neighbors propose {_first_set(found)} --name rules --proposer rules"
+                        f"tagrpo neighbors propose {_first_set(holdings)} --name rules --proposer rules"
                         f" --db {settings.current().database}"
                     ),
                 ),
             )
     with right:
-        _sets(found)
+        _sets(holdings)
 
 
-def colours_of(found: Holdings) -> dict[str, str]:
+def colours_of(holdings: Holdings) -> dict[str, str]:
     """Return the colours of the verdicts that there are, in order; candidates may still wait for one."""
-    there = {status for _, status, _ in found.verdicts}
+    there = {status for _, status, _ in holdings.verdicts}
     return {name: VERDICT_COLOURS[name] for name in (*STATUSES, PENDING) if name in there}
 
 
-def _sets(found: Holdings) -> None:
+def _sets(holdings: Holdings) -> None:
     rows = [
         {"set": name, "kind": "questions", "questions": members, "neighbors": None}
-        for name, members, _ in found.question_sets
+        for name, members, _ in holdings.question_sets
     ]
     rows += [
         {"set": ref, "kind": "neighbor set", "questions": questions, "neighbors": neighbors}
-        for ref, questions, neighbors, _ in reversed(found.neighbor_sets[-20:])
+        for ref, questions, neighbors, _ in reversed(holdings.neighbor_sets[-20:])
     ]
     if rows:
         page_table(
@@ -151,8 +156,8 @@ def _sets(found: Holdings) -> None:
         )
 
 
-def _first_set(found: Holdings) -> str:
-    return found.question_sets[0][0] if found.question_sets else "SET"
+def _first_set(holdings: Holdings) -> str:
+    return holdings.question_sets[0][0] if holdings.question_sets else "SET"
 
 
 def _plural(count: int, word: str) -> str:

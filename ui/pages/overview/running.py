@@ -48,12 +48,12 @@ def open_runs(session: Session) -> list[OpenRun]:
     """Return those of the newest runs that have open requests."""
     return [
         OpenRun(
-            one,
-            tuple(last_minutes(session, one.run.id, limit=60)),
-            tuple(newest_errors(session, one.run.id, limit=3)) if one.failed else (),
+            progress,
+            tuple(last_minutes(session, progress.run.id, limit=60)),
+            tuple(newest_errors(session, progress.run.id, limit=3)) if progress.failed else (),
         )
-        for one in page_runs(session, limit=LOOKED_AT)
-        if one.state == "open"
+        for progress in page_runs(session, limit=LOOKED_AT)
+        if progress.state == "open"
     ]
 
 
@@ -68,18 +68,18 @@ def trainings(session: Session, minute: str) -> list[TrainingProgress]:
 def show_running() -> None:
     """Show the runs under way; only this part of the page is drawn again."""
     now = datetime.now(UTC)
-    found = open_runs()
-    active = [one for one in found if not one.is_quiet(now)]
+    runs = open_runs()
+    active = [run for run in runs if not run.is_quiet(now)]
     trained = trainings(now.strftime(_MINUTE))
     for training in trained:
         _training_card(training, now)
     if not active and not trained:
         st.caption("Nothing runs now. What starts shows up here by itself.")
-    for one in active:
-        _card(one, now)
-    quiet = [one.progress for one in found if one.is_quiet(now)]
+    for run in active:
+        _card(run, now)
+    quiet = [run.progress for run in runs if run.is_quiet(now)]
     if quiet:
-        names = ", ".join(f"{one.run.name} ({one.open:,} open)" for one in quiet[:5])
+        names = ", ".join(f"{progress.run.name} ({progress.open:,} open)" for progress in quiet[:5])
         more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
         st.caption(
             escaped(
@@ -89,8 +89,8 @@ def show_running() -> None:
         )
 
 
-def _card(one: OpenRun, now: datetime) -> None:
-    progress = one.progress
+def _card(run: OpenRun, now: datetime) -> None:
+    progress = run.progress
     done = progress.filled + progress.failed
     share = done / progress.planned if progress.planned else 0.0
     with layout.card(key=f"running-{progress.run.id}"):
@@ -99,50 +99,50 @@ def _card(one: OpenRun, now: datetime) -> None:
             parts.append(layout.chip(f"{progress.failed:,} failed", "red", ":material/error:"))
         layout.line(*parts)
         st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} requests, {100 * share:.1f}%"))
-        st.markdown(escaped("  ·  ".join(facts(progress, pace(one.minutes, progress.open, now)))))
-        for error in one.errors:
+        st.markdown(escaped("  ·  ".join(facts(progress, pace(run.minutes, progress.open, now)))))
+        for error in run.errors:
             st.caption(escaped(f"{error.cells:,} times: {error.error[:300]}"))
 
 
-def _training_card(one: TrainingProgress, now: datetime) -> None:
-    with layout.card(key=f"running-{one.run.id}"):
+def _training_card(training: TrainingProgress, now: datetime) -> None:
+    with layout.card(key=f"running-{training.run.id}"):
         with layout.row():
-            layout.line(layout.strong(one.run.name), layout.chip("training", "blue", ":material/sync:"))
-            links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=one.run.name)
-            links.link("Training signal", "signal", icon=":material/monitoring:", run=one.run.name)
-        if one.total:
-            share = min(1.0, one.step / one.total)
-            st.progress(share, text=f"step {one.step:d} of {one.total:d}, {100 * share:.1f}%")
-        st.markdown(escaped("  ·  ".join(training_facts(one, now))))
+            layout.line(layout.strong(training.run.name), layout.chip("training", "blue", ":material/sync:"))
+            links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=training.run.name)
+            links.link("Training signal", "signal", icon=":material/monitoring:", run=training.run.name)
+        if training.total:
+            share = min(1.0, training.step / training.total)
+            st.progress(share, text=f"step {training.step:d} of {training.total:d}, {100 * share:.1f}%")
+        st.markdown(escaped("  ·  ".join(training_facts(training, now))))
 
 
-def training_facts(one: TrainingProgress, now: datetime) -> list[str]:
+def training_facts(training: TrainingProgress, now: datetime) -> list[str]:
     """Return step, pace and time left in words."""
-    said = [] if one.total else [f"step {one.step:,}"]
-    said += [f"{one.responses:,} responses a step", f"{duration(one.seconds_a_step / 60)} a step"]
-    if one.minutes_left is not None:
-        said.append(f"about {duration(one.minutes_left)} left")
-    ago = (now - one.read_at).total_seconds() / 60
-    return [*said, f"last read {duration(max(0.0, ago))} ago"]
+    words = [] if training.total else [f"step {training.step:,}"]
+    words += [f"{training.responses:,} responses a step", f"{duration(training.seconds_a_step / 60)} a step"]
+    if training.minutes_left is not None:
+        words.append(f"about {duration(training.minutes_left)} left")
+    ago = (now - training.read_at).total_seconds() / 60
+    return [*words, f"last read {duration(max(0.0, ago))} ago"]
 
 
 def facts(progress: RunProgress, going: Pace | None) -> list[str]:
     """Return pace, time left and cost in words."""
-    said = []
+    words = []
     if going is None:
-        said.append("no answer within the last 5 minutes")
+        words.append("no answer within the last 5 minutes")
     else:
-        said.append(f"{going.filled_per_minute:,.0f} requests/min")
+        words.append(f"{going.filled_per_minute:,.0f} requests/min")
         if going.tokens_per_second:
-            said.append(f"{going.tokens_per_second:,.0f} tokens/s")
+            words.append(f"{going.tokens_per_second:,.0f} tokens/s")
         if going.minutes_left is not None:
-            said.append(f"about {duration(going.minutes_left)} left")
+            words.append(f"about {duration(going.minutes_left)} left")
     cost = f"{progress.usd:,.2f} USD"
     if going is not None and going.usd_per_minute:
         cost += f" ({60 * going.usd_per_minute:,.2f} USD/h)"
     if progress.unpriced:
         cost = f"at least {cost}, {progress.unpriced:,} requests without a known price"
-    return [*said, cost]
+    return [*words, cost]
 
 
 def duration(minutes: float) -> str:

@@ -14,9 +14,9 @@ from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.onward import onward
-from ui.pages.widgets.picking import pick_row
-from ui.pages.widgets.tables import Column
+from ui.pages.widgets.choices import choose
+from ui.pages.widgets.pager import pager
+from ui.pages.widgets.tables import Column, pick_row
 
 PAGE = 25
 ALL = "all"
@@ -38,14 +38,14 @@ _COLUMNS = [
 @cached
 def _page(session: Session, kind: str, after: str) -> tuple[list[RunProgress], bool]:
     try:
-        found = page_runs(session, kind=None if kind == ALL else kind, after=after or None, limit=PAGE + 1)
+        runs = page_runs(session, kind=None if kind == ALL else kind, after=after or None, limit=PAGE + 1)
     except NotFoundError:  # the address names a run of another database
-        found = page_runs(session, kind=None if kind == ALL else kind, limit=PAGE + 1)
-    return found[:PAGE], len(found) > PAGE
+        runs = page_runs(session, kind=None if kind == ALL else kind, limit=PAGE + 1)
+    return runs[:PAGE], len(runs) > PAGE
 
 
 @cached
-def _one(session: Session, name: str) -> RunProgress | None:
+def _run(session: Session, name: str) -> RunProgress | None:
     try:
         return progress_of(session, [find_run(session, name)])[0]
     except NotFoundError:
@@ -54,81 +54,77 @@ def _one(session: Session, name: str) -> RunProgress | None:
 
 @cached
 def _training(session: Session) -> dict[str, TrainRun]:
-    return {one.run.id: one for one in list_train_runs(session)}
+    return {training.run.id: training for training in list_train_runs(session)}
 
 
 def show_runs(counts: dict[str, int]) -> None:
     """Show the list with its choice of kind, and below it the run that was clicked."""
     kinds = [ALL, *(kind for kind in KINDS if counts.get(kind))]
-    kind = st.segmented_control(
+    kind = choose(
+        st.segmented_control,
         "Kind of runs",
+        "kind",
         kinds,
-        format_func=lambda one: KINDS.get(one, one),
-        label_visibility="collapsed",
-        required=True,
-        **links.bound(
-            "kind",
-            lambda: links.choice("kind", kinds, ALL),
-            lambda one: None if one == ALL else one,
-            resets=["after"],
-        ),
+        words=lambda kind: KINDS.get(kind, kind),
+        resets=["after"],
     )
     after = links.text("after")
-    found, more = _page(kind or ALL, after)
-    training = _training() if any(one.run.kind == "train" for one in found) else {}
-    rows = [row(one, training.get(one.run.id)) for one in found]
+    runs, more = _page(kind, after)
+    training = _training() if any(progress.run.kind == "train" for progress in runs) else {}
+    rows = [row(progress, training.get(progress.run.id)) for progress in runs]
     name = pick_row(rows, _COLUMNS, "runs", parameter="run", value="run", name="runs")
-    total = sum(counts.values()) if kind in (None, ALL) else counts.get(str(kind), 0)
-    onward(found[-1].run.id if more else None, begun=bool(after), words=f"{len(found):,} of {total:,} runs")
+    total = sum(counts.values()) if kind == ALL else counts.get(kind, 0)
+    pager(
+        {"after": runs[-1].run.id} if more else None,
+        {"after": None} if after else None,
+        words=f"{len(runs):,} of {total:,} runs",
+    )
     if name:
         _details(name)
 
 
-def row(one: RunProgress, training: TrainRun | None) -> dict[str, Any]:
+def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
     """Return a run as a row; a training run has steps instead of requests."""
-    state = f"with {one.failed:,} failures" if one.state == "failed" else one.state
-    if one.run.kind == "train":
+    state = f"with {progress.failed:,} failures" if progress.state == "failed" else progress.state
+    if progress.run.kind == "train":
         last = None if training is None else training.last_step
         state = "no steps yet" if last is None else f"to step {last:,}"
-    asked = one.run.kind != "train"
+    asked = progress.run.kind != "train"
     return {
-        "run": one.run.name,
-        "kind": KINDS.get(one.run.kind, one.run.kind),
+        "run": progress.run.name,
+        "kind": KINDS.get(progress.run.kind, progress.run.kind),
         "state": state,
-        "filled": one.filled if asked else None,
-        "open": one.open if asked else None,
-        "failed": one.failed if asked else None,
-        "tokens": one.completion_tokens if asked else None,
-        "usd": one.usd if asked else None,
-        "started": one.run.created_at.replace("T", " ").removesuffix("Z"),
+        "filled": progress.filled if asked else None,
+        "open": progress.open if asked else None,
+        "failed": progress.failed if asked else None,
+        "tokens": progress.completion_tokens if asked else None,
+        "usd": progress.usd if asked else None,
+        "started": progress.run.created_at.replace("T", " ").removesuffix("Z"),
     }
 
 
 def _details(name: str) -> None:
-    one = _one(name)
-    if one is None:
+    progress = _run(name)
+    if progress is None:
         layout.error_box(f"There is no run {name!r} in this database.")
         return
     with layout.card():
         with layout.row():
             layout.line(
-                layout.strong(one.run.name), layout.chip(KINDS.get(one.run.kind, one.run.kind), "blue")
+                layout.strong(progress.run.name),
+                layout.chip(KINDS.get(progress.run.kind, progress.run.kind), "blue"),
             )
-            if one.run.kind == "propose":
+            if progress.run.kind == "propose":
                 links.link("Its neighbors", "questions", icon=":material/format_list_bulleted:", run=name)
                 links.link("Review", "review", icon=":material/rate_review:", run=name)
-            elif one.run.kind == "eval":
-                links.link("Its curve", "curves", icon=":material/show_chart:", run=_label(one))
-            elif one.run.kind == "train":
+            elif progress.run.kind == "eval":
+                links.link("Its curve", "curves", icon=":material/show_chart:", run=run_label(progress.run))
+            elif progress.run.kind == "train":
                 links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=name)
                 links.link("Training signal", "signal", icon=":material/monitoring:", run=name)
-        for kind, (filled, open_, failed) in one.by_kind.items():
+        for kind, (filled, open_, failed) in progress.by_kind.items():
             st.caption(escaped(f"{kind}: {filled:,} done, {open_:,} open, {failed:,} failed requests"))
-        if one.unpriced:
-            st.caption(escaped(f"{one.unpriced:,} requests have no known price."))
+        if progress.unpriced:
+            st.caption(escaped(f"{progress.unpriced:,} requests have no known price."))
         st.caption("Settings")
-        st.json(one.run.spec, expanded=1)
-
-
-def _label(one: RunProgress) -> str:
-    return run_label(one.run)
+        st.json(progress.run.spec, expanded=1)

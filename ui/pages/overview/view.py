@@ -10,8 +10,8 @@ from ui.pages.widgets import layout
 layout.title("Overview", "What is in the database, and what runs now.")
 with reading():
     pass
-found = read_holdings()
-if not found.questions and not found.runs:
+holdings = read_holdings()
+if not holdings.questions and not holdings.runs:
     layout.empty_state(
         "The database is empty.",
         "Import questions, or look at the results of the demo:",
@@ -21,11 +21,11 @@ if not found.questions and not found.runs:
         ),
     )
 else:
-    show_numbers(found)
+    show_numbers(holdings)
     layout.section("Running now")
     show_running()
     layout.section("Candidates and sets")
-    show_holdings(found)
-    if found.runs:
+    show_holdings(holdings)
+    if holdings.runs:
         layout.section("Runs")
-        show_runs(found.runs)
+        show_runs(holdings.runs)

@@ -49,29 +49,38 @@ def _exchange(session: Session, run_id: str, cell_id: int) -> Exchange:
         return proposing_exchange(database, run, cell_id)
 
 
+def provenance(card: NeighborCard) -> list[layout.Part]:
+    """Return a neighbor's verdict, its strategy, and the model or file that it comes from, for a line."""
+    chips = [layout.verdict_chip(card.status), layout.chip(card.strategy)]
+    if card.model != card.strategy:
+        chips.append(layout.chip(card.model or card.proposer))
+    return chips
+
+
 def reasons(card: NeighborCard) -> None:
-    """Say why the verdict is what it is, and what the structural checks found."""
-    fatal = "; ".join(one.detail for one in card.evidence.findings if one.severity == "fatal")
-    said = [] if card.reason == fatal else [card.reason]
+    """Say why the verdict is what it is, and what the structural checks compared."""
+    findings = card.evidence.findings
+    fatal = "; ".join(finding.detail for finding in findings if finding.severity == "fatal")
+    words = [] if card.reason == fatal else [card.reason]
     if card.posterior is not None:
-        said.append(f"posterior of the same problem {_posterior(card.posterior)}")
-    said.append(successes(card))
-    if any(said):
-        st.caption(escaped(" · ".join(one for one in said if one)))
+        words.append(f"posterior of the same problem {_posterior(card.posterior)}")
+    words.append(successes(card))
+    if any(words):
+        st.caption(escaped(" · ".join(filter(None, words))))
     if card.reviewer and card.review_reason:
         st.caption(escaped(f"{card.reviewer}: {card.review_reason}"))
-    if card.evidence.findings:
-        st.markdown("\\\n".join(_finding(one) for one in card.evidence.findings))  # safe
+    if findings:
+        st.markdown("\\\n".join(map(_finding, findings)))  # safe
 
 
 def successes(card: NeighborCard) -> str:
     """Return how often the solvers were right on question and neighbor, in words; empty where not known."""
-    one = card.successes
-    if one is None:
+    counts = card.successes
+    if counts is None:
         return ""
     return (
-        f"right {one.neighbor_right} of {one.neighbor_drawn}, on the question {one.question_right} of "
-        f"{one.question_drawn}: {one.difficulty}"
+        f"right {counts.neighbor_right} of {counts.neighbor_drawn}, on the question {counts.question_right} "
+        f"of {counts.question_drawn}: {counts.difficulty}"
     )
 
 
@@ -93,8 +102,8 @@ def parts(question: Question, card: NeighborCard) -> None:
         offered["responses"] = "Responses"
     if card.cell_id is not None:
         offered["exchange"] = "Prompt and model answer"
-    now = links.text("open")
-    opened = now.removeprefix(f"{card.proposal_id}.") if now.startswith(f"{card.proposal_id}.") else ""
+    owner, _, part_open = links.text("open").rpartition(".")
+    opened = part_open if owner == str(card.proposal_id) else ""
     with st.container(horizontal=True, gap="small"):
         for part, label in offered.items():
             st.button(
@@ -115,19 +124,19 @@ def parts(question: Question, card: NeighborCard) -> None:
 
 
 def _numbers(card: NeighborCard) -> None:
-    found = card.evidence
+    compared = card.evidence
     rows = [
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
         ("final", "yes" if card.final else "no: more answers may be drawn"),
         ("posterior of the same problem", _number(card.posterior)),
-        ("log Bayes factor (nats)", _number(found.log_bayes_factor)),
-        ("answers in common", _number(found.overlap)),
-        ("most frequent answer of the question", _number(found.original_top)),
-        ("most frequent new answer of the neighbor", _number(found.new_top)),
-        ("rule", found.rule or "none"),
-        ("asked for more because of", ", ".join(found.asks_for_more) or "nothing"),
-        ("solvers", ", ".join(found.by_solver) or "none"),
+        ("log Bayes factor (nats)", _number(compared.log_bayes_factor)),
+        ("answers in common", _number(compared.overlap)),
+        ("most frequent answer of the question", _number(compared.original_top)),
+        ("most frequent new answer of the neighbor", _number(compared.new_top)),
+        ("rule", compared.rule or "none"),
+        ("asked for more because of", ", ".join(compared.asks_for_more) or "nothing"),
+        ("solvers", ", ".join(compared.by_solver) or "none"),
         ("right answers", successes(card) or "not known"),
         ("other words than the question", f"{1 - card.likeness:.0%}"),
         ("cost of the request", "not known" if card.usd is None else f"{card.usd:.4f} USD"),
@@ -139,9 +148,11 @@ def _numbers(card: NeighborCard) -> None:
         f"numbers-{card.proposal_id}",
         name=f"{card.candidate_id}-numbers",
     )
-    if has_answers(found):
+    if has_answers(compared):
         key = f"answers-{card.proposal_id}"
-        tables.download(f"{card.candidate_id}-answers", answer_rows(found), key=key, label="Answers as CSV")
+        tables.download(
+            f"{card.candidate_id}-answers", answer_rows(compared), key=key, label="Answers as CSV"
+        )
 
 
 def _number(value: float | None) -> str:
@@ -166,12 +177,12 @@ def _show_responses(question: Question, card: NeighborCard) -> None:
             _choose_response(label, _headers(subject, solver), read, f"{subject}-{card.proposal_id}")
 
 
-def _choose_response(label: str, found: list[AnswerHeader], parameter: str, key: str) -> None:
-    headers = found[:MOST_RESPONSES]
-    said = f"{len(headers):,} responses" if headers else "no responses"
-    if len(found) > len(headers):
-        said = f"the first {said}"
-    st.caption(f"{escaped(label)}: {escaped(said)}")
+def _choose_response(label: str, answers: list[AnswerHeader], parameter: str, key: str) -> None:
+    headers = answers[:MOST_RESPONSES]
+    words = f"{len(headers):,} responses" if headers else "no responses"
+    if len(answers) > len(headers):
+        words = f"the first {words}"
+    st.caption(f"{escaped(label)}: {escaped(words)}")
     if not headers:
         return
     now = links.number(parameter, 0, low=1, high=len(headers))

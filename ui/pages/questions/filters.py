@@ -18,6 +18,7 @@ from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose
 
 ANY = ""
 SUSPECT = "suspect"
@@ -46,13 +47,13 @@ def choices(session: Session) -> dict[str, list[str]]:
     """Return what there is to choose from, by parameter; all of it from counts."""
     labels, standing = count_labels(session), standing_counts(session)
     runs = [run for run in reversed(list_runs(session)) if run.kind == KIND]
-    there = {one.status for one in standing}
+    statuses = {count.status for count in standing}
     return {
-        "subject": sorted({one.subject for one in labels if one.subject}),
-        "level": sorted({one.level for one in labels if one.level}),
-        "verdict": [status for status in (*STATUSES, PENDING) if status in there],
-        "strategy": sorted({one.strategy for one in standing}),
-        "model": sorted({one.model for one in standing}),
+        "subject": sorted({label.subject for label in labels if label.subject}),
+        "level": sorted({label.level for label in labels if label.level}),
+        "verdict": [status for status in (*STATUSES, PENDING) if status in statuses],
+        "strategy": sorted({count.strategy for count in standing}),
+        "model": sorted({count.model for count in standing}),
         "run": [run.name for run in runs],
         "set": [stored.name for stored, _, _ in list_question_sets(session)],
         "neighbors": [header.ref for header in list_sets(session)],
@@ -74,20 +75,20 @@ def _findings(session: Session, run_id: str) -> list[tuple[str, int]]:
 def read() -> QuestionFilters:
     """Return the filters that the address names; what is not in the database is left out."""
     known = choices()
-    found = {name: _or_none(links.choice(name, [ANY, *values], ANY)) for name, values in known.items()}
-    run = found["run"]
+    chosen = {name: _or_none(links.choice(name, [ANY, *values], ANY)) for name, values in known.items()}
+    run = chosen["run"]
     return QuestionFilters(
         text=_or_none(links.text("q").strip()),
-        subject=found["subject"],
-        level=found["level"],
-        status=found["verdict"],
-        strategy=found["strategy"],
-        model=found["model"],
+        subject=chosen["subject"],
+        level=chosen["level"],
+        status=chosen["verdict"],
+        strategy=chosen["strategy"],
+        model=chosen["model"],
         finding=_or_none(links.choice("finding", [ANY, *FINDINGS], ANY)),
         run_id=None if run is None else run_ids()[run],
-        question_set=found["set"],
-        neighbor_set=found["neighbors"],
-        suspect=found["gold"] == SUSPECT,
+        question_set=chosen["set"],
+        neighbor_set=chosen["neighbors"],
+        suspect=chosen["gold"] == SUSPECT,
     )
 
 
@@ -124,16 +125,17 @@ def _select(
     values: Sequence[str],
     unset: str,
     width: int | Literal["stretch"] = "stretch",
-    said: Callable[[str], str] | None = None,
+    words: Callable[[str], str] = str,
 ) -> None:
-    shown = width == "stretch"
-    st.selectbox(
-        escaped(label),
+    choose(
+        st.selectbox,
+        label,
+        name,
         [ANY, *values],
-        format_func=lambda one: (said(one) if said else one) if one else unset,
-        label_visibility="visible" if shown else "collapsed",
+        words=lambda value: words(value) if value else unset,
+        resets=PLACES,
+        label_visibility="visible" if width == "stretch" else "collapsed",
         width=width,
-        **links.bound(name, lambda: links.choice(name, [ANY, *values], ANY), resets=PLACES),
     )
 
 
@@ -146,11 +148,11 @@ def _finding() -> None:
     if chosen and chosen not in names:
         names.append(chosen)
 
-    def said(name: str) -> str:
+    def in_words(name: str) -> str:
         words = name.replace("_", " ")
         return f"{words} ({counts[name]:,})" if name in counts else words
 
-    _select("Finding", "finding", names, "any finding", said=said)
+    _select("Finding", "finding", names, "any finding", words=in_words)
 
 
 def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
@@ -160,11 +162,11 @@ def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
         resets: parameters that lose their meaning when one is removed.
     """
     known = _known()
-    there = [name for name in names if links.text(name) in known[name]]
-    if not there:
+    active = [name for name in names if links.text(name) in known[name]]
+    if not active:
         return
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        for name in there:
+        for name in active:
             st.button(
                 escaped(f"{name}: {links.text(name)}"),
                 icon=":material/close:",

@@ -19,6 +19,7 @@ from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import MARKDOWN_MAX, escaped, safe_md
 from ui.pages.widgets import layout, tables
+from ui.pages.widgets.pager import pager
 
 PAGE = 15
 TEXT_SHOWN = 280
@@ -34,21 +35,21 @@ _STYLE = """<style>
 def _page(
     session: Session, wanted: QuestionFilters, after: str | None, before: str | None
 ) -> tuple[QuestionPage, tuple[int, bool]]:
-    found = page_questions(session, wanted, after=after, before=before, limit=PAGE)
-    return found, count_questions(session, wanted)
+    page = page_questions(session, wanted, after=after, before=before, limit=PAGE)
+    return page, count_questions(session, wanted)
 
 
 def show() -> None:
     """Draw the filters and one page of questions."""
     filters.show()
-    wanted, place = filters.read(), tables.place()
+    wanted, after, before = filters.read(), links.text("after"), links.text("before")
     try:
-        page, (number, is_all) = _page(wanted, place.after, place.before)
+        page, (number, is_all) = _page(wanted, after or None, None if after else before or None)
     except TagrpoError as error:
         layout.error_box("These questions cannot be listed.", str(error))
         return
     if not page.questions:
-        _nothing(wanted, at_start=place == tables.Place())
+        _nothing(wanted, at_start=not (after or before))
         return
     st.html(_STYLE)  # safe: a constant
     with st.container(gap="small"):
@@ -58,12 +59,11 @@ def show() -> None:
     words = (
         f"{len(page.questions)} of {number:,} {questions}" if is_all else f"of more than {number:,} questions"
     )
-    tables.pager(
-        page.before or page.questions[0].question.id,
-        page.after or page.questions[-1].question.id,
-        earlier=page.before is not None,
-        later=page.after is not None,
+    pager(
+        {"after": page.after, "before": None} if page.after else None,
+        {"before": page.before, "after": None} if page.before else None,
         words=words,
+        to_start=False,
     )
     tables.download("questions", [_as_row(listed) for listed in page.questions], key="questions-csv")
 
@@ -98,14 +98,14 @@ def _short(text: str) -> str:
 
 def _about(listed: ListedQuestion) -> str:
     question, counts = listed.question, listed.candidates
-    labels = [escaped(one) for one in (question.subject, question.level) if one]
+    labels = [escaped(label) for label in (question.subject, question.level) if label]
     chips = [
         layout.chip(f"{counts[status]} {status}", layout.VERDICTS.get(status, ("gray", ""))[0])
         for status in (*STATUSES, PENDING)
         if counts.get(status)
     ]
-    said = " · ".join([*labels, f"answer {escaped(question.answer[:60])}"])
-    return f":gray[{said}] " + " ".join(chips or [":gray[no neighbors]"])
+    words = " · ".join([*labels, f"answer {escaped(question.answer[:60])}"])
+    return f":gray[{words}] " + " ".join(chips or [":gray[no neighbors]"])
 
 
 def _as_row(listed: ListedQuestion) -> dict[str, Any]:

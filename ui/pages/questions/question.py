@@ -16,11 +16,12 @@ from ui.pages.questions.filters import choices, run_ids, say_absent, show_active
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.answers import has_answers, show_answers
-from ui.pages.text.differences import LEGEND, compare, show_difference
+from ui.pages.text.differences import LEGEND, show_side_by_side
 from ui.pages.text.markup import escaped, show_math_text
 from ui.pages.training_signal.runs import runs_with
 from ui.pages.widgets import layout
-from ui.pages.widgets.neighbors import provenance
+from ui.pages.widgets.choices import choose
+from ui.pages.widgets.pager import pager
 
 NEIGHBORS = 5
 NARROWING = ("run", "neighbors")
@@ -115,14 +116,8 @@ def _all_neighbors(question: Question, candidate: str) -> None:
     statuses = ["all", *STATUSES, PENDING]
     usual = links.choice("verdict", statuses, "all") if not candidate else "all"
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        status = st.segmented_control(
-            "Verdict",
-            statuses,
-            required=True,
-            label_visibility="collapsed",
-            **links.bound(
-                "show", lambda: links.choice("show", statuses, usual), resets=["nafter", *evidence.OPENED]
-            ),
+        status = choose(
+            st.segmented_control, "Verdict", "show", statuses, usual, resets=["nafter", *evidence.OPENED]
         )
         st.markdown(LEGEND)  # safe: a constant
     after = links.number("nafter", 0, low=1)
@@ -134,40 +129,30 @@ def _all_neighbors(question: Question, candidate: str) -> None:
         layout.error_box("These neighbors cannot be shown.", str(error))
         return
     if candidate and status == "all" and not after:
-        asked = _cards_of(candidate)
-        held = {card.proposal_id for card in asked}
-        cards = [*asked, *(card for card in cards if card.proposal_id not in held)]
+        own = _cards_of(candidate)
+        first = {card.proposal_id for card in own}
+        cards = [*own, *(card for card in cards if card.proposal_id not in first)]
     for card in cards[:NEIGHBORS]:
         _neighbor(question, card, neighbor_set if card.candidate_id in members else "")
     if not cards:
-        _none(status or "all")
-    with layout.row():
-        if after:
-            st.button(
-                "First neighbors", on_click=lambda: links.put(nafter=None, **dict.fromkeys(evidence.OPENED))
-            )
-        if len(cards) > NEIGHBORS:
-            last = cards[NEIGHBORS - 1].proposal_id
-            st.button(
-                "More neighbors", on_click=lambda: links.put(nafter=last, **dict.fromkeys(evidence.OPENED))
-            )
+        _none(status)
+    closed = dict.fromkeys(evidence.OPENED)
+    pager(
+        {"nafter": cards[NEIGHBORS - 1].proposal_id, **closed} if len(cards) > NEIGHBORS else None,
+        {"nafter": None, **closed} if after else None,
+    )
 
 
 def _neighbor(question: Question, card: NeighborCard, member_of: str) -> None:
     key = f"n-{card.proposal_id}"
     with layout.card(key):
-        chips = [*provenance(card), layout.chip(f"run {card.run}")]
+        chips = [*evidence.provenance(card), layout.chip(f"run {card.run}")]
         if member_of:
             chips.append(layout.chip(f"in {member_of}", "blue", ":material/inventory_2:"))
         if card.reviewer:
             chips.append(layout.chip(f"reviewed by {card.reviewer}", "blue", ":material/person:"))
         layout.line(*chips)
-        difference = compare(question.text, card.text)
-        left, right = st.columns(2, gap="medium")
-        with left:
-            show_difference(difference, "original", f"{key}-q")
-        with right:
-            show_difference(difference, "neighbor", f"{key}-n")
+        show_side_by_side(question.text, card.text, key, gap="medium")
         evidence.reasons(card)
         if has_answers(card.evidence):
             show_answers(card.evidence)

@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -15,11 +14,13 @@ from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose, choose_several, note_absent, switch
 
 USUAL = STATUSES
 """All that are judged: what one reviewer decides must not take a candidate out of another one's queue."""
 
 WHOLE = "whole run"
+NO_AUDIT = 0
 ANY = "any"
 _MAX_SEED = 2**31 - 1
 
@@ -59,10 +60,10 @@ def audits_of(session: Session, run_id: str) -> list[AuditHeader]:
 @cached
 def _makers(session: Session, run_id: str) -> tuple[list[str], list[str]]:
     counts = standing_counts(session, run_id)
-    return sorted({one.strategy for one in counts}), sorted({one.model for one in counts})
+    return sorted({count.strategy for count in counts}), sorted({count.model for count in counts})
 
 
-def choose() -> Choice | None:
+def choose_queue() -> Choice | None:
     """Show the widgets and return what they say; None where there is no run of neighbors yet."""
     runs = {run.name: run for run in neighbor_runs()}
     if not runs:
@@ -83,10 +84,8 @@ def choose() -> Choice | None:
             label_visibility="collapsed",
             **links.bound("reviewer", lambda: links.text("reviewer", _usual_reviewer())),
         )
-    if asked := links.unknown("run", list(runs)):
-        layout.note(f"There is no run {asked} with neighbors in this database; this is {chosen.run}.")
-    if asked := links.unknown("audit", [str(audit.id) for audit in audits_of(chosen.run_id)]):
-        layout.note(f"Run {chosen.run} has no audit {asked}; this is the {WHOLE}.")
+    note_absent("run", list(runs), "run with neighbors", chosen.run)
+    note_absent("audit", [audit.id for audit in audits_of(chosen.run_id)], "audit", f"the {WHOLE}")
     return replace(chosen, reviewer=reviewer.strip())
 
 
@@ -94,58 +93,36 @@ def _what(runs: dict[str, Run]) -> Choice:
     """Show what is chosen as a button that opens the widgets."""
     names = list(runs)
     run = runs[links.choice("run", names, names[0])]
-    audits = {str(audit.id): audit for audit in audits_of(run.id)}
-    numbers = ["", *audits]
-    number = links.choice("audit", numbers, "")
-    said = f"{run.name}, {_said(audits.get(number))}"
-    blind = number != "" or links.flag("blind", True)
-    label = f"{said}, {'blind' if blind else 'with verdicts'}"
+    audits = {audit.id: audit for audit in audits_of(run.id)}
+    numbers = [NO_AUDIT, *audits]
+    number = links.choice("audit", numbers, NO_AUDIT)
+    blind = number != NO_AUDIT or links.flag("blind", True)
+
+    def queue(number: int) -> str:
+        return WHOLE if number == NO_AUDIT else f"audit {number}: {describe(audits[number])}"
+
+    label = f"{run.name}, {queue(number)}, {'blind' if blind else 'with verdicts'}"
     with st.popover(escaped(label), icon=":material/tune:", key="review-what"):
-        st.selectbox(
-            "Run",
-            names,
-            **links.bound(
-                "run",
-                lambda: links.choice("run", names, names[0]),
-                resets=["audit", "strategy", "model"],
-                pinned=True,
-            ),
-        )
-        st.selectbox(
-            "Queue",
-            numbers,
-            format_func=lambda one: _said(audits.get(one)),
-            **links.bound("audit", lambda: links.choice("audit", numbers, "")),
-        )
-        if number:
+        choose(st.selectbox, "Run", "run", names, resets=["audit", "strategy", "model"], pinned=True)
+        choose(st.selectbox, "Queue", "audit", numbers, words=queue)
+        if number != NO_AUDIT:
             st.caption("An audit has an order of its own and is always blind.")
             if audits[number].kind == "groups":
                 st.caption("The accepted neighbors of a question come one after the other.")
         else:
-            st.toggle(
+            switch(
                 "Blind",
+                "blind",
+                default=True,
                 help="Hides verdict, strategy and model, and shuffles the order by the seed.",
-                **links.bound("blind", lambda: links.flag("blind", True), lambda on: None if on else "0"),
             )
-        st.toggle(
-            "Mark what differs",
-            **links.bound("marks", lambda: links.flag("marks", True), lambda on: None if on else "0"),
-        )
-        rest = (0, USUAL, None, None) if number else _more(run.id, blind=blind)
-    return Choice(run.id, run.name, int(number) if number else None, "", blind, *rest)
+        switch("Mark what differs", "marks", default=True)
+        rest = (0, USUAL, None, None) if number != NO_AUDIT else _more(run.id, blind=blind)
+    return Choice(run.id, run.name, None if number == NO_AUDIT else number, "", blind, *rest)
 
 
 def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None, str | None]:
-    statuses = st.pills(
-        "Candidates that are now",
-        STATUSES,
-        selection_mode="multi",
-        **links.bound(
-            "verdict",
-            lambda: list(links.many("verdict", STATUSES) or USUAL),
-            lambda chosen: None if set(chosen) == set(USUAL) else list(chosen),
-        ),
-    )
+    statuses = choose_several(st.pills, "Candidates that are now", "verdict", STATUSES, USUAL)
     if blind:
         seed = st.number_input(
             "Seed of the order",
@@ -155,25 +132,13 @@ def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None
         )
         return int(seed), tuple(statuses) or USUAL, None, None
     strategies, models = _makers(run_id)
-    strategy = st.selectbox("Strategy", [ANY, *strategies], **_any("strategy", strategies))
-    model = st.selectbox("Model", [ANY, *models], **_any("model", models))
+    strategy = choose(st.selectbox, "Strategy", "strategy", [ANY, *strategies])
+    model = choose(st.selectbox, "Model", "model", [ANY, *models])
     return 0, tuple(statuses) or USUAL, _or_none(strategy), _or_none(model)
-
-
-def _any(name: str, values: list[str]) -> dict[str, Any]:
-    return links.bound(
-        name, lambda: links.choice(name, [ANY, *values], ANY), lambda one: None if one == ANY else one
-    )
 
 
 def _or_none(value: str) -> str | None:
     return None if value == ANY else value
-
-
-def _said(audit: AuditHeader | None) -> str:
-    if audit is None:
-        return WHOLE
-    return f"audit {audit.id}: {describe(audit)}"
 
 
 def describe(audit: AuditHeader) -> str:

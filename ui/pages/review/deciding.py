@@ -23,16 +23,16 @@ from rephraser.reviews.queue import (
 from rephraser.reviews.store import Decision, Withdrawal, record_changes
 from rephraser.views.neighbors import NeighborCard, read_cards
 from service.errors import TagrpoError
+from ui.pages.questions.evidence import provenance
 from ui.pages.review.choosing import Choice
 from ui.pages.review.keys import DECIDING, LOOKING
 from ui.pages.review.ledger import Ledger, read_events
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
 from ui.pages.text.answers import has_answers, show_answers
-from ui.pages.text.differences import compare, show_difference
+from ui.pages.text.differences import show_side_by_side
 from ui.pages.text.markup import MARKDOWN_MAX, escaped, show_math_text
 from ui.pages.widgets import layout
-from ui.pages.widgets.neighbors import provenance
 
 BEHIND, AT_FIRST, DRAWN = 2, 12, 24
 """Items kept for undo, items drawn when the page comes up, and items drawn once the browser has said anything
@@ -196,15 +196,11 @@ def _slot(opened: Opened, id: str | None) -> None:
 
 
 def _texts(item: ReviewItem) -> None:
-    left, right = st.columns(2, gap="large")
     key = f"review-{item.candidate_id}"
     if links.flag("marks", True):
-        difference = compare(item.question, item.candidate)
-        with left:
-            show_difference(difference, "original", f"{key}-q")
-        with right:
-            show_difference(difference, "neighbor", f"{key}-n")
+        show_side_by_side(item.question, item.candidate, key)
         return
+    left, right = st.columns(2, gap="large")
     with left:
         show_math_text(item.question, f"{key}-q", cut_at=MARKDOWN_MAX)
     with right:
@@ -223,9 +219,9 @@ def _progress(opened: Opened) -> str:
     if ledger.keys is LOOKING:
         return escaped(f"{len(ledger.order):,} candidates, in the order of a review")
     accepted, rejected = ledger.count("accepted"), ledger.count("rejected")
-    said = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {ledger.reviewer}"
+    decided = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {ledger.reviewer}"
     now = f"now {accepted:,} accepted, {rejected:,} rejected, {ledger.count('skipped'):,} skipped"
-    return escaped(f"{said}; {now}")
+    return escaped(f"{decided}; {now}")
 
 
 def _nothing(opened: Opened) -> None:

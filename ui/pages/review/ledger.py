@@ -57,7 +57,7 @@ class Ledger:
 
     def count(self, mark: Mark) -> int:
         """Return how many items bear this mark."""
-        return sum(one == mark for one in self.marks.values())
+        return sum(given == mark for given in self.marks.values())
 
     def hear(
         self,
@@ -75,7 +75,7 @@ class Ledger:
         at, refused, last = self.at, 0, self.heard.get(client, 0)
         marks = dict(self.marks)
         changes: list[Decision | Withdrawal] = []
-        for event in sorted(events, key=lambda one: one.seq):
+        for event in sorted(events, key=lambda event: event.seq):
             if event.seq <= last:
                 continue
             last = event.seq
@@ -121,8 +121,8 @@ def read_events(value: Any) -> tuple[str, list[Event]]:
     client, sent = value.get("client"), value.get("events")
     if not isinstance(client, str) or not isinstance(sent, Sequence) or not client:
         return "", []
-    found = [event for one in sent if (event := _event(one)) is not None]
-    return client[:64], found
+    events = [event for item in sent if (event := _event(item)) is not None]
+    return client[:64], events
 
 
 def _event(sent: Any) -> Event | None:
@@ -131,6 +131,6 @@ def _event(sent: Any) -> Event | None:
     seq, item, letter, words = (sent.get(name, "") for name in ("seq", "item", "letter", "words"))
     if isinstance(seq, float) and seq.is_integer():  # JSON of a browser has one kind of number
         seq = int(seq)
-    if type(seq) is not int or not all(isinstance(one, str) for one in (item, letter, words)):
+    if type(seq) is not int or not all(isinstance(value, str) for value in (item, letter, words)):
         return None
     return Event(seq, item, letter, words)

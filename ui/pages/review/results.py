@@ -31,8 +31,7 @@ from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import kept_chart, show_chart
-from ui.pages.widgets.picking import pick_row
-from ui.pages.widgets.tables import Column, download, page_table
+from ui.pages.widgets.tables import Column, download, page_table, pick_row
 
 LISTED = 25
 
@@ -147,16 +146,16 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
     page_table(
         [
             {
-                "status": one.status,
-                "size": one.size,
-                "drawn": one.drawn,
-                "reviewed": one.rejected.reviewed,
-                "rejected": one.rejected.count,
-                "share": one.rejected.share,
-                "low": one.rejected.low,
-                "high": one.rejected.high,
+                "status": stratum.status,
+                "size": stratum.size,
+                "drawn": stratum.drawn,
+                "reviewed": stratum.rejected.reviewed,
+                "rejected": stratum.rejected.count,
+                "share": stratum.rejected.share,
+                "low": stratum.rejected.low,
+                "high": stratum.rejected.high,
             }
-            for one in rates.strata
+            for stratum in rates.strata
         ],
         [
             Column("status", "verdict"),
@@ -218,18 +217,18 @@ def _rate(rate: Rate, of: str) -> tuple[str, str, str]:
     """Return a rate as value, unit and hint."""
     if rate.share is None:
         return "none yet", "", f"no candidate {of} was reviewed"
-    said = (
+    hint = (
         f"{rate.count:,} of {rate.reviewed:,} {of}; 95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
     )
-    return f"{rate.share:.1%}", "", said
+    return f"{rate.share:.1%}", "", hint
 
 
-def _agreements(heading: str, found: Sequence[Agreement], name: str) -> None:
+def _agreements(heading: str, pairs: Sequence[Agreement], name: str) -> None:
     layout.section(heading)
-    if not found:
+    if not pairs:
         st.caption("Nothing that both have decided.")
         return
-    rows: list[dict[str, Any]] = [{**vars(one), "share": one.agreed / one.shared} for one in found]
+    rows: list[dict[str, Any]] = [{**vars(pair), "share": pair.agreed / pair.shared} for pair in pairs]
     page_table(rows, _PAIRS, name, name=name)
 
 
@@ -238,21 +237,21 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
     if not ids:
         return
     layout.section(heading, f"{len(ids):,} candidates. {words} Choose one to go to its question.")
-    said = _said(tuple(ids), audit_id)
+    decisions = _decisions(tuple(ids), audit_id)
     chosen = pick_row(
         [
             {
                 "candidate": item.candidate_id,
                 "question": item.question,
                 "text": item.candidate,
-                "said": said[item.candidate_id],
+                "decided": decisions[item.candidate_id],
             }
             for item in _items(tuple(ids[:LISTED]))
         ],
         [
             Column("question", "question", wide=True),
             Column("text", "neighbor", wide=True),
-            Column("said", "decided"),
+            Column("decided", "decided"),
         ],
         name,
         parameter="candidate",
@@ -267,11 +266,11 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
         )
     if len(ids) > LISTED:
         st.caption(f"The first {LISTED:d} are shown; the file holds all.")
-    download(name, [{"candidate": id, "decided": said[id]} for id in ids], key=f"{name}-csv")
+    download(name, [{"candidate": id, "decided": decisions[id]} for id in ids], key=f"{name}-csv")
 
 
 @cached
-def _said(session: Session, ids: tuple[str, ...], audit_id: int | None) -> dict[str, str]:
+def _decisions(session: Session, ids: tuple[str, ...], audit_id: int | None) -> dict[str, str]:
     """Return who decided what about each candidate, in words."""
     made = read_decisions(session, ids, audit_id)
     return {

@@ -1,5 +1,36 @@
-"""The page "Review"."""
+"""The page "Review": the queue, and what the reviews say so far."""
 
-from ui.pages.review.page import show
+import streamlit as st
 
-show()
+from ui.pages.review.choosing import Choice, choose_queue
+from ui.pages.review.deciding import decide
+from ui.pages.review.results import show_results
+from ui.pages.state import settings
+from ui.pages.state.database import reading
+from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose
+
+
+def show_queue(choice: Choice) -> None:
+    """Show the queue, with what is missing to decide it."""
+    current = settings.current()
+    if not current.review:
+        with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(":material/lock: **Read only.** To write decisions, start the pages with")
+            where = "--demo" if current.shipped else f"--db {current.database}"
+            st.code(f"tagrpo ui --review {where}", language=None)
+    elif not choice.reviewer:
+        layout.empty_state("Who reviews?", "Give your name above: it is stored with every decision.")
+        return
+    decide(choice)
+
+
+layout.title("Review", "Is the neighbor the same problem as the question? Decide by keyboard.")
+with reading():
+    pass  # says what to do where there is no database
+choice = choose_queue()
+if choice is not None:
+    if choose(st.segmented_control, "View", "view", ["Queue", "Results"]) == "Results":
+        show_results(choice)
+    else:
+        show_queue(choice)

@@ -22,13 +22,14 @@ from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import charts, layout
+from ui.pages.widgets.choices import choose, note_absent, switch
 from ui.pages.widgets.tables import download
 
 NONE = -1
 
 
 @dataclass(frozen=True)
-class Shown:
+class PromptResponses:
     """A prompt's responses at a step; `key` names its widgets and the response that the address chooses."""
 
     step: int
@@ -106,8 +107,7 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
         return
     steps = [visit.step for visit in visits]
     step, other = _steps(visits, steps)
-    if asked := links.unknown("at", [str(one) for one in steps]):
-        layout.note(f"The question was not drawn at step {asked}; this is step {step}.")
+    note_absent("at", steps, "group of this question at step", f"step {step}")
     try:
         group = joint_group(run_id, step, question_id)
         second = None if other is None else joint_group(run_id, other, question_id)
@@ -115,17 +115,18 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
         layout.error_box("The group cannot be shown.", str(error))
         return
     _question(group, question_id)
-    _head(group.group, second.group if second else None)
-    every = [one for one in (group, second) if one is not None]
-    if any(one.has_tokens for one in every):
+    every = [group] if second is None else [group, second]
+    for joint in every:
+        _head(joint.group)
+    if any(joint.has_tokens for joint in every):
         _shading()
     _columns(group, second)
     download(
         f"tagrpo-{name}-{question_id}",
         [
             {**asdict(rollout), "log_ratio": groups.log_ratio(rollout)}
-            for one in every
-            for column in one.columns
+            for joint in every
+            for column in joint.columns
             for rollout in column.rollouts
         ],
         key="group-csv",
@@ -144,11 +145,11 @@ def _neighbours(run_id: str, filters: GroupFilters, question_id: str, visits: li
     key = (at, question_id)
     before, *_ = listed(run_id, filters, None, key, limit=1)
     behind, *_ = listed(run_id, filters, key, None, limit=1)
-    for label, icon, found in (
+    for label, icon, groups_there in (
         ("Previous group", ":material/chevron_left:", before),
         ("Next group", ":material/chevron_right:", behind),
     ):
-        there = found[0] if found else None
+        there = groups_there[0] if groups_there else None
         st.button(
             escaped(label),
             icon=icon,
@@ -164,35 +165,28 @@ def _neighbours(run_id: str, filters: GroupFilters, question_id: str, visits: li
 def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int | None]:
     by_step = {visit.step: visit for visit in visits}
 
-    def said(step: int) -> str:
+    def in_words(step: int) -> str:
         if step == NONE:
             return "no other step"
         visit = by_step[step]
         return f"step {step}: {visit.correct} of {visit.responses} correct, {visit.kind}"
 
-    def at() -> int:
-        asked = links.number("at", steps[-1])
-        return asked if asked in steps else steps[-1]
-
-    def to() -> int:
-        asked = links.number("to", NONE)
-        return asked if asked in steps else NONE
-
     left, right = st.columns(2)
     with left:
-        step = st.selectbox(
-            "Step", steps, format_func=said, **links.bound("at", at, resets=list(_no_responses()))
+        step = choose(
+            st.selectbox, "Step", "at", steps, steps[-1], words=in_words, resets=list(_no_responses())
         )
     with right:
-        other = st.selectbox(
+        other = choose(
+            st.selectbox,
             "Beside it",
-            [NONE, *(one for one in steps if one != step)],
-            format_func=said,
+            "to",
+            [NONE, *(other for other in steps if other != step)],
+            words=in_words,
             help="The same question at another step of this training.",
             disabled=len(steps) < 2,
-            **links.bound("to", to, lambda step: None if step == NONE else step),
         )
-    return step, None if other in (step, NONE) else other
+    return step, None if other == NONE else other
 
 
 def _question(group: JointGroup, question_id: str) -> None:
@@ -209,48 +203,44 @@ def _question(group: JointGroup, question_id: str) -> None:
                 )
 
 
-def _head(group: RolloutGroup, second: RolloutGroup | None) -> None:
-    for one in (group, second):
-        if one is None:
-            continue
-        with layout.row():
-            kind = layout.chip(one.kind, "green" if one.kind == "mixed" else "orange")
-            layout.line(layout.chip(f"step {one.step}", "violet"), kind)
-            words = f"{one.correct} of {one.responses} correct, mean reward {one.reward:.3g}"
-            words += f" (from {one.reward_least:g} to {one.reward_most:g})"
-            if one.kind != "mixed" and one.reward_least == one.reward_most:
-                words += "; one reward for all, so no gradient"
-            if one.truncated:
-                words += f"; {one.truncated} truncated"
-            if one.timeouts:
-                words += f"; {one.timeouts} grader time-outs"
-            st.caption(escaped(words))
+def _head(group: RolloutGroup) -> None:
+    with layout.row():
+        kind = layout.chip(group.kind, "green" if group.kind == "mixed" else "orange")
+        layout.line(layout.chip(f"step {group.step}", "violet"), kind)
+        words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
+        words += f" (from {group.reward_least:g} to {group.reward_most:g})"
+        if group.kind != "mixed" and group.reward_least == group.reward_most:
+            words += "; one reward for all, so no gradient"
+        if group.truncated:
+            words += f"; {group.truncated} truncated"
+        if group.timeouts:
+            words += f"; {group.timeouts} grader time-outs"
+        st.caption(escaped(words))
 
 
 def _shading() -> None:
     """Ask whether tokens are shaded in the responses that are read."""
     with layout.row():
-        shaded = st.toggle(
+        if switch(
             "Shade tokens by log-ratio",
+            "shade",
             help="In the responses that you read: how much likelier each token is under the anchor.",
-            **links.bound("shade", lambda: links.flag("shade")),
-        )
-        if shaded:
+        ):
             token_shading.show_key()
 
 
 def _columns(group: JointGroup, second: JointGroup | None) -> None:
-    shown = [Shown(group.group.step, column, f"r{column.variant}") for column in group.columns]
-    pairs: list[Shown | None] = []
+    first = [PromptResponses(group.group.step, column, f"r{column.variant}") for column in group.columns]
+    pairs: list[PromptResponses | None] = []
     if second is not None:
         beside = {column.variant: column for column in second.columns}
-        for one in shown:
-            there = beside.pop(one.column.variant, None)
-            pairs += [one, Shown(second.group.step, there, f"{one.key}b") if there else None]
+        for prompt in first:
+            there = beside.pop(prompt.column.variant, None)
+            pairs += [prompt, PromptResponses(second.group.step, there, f"{prompt.key}b") if there else None]
         for variant, column in beside.items():
-            pairs += [None, Shown(second.group.step, column, f"r{variant}b")]
+            pairs += [None, PromptResponses(second.group.step, column, f"r{variant}b")]
     else:
-        pairs += shown
+        pairs += first
     for start in range(0, len(pairs), 2):
         places = st.columns(2, gap="small")
         for place, pair in zip(places, pairs[start : start + 2], strict=False):
@@ -261,12 +251,12 @@ def _columns(group: JointGroup, second: JointGroup | None) -> None:
                     _card(pair, compared=second is not None)
 
 
-def _card(shown: Shown, *, compared: bool) -> None:
-    column, rollouts = shown.column, shown.column.rollouts
+def _card(prompt: PromptResponses, *, compared: bool) -> None:
+    column, rollouts = prompt.column, prompt.column.rollouts
     with layout.card():
         heading = "Original" if column.variant == 0 else f"Neighbor {column.variant}"
         if compared:
-            heading += f", step {shown.step}"
+            heading += f", step {prompt.step}"
         right = sum(rollout.grade == "correct" for rollout in rollouts)
         with layout.row():
             layout.line(
@@ -278,10 +268,10 @@ def _card(shown: Shown, *, compared: bool) -> None:
                 if column.prompt is None:
                     st.caption("Prompts were not kept in this run.")
                 else:
-                    show_text(column.prompt, f"{shown.key}-prompt")
-        place = choose_response(rollouts, shown.key)
+                    show_text(column.prompt, f"{prompt.key}-prompt")
+        place = choose_response(rollouts, prompt.key)
         if place:
-            _read(rollouts[place - 1], shown.key)
+            _read(rollouts[place - 1], prompt.key)
 
 
 def _colour(right: int, drawn: int) -> layout.Colour:

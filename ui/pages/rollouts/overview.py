@@ -15,12 +15,15 @@ from ui.charts.rollout_groups import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for
 from ui.pages.state import links
 from ui.pages.state.database import cached
-from ui.pages.widgets import charts, layout, tables
+from ui.pages.widgets import charts, layout
+from ui.pages.widgets.choices import choose, choose_several
+from ui.pages.widgets.pager import pager
 from ui.pages.widgets.tables import Column, page_table
 
 PAGE = 25
 FLAGS = {"timeouts": "grader timed out", "unknown": "unknown grades", "truncated": "truncated"}
 ALL = -1  # no step; None would leave the choice empty
+PLACES = ("after", "before")
 _TEXT = 160
 
 
@@ -63,16 +66,16 @@ def listed(
     limit: int = PAGE,
 ) -> tuple[list[RolloutGroup], dict[str, str], bool, bool]:
     """Return a page of groups, the beginnings of their questions, and whether some come before and behind."""
-    found = groups.page_groups(session, run_id, filters, after=after, before=before, limit=limit + 1)
-    more = len(found) > limit
+    page = groups.page_groups(session, run_id, filters, after=after, before=before, limit=limit + 1)
+    more = len(page) > limit
     if before is not None:
-        found = found[1:] if more else found
+        page = page[1:] if more else page
         earlier, later = more, True
     else:
-        found = found[:limit]
+        page = page[:limit]
         earlier, later = after is not None, more
-    texts = groups.question_texts(session, [group.question_id for group in found])
-    return found, {id: text[:_TEXT] for id, text in texts.items()}, earlier, later
+    texts = groups.question_texts(session, [group.question_id for group in page])
+    return page, {id: text[:_TEXT] for id, text in texts.items()}, earlier, later
 
 
 def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
@@ -80,32 +83,23 @@ def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
     numbers = [step.step for step in steps]
     left, middle, right = st.columns([1, 2, 2], vertical_alignment="bottom")
     with left:
-        step = st.selectbox(
+        step = choose(
+            st.selectbox,
             "Step",
+            "step",
             [ALL, *numbers],
-            format_func=lambda number: "all steps" if number == ALL else f"step {number}",
-            **links.bound(
-                "step",
-                lambda: ALL if (step := _step(numbers)) is None else step,
-                lambda number: None if number == ALL else number,
-                resets=["after", "before"],
-            ),
+            words=lambda number: "all steps" if number == ALL else f"step {number}",
+            resets=PLACES,
         )
     with middle:
         kind = st.pills(
             "Groups that are",
             list(KINDS),
-            **links.bound("kind", lambda: _kind(), resets=["after", "before"]),
+            **links.bound("kind", _kind, resets=PLACES),
         )
     with right:
-        flags = st.pills(
-            "with responses",
-            list(FLAGS),
-            format_func=FLAGS.__getitem__,
-            selection_mode="multi",
-            **links.bound(
-                "with", lambda: list(links.many("with", list(FLAGS))), list, resets=["after", "before"]
-            ),
+        flags = choose_several(
+            st.pills, "with responses", "with", list(FLAGS), words=FLAGS.__getitem__, resets=PLACES
         )
     return _filters(None if step == ALL else step, kind, flags)
 
@@ -173,9 +167,9 @@ def _numbers(steps: list[StepGroups]) -> None:
     )
 
 
-def key_of(text: str | None) -> tuple[int, str] | None:
+def key_of(text: str) -> tuple[int, str] | None:
     """Return the key (step, question) that an address holds as "12:q_1"; None for anything else."""
-    step, colon, question = (text or "").partition(":")
+    step, colon, question = text.partition(":")
     return (int(step), question) if colon and step.isascii() and step.isdigit() and len(step) < 10 else None
 
 
@@ -185,10 +179,10 @@ def key_text(group: RolloutGroup) -> str:
 
 
 def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
-    place = tables.place()
-    after, before = key_of(place.after), key_of(place.before)
-    found, texts, earlier, later = listed(run_id, filters, after, before)
-    if not found:
+    after = key_of(links.text("after"))
+    before = None if after else key_of(links.text("before"))
+    page, texts, earlier, later = listed(run_id, filters, after, before)
+    if not page:
         layout.empty_state("Nothing is left here.", "Choose a filter or a step: the list begins anew.")
         return
     rows = [
@@ -204,11 +198,11 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
             "timeouts": group.timeouts,
             "question_id": group.question_id,
         }
-        for group in found
+        for group in page
     ]
 
     def opened(place: int) -> None:
-        links.put(q=found[place].question_id, at=found[place].step)
+        links.put(q=page[place].question_id, at=page[place].step)
 
     page_table(
         rows,
@@ -228,12 +222,11 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         on_choose=opened,
         leads_away=True,
     )
-    tables.pager(
-        key_text(found[0]),
-        key_text(found[-1]),
-        earlier=earlier,
-        later=later,
-        words=f"{len(found)} of {most:,} groups; a click on a row shows its responses",
+    pager(
+        {"after": key_text(page[-1]), "before": None} if later else None,
+        {"before": key_text(page[0]), "after": None} if earlier else None,
+        words=f"{len(page)} of {most:,} groups; a click on a row shows its responses",
+        to_start=False,
     )
 
 

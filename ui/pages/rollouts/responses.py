@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from trainer_adapter.record.browsing import RolloutHeader
 from trainer_adapter.record.group_browsing import log_ratio
 from ui.pages.state import links
-from ui.pages.text.characters import visible
+from ui.pages.text.characters import one_line
 from ui.pages.widgets.table_view import Heading, show_table
 from ui.pages.widgets.tables import cell
 
@@ -55,14 +55,9 @@ def _cells(place: int, rollout: RolloutHeader) -> tuple[str, ...]:
     mark = f"{MARKS.get(rollout.grade, '')} {place}" + (", cut" if rollout.truncated else "")
     return (
         mark,
-        _answer(rollout.extracted),
+        one_line(rollout.extracted or "", _ANSWER_MAX),
         cell(rollout.reward, "number"),
         cell(rollout.advantage, "fixed"),
         cell(rollout.tokens, "whole"),
         cell(log_ratio(rollout), "fixed"),
     )
-
-
-def _answer(extracted: str | None) -> str:
-    line = " ".join(visible((extracted or "")[: _ANSWER_MAX * 4]).split())
-    return line if len(line) <= _ANSWER_MAX else line[:_ANSWER_MAX] + "…"

@@ -38,11 +38,11 @@ def show_key() -> None:
     """Say what the colours mean."""
     parts = [f"n{level}" for level in range(LEVELS, 0, -1)] + [f"p{level}" for level in range(1, LEVELS + 1)]
     bar = "".join(f"<span class='{part}'></span>" for part in parts)
-    said = (
+    key = (
         f"<div class='token-key'>less likely under the anchor than under its own prompt"
         f"<div class='tokens'>{bar}</div>likelier; full colour at {FULL_AT:g} nats, values on hovering</div>"
     )
-    st.html(_style() + said)  # safe: constants
+    st.html(_style() + key)  # safe: constants
 
 
 def show_tokens(response: str, ratios: TokenRatios, key: str, total: float | None) -> None:
@@ -57,14 +57,14 @@ def show_tokens(response: str, ratios: TokenRatios, key: str, total: float | Non
     whole = len(response) <= CUT_AT or wants_all(response, key, CUT_AT)
     st.html(tokens_html(response, ratios, MARKDOWN_MAX if whole else CUT_AT))  # safe: it escapes
     known = [ratio for ratio in ratios.log_ratios if ratio is not None]
-    said = f"{len(ratios.log_ratios):,} tokens"
+    words = f"{len(ratios.log_ratios):,} tokens"
     if known:
         if total is not None:
-            said += f"; log-ratio {signed(total)} nats in all"
-        said += f", {signed(min(known))} to {signed(max(known))} a token"
+            words += f"; log-ratio {signed(total)} nats in all"
+        words += f", {signed(min(known))} to {signed(max(known))} a token"
     if len(known) < len(ratios.log_ratios):
-        said += f"; {len(ratios.log_ratios) - len(known):,} without a finite log-ratio"
-    st.caption(escaped(said))
+        words += f"; {len(ratios.log_ratios) - len(known):,} without a finite log-ratio"
+    st.caption(escaped(words))
 
 
 def tokens_html(response: str, ratios: TokenRatios, cut_at: int) -> str:
@@ -74,13 +74,13 @@ def tokens_html(response: str, ratios: TokenRatios, cut_at: int) -> str:
     """
     spans: list[str] = []
     written = 0
-    shown = visible_pieces(response, ratios.lengths)
-    for said, length, ratio in zip(shown, ratios.lengths, ratios.log_ratios, strict=True):
+    pieces = visible_pieces(response, ratios.lengths)
+    for piece, length, ratio in zip(pieces, ratios.lengths, ratios.log_ratios, strict=True):
         if written + length > cut_at:
             spans.append(f"… and {len(response) - written:,} more characters")
             break
         written += length
-        text = html.escape(said) if length else _NO_TEXT
+        text = html.escape(piece) if length else _NO_TEXT
         if ratio is None:
             spans.append(f"<span>{text}</span>")
             continue

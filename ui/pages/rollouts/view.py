@@ -7,6 +7,7 @@ from ui.pages.state import links
 from ui.pages.state.database import reading
 from ui.pages.training_signal.runs import runs_with, train_runs
 from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose, note_absent
 
 layout.title("Rollouts", "What training drew, question by question and step by step.")
 with reading():
@@ -23,19 +24,17 @@ else:
     # A link from a question names no run: the newest one that has the question is meant.
     having = [name for name in runs if name in runs_with(question)] if question else []
     newest = (having or list(runs))[-1]
-    name = st.selectbox(
+    name = choose(
+        st.selectbox,
         "Training run",
+        "run",
         list(runs),
-        format_func=lambda name: f"{name}  ({runs[name].method}, {runs[name].rollouts:,} responses)",
-        **links.bound(
-            "run",
-            lambda: links.choice("run", list(runs), newest),
-            resets=["step", "q", "at", "to", "after", "before"],
-            pinned=True,
-        ),
+        newest,
+        words=lambda name: f"{name}  ({runs[name].method}, {runs[name].rollouts:,} responses)",
+        resets=["step", "q", "at", "to", "after", "before"],
+        pinned=True,
     )
-    if asked := links.unknown("run", list(runs)):
-        layout.note(f"There is no training run {asked} with rollouts in this database; this is {name}.")
+    note_absent("run", list(runs), "training run with rollouts", name)
     steps = overview.run_steps(runs[name].id)
     if question:
         filters = overview.address_filters([step.step for step in steps])

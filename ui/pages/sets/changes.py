@@ -1,6 +1,6 @@
 """What changed between two versions: counts, then neighbors added, removed or changed, page by page."""
 
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -12,12 +12,12 @@ from service.questions.browsing import find_question
 from ui.pages.state import links
 from ui.pages.state.database import cached, reading
 from ui.pages.state.results import Results
-from ui.pages.text.differences import LEGEND, compare, show_difference
+from ui.pages.text.differences import LEGEND, show_side_by_side
 from ui.pages.text.markup import show_math_text
 from ui.pages.widgets import layout
-from ui.pages.widgets.onward import onward
-from ui.pages.widgets.picking import pick_row
-from ui.pages.widgets.tables import Column
+from ui.pages.widgets.choices import choose, note_absent
+from ui.pages.widgets.pager import pager
+from ui.pages.widgets.tables import Column, pick_row
 
 PAGE = 25
 KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
@@ -54,9 +54,9 @@ def kept_page(a_id: str, b_id: str, kind: ChangeKind, after: tuple[str, int] | N
     return _kept.get((kind, a_id, b_id, after), make)
 
 
-def show_changes(found: list[SetHeader], header: SetHeader) -> None:
-    """Show what leads from another version to this one."""
-    others = {one.ref: one for one in reversed(found) if one.id != header.id}
+def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
+    """Show what leads from another version to this member."""
+    others = {other.ref: other for other in reversed(headers) if other.id != header.id}
     if not others:
         layout.empty_state(
             "There is one version only.",
@@ -64,22 +64,18 @@ def show_changes(found: list[SetHeader], header: SetHeader) -> None:
             commands=("tagrpo sets publish NAME --run RUN",),
         )
         return
-    usual = next((ref for ref, one in others.items() if one.id == header.parent_id), next(iter(others)))
-    with layout.row():
-        against = st.selectbox(
-            "Since",
-            list(others),
-            width=260,
-            **links.bound(
-                "against",
-                lambda: links.choice("against", list(others), usual),
-                lambda ref: None if ref == usual else ref,
-                resets=["after", "neighbor"],
-                pinned=True,
-            ),
-        )
-    if asked := links.unknown("against", list(others)):
-        layout.note(f"There is no other set {asked} in this database; this is since {against}.")
+    parent = next((ref for ref, other in others.items() if other.id == header.parent_id), None)
+    against = choose(
+        st.selectbox,
+        "Since",
+        "against",
+        list(others),
+        parent,
+        resets=["after", "neighbor"],
+        pinned=True,
+        width=260,
+    )
+    note_absent("against", list(others), "other set", f"what changed since {against}")
     old = others[against]
     counts = kept_counts(old.id, header.id)
     layout.numbers(
@@ -103,50 +99,44 @@ def show_changes(found: list[SetHeader], header: SetHeader) -> None:
 
 def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
     kinds = [kind for kind in KINDS if numbers[kind]]
-    kind = st.segmented_control(
+    kind = choose(
+        st.segmented_control,
         "Which",
+        "kind",
         kinds,
-        format_func=lambda one: f"{one} {numbers[one]:,}",
-        label_visibility="collapsed",
-        required=True,
-        **links.bound(
-            "kind",
-            lambda: links.choice("kind", kinds, kinds[0]),
-            lambda one: None if one == kinds[0] else one,
-            resets=["after", "neighbor"],
-        ),
+        words=lambda kind: f"{kind} {numbers[kind]:,}",
+        resets=["after", "neighbor"],
     )
     after = _key(links.text("after"))
-    page = kept_page(old.id, new.id, cast(ChangeKind, kind or kinds[0]), after)
+    page = kept_page(old.id, new.id, kind, after)
     members, more = page[:PAGE], len(page) > PAGE
     if not members:
         st.caption("Nothing follows here.")
     chosen = pick_row(
-        [row(one) for one in members],
+        [row(change) for change in members],
         _COLUMNS,
         "changes",
         parameter="neighbor",
         value="neighbor",
         name="changes",
     )
-    last = f"{members[-1].question_id}:{members[-1].position}" if more else None
-    onward(
-        last,
-        begun=after is not None,
-        words=f"{len(members):,} of {numbers[kind or kinds[0]]:,}. A click on a row compares the texts.",
+    pager(
+        {"after": f"{members[-1].question_id}:{members[-1].position}"} if more else None,
+        {"after": None} if after else None,
+        words=f"{len(members):,} of {numbers[kind]:,}. A click on a row compares the texts.",
     )
-    member = next((one for one in members if one.neighbor.candidate_id == chosen), None)
-    if member is not None:
-        _compare(member)
+    for change in members:
+        if change.neighbor.candidate_id == chosen:
+            _compare(change)
 
 
-def row(one: Change) -> dict[str, Any]:
+def row(change: Change) -> dict[str, Any]:
     """Return a change as a row."""
-    neighbor = one.neighbor
-    before = one.before.verdict if one.before is not None and one.verdict_changed else None
+    neighbor = change.neighbor
+    before = change.before.verdict if change.before is not None and change.verdict_changed else None
     return {
         "neighbor": neighbor.candidate_id,
-        "question": one.question_id,
+        "question": change.question_id,
         "verdicts": f"{before} → {neighbor.verdict}" if before else neighbor.verdict,
         "reviewed": neighbor.reviewed,
         "strategy": neighbor.strategy,
@@ -163,31 +153,26 @@ def _question(session: Session, question_id: str) -> str | None:
         return None
 
 
-def _compare(one: Change) -> None:
-    question = _question(one.question_id)
+def _compare(change: Change) -> None:
+    neighbor, question = change.neighbor, _question(change.question_id)
     with layout.card():
         with layout.row():
-            layout.line(layout.verdict_chip(one.neighbor.verdict), layout.chip(one.neighbor.strategy))
+            layout.line(layout.verdict_chip(neighbor.verdict), layout.chip(neighbor.strategy))
             links.link(
                 "Question with all its neighbors",
                 "questions",
                 icon=":material/format_list_bulleted:",
-                id=one.question_id,
+                id=change.question_id,
             )
         if question is None:
-            show_math_text(one.neighbor.text, "changed-neighbor")
+            show_math_text(neighbor.text, "changed-neighbor")
             return
-        difference = compare(question, one.neighbor.text)
-        left, right = st.columns(2, gap="large")
-        with left:
-            st.caption("Question")
-            show_difference(difference, "original", "changed-original")
-        with right:
-            st.caption("Neighbor")
-            show_difference(difference, "neighbor", "changed-neighbor")
+        for column, heading in zip(st.columns(2, gap="large"), ("Question", "Neighbor"), strict=True):
+            column.caption(heading)
+        show_side_by_side(question, neighbor.text, "changed")
         st.caption(LEGEND)  # safe
 
 
-def _key(said: str) -> tuple[str, int] | None:
-    question, _, position = said.rpartition(":")
+def _key(text: str) -> tuple[str, int] | None:
+    question, _, position = text.rpartition(":")
     return (question, int(position)) if question and position.isdecimal() and len(position) < 10 else None

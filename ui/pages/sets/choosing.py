@@ -5,10 +5,10 @@ from sqlalchemy.orm import Session
 
 from rephraser.sets.store import list_sets
 from rephraser.sets.types import SetHeader
-from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.tables import Column, page_table
 
 _COLUMNS = [
@@ -24,30 +24,26 @@ _COLUMNS = [
 
 
 @cached
-def headers(session: Session) -> list[SetHeader]:
+def read_versions(session: Session) -> list[SetHeader]:
     """Return all versions, by name and version."""
     return list_sets(session)
 
 
-def choose(found: list[SetHeader]) -> SetHeader:
+def choose_version(headers: list[SetHeader]) -> SetHeader:
     """Show the choice of a version, the newest published one at first."""
-    refs = [one.ref for one in sorted(found, key=lambda one: (one.name, -one.version))]
-    newest = max(found, key=lambda one: (one.created_at, one.version)).ref
-    by_ref = {one.ref: one for one in found}
-    chosen = st.selectbox(
+    ordered = sorted(headers, key=lambda header: (header.name, -header.version))
+    by_ref = {header.ref: header for header in ordered}
+    chosen = choose(
+        st.selectbox,
         "Version",
-        refs,
+        "set",
+        list(by_ref),
+        max(headers, key=lambda header: (header.created_at, header.version)).ref,
+        resets=["against", "after", "neighbor"],
+        pinned=True,
         width=320,
-        **links.bound(
-            "set",
-            lambda: links.choice("set", refs, newest),
-            lambda ref: None if ref == newest else ref,
-            resets=["against", "after", "neighbor"],
-            pinned=True,
-        ),
     )
-    if asked := links.unknown("set", refs):
-        layout.note(f"There is no set {asked} in this database; this is {chosen}.")
+    note_absent("set", list(by_ref), "set", chosen)
     return by_ref[chosen]
 
 
@@ -75,9 +71,9 @@ def show_numbers(header: SetHeader) -> None:
     )
 
 
-def show_versions(found: list[SetHeader], name: str) -> None:
+def show_versions(headers: list[SetHeader], name: str) -> None:
     """Show the versions of a name, the newest first; one alone is told in a line."""
-    rows = [row(one) for one in reversed(found) if one.name == name]
+    rows = [row(header) for header in reversed(headers) if header.name == name]
     if len(rows) == 1:
         only = rows[0]
         tags = f", tagged {only['tags']}" if only["tags"] else ""

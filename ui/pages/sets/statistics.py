@@ -71,14 +71,14 @@ def _wordings(session: Session, set_id: str) -> Wordings:
 def show_statistics(header: SetHeader) -> None:
     """Show everything."""
     proposals = header.counts.get("proposals", ())
-    found = {by: accept_rates(proposals, by) for by in ("strategy", "model")}
+    rates_by = {by: accept_rates(proposals, by) for by in ("strategy", "model")}
     layout.hand_over()
-    if any(len(rates) > 1 for rates in found.values()):
-        for column, (by, rates) in zip(st.columns(2, gap="large"), found.items(), strict=True):
+    if any(len(rates) > 1 for rates in rates_by.values()):
+        for column, (by, rates) in zip(st.columns(2, gap="large"), rates_by.items(), strict=True):
             with column:
                 _rates(rates, by)
     else:
-        _one_rate(found["strategy"])
+        _one_rate(rates_by["strategy"])
     _successes(header)
     if header.counts.get("proposals"):
         st.caption(escaped(f"Accept rate: {RATE_DEFINITION}."))
@@ -90,23 +90,23 @@ def show_statistics(header: SetHeader) -> None:
     _show_wordings(kept_wordings(header.id))
 
 
-def _one_rate(found: Sequence[AcceptRate]) -> None:
+def _one_rate(rates: Sequence[AcceptRate]) -> None:
     """Show what one strategy of one model came to: a chart of a single dot says no more."""
-    if not found or found[0].rate is None:
+    if not rates or rates[0].rate is None:
         st.caption("No accept rates: the version was imported, or nothing was judged by answers.")
         return
-    one = found[0]
+    only = rates[0]
     layout.numbers(
         [
-            layout.Number("accept rate", f"{one.rate:.1%}", hint="Accepted, of those judged."),
-            layout.Number("95% interval", f"{one.low:.1%} to {one.high:.1%}"),
-            layout.Number("accepted", f"{one.accepted:,}", f"of {one.judged:,}"),
+            layout.Number("accept rate", f"{only.rate:.1%}", hint="Accepted, of those judged."),
+            layout.Number("95% interval", f"{only.low:.1%} to {only.high:.1%}"),
+            layout.Number("accepted", f"{only.accepted:,}", f"of {only.judged:,}"),
         ]
     )
 
 
-def _rates(found: Sequence[AcceptRate], by: str) -> None:
-    drawn = [one for one in found if one.rate is not None]
+def _rates(rates: Sequence[AcceptRate], by: str) -> None:
+    drawn = [rate for rate in rates if rate.rate is not None]
     if not drawn:
         if by == "strategy":
             st.caption("No accept rates: the version was imported, or nothing was judged by answers.")
@@ -114,27 +114,27 @@ def _rates(found: Sequence[AcceptRate], by: str) -> None:
     show_chart(
         kept_chart(
             rate_dots,
-            [rate_row(one) for one in drawn],
+            [rate_row(rate) for rate in drawn],
             title=f"Accept rate by {by}",
             x_title="accepted, of those judged; bars: 95% interval",
             colour=PALETTE[2],
         ),
         f"accept-rates-by-{by}",
         f"rates-{by}",
-        rows=[dataclasses.asdict(one) for one in found],
+        rows=[dataclasses.asdict(rate) for rate in rates],
     )
     with layout.folded("Numbers"):
         page_table(
-            [dataclasses.asdict(one) for one in found],
+            [dataclasses.asdict(rate) for rate in rates],
             _RATES,
             f"rates-{by}-table",
             name=f"accept-rates-by-{by}",
         )
 
 
-def rate_row(one: AcceptRate) -> dict[str, Any]:
+def rate_row(rate: AcceptRate) -> dict[str, Any]:
     """Return a rate as the chart wants it."""
-    return {"name": one.strategy, "rate": one.rate, "low": one.low, "high": one.high, "of": one.judged}
+    return {"name": rate.strategy, "rate": rate.rate, "low": rate.low, "high": rate.high, "of": rate.judged}
 
 
 def _successes(header: SetHeader) -> None:
@@ -160,10 +160,10 @@ def _successes(header: SetHeader) -> None:
 
 
 def _sizes(header: SetHeader) -> None:
-    found = header.counts["questions_by_neighbors"]
+    sizes = header.counts["questions_by_neighbors"]
     rows = [
         {"name": f"{size} neighbor{'' if size == '1' else 's'}", "part": "questions", "count": count}
-        for size, count in sorted(found.items(), key=lambda one: int(one[0]))
+        for size, count in sorted(sizes.items(), key=lambda entry: int(entry[0]))
     ]
     if rows:
         chart = kept_chart(
@@ -192,19 +192,20 @@ def _strategies(header: SetHeader) -> None:
         show_chart(chart, "neighbors-by-strategy", "strategies", rows=rows)
 
 
-def _show_wordings(found: Wordings) -> None:
+def _show_wordings(sampled: Wordings) -> None:
     layout.section(
         "Lengths and wordings",
-        f"On {found.questions:,} questions drawn by seed {found.seed}, with {found.neighbors:,} neighbors."
-        if found.questions >= QUESTIONS_SAMPLED
-        else f"On all {found.questions:,} questions.",
+        f"On {sampled.questions:,} questions drawn by seed {sampled.seed}, with {sampled.neighbors:,} "
+        "neighbors."
+        if sampled.questions >= QUESTIONS_SAMPLED
+        else f"On all {sampled.questions:,} questions.",
     )
-    if found.length is None:
+    if sampled.length is None:
         st.caption("No neighbors among them.")
         return
-    page_table(wording_rows(found), _WORDINGS, "wordings", name="wordings")
-    if found.among_siblings is not None:
-        siblings = found.among_siblings
+    page_table(wording_rows(sampled), _WORDINGS, "wordings", name="wordings")
+    if sampled.among_siblings is not None:
+        siblings = sampled.among_siblings
         st.caption(
             escaped(
                 f"Two neighbors of a question differ in {100 * siblings.median:.0f}% of their words (median "
@@ -214,9 +215,9 @@ def _show_wordings(found: Wordings) -> None:
         )
 
 
-def wording_rows(found: Wordings) -> list[dict[str, Any]]:
+def wording_rows(sampled: Wordings) -> list[dict[str, Any]]:
     """Return all neighbors, then those of each strategy, as rows."""
-    pairs = {"all": (found.length, found.from_question), **found.by_strategy}
+    pairs = {"all": (sampled.length, sampled.from_question), **sampled.by_strategy}
     return [
         {
             "strategy": strategy,

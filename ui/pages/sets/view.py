@@ -6,17 +6,18 @@ from ui.pages.sets import choosing
 from ui.pages.sets.changes import show_changes
 from ui.pages.sets.statistics import show_statistics
 from ui.pages.sets.using import show_using
-from ui.pages.state import links, settings
+from ui.pages.state import settings
 from ui.pages.state.database import reading
 from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose
 
 VIEWS = {"statistics": "Statistics", "changes": "What changed", "use": "Verify and export"}
 
 layout.title("Sets", "Published neighbor sets: what is in them, and what changed.")
 with reading():
     pass
-found = choosing.headers()
-if not found:
+headers = choosing.read_versions()
+if not headers:
     database = settings.current().database
     layout.empty_state(
         "There is no neighbor set yet.",
@@ -24,23 +25,12 @@ if not found:
         commands=(f"tagrpo sets publish NAME --run RUN --db {database}", f"tagrpo runs list --db {database}"),
     )
 else:
-    header = choosing.choose(found)
+    header = choosing.choose_version(headers)
     choosing.show_numbers(header)
-    choosing.show_versions(found, header.name)
-    view = st.segmented_control(
-        "View",
-        list(VIEWS),
-        format_func=VIEWS.__getitem__,
-        label_visibility="collapsed",
-        required=True,
-        **links.bound(
-            "view",
-            lambda: links.choice("view", list(VIEWS), "statistics"),
-            lambda one: None if one == "statistics" else one,
-        ),
-    )
+    choosing.show_versions(headers, header.name)
+    view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__)
     if view == "changes":
-        show_changes(found, header)
+        show_changes(headers, header)
     elif view == "use":
         show_using(header)
     else:

@@ -52,10 +52,10 @@ def reading() -> Iterator[Session]:
     try:
         opened = _opened(path)
         if opened is None:
-            found = condition(path)
-            _say_why_not(path, found)
+            state = condition(path)
+            _say_why_not(path, state)
             st.stop()
-            raise DatabaseError(f"{path}: {found}")  # without a browser nothing stops
+            raise DatabaseError(f"{path}: {state}")  # without a browser nothing stops
         with opened.database.read() as session:
             yield session
     except DatabaseError as error:
@@ -219,37 +219,37 @@ def _connect(path: Path) -> sqlite3.Connection:
     )
 
 
-def _say_why_not(path: Path, found: Condition) -> None:
-    if found == "missing":
+def _say_why_not(path: Path, state: Condition) -> None:
+    if state == "missing":
         layout.empty_state(
             "There is no database here yet.",
             f"Nothing lies at {path}. Import questions, and reload this page:",
             commands=(f"tagrpo questions import FILE --name NAME --db {path}", "tagrpo demo"),
         )
-    elif found == "empty":
+    elif state == "empty":
         layout.empty_state(
             "The database is empty.",
             f"{path} holds no tables. Import questions, and reload this page:",
             commands=(f"tagrpo questions import FILE --name NAME --db {path}",),
         )
-    elif found == "older":
+    elif state == "older":
         layout.empty_state(
             "The database is of an older version.",
             "These pages never change it. Any command that opens it for writing brings it up to date:",
             commands=(f"tagrpo runs list --db {path}",),
         )
-    elif found == "unreleased":
+    elif state == "unreleased":
         layout.empty_state(
             "The database was written before the first release of tagrpo.",
             "Its neighbor sets can be exported with the version that wrote it. The other commands, with this "
             "version and a new --db, read them back, and the rest from its files:",
             commands=OUT_OF_UNRELEASED,
         )
-    elif found == "newer":
+    elif state == "newer":
         layout.error_box(
             "The database was written by a newer tagrpo.", "Upgrade with `pip install -U tagrpo`."
         )
-    elif found == "foreign":
+    elif state == "foreign":
         layout.error_box(
             "This is an SQLite database, but not one of tagrpo.", f"{path}: name another one with --db."
         )

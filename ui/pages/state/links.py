@@ -6,7 +6,7 @@ Values that equal their default are left out of it.
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, TypeVar
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -23,9 +23,10 @@ PAGES: tuple[tuple[Page, str, str], ...] = (
     ("signal", "Training signal", ":material/monitoring:"),
     ("curves", "Curves", ":material/show_chart:"),
 )
-"""Name (in the address, and of the file in `views`), what it is called, its icon."""
+"""Name in the address, what it is called, its icon."""
 
 P = ParamSpec("P")
+T = TypeVar("T", bound=str | int)
 Value = str | int | float | bool | Sequence[str] | None
 
 PERSONAL = frozenset({"reviewer"})
@@ -39,17 +40,17 @@ MAX_LENGTH = 500
 
 def text(name: str, default: str = "") -> str:
     """Return a text of the address."""
-    found = st.query_params.get(name)
-    return default if found is None else found[:MAX_LENGTH]
+    value = st.query_params.get(name)
+    return default if value is None else value[:MAX_LENGTH]
 
 
 def number(name: str, default: int = 0, *, low: int | None = None, high: int | None = None) -> int:
     """Return a whole number of the address; the default where there is none, or none within the bounds."""
     try:
-        found = int(st.query_params.get(name, ""))
+        value = int(st.query_params.get(name, ""))
     except ValueError:
         return default
-    return default if (low is not None and found < low) or (high is not None and found > high) else found
+    return default if (low is not None and value < low) or (high is not None and value > high) else value
 
 
 def flag(name: str, default: bool = False) -> bool:
@@ -57,30 +58,31 @@ def flag(name: str, default: bool = False) -> bool:
     return {"1": True, "0": False}.get(st.query_params.get(name, ""), default)
 
 
-def choice(name: str, options: Sequence[str], default: str) -> str:
+def choice(name: str, options: Sequence[T], default: T) -> T:
     """Return one of the options; the default where the address names none of them."""
-    found = st.query_params.get(name, default)
-    return found if found in options else default
+    asked = st.query_params.get(name)
+    return next((option for option in options if str(option) == asked), default)
 
 
-def unknown(name: str, options: Sequence[str]) -> str:
+def unknown(name: str, options: Sequence[str | int]) -> str:
     """Return what the address asks for and is none of the options, "" where there is no such thing."""
-    return ", ".join(found for found in many(name) if found and found not in options)
+    there = set(map(str, options))
+    return ", ".join(value for value in many(name) if value and value not in there)
 
 
 def many(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
     """Return the values that the address repeats (`?verdict=a&verdict=b`), those of the options only."""
-    found = (value[:MAX_LENGTH] for value in st.query_params.get_all(name))
-    return tuple(value for value in found if options is None or value in options)
+    values = (value[:MAX_LENGTH] for value in st.query_params.get_all(name))
+    return tuple(value for value in values if options is None or value in options)
 
 
 def put(**values: Value) -> None:
     """Write values into the address, as one step of its history; None and empty ones are removed."""
     state: dict[str, list[str]] = {name: st.query_params.get_all(name) for name in st.query_params}
     for name, value in values.items():
-        said = _said(value)
-        if said:
-            state[name] = said
+        texts = _texts(value)
+        if texts:
+            state[name] = texts
         else:
             state.pop(name, None)
     st.query_params.from_dict(state)
@@ -88,7 +90,7 @@ def put(**values: Value) -> None:
 
 def query(**values: Value) -> dict[str, list[str]]:
     """Return values as the parameters of an address."""
-    return {name: said for name, value in values.items() if (said := _said(value))}
+    return {name: texts for name, value in values.items() if (texts := _texts(value))}
 
 
 def to(page: Page, **values: Value) -> str:
@@ -144,32 +146,32 @@ def part(show: Callable[P, None]) -> Callable[P, None]:
     """
 
     @wraps(show)
-    def shown(*arguments: P.args, **named: P.kwargs) -> None:
+    def shown_alone(*arguments: P.args, **named: P.kwargs) -> None:
         show(*arguments, **named)
         _show_here()
 
-    return st.fragment(shown)
+    return st.fragment(shown_alone)
 
 
 def _show_here() -> None:
     state = {name: st.query_params.get_all(name) for name in st.query_params if name not in PERSONAL}
-    state |= {name: said for name, said in st.session_state[_PINNED].items() if name not in state}
-    said = f"?{urlencode(state, doseq=True)}" if state else ""
-    st.session_state[_PLACE].code(str(st.context.url or "") + said, language=None, wrap_lines=True)
+    state |= {name: texts for name, texts in st.session_state[_PINNED].items() if name not in state}
+    parameters = f"?{urlencode(state, doseq=True)}" if state else ""
+    st.session_state[_PLACE].code(str(st.context.url or "") + parameters, language=None, wrap_lines=True)
 
 
 def _pairs(values: dict[str, Value]) -> list[tuple[str, str]]:
-    return [(name, one) for name, said in query(**values).items() for one in said]
+    return [(name, text) for name, texts in query(**values).items() for text in texts]
 
 
-def _said(value: Value) -> list[str]:
+def _texts(value: Value) -> list[str]:
     if value is None or value == "" or value is False:
         return []
     if value is True:
         return ["1"]
     if isinstance(value, str | int | float):
         return [str(value)]
-    return [str(one) for one in value]
+    return [str(part) for part in value]
 
 
 def entered(page: str) -> None:
@@ -208,7 +210,7 @@ def bound(
         st.session_state[key] = now[1]
     st.session_state[seen] = now
     if pinned and not now[0] and _PINNED in st.session_state:
-        st.session_state[_PINNED][name] = _said(now[1])
+        st.session_state[_PINNED][name] = _texts(now[1])
 
     def changed() -> None:
         put(**{name: write(st.session_state[key])}, **dict.fromkeys(resets))

@@ -27,11 +27,11 @@ class Results:
     def get(self, key: Hashable, make: Callable[[], R]) -> R:
         """Return what is kept under `key`, or make it; two threads may make the same at once."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
+            pickled = self._kept.get(key)
+            if pickled is not None:
                 self._kept.move_to_end(key)
-        if found is not None:
-            return pickle.loads(found)  # type: ignore[no-any-return]
+        if pickled is not None:
+            return pickle.loads(pickled)  # type: ignore[no-any-return]
         result = make()
         self._put(key, pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL))
         return result

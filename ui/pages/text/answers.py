@@ -39,15 +39,14 @@ def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
     The last rows count responses in which no answer was found, and those that were not compared in time,
     where there are any.
     """
-    found = sorted(evidence.classes, key=lambda one: -(one.original + one.candidate))
     rows: list[dict[str, Any]] = [
         {
-            "answer": one.answer,
-            "gold": one.gold,
-            "original": one.original,
-            "neighbor": one.candidate,
+            "answer": given.answer,
+            "gold": given.gold,
+            "original": given.original,
+            "neighbor": given.candidate,
         }
-        for one in found
+        for given in _by_frequency(evidence)
     ]
     return rows + [
         {"answer": f"({what})", "gold": False, "original": original, "neighbor": neighbor}
@@ -63,16 +62,16 @@ def show_answers(evidence: Evidence) -> None:
 
 def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
     """Return the bars as HTML; answers are text in it, whatever they hold."""
-    found = sorted(evidence.classes, key=lambda one: -(one.original + one.candidate))
+    classes = _by_frequency(evidence)
     rest = _without_class(evidence)
     sides = (
-        sum(one.original for one in found) + sum(original for _, original, _ in rest),
-        sum(one.candidate for one in found) + sum(neighbor for _, _, neighbor in rest),
+        sum(given.original for given in classes) + sum(original for _, original, _ in rest),
+        sum(given.candidate for given in classes) + sum(neighbor for _, _, neighbor in rest),
     )
-    shown, others = found[:MOST_CLASSES], found[MOST_CLASSES:]
-    lines = [_line(_name(one), (one.original, one.candidate), sides, palette) for one in shown]
+    frequent, others = classes[:MOST_CLASSES], classes[MOST_CLASSES:]
+    lines = [_line(_name(given), (given.original, given.candidate), sides, palette) for given in frequent]
     if others:
-        counts = sum(one.original for one in others), sum(one.candidate for one in others)
+        counts = sum(given.original for given in others), sum(given.candidate for given in others)
         lines.append(_line(f"<span>{len(others)} other answers</span>", counts, sides, palette))
     lines += [
         _line(f"<span>{what}</span>", (original, neighbor), sides, palette)
@@ -83,19 +82,23 @@ def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
     return f"<style>{_STYLE}</style><div class='answers'>{heads}{''.join(lines)}</div>"
 
 
+def _by_frequency(evidence: Evidence) -> list[AnswerClass]:
+    return sorted(evidence.classes, key=lambda given: -(given.original + given.candidate))
+
+
 def _without_class(evidence: Evidence) -> list[tuple[str, int, int]]:
     """Return what was drawn and belongs to no class: why, and how often on each side."""
     rest = (
         ("no answer found", evidence.original_unparsed, evidence.candidate_unparsed),
         ("not compared in time", evidence.original_unsettled, evidence.candidate_unsettled),
     )
-    return [one for one in rest if one[1] or one[2]]
+    return [counts for counts in rest if counts[1] or counts[2]]
 
 
-def _name(one: AnswerClass) -> str:
-    text = " ".join(visible(one.answer[: _NAME_MAX * 4]).split()) or "(empty)"
+def _name(given: AnswerClass) -> str:
+    text = " ".join(visible(given.answer[: _NAME_MAX * 4]).split()) or "(empty)"
     cut = text if len(text) <= _NAME_MAX else text[:_NAME_MAX] + "…"
-    gold = "<span class='gold'>gold</span>" if one.gold else ""
+    gold = "<span class='gold'>gold</span>" if given.gold else ""
     return f"<span class='name' title='{html.escape(text)}'>{html.escape(cut)}{gold}</span>"
 
 

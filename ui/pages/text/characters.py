@@ -20,14 +20,20 @@ def visible(text: str) -> str:
     return text if text.isascii() and text.isprintable() else "".join(_characters(text))
 
 
+def one_line(text: str, most: int) -> str:
+    """Return the text as `visible` does, on one line of at most so many characters."""
+    line = " ".join(visible(text[: most * 4]).split())
+    return line if len(line) <= most else line[:most] + "…"
+
+
 def visible_pieces(text: str, lengths: Sequence[int]) -> list[str]:
     """Return `visible(text)` in pieces that end where the text's pieces of these lengths end.
 
     What is shown of a character depends on those around it, so pieces cannot be made visible one by one.
     """
-    shown = text if text.isascii() and text.isprintable() else list(_characters(text))
+    characters = text if text.isascii() and text.isprintable() else list(_characters(text))
     ends = [0, *accumulate(lengths)]
-    return ["".join(shown[start:end]) for start, end in pairwise(ends)]
+    return ["".join(characters[start:end]) for start, end in pairwise(ends)]
 
 
 def _characters(text: str) -> Iterator[str]:
@@ -51,7 +57,7 @@ def _hides(char: str, category: str, text: str, place: int) -> bool:
         return False
     if char in _JOINERS:
         around = text[place - 1 : place] + text[place + 1 : place + 2]
-        return len(around) < 2 or any(one.isascii() for one in around)
+        return len(around) < 2 or any(neighbor.isascii() for neighbor in around)
     return category in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 

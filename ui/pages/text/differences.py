@@ -89,26 +89,26 @@ def compare(original: str, neighbor: str) -> Difference:
 
 def words(text: str) -> list[Word]:
     """Split a text into words with the white space that follows them; formulas and code stay whole."""
-    found: list[Word] = []
+    words: list[Word] = []
     for piece in pieces(visible(text)):
         if piece.kind == "text":
-            found += _split(piece.source)
+            words += _split(piece.source)
         else:
-            found.append(Word(piece.source, piece.kind))
-    return found
+            words.append(Word(piece.source, piece.kind))
+    return words
 
 
 def _split(text: str) -> list[Word]:
-    found: list[Word] = []
+    words: list[Word] = []
     start = at = 0
     while at < len(text):
         while at < len(text) and not text[at].isspace():
             at += 1
         while at < len(text) and text[at].isspace():
             at += 1
-        found.append(Word(text[start:at]))
+        words.append(Word(text[start:at]))
         start = at
-    return found
+    return words
 
 
 def _find_moved(
@@ -142,14 +142,26 @@ def _find_moved(
         at += max(best, 1)
 
 
-def _stretches(found: list[Word], changes: list[Change]) -> tuple[Stretch, ...]:
+def _stretches(words: list[Word], changes: list[Change]) -> tuple[Stretch, ...]:
     stretches: list[Stretch] = []
     start = 0
-    for at in range(1, len(found) + 1):
-        if at == len(found) or changes[at] != changes[start]:
-            stretches.append(Stretch(changes[start], tuple(found[start:at])))
+    for at in range(1, len(words) + 1):
+        if at == len(words) or changes[at] != changes[start]:
+            stretches.append(Stretch(changes[start], tuple(words[start:at])))
             start = at
     return tuple(stretches)
+
+
+def show_side_by_side(
+    original: str, neighbor: str, key: str, *, gap: Literal["medium", "large"] = "large"
+) -> None:
+    """Show two texts beside each other, with what differs marked; `key` is unique on the page."""
+    difference = compare(original, neighbor)
+    left, right = st.columns(2, gap=gap)
+    with left:
+        show_difference(difference, "original", f"{key}-original")
+    with right:
+        show_difference(difference, "neighbor", f"{key}-neighbor")
 
 
 def show_difference(difference: Difference, side: Literal["original", "neighbor"], key: str) -> None:
@@ -166,23 +178,23 @@ def show_difference(difference: Difference, side: Literal["original", "neighbor"
 @lru_cache(maxsize=512)
 def marked(stretches: tuple[Stretch, ...]) -> str:
     """Return one side as Markdown: marks stand around escaped words and beside formulas and code."""
-    shown: list[str] = []
+    parts: list[str] = []
     for place, stretch in enumerate(stretches):
-        shown += _stretch(stretch, first=place == 0)
-    return "".join(shown).strip("\n")
+        parts += _stretch(stretch, first=place == 0)
+    return "".join(parts).strip("\n")
 
 
 def _stretch(stretch: Stretch, *, first: bool) -> list[str]:
-    shown: list[str] = []
+    parts: list[str] = []
     run: list[Word] = []
     for word in stretch.words:
         if word.kind == "text":
             run.append(word)
             continue
-        shown += _run(run, stretch.change)
+        parts += _run(run, stretch.change)
         run = []
-        shown.append(_formula(word, stretch.change))
-    return shown + _run(run, stretch.change)
+        parts.append(_formula(word, stretch.change))
+    return parts + _run(run, stretch.change)
 
 
 def _formula(word: Word, change: Change) -> str:
@@ -225,14 +237,14 @@ def _run(run: list[Word], change: Change) -> list[str]:
     """Mark plain words, line by line: no mark reaches over the end of a paragraph."""
     if not run:
         return []
-    shown: list[str] = []
+    parts: list[str] = []
     line: list[Word] = []
     for word in run:
         line.append(word)
         if "\n" in word.text:
-            shown += [_line(line, change), _ending(word.text)]
+            parts += [_line(line, change), _ending(word.text)]
             line = []
-    return [*shown, _line(line, change)]
+    return [*parts, _line(line, change)]
 
 
 def _ending(text: str) -> str:
@@ -256,5 +268,5 @@ def _word(word: Word) -> str:
     text = word.text.split("\n")[0]
     body = text.rstrip()
     space = " " * (len(body) < len(text))
-    shown = escaped_lines(body)
-    return (f"**{shown}**" if word.is_number and body else shown) + space
+    parts = escaped_lines(body)
+    return (f"**{parts}**" if word.is_number and body else parts) + space

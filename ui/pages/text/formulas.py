@@ -73,7 +73,7 @@ class Piece:
 
 def pieces(text: str) -> list[Piece]:
     """Split text into plain text, formulas and code; the sources joined are the text again."""
-    found: list[Piece] = []
+    scanned: list[Piece] = []
     plain = 0
     scan = _Scan(text)
     while scan.at < len(text):
@@ -83,12 +83,12 @@ def pieces(text: str) -> list[Piece]:
             scan.at = max(scan.at, start + 1)
             continue
         if plain < start:
-            found.append(_plain(text[plain:start]))
-        found.append(_checked(piece))
+            scanned.append(_plain(text[plain:start]))
+        scanned.append(_checked(piece))
         plain = scan.at
     if plain < len(text):
-        found.append(_plain(text[plain:]))
-    return found
+        scanned.append(_plain(text[plain:]))
+    return scanned
 
 
 def _plain(source: str) -> Piece:
@@ -197,10 +197,10 @@ class _Scan:
 
     def _dollar(self) -> Piece | None:
         if self.text.startswith("$$", self.at):
-            found = self._until("$$", 2, "display")
-            if found is None:
+            piece = self._until("$$", 2, "display")
+            if piece is None:
                 self.at += 2
-            return found
+            return piece
         end = self._dollar_end()
         if end is None:
             return None
@@ -286,9 +286,9 @@ class _Scan:
     def _find(self, what: str, at: int, limit: int = MAX_FORMULA * 4) -> int | None:
         if self._left < 0:
             return None
-        found = self.text.find(what, at, at + limit)
-        self._left -= (found - at if found >= 0 else min(limit, len(self.text) - at)) // 16 + 1
-        return None if found < 0 else found
+        place = self.text.find(what, at, at + limit)
+        self._left -= (place - at if place >= 0 else min(limit, len(self.text) - at)) // 16 + 1
+        return None if place < 0 else place
 
     def _take(self, end: int, kind: Kind, content: str) -> Piece:
         source = self.text[self.at : end]

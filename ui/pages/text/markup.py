@@ -57,13 +57,13 @@ def safe_md(text: str) -> str:
     dollars around them than inside. `[asy]` figures, fenced code and formulas that KaTeX cannot draw are
     code. Line ends are kept.
     """
-    found = pieces(visible(text))
-    inline = [piece.kind == "inline" or (piece.kind == "code" and not _is_block(piece)) for piece in found]
+    parts = pieces(visible(text))
+    inline = [piece.kind == "inline" or (piece.kind == "code" and not _is_block(piece)) for piece in parts]
     return "".join(
         _markdown(
             piece, after=place > 0 and inline[place - 1], before=inline[place + 1 : place + 2] == [True]
         )
-        for place, piece in enumerate(found)
+        for place, piece in enumerate(parts)
     ).strip("\n")
 
 
@@ -75,19 +75,19 @@ def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
         key: unique on the page.
         cut_at: characters that are shown at first.
     """
-    shown = text if len(text) <= cut_at or wants_all(text, key, cut_at) else _cut(text, cut_at)
-    if len(shown) > MARKDOWN_MAX:
-        _plain(shown)
-    elif shown.strip():
-        st.markdown(safe_md(shown))  # safe
+    part = text if len(text) <= cut_at or wants_all(text, key, cut_at) else _cut(text, cut_at)
+    if len(part) > MARKDOWN_MAX:
+        _plain(part)
+    elif part.strip():
+        st.markdown(safe_md(part))  # safe
     else:
         st.caption("(empty)" if not text else "(white space only)")
 
 
 def show_text(text: str, key: str, *, cut_at: int = CUT_AT, wrap: bool = True) -> None:
     """Show text letter by letter, without formulas, to be read and copied; a long one is cut at first."""
-    shown = text if len(text) <= cut_at or wants_all(text, key, cut_at) else text[:cut_at] + "…"
-    _plain(shown, wrap=wrap)
+    part = text if len(text) <= cut_at or wants_all(text, key, cut_at) else text[:cut_at] + "…"
+    _plain(part, wrap=wrap)
 
 
 def _plain(text: str, *, wrap: bool = True) -> None:
@@ -148,8 +148,8 @@ def _code(content: str, *, block: bool) -> str:
 
 def _longest_run(text: str, char: str) -> int:
     longest = run = 0
-    for one in text:
-        run = run + 1 if one == char else 0
+    for other in text:
+        run = run + 1 if other == char else 0
         longest = max(longest, run)
     return longest
 
@@ -161,38 +161,38 @@ def escaped_lines(text: str, *, after_inline: bool = False, before_inline: bool 
     last line is the end of that line, not of the paragraph.
     """
     lines = text.split("\n")
-    shown: list[str] = []
+    parts: list[str] = []
     for place, line in enumerate(lines):
         body = line.lstrip(" \t")
         lead = line[: len(line) - len(body)]
         if not body:
-            shown.append(" " if lead and len(lines) == 1 else "")
+            parts.append(" " if lead and len(lines) == 1 else "")
         elif place:
-            shown.append(_NBSP * min(len(lead.expandtabs(4)), MAX_INDENT) + _escape(body))
+            parts.append(_NBSP * min(len(lead.expandtabs(4)), MAX_INDENT) + _escape(body))
         else:
-            shown.append(" " * bool(lead) + _escape(body))
-    filled = [bool(line.strip()) for line in shown]
+            parts.append(" " * bool(lead) + _escape(body))
+    filled = [bool(line.strip()) for line in parts]
     filled[0] |= after_inline
     filled[-1] |= before_inline
-    joined = [shown[0]]
-    for place in range(1, len(shown)):
-        joined += ["\\\n" if filled[place - 1] and filled[place] else "\n", shown[place]]
+    joined = [parts[0]]
+    for place in range(1, len(parts)):
+        joined += ["\\\n" if filled[place - 1] and filled[place] else "\n", parts[place]]
     return "".join(joined)
 
 
 def _escape(text: str) -> str:
     text = text.replace("\\$", "$")
-    shown: list[str] = []
+    parts: list[str] = []
     for place, char in enumerate(text):
         if char in _PUNCTUATION:
-            shown.append("\\" + char)
+            parts.append("\\" + char)
             if _parted(text, place, char):
-                shown.append(_BREAK)
+                parts.append(_BREAK)
         else:
-            shown.append(char)
+            parts.append(char)
             if char in "wW" and text[place - 2 : place + 2].lower() == "www.":
-                shown.append(_BREAK)
-    return "".join(shown)
+                parts.append(_BREAK)
+    return "".join(parts)
 
 
 def _parted(text: str, place: int, char: str) -> bool:

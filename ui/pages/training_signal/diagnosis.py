@@ -15,8 +15,7 @@ from ui.pages.training_signal import sources
 from ui.pages.training_signal.runs import Run
 from ui.pages.training_signal.sources import Source
 from ui.pages.widgets import charts, layout
-from ui.pages.widgets.picking import pick_row
-from ui.pages.widgets.tables import Column, page_table
+from ui.pages.widgets.tables import Column, page_table, pick_row
 
 if TYPE_CHECKING:
     from evaluator.signal.difficulty import NeighborRow

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from ui.pages.state import links
-from ui.pages.text.characters import visible
+from ui.pages.text.characters import one_line
 from ui.pages.text.markup import escaped
 from ui.pages.widgets.table_view import Heading, Look, show_table
 
@@ -45,53 +45,6 @@ class Column:
     kind: Kind = "text"
     hint: str = ""
     wide: bool = False
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where in an ordered list a page of rows begins: behind a key, or before one; both None at the start."""
-
-    after: str | None = None
-    before: str | None = None
-
-
-def place(name: str = "") -> Place:
-    """Return the place that the address names; `name` tells two lists of one page apart."""
-    after, before = links.text(f"{name}after"), links.text(f"{name}before")
-    return Place(after or None, (before or None) if not after else None)
-
-
-def pager(
-    first: str | None, last: str | None, *, earlier: bool, later: bool, words: str, name: str = ""
-) -> None:
-    """Show Previous and Next, with a few words between them ("50 of about 10,000").
-
-    Args:
-        first: key of the first row shown; Previous shows the page before it.
-        last: key of the last row shown; Next shows the page after it.
-        earlier: whether there are rows before `first`.
-        later: whether there are rows after `last`.
-        words: what is shown, as plain text.
-        name: as given to `place`.
-    """
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.button(
-            "Previous",
-            icon=":material/chevron_left:",
-            key=f"{name}pager-previous",
-            disabled=not earlier or first is None,
-            on_click=lambda: links.put(**{f"{name}before": first, f"{name}after": None}),
-        )
-        st.button(
-            "Next",
-            icon=":material/chevron_right:",
-            icon_position="right",
-            key=f"{name}pager-next",
-            disabled=not later or last is None,
-            on_click=lambda: links.put(**{f"{name}after": last, f"{name}before": None}),
-        )
-        if words:
-            st.caption(escaped(words))
 
 
 def page_table(
@@ -132,6 +85,36 @@ def page_table(
         download(name, rows, [column.key for column in columns], key=f"{key}-csv")
 
 
+def pick_row(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    key: str,
+    *,
+    parameter: str,
+    value: str,
+    name: str | None = None,
+) -> str:
+    """Show one page of rows of which a click chooses one; return what is chosen, "" for nothing.
+
+    The choice stands in the address. A click on the chosen row takes the choice back.
+
+    Args:
+        key: unique on the page.
+        parameter: of the address, for what is chosen.
+        value: key of the rows whose value is put there.
+        name: of the CSV file, None for no download.
+    """
+    picked = links.text(parameter)
+    values = [str(row[value]) for row in rows]
+    chosen = values.index(picked) if picked in values else None
+
+    def choose(place: int) -> None:
+        links.put(**{parameter: None if place == chosen else values[place]})
+
+    page_table(rows, columns, key, name=name, chosen=chosen, on_choose=choose)
+    return picked
+
+
 def _look(kind: Kind) -> Look:
     if kind in _FORMATS or kind == "figure":
         return "number"
@@ -146,8 +129,8 @@ def _decimals(values: Sequence[Any]) -> int | None:
     numbers = [abs(float(value)) for value in values if value is not None and value == value]
     if any(0 < number < _LEAST or number == float("inf") for number in numbers):
         return None
-    shown = [format(number, ".4g") for number in numbers]
-    return min(max((len(one.partition(".")[2]) for one in shown if "e" not in one), default=0), 4)
+    texts = [format(number, ".4g") for number in numbers]
+    return min(max((len(text.partition(".")[2]) for text in texts if "e" not in text), default=0), 4)
 
 
 def cell(value: Any, kind: Kind = "text", decimals: int | None = None) -> str:
@@ -161,8 +144,7 @@ def cell(value: Any, kind: Kind = "text", decimals: int | None = None) -> str:
     if kind == "yes":
         return "✓" if value else ""
     if kind not in _FORMATS:
-        line = " ".join(visible(str(value)[: _CELL_MAX * 4]).split())
-        return line if len(line) <= _CELL_MAX else line[:_CELL_MAX] + "…"
+        return one_line(str(value), _CELL_MAX)
     if kind == "p" and 0 <= value < _LEAST_P:
         return f"<{_LEAST_P:.4f}"
     amount = float(value) * 100 if kind in ("share", "points") else value

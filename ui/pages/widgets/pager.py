@@ -1,0 +1,44 @@
+"""Going through a list whose pages are found by the keys of their rows: onward, and back."""
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from ui.pages.state import links
+from ui.pages.text.markup import escaped
+
+Step = Mapping[str, links.Value]
+"""Parameters that the address gets."""
+
+
+def pager(
+    onward: Step | None, back: Step | None, *, words: str = "", name: str = "pager", to_start: bool = True
+) -> None:
+    """Show the way back and "Next"; nothing but `words` where all is on one page.
+
+    Args:
+        onward: leads to the rows behind those shown; None where there are none.
+        back: leads to the list's start, or to the rows before those shown; None where there are none.
+        words: plain text beside the buttons.
+        name: tells two pagers of a page apart.
+        to_start: whether `back` leads to the start. Back in the browser goes back a page.
+    """
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if onward or back:
+            st.button(
+                "From the start" if to_start else "Previous",
+                icon=":material/first_page:" if to_start else ":material/chevron_left:",
+                key=f"{name}-back",
+                disabled=not back,
+                on_click=lambda: links.put(**(back or {})),
+            )
+            st.button(
+                "Next",
+                icon=":material/chevron_right:",
+                icon_position="right",
+                key=f"{name}-next",
+                disabled=not onward,
+                on_click=lambda: links.put(**(onward or {})),
+            )
+        if words:
+            st.caption(escaped(words))
