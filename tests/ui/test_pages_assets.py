@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ui.pages.server.assets import AHEAD, AHEAD_PATH, CACHED, Assets, parts_ahead
+from ui.pages.server.preloading import AHEAD, AHEAD_PATH, CACHED, Assets, parts_ahead
 
 PAGE = b"<html><head></head><body><div></div></body></html>"
 

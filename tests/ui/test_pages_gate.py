@@ -4,11 +4,9 @@ import asyncio
 
 import pytest
 
-from ui.pages.server import hosts
 from ui.pages.server.gate import LOGIN, MAX_BODY, Gate
-from ui.pages.server.login_page import login_page
-from ui.pages.server.passwords import SESSION_S, TRIES, WINDOW_S, Attempts, Password, Sessions
-from ui.pages.server.policy import security_headers
+from ui.pages.server.policy import allowed_names, is_loopback, security_headers
+from ui.pages.server.signing_in import SESSION_S, TRIES, WINDOW_S, Attempts, Password, Sessions, login_page
 
 SECRET = "correct horse"
 HTML = {"accept": "text/html"}
@@ -36,7 +34,7 @@ def gate(password=None, clock=None, app=behind):
     clock = clock or Clock()
     return Gate(
         app,
-        names=hosts.allowed_names("127.0.0.1"),
+        names=allowed_names("127.0.0.1"),
         headers=security_headers(("x = 1",)),
         password=password and Password(password),
         sessions=Sessions(clock),
@@ -211,7 +209,7 @@ def test_the_policy_lets_a_page_load_from_its_server_only():
 
 
 def test_names_that_a_server_beyond_this_machine_answers_to():
-    names = hosts.allowed_names("0.0.0.0", ["Results.Example.ORG."])
+    names = allowed_names("0.0.0.0", ["Results.Example.ORG."])
     assert {"localhost", "127.0.0.1", "::1", "results.example.org"} <= names
     assert "0.0.0.0" not in names
     assert "" not in names
@@ -231,7 +229,7 @@ def test_names_that_a_server_beyond_this_machine_answers_to():
     ],
 )
 def test_addresses_of_this_machine_alone(host, loopback):
-    assert hosts.is_loopback(host) is loopback
+    assert is_loopback(host) is loopback
 
 
 def test_a_password_is_kept_as_a_hash():

@@ -168,8 +168,7 @@ def test_a_widget_follows_a_default_that_has_become_another_one_but_not_what_was
 def picked_rows():
     import streamlit as st
 
-    from ui.pages.widgets.tables import pick_row
-    from ui.pages.widgets.tables import Column
+    from ui.pages.widgets.tables import Column, pick_row
 
     if st.session_state.get("shown", True):
         st.text(pick_row([{"id": "a"}, {"id": "b"}], [Column("id", "id")], "t", parameter="row", value="id"))

@@ -13,8 +13,8 @@ Headers = list[tuple[bytes, bytes]]
 
 def header(scope: Scope, name: bytes) -> str:
     """Return a header of a request; "" where there is none, or several that may not be joined."""
-    found = [value for key, value in scope["headers"] if key.lower() == name]
-    return b"; ".join(found).decode("latin-1") if name == b"cookie" or len(found) == 1 else ""
+    values = [value for key, value in scope["headers"] if key.lower() == name]
+    return b"; ".join(values).decode("latin-1") if name == b"cookie" or len(values) == 1 else ""
 
 
 async def send_whole(send: Send, status: int, body: bytes, headers: Headers) -> None:

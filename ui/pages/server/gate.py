@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, quote
 
-from ui.pages.server import hosts
 from ui.pages.server.asgi import Asgi, Headers, Message, Receive, Scope, Send, header, send_whole
-from ui.pages.server.login_page import login_page
-from ui.pages.server.passwords import SESSION_S, Attempts, Password, Sessions
+from ui.pages.server.policy import name_of, same_origin
+from ui.pages.server.signing_in import SESSION_S, Attempts, Password, Sessions, login_page
 
 LOGIN, LOGOUT = "/login", "/logout"
 MAX_BODY = 8 * 1024
@@ -79,10 +78,10 @@ class Gate:
 
     def _refusal(self, scope: Scope, *, writing: bool) -> str | None:
         host = header(scope, b"host")
-        if hosts.name_of(host) not in self._names:
+        if name_of(host) not in self._names:
             return "This name is not one of this server; start it with --allow-host NAME to use another one."
         origin = header(scope, b"origin")
-        if writing and origin and not hosts.same_origin(origin, host):
+        if writing and origin and not same_origin(origin, host):
             return "This request comes from a page of another server."
         return None
 
@@ -100,8 +99,10 @@ class Gate:
         address = (scope.get("client") or ("unknown",))[0]
         wait = self._attempts.wait_s(address)
         if wait > 0:
-            said = f"Too many wrong passwords; try again in {wait:.0f} seconds."
-            await _page(send, 429, login_page(LOGIN, following, said), [(b"retry-after", b"%d" % (wait + 1))])
+            message = f"Too many wrong passwords; try again in {wait:.0f} seconds."
+            await _page(
+                send, 429, login_page(LOGIN, following, message), [(b"retry-after", b"%d" % (wait + 1))]
+            )
         elif password.matches(form.get("password", "")):
             cookie = self._set_cookie(scope, self._sessions.new(), SESSION_S)
             await _redirect(send, following, [(b"set-cookie", cookie)])
@@ -134,10 +135,10 @@ class Gate:
 
 def _cookie(header: str, name: str) -> str | None:
     try:
-        found = SimpleCookie(header).get(name)
+        morsel = SimpleCookie(header).get(name)
     except CookieError:
         return None
-    return None if found is None else found.value
+    return None if morsel is None else morsel.value
 
 
 def _here(scope: Scope) -> str:

@@ -1,10 +1,13 @@
 """Starting and ending the server: Streamlit with everything set, in this process, behind the gate."""
 
 import errno
+import logging
 import os
 import signal
 import socket
+import sys
 import threading
+import traceback
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -13,11 +16,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError, TagrpoError
 from ui.charts.theme import page_theme
-from ui.pages.server import hosts
-from ui.pages.server.passwords import MIN_LENGTH, Password
-from ui.pages.server.policy import security_headers, streamlit_scripts
+from ui.pages.server.policy import allowed_names, is_loopback, security_headers, streamlit_scripts
+from ui.pages.server.signing_in import MIN_LENGTH, Password
 
 if TYPE_CHECKING:
     import uvicorn
@@ -51,7 +53,7 @@ def check_password(password: str | None, address: Address, *, opted_out: bool) -
     """
     if password is not None and len(password) < MIN_LENGTH:
         raise InputError(f"the password has {len(password)} characters; take {MIN_LENGTH} or more.")
-    if password is None and not opted_out and not hosts.is_loopback(address.host):
+    if password is None and not opted_out and not is_loopback(address.host):
         raise InputError(
             f"--host {address.host} lets other machines in: give a password (--password asks for one; "
             "--password-file FILE; TAGRPO_UI_PASSWORD), or say --no-password."
@@ -131,13 +133,11 @@ def serve(
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
 
-    from ui.pages.server.assets import Assets
-    from ui.pages.server.failures import keep_messages_out_of_the_log, show_failure
     from ui.pages.server.gate import Gate
-    from ui.pages.server.warming import warm
+    from ui.pages.server.preloading import Assets, warm
 
-    names = hosts.allowed_names(address.host, address.more_names)
-    load_config_options(_flags(_options(address, names)))
+    names = allowed_names(address.host, address.more_names)
+    load_config_options({name.replace(".", "_"): value for name, value in _options(address, names).items()})
 
     @asynccontextmanager
     async def started(_app: App) -> AsyncIterator[None]:
@@ -196,6 +196,32 @@ def _run(server: "uvicorn.Server", listening: socket.socket) -> None:
             signal.signal(number, handler)
 
 
+def show_failure(error: Exception) -> bool:
+    """Show an error on the page it happened on; say that it has been shown.
+
+    An error of ours says itself where, what and how to go on. Anything else is a bug: its frames, without the
+    message, which may quote a text, are printed for whoever runs the server.
+    """
+    from ui.pages.widgets import layout
+
+    if isinstance(error, TagrpoError):
+        layout.error_box("This page cannot be shown.", str(error))
+        return True
+    layout.error_box(
+        "Something went wrong on this page.",
+        f"{type(error).__name__}. Reload it, or go on with another page; the terminal that runs the server "
+        "says where it happened.",
+    )
+    frames = "".join(traceback.format_tb(error.__traceback__)[-6:])
+    print(f"a page failed ({type(error).__name__}):\n{frames}", file=sys.stderr, end="", flush=True)
+    return True
+
+
+def keep_messages_out_of_the_log() -> None:
+    """Stop Streamlit from logging the same error with its message."""
+    logging.getLogger("streamlit.error_util").addFilter(lambda record: record.exc_info is None)
+
+
 def _options(address: Address, names: Iterable[str]) -> dict[str, object]:
     """Return Streamlit's options; those of the user's own config files do not count where one is set here."""
     return {
@@ -227,8 +253,3 @@ def _options(address: Address, names: Iterable[str]) -> dict[str, object]:
         "runner.fastReruns": True,
         **page_theme(),
     }
-
-
-def _flags(options: dict[str, object]) -> dict[str, object]:
-    """Name options as Streamlit's flags are named."""
-    return {name.replace(".", "_"): value for name, value in options.items()}

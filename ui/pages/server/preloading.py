@@ -1,11 +1,15 @@
-"""Streamlit's scripts and fonts, answered from memory; and the parts of pages, loaded before they are needed.
+"""What is loaded before it is asked for, so that the first page is as quick as the others.
 
-A page fetches about 90 files one after another: from Streamlit's own handler, which opens each in another
-thread and sends it in pieces, that takes longer, and nothing is drawn before they are there. What draws
-tables, charts, formulas and choices is loaded only when the first one is to be drawn; a script in the page
-(`AHEAD_SCRIPT`) loads it when the browser has nothing else to do.
+Modules that pages import; Streamlit's scripts and fonts, answered from memory; and parts of pages. A page
+fetches about 90 files one after another: from Streamlit's own handler, which opens each in another thread and
+sends it in pieces, that takes longer, and nothing is drawn before they are there. What draws tables, charts,
+formulas and choices is loaded only when the first one is to be drawn; a script in the page (`AHEAD_SCRIPT`)
+loads it when the browser has nothing else to do.
 """
 
+import ast
+import gc
+import importlib
 import json
 from collections.abc import Iterable
 from functools import lru_cache
@@ -46,7 +50,7 @@ AHEAD_SCRIPT = """const parts = %s;
 const idle = window.requestIdleCallback ?? ((then) => setTimeout(then, 200));
 const next = () => {
   const part = parts.shift();
-  const load = (one) => (one.endsWith(".js") ? import(one) : fetch(one));
+  const load = (file) => (file.endsWith(".js") ? import(file) : fetch(file));
   if (part) load(part).catch(() => {}).finally(() => idle(next));
 };
 const wait = () => {
@@ -82,9 +86,9 @@ class Assets:
             return
         path = self._files.get(scope["path"])
         if scope["path"] == AHEAD_PATH:
-            await send_whole(send, 200, self._ahead, _said(TYPES[".js"], b"no-cache"))
+            await send_whole(send, 200, self._ahead, _headers(TYPES[".js"], b"no-cache"))
         elif path is not None and not header(scope, b"range"):
-            await send_whole(send, 200, _read(path), _said(TYPES[path.suffix], CACHED))
+            await send_whole(send, 200, _read(path), _headers(TYPES[path.suffix], CACHED))
         elif "text/html" in header(scope, b"accept"):  # a page, not what a page fetches
             plain = [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]
             await self._app({**scope, "headers": plain}, receive, _with_script(send))
@@ -94,9 +98,9 @@ class Assets:
 
 def parts_ahead(addresses: Iterable[str]) -> list[str]:
     """Return the addresses of what is loaded ahead; what this Streamlit does not have is passed over."""
-    found = [PurePosixPath(address) for address in sorted(addresses)]
+    paths = [PurePosixPath(address) for address in sorted(addresses)]
     wanted = [f"js/{part}.*.js" for part in AHEAD] + [f"media/{font}.*.woff2" for font in FONTS_AHEAD]
-    return [str(path) for pattern in wanted for path in found if path.match(pattern)]
+    return [str(path) for pattern in wanted for path in paths if path.match(pattern)]
 
 
 @lru_cache(maxsize=512)
@@ -104,7 +108,7 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _said(kind: bytes, cached: bytes) -> list[tuple[bytes, bytes]]:
+def _headers(kind: bytes, cached: bytes) -> list[tuple[bytes, bytes]]:
     return [(b"content-type", kind), (b"cache-control", cached)]
 
 
@@ -133,3 +137,39 @@ _OF_THE_FILE = (b"content-length", b"etag", b"last-modified")
 
 def _is_html(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return any(name.lower() == b"content-type" and value.startswith(b"text/html") for name, value in headers)
+
+
+MODULES = (
+    "pandas",
+    "pyarrow",
+    "altair",
+    "streamlit.elements.vega_charts",
+    "scipy.special",
+)
+
+
+def warm(folder: Path) -> None:
+    """Import what the scripts of the pages in a folder import; where that fails, the page says so.
+
+    What is there by then stays for as long as the server runs. Streamlit collects garbage after every run of
+    a script, with all threads waiting: 100 ms where it looks through all modules, so they are left out.
+    """
+    for name in (*MODULES, *imported(folder)):
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+    gc.collect()
+    gc.freeze()
+
+
+def imported(folder: Path) -> list[str]:
+    """Return the modules that scripts import at their top, sorted."""
+    names: set[str] = set()
+    for path in folder.glob("*/view.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module)
+    return sorted(names)
