@@ -121,8 +121,8 @@ def _visit(tab: Callable[[], Tab], name: str, pages: Any, *, first: bool) -> Non
     """Open a page in a new tab; in others, go to it by the link at the side, away, and back.
 
     The first time in a tab, the browser loads what the page needs; `ui.pages.server.preloading` does so
-    ahead, in the moments in which somebody looks at the page before. So that is timed twice: at once, and after
-    `READING_MS`.
+    ahead, in the moments in which somebody looks at the page before. So that is timed twice: at once, and
+    after `READING_MS`.
     """
     one = tab()
     taken = one.go(*pages[name])

@@ -1,10 +1,11 @@
 """The shipped demo: a pack holds every row of its database, and unpacks to one that the pages open."""
 
+import lzma
 import sqlite3
-import zipfile
 from contextlib import closing
 
 import pytest
+import zstandard
 from eval_runs import add_eval_run
 from sqlalchemy import text
 from training_pages import trainings
@@ -13,9 +14,10 @@ from service.database import Database
 from service.database.engine import HEAD_REVISION
 from service.errors import InputError
 from service.questions.searching import may_hold
-from ui.shipped_demo.__main__ import main
-from ui.shipped_demo.packing import MOST_BYTES, _plain, is_made, pack, read_manifest
-from ui.shipped_demo.unpacking import SHIPPED, shipped_demo, unpack
+from ui.pages.state.database import condition
+from ui.shipped_demo.__main__ import count_rows, main
+from ui.shipped_demo.packing import LETTERS, MOST_BYTES, pack
+from ui.shipped_demo.unpacking import SHIPPED, describe, shipped_demo, unpack
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +35,16 @@ def everything(path):
     """Return the schema and all rows of a database, its compressed texts read."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         schema = sorted(connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall(), key=str)
-        tables = [name for kind, name, _ in schema if kind == "table" and not is_made(name)]
+        tables = [name for kind, name, _ in schema if kind == "table" and not name.startswith(LETTERS)]
         rows = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
     framed = b"\x28\xb5\x2f\xfd"
 
     def read(value):
-        return _plain(value) if isinstance(value, bytes) and value.startswith(framed) else value
+        return (
+            zstandard.ZstdDecompressor().decompress(value)
+            if isinstance(value, bytes) and value.startswith(framed)
+            else value
+        )
 
     return schema, {
         name: sorted((tuple(map(read, row)) for row in found), key=repr) for name, found in rows.items()
@@ -46,23 +52,18 @@ def everything(path):
 
 
 def test_every_row_and_all_of_the_schema_come_back(database, tmp_path):
-    tables = pack(database, tmp_path / "demo.zip")
-    unpack(tmp_path / "demo.zip", tmp_path / "t.db")
+    for name in ("a.xz", "b.xz"):
+        pack(database, tmp_path / name)
+    assert (tmp_path / "a.xz").read_bytes() == (tmp_path / "b.xz").read_bytes()
+    unpack(tmp_path / "a.xz", tmp_path / "t.db")
     before, after = everything(database), everything(tmp_path / "t.db")
     assert before[0] == after[0]
     assert before[1] == after[1]
-    assert {one.name: one.rows for one in tables} == {name: len(rows) for name, rows in before[1].items()}
-    assert sum(one.rows for one in tables) > 500
+    assert sum(map(len, before[1].values())) > 500
     with Database.open(tmp_path / "t.db", read_only=True) as db:
         assert db.integrity_report() == []
         with db.read() as session:  # the index of letters is made anew
             assert session.scalars(may_hold(["searched"])).all() == ["q_1"]
-
-
-def test_the_same_database_makes_the_same_pack(database, tmp_path):
-    for name in ("a.zip", "b.zip"):
-        pack(database, tmp_path / name)
-    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
 
 def copied(database, tmp_path, *statements):
@@ -84,8 +85,8 @@ def test_the_demos_folder_is_cut_to_its_name_and_other_paths_of_the_machine_are_
         tmp_path,
         f"""UPDATE runs SET spec = '{{"model": "{tmp_path}/demo/policy"}}' WHERE name = 'joint'""",
     )
-    pack(path, tmp_path / "demo.zip")
-    unpack(tmp_path / "demo.zip", tmp_path / "t.db")
+    pack(path, tmp_path / "demo.xz")
+    unpack(tmp_path / "demo.xz", tmp_path / "t.db")
     with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
         found = connection.execute("SELECT spec FROM runs WHERE name = 'joint'").fetchone()
     assert found == ('{"model": "demo/policy"}',)
@@ -94,73 +95,72 @@ def test_the_demos_folder_is_cut_to_its_name_and_other_paths_of_the_machine_are_
         connection.execute(f"""UPDATE runs SET spec = '{{"m": "{elsewhere}"}}' WHERE name = 'plain'""")
         connection.commit()
     with pytest.raises(InputError, match=rf"runs\.spec: a row holds '{elsewhere}'"):
-        pack(path, tmp_path / "demo.zip")
+        pack(path, tmp_path / "demo.xz")
 
 
 def test_what_cannot_be_packed_is_refused(database, tmp_path):
     with pytest.raises(InputError, match="1,000 are the most"):
-        pack(database, tmp_path / "demo.zip", most_bytes=1000)
+        pack(database, tmp_path / "demo.xz", most_bytes=1000)
     with pytest.raises(InputError, match="no such file"):
-        pack(tmp_path / "none.db", tmp_path / "demo.zip")
+        pack(tmp_path / "none.db", tmp_path / "demo.xz")
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE t (x)")
     with pytest.raises(InputError, match="not a database of tagrpo"):
-        pack(tmp_path / "other.db", tmp_path / "demo.zip")
+        pack(tmp_path / "other.db", tmp_path / "demo.xz")
     Database.open(tmp_path / "empty.db").close()
     with pytest.raises(InputError, match="no run in it"):
-        pack(tmp_path / "empty.db", tmp_path / "demo.zip")
-    assert not (tmp_path / "demo.zip").exists()
+        pack(tmp_path / "empty.db", tmp_path / "demo.xz")
+    assert not (tmp_path / "demo.xz").exists()
 
 
-def test_a_damaged_pack_says_so(database, tmp_path):
-    (tmp_path / "demo.zip").write_bytes(b"no archive")
+def test_a_damaged_pack_and_one_of_another_version_say_so(database, tmp_path):
+    (tmp_path / "demo.xz").write_bytes(b"no archive")
     with pytest.raises(InputError, match="not a packed database"):
-        shipped_demo(tmp_path / "demo.zip")
-    pack(database, tmp_path / "good.zip")
-    with zipfile.ZipFile(tmp_path / "good.zip") as good, zipfile.ZipFile(tmp_path / "b.zip", "w") as bad:
-        for name in good.namelist():
-            text = good.read(name)
-            bad.writestr(name, text.replace(b'"format": 1', b'"format": 99') if "json" in name else text)
-    with pytest.raises(InputError, match="format 99"):
-        shipped_demo(tmp_path / "b.zip")
+        shipped_demo(tmp_path / "demo.xz")
+    (tmp_path / "other.xz").write_bytes(lzma.compress(b'{"format": 99, "revision": "1", "tables": {}}'))
+    with pytest.raises(InputError, match="format 99 with schema 1"):
+        shipped_demo(tmp_path / "other.xz")
+    path = copied(database, tmp_path, "UPDATE alembic_version SET version_num = '0001'")
+    with pytest.raises(InputError, match="of schema 0001; only one of"):
+        pack(path, tmp_path / "demo.xz")
 
 
 def test_it_is_unpacked_once_and_where_the_cache_cannot_be_written_to_elsewhere(
     database, tmp_path, monkeypatch
 ):
-    pack(database, tmp_path / "demo.zip")
+    pack(database, tmp_path / "demo.xz")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    first = shipped_demo(tmp_path / "demo.zip")
+    first = shipped_demo(tmp_path / "demo.xz")
     assert HEAD_REVISION in first.database.parent.name
     written = first.database.stat()
-    assert shipped_demo(tmp_path / "demo.zip") == first
+    assert shipped_demo(tmp_path / "demo.xz") == first
     assert first.database.stat().st_mtime_ns == written.st_mtime_ns
     assert [path.name for path in (tmp_path / "cache" / "tagrpo").iterdir()] == [first.database.parent.name]
 
     (tmp_path / "file").touch()  # no folder can be made below a file, not even by root
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    assert (tmp_path / "temporary") in shipped_demo(tmp_path / "demo.zip").database.parents
+    assert (tmp_path / "temporary") in shipped_demo(tmp_path / "demo.xz").database.parents
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
     with pytest.raises(InputError, match="set XDG_CACHE_HOME"):
-        shipped_demo(tmp_path / "demo.zip")
+        shipped_demo(tmp_path / "demo.xz")
 
 
 def test_one_command_packs_and_writes_what_is_in_it(database, tmp_path, capsys):
-    assert main([str(database), "--to", str(tmp_path / "demo.zip")]) == 0
+    assert main([str(database), "--to", str(tmp_path / "demo.xz")]) == 0
     page = (tmp_path / "README.md").read_text()
     assert "| rollouts | 768 |" in page
     assert "| runs | 3 |" in page
     assert "unpacked" in capsys.readouterr().out
-    assert main([str(tmp_path / "none.db"), "--to", str(tmp_path / "x.zip")]) == 2
+    assert main([str(tmp_path / "none.db"), "--to", str(tmp_path / "x.xz")]) == 2
     assert "no such file" in capsys.readouterr().err
 
 
-def test_the_one_that_ships_is_small_and_whole():
+def test_the_one_that_ships_is_small_and_whole(tmp_path):
     assert SHIPPED.stat().st_size <= MOST_BYTES
-    manifest = read_manifest(SHIPPED)
-    assert manifest["runs"].keys() == {"eval", "propose", "train"}
-    rows = {table["name"]: table["rows"] for table in manifest["tables"]}
+    unpack(SHIPPED, tmp_path / "t.db")
+    assert condition(tmp_path / "t.db") == "ready"
+    assert describe(tmp_path / "t.db")[1].keys() == {"eval", "propose", "train"}
     page = SHIPPED.with_name("README.md").read_text()
-    assert all(f"| {name} | {count:,} |" in page for name, count in rows.items() if count)
-    assert manifest["revision"] == HEAD_REVISION
+    counts = count_rows(tmp_path / "t.db")
+    assert all(f"| {name} | {count:,} |" in page for name, count in counts.items() if count)

@@ -1,15 +1,40 @@
 """`python -m ui.shipped_demo DATABASE`: pack a demo's database to ship with tagrpo."""
 
 import argparse
+import sqlite3
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
+from service.database.engine import HEAD_REVISION
 from service.errors import TagrpoError
-from ui.shipped_demo.contents import README, write_contents
-from ui.shipped_demo.packing import pack
-from ui.shipped_demo.unpacking import SHIPPED, unpack
+from service.writing import write_file
+from ui.shipped_demo.packing import pack, table_names
+from ui.shipped_demo.unpacking import SHIPPED, describe, unpack
+
+_PAGE = """# The shipped demo
+
+`{pack}` holds the database of a run of `tagrpo demo` on {day} (UTC). `tagrpo ui --demo` unpacks it to the \
+user's cache folder and shows it. Every row of every table is in it; nothing is left out, rounded or edited, \
+but one thing: the path of the demo's folder is cut to its last name.
+
+- runs: {runs}
+- schema {schema}; {packed:,} bytes packed, {unpacked:,} unpacked
+- made with {versions}
+
+This page and the pack are written by one command, from the root of the source tree:
+
+```bash
+tagrpo demo
+python -m ui.shipped_demo tagrpo-demo/tagrpo.db
+```
+
+| table | rows |
+|---|---:|
+{rows}
+"""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,21 +45,47 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--to", type=Path, default=SHIPPED, help="the pack; the shipped one without it")
     options = parser.parse_args(arguments)
     try:
-        tables = pack(options.database, options.to, folder=options.folder)
+        pack(options.database, options.to, folder=options.folder)
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
             unpack(options.to, Path(folder, "tagrpo.db"))
             seconds = time.perf_counter() - start
-            size = Path(folder, "tagrpo.db").stat().st_size
-        write_contents(options.to, tables, size, options.to.with_name(README))
+            page = _page(options.to, Path(folder, "tagrpo.db"))
+        write_file(options.to.with_name("README.md"), lambda path: _put(path, page), overwrite=True)
     except TagrpoError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    for one in tables[:12]:
-        print(f"{one.name:24} {one.rows:>9,} rows {one.size:>11,} bytes")
-    packed = options.to.stat().st_size
-    print(f"{options.to}: {packed:,} bytes; unpacked {size:,} bytes, in {seconds:.1f} s")
+    print(f"{options.to}: {options.to.stat().st_size:,} bytes, unpacked in {seconds:.1f} s")
     return 0
+
+
+def _page(pack: Path, unpacked: Path) -> str:
+    """Return the page that says where a pack came from and what it holds."""
+    day, runs, versions = describe(unpacked)
+    return _PAGE.format(
+        pack=pack.name,
+        day=day,
+        runs=", ".join(f"{count} {kind}" for kind, count in runs.items()),
+        schema=HEAD_REVISION,
+        packed=pack.stat().st_size,
+        unpacked=unpacked.stat().st_size,
+        versions=", ".join(f"{name} {version}" for name, version in sorted(versions.items())),
+        rows="\n".join(f"| {name} | {rows:,} |" for name, rows in count_rows(unpacked).items() if rows),
+    )
+
+
+def count_rows(database: Path) -> dict[str, int]:
+    """Return the number of rows of each packed table, the largest first."""
+    with closing(sqlite3.connect(database)) as connection:
+        counts = {
+            name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
+            for name in table_names(connection)
+        }
+    return dict(sorted(counts.items(), key=lambda entry: -entry[1]))
+
+
+def _put(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """Unpacking the demo that ships with tagrpo, on first use, to a folder of the user's."""
 
 import hashlib
-import io
+import json
 import os
 import shutil
 import sqlite3
 import tempfile
-import zipfile
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,9 @@ from service.database import Database
 from service.database.base import ZSTD_LEVEL
 from service.database.engine import HEAD_REVISION
 from service.errors import InputError
-from ui.shipped_demo.packing import read_manifest
+from ui.shipped_demo.packing import LETTERS, read_tables
 
-SHIPPED = Path(__file__).with_name("demo.zip")
+SHIPPED = Path(__file__).with_name("demo.json.xz")
 
 
 @dataclass(frozen=True)
@@ -41,45 +40,68 @@ def shipped_demo(pack: Path = SHIPPED) -> ShippedDemo:
     Raises:
         InputError: the pack is damaged, or there is no place to unpack it to.
     """
-    manifest = read_manifest(pack)
     digest = hashlib.sha256(pack.read_bytes()).hexdigest()[:12]
-    name = f"demo-{digest}-{HEAD_REVISION}"
-    words = _words(manifest)
     tried = []
     for place in _places():
-        target = place / name / "tagrpo.db"
-        if target.is_file():
-            return ShippedDemo(target, words)
+        target = place / f"demo-{digest}-{HEAD_REVISION}" / "tagrpo.db"
         try:
-            _unpack_folder(pack, target.parent)
+            if not target.is_file():
+                _unpack_folder(pack, target.parent)
         except OSError as error:
             tried.append(f"{place} ({error.strerror or error})")
             continue
-        return ShippedDemo(target, words)
+        return ShippedDemo(target, _words(target))
     raise InputError(
         f"the shipped demo cannot be unpacked to {' or '.join(tried)}; set XDG_CACHE_HOME to a folder."
     )
 
 
 def unpack(pack: Path, target: Path) -> None:
-    """Write the database of a pack to `target`, a new file, and bring it up to date.
+    """Write the database of a pack to `target`, a new file.
 
     Raises:
-        InputError: the pack is damaged.
+        InputError: the pack is damaged, or another version of tagrpo has made it.
         OSError: the file cannot be written.
     """
-    manifest = read_manifest(pack)
-    with zipfile.ZipFile(pack) as archive, closing(sqlite3.connect(target)) as connection:
+    tables = read_tables(pack)
+    Database.open(target).close()
+    with closing(sqlite3.connect(target)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")  # thrown away where it does not come to its end
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("BEGIN")
-        for table in manifest["tables"]:
-            connection.execute(table["sql"])
-            _fill(connection, table, archive.read(f"{table['name']}.parquet"))
-        for sql in manifest["after"]:
+        later = _put_off(connection)
+        for table, columns in tables.items():
+            rows = zip(*(_values(column) for column in columns.values()), strict=True)
+            names = ", ".join(f'"{name}"' for name in columns)
+            marks = ", ".join("?" * len(columns))
+            connection.executemany(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', rows)
+        for sql in later:
             connection.execute(sql)
         connection.commit()
-    Database.open(target, create=False).close()
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _put_off(connection: sqlite3.Connection) -> list[str]:
+    """Drop what the rows do better without, and return the SQL that makes it again.
+
+    Indexes are built faster behind them, and triggers would count twice what the rows count already. Those
+    that fill the index of letters stay: it is not packed.
+    """
+    made = connection.execute(
+        "SELECT type, name, sql FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
+    ).fetchall()
+    put_off = [(kind, name, sql) for kind, name, sql in made if not any(table in sql for table in LETTERS)]
+    for kind, name, _ in put_off:
+        connection.execute(f'DROP {kind} "{name}"')
+    return [sql for _, _, sql in put_off]
+
+
+def _values(column: dict[str, Any]) -> list[Any]:
+    """Return a column's values as the database has them."""
+    if column["kind"] == "plain":
+        return list(column["values"])
+    compress = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress if column["kind"] == "frames" else bytes
+    return [None if text is None else compress(text.encode("latin-1")) for text in column["values"]]
 
 
 def _places() -> list[Path]:
@@ -105,28 +127,22 @@ def _unpack_folder(pack: Path, folder: Path) -> None:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _fill(connection: sqlite3.Connection, table: dict[str, Any], data: bytes) -> None:
-    from pyarrow import parquet
-
-    found = parquet.read_table(io.BytesIO(data))
-    columns = [column.to_pylist() for column in found.columns]
-    if found.column_names != table["columns"] or found.num_rows != table["rows"]:
-        raise InputError(f"the pack is damaged: {table['name']} is not as its manifest says.")
-    compress = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress
-    for place, name in enumerate(table["columns"]):
-        if name in table["framed"]:
-            columns[place] = [None if value is None else compress(value) for value in columns[place]]
-    marks = ", ".join("?" * len(columns))
-    names = ", ".join(f'"{name}"' for name in table["columns"])
-    connection.executemany(
-        f'INSERT INTO "{table["name"]}" ({names}) VALUES ({marks})', zip(*columns, strict=True)
-    )
-
-
-def _words(manifest: dict[str, Any]) -> str:
-    version = manifest["versions"].get("tagrpo")
-    made = f", tagrpo {version}" if version else ""
+def _words(database: Path) -> str:
+    made_on, _, versions = describe(database)
+    made = f", tagrpo {versions['tagrpo']}" if "tagrpo" in versions else ""
     return (
-        f"Results of a real demo run ({manifest['made_on']}{made}) on a small world of word problems: too "
-        "small to prove anything."
+        f"Results of a real demo run ({made_on}{made}) on a small world of word problems: too small to prove "
+        "anything."
     )
+
+
+def describe(database: Path) -> tuple[str, dict[str, int], dict[str, str]]:
+    """Return the day of a database's newest run, the number of runs by kind, and what they were made with."""
+    with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        kinds = dict(
+            connection.execute("SELECT kind, count(*) FROM runs GROUP BY kind ORDER BY kind").fetchall()
+        )
+        created_at, versions = connection.execute(
+            "SELECT created_at, versions FROM runs ORDER BY created_at DESC, id LIMIT 1"
+        ).fetchone()
+    return created_at[:10], kinds, json.loads(versions)
