@@ -8,7 +8,7 @@ pytest.importorskip("altair")
 from altair.utils import schemapi
 
 from ui.charts.building import build_spec
-from ui.charts.paired_differences import difference_chart
+from ui.charts.intervals import difference_chart
 
 ROWS = pd.DataFrame(
     {"k": [1, 2], "difference": [0.1, 0.2], "low": [0.0, 0.1], "high": [0.2, 0.3], "wins": 3, "losses": 1}

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from service.errors import InputError
-from ui.charts.eval_curves import curve_chart
+from ui.charts.eval_curves import POINT, curve_chart, panel_charts
 from ui.charts.labels import wrap_label
 from ui.charts.theme import LINE_HEIGHT, PALETTE
 
@@ -210,3 +210,29 @@ def test_tables_that_cannot_be_drawn_are_refused() -> None:
         curve_chart(pd.DataFrame(line("A")).iloc[:0])
     with pytest.raises(InputError, match="9 lines are more than can be told apart"):
         curve_chart(pd.DataFrame([row for n in range(9) for row in line(str(n))]))
+
+
+def two_benchmarks(ks=(1, 2, 4)):
+    shared = {"interval": "new problems", "problems": 5, "samples": 8, "low": 0.2, "high": 0.9}
+    return pd.DataFrame(
+        [
+            {**shared, "run": f"{label}.{name}", "label": label, "benchmark": name, "k": k}
+            | {"value": 0.5, "value_high": 0.5}
+            for label in ("a", "b")
+            for name in ("x", "y")
+            for k in ks
+        ]
+    )
+
+
+@pytest.mark.parametrize("ks", [(1, 2, 4), (1,)])
+def test_each_benchmark_is_a_chart_whose_points_can_be_clicked(ks):
+    palette = {"a": "#111111", "b": "#222222", "c": "#333333"}
+    charts = panel_charts(two_benchmarks(ks), palette=palette)
+    assert list(charts) == ["x", "y"]
+    spec = charts["x"].to_dict()
+    assert spec["width"] == "container"
+    assert [parameter["name"] for parameter in spec["params"]] == [POINT]
+    assert spec["params"][0]["select"]["fields"] == ["label", "k"]
+    colours = [layer["encoding"]["color"]["scale"] for layer in spec["layer"]]
+    assert colours[0] == {"domain": ["a", "b"], "range": ["#111111", "#222222"]}

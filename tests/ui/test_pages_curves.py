@@ -19,7 +19,7 @@ from ui.pages.curves.choosing import usual_methods
 from ui.pages.curves.cost import Drawn, cost_rows, drawn_for
 from ui.pages.curves.data import Reported
 from ui.pages.curves.panels import picked
-from ui.pages.curves.responses import is_local, said
+from ui.pages.curves.responses import in_words, is_local
 from ui.pages.state import settings
 from ui.pages.widgets.methods import colours_of, evaluated_methods
 
@@ -267,5 +267,5 @@ def test_a_click_is_read_from_the_charts_state():
 
 def test_a_response_in_words_is_short_and_shows_hidden_characters():
     one = SampleHeader(1, 1, 0, None, "stop", 1, 1, "wrong", "different", "7\u202e" + "x" * 100, "boxed")
-    assert said(one).startswith("1: wrong, 7⟨U+202E⟩x")
-    assert len(said(one)) < 50
+    assert in_words(one).startswith("1: wrong, 7⟨U+202E⟩x")
+    assert len(in_words(one)) < 50

@@ -59,8 +59,8 @@ def test_a_reviewer_gives_a_name_first(path):
 
 def test_a_link_to_a_run_or_an_audit_that_is_not_there_says_what_is_reviewed(path):
     notes = [note.value for note in opened(path, reviewer="ada", run="gone", audit="7").warning]
-    assert "no run gone with neighbors" in notes[0]
-    assert "no audit 7" in notes[1]
+    assert "no run with neighbors gone here" in notes[0]
+    assert "no audit 7 here" in notes[1]
     assert not opened(path, reviewer="ada", run="r", audit="1").warning
 
 

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from math import ceil, floor, log2
+from typing import Any
+
+from ui.charts.theme import altair
 
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 
@@ -46,3 +49,21 @@ def count_axis(most: float) -> dict[str, str]:
     if most < 10_000:
         return {"format": ",d"}
     return {"labelExpr": "datum.value === 0 ? '0' : format(datum.value, '~s')"}
+
+
+def share_axis(ticks: Sequence[float], **look: Any) -> dict[str, Any]:
+    """Return scale and axis of shares, from the first to the last of the ticks; `look` is the axis's."""
+    alt = altair()
+    return {
+        "scale": alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False),
+        "axis": alt.Axis(values=list(ticks), format=percent_format(ticks), **look),
+    }
+
+
+def sample_axis(ends: tuple[float, float], ticks: Sequence[int]) -> dict[str, Any]:
+    """Return scale and axis of numbers of samples, which double from tick to tick."""
+    alt = altair()
+    return {
+        "scale": alt.Scale(type="log", base=2, domain=list(ends), nice=False),
+        "axis": alt.Axis(values=list(ticks), format="d", labelFlush=False),
+    }

@@ -1,9 +1,9 @@
-"""What charts are built from, and building their specifications quickly."""
+"""What charts are built from and share, and building their specifications quickly."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ui.charts.theme import altair
+from ui.charts.theme import altair, themed
 
 
 def build_spec(make: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
@@ -35,3 +35,66 @@ class _Values:
 def data_of(rows: Sequence[Mapping[str, Any]]) -> Any:
     """Return rows of plain values as the data of an Altair chart."""
     return altair().Data(values=_Values([dict(row) for row in rows]))
+
+
+def framed(
+    chart: Any,
+    title: str,
+    subtitle: str | Sequence[str] = "",
+    *,
+    height: int,
+    width: int | str = "container",
+    fit: str = "fit",
+    **look: Any,
+) -> Any:
+    """Return the finished chart of a page: under its title, as wide as its place, in the house's theme.
+
+    Args:
+        height: in pixels.
+        width: in pixels, where the chart has no place.
+        fit: which of the two are sizes of the chart with its axes: `fit` both, `fit-x` the width alone.
+        look: of the title.
+    """
+    alt = altair()
+    look = look or {"fontSize": 13, "offset": 8}
+    return themed(
+        chart.properties(
+            title=alt.TitleParams(title, subtitle=subtitle, **look),
+            width=width,
+            height=height,
+            autosize=alt.AutoSizeParams(type=fit, contains="padding"),
+        )
+    )
+
+
+def interval_dots(
+    base: Any,
+    value: str,
+    across: Callable[[str], Any],
+    *,
+    tooltip: Sequence[Any],
+    upright: bool = True,
+    size: int = 90,
+    **look: Any,
+) -> list[Any]:
+    """Return two layers: a bar from `low` to `high`, and a dot at `value`.
+
+    Args:
+        base: a chart with the other encodings.
+        across: returns the encoding of a field on the scale of the values.
+        upright: whether that is the vertical one.
+        size: of a dot, in square pixels.
+        look: of bars and dots, such as their colour.
+    """
+    along = "y" if upright else "x"
+    bars = base.mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round", **look)
+    dots = base.mark_circle(size=size, opacity=1, **look)
+    return [
+        bars.encode(**{along: across("low"), f"{along}2": "high:Q"}),
+        dots.encode(**{along: across(value)}, tooltip=list(tooltip)),
+    ]
+
+
+def percents(*names: str) -> list[Any]:
+    """Return what a tooltip tells of shares."""
+    return [altair().Tooltip(f"{name}:Q", format=".1%") for name in names]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
-from ui.charts.building import data_of
+from ui.charts.building import data_of, framed
 from ui.charts.labels import wrap_label
 from ui.charts.panels import Size, panel_size, titled
 from ui.charts.tables import Frame, Row, in_order, read_rows
@@ -13,9 +13,7 @@ from ui.charts.theme import LINE_HEIGHT, altair, colour_by, colours, themed
 if TYPE_CHECKING:
     from altair import ConcatChart, LayerChart
 
-__all__ = ["density_chart", "density_panel"]
-
-_SAID = "Densities over questions of the mean distance among responses"
+_SUBTITLE = "Densities over questions of the mean distance among responses"
 _X_TITLE = "mean distance among responses"
 
 
@@ -34,17 +32,21 @@ def density_chart(frame: Frame, *, title: str | None = None) -> "ConcatChart":
     palette = colours(in_order([row["series"] for row in rows]))
     checkpoints = in_order([row["checkpoint"] for row in rows])
     size = panel_size(len(checkpoints))
-    ends = [min(row["distance"] for row in rows), max(row["distance"] for row in rows)]
-    top = max(row["density"] for row in rows) or 1.0
-    panels = [[row for row in rows if row["checkpoint"] == name] for name in checkpoints]
-    drawn = [_densities(part, palette, size, ends, top) for part in panels]
     alt = altair()
+    x_scale = alt.Scale(domain=[end(row["distance"] for row in rows) for end in (min, max)], nice=False)
+    y_scale = alt.Scale(domain=[0, max(row["density"] for row in rows) or 1.0], nice=False)
+    drawn = []
+    for checkpoint in checkpoints:
+        part = [row for row in rows if row["checkpoint"] == checkpoint]
+        areas = _areas(part, colour_by("series", palette), x_scale, y_scale)
+        names = _names(part, palette, size)
+        drawn.append(alt.layer(*areas, names).properties(width=size.width, height=size.height))
     if len(checkpoints) > 1:
         drawn = titled(drawn, checkpoints, ["" for _ in checkpoints])
     heading = title or "Diversity: distances between responses"
     return themed(  # type: ignore[no-any-return]
         alt.concat(*drawn, columns=size.columns, spacing=28).properties(
-            title=alt.TitleParams(heading, subtitle=_SAID)
+            title=alt.TitleParams(heading, subtitle=_SUBTITLE)
         )
     )
 
@@ -69,19 +71,10 @@ def density_panel(frame: Frame, *, title: str, height: int = 300) -> "LayerChart
         orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke", symbolOpacity=1
     )
     scale = alt.Scale(domain=list(palette), range=list(palette.values()))
-    base = alt.Chart(data_of(rows)).encode(
-        x=alt.X("distance:Q", title=_X_TITLE, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=6)),
-        y=alt.Y("density:Q", title="density", stack=None, axis=alt.Axis(labels=False, grid=False)),
-        color=alt.Color("series:N", scale=scale, legend=legend),
-        tooltip=[alt.Tooltip("series:N"), alt.Tooltip("distance:Q", format=".2f")],
+    layers = _areas(
+        rows, alt.Color("series:N", scale=scale, legend=legend), alt.Scale(nice=False), alt.Undefined
     )
-    chart = alt.layer(base.mark_area(opacity=0.1), base.mark_line()).properties(
-        title=alt.TitleParams(title, subtitle=_SAID, fontSize=13, offset=8),
-        width="container",
-        height=height,
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-    )
-    return themed(chart)  # type: ignore[no-any-return]
+    return framed(alt.layer(*layers), title, _SUBTITLE, height=height, fit="fit-x")  # type: ignore[no-any-return]
 
 
 def _read(frame: Frame) -> list[Row]:
@@ -91,40 +84,41 @@ def _read(frame: Frame) -> list[Row]:
     return rows
 
 
-def _densities(
-    rows: Sequence[Row], palette: dict[str, str], size: Size, ends: Sequence[float], top: float
-) -> Any:
+def _areas(rows: Sequence[Row], colour: Any, x_scale: Any, y_scale: Any) -> list[Any]:
+    """Return each series as an area under a line."""
     alt = altair()
-    series = {name: [row for row in rows if row["series"] == name] for name in palette}
-    peaks = {name: max(row["density"] for row in line) for name, line in series.items() if line}
-    x = alt.X(
-        "distance:Q",
-        title=_X_TITLE,
-        scale=alt.Scale(domain=list(ends), nice=False),
-        axis=alt.Axis(tickCount=6, labelFlush=False),
+    base = alt.Chart(data_of(rows)).encode(
+        x=alt.X("distance:Q", title=_X_TITLE, scale=x_scale, axis=alt.Axis(tickCount=6, labelFlush=False)),
+        y=alt.Y(
+            "density:Q",
+            title="density",
+            stack=None,
+            scale=y_scale,
+            axis=alt.Axis(labels=False, grid=False),
+        ),
+        color=colour,
+        tooltip=[alt.Tooltip("series:N"), alt.Tooltip("distance:Q", format=".2f")],
     )
+    return [base.mark_area(opacity=0.12), base.mark_line()]
 
-    y = alt.Y(
-        "density:Q",
-        title="density",
-        stack=None,
-        scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(labels=False, grid=False),
-    )
-    colour = colour_by("series", palette)
-    base = alt.Chart(data_of(rows)).encode(x=x, y=y, color=colour)
-    # All curves end at the bottom, so the names stand beside them from the top, the highest peak's first.
+
+def _names(rows: Sequence[Row], palette: dict[str, str], size: Size) -> Any:
+    """Return the names of the series, highest peak first, from the top: all curves end below."""
+    alt = altair()
+    peaks: dict[str, float] = {}
+    for row in rows:
+        peaks[row["series"]] = max(row["density"], peaks.get(row["series"], 0.0))
     named, below = [], 0.0
     for name in sorted(peaks, key=lambda name: -peaks[name]):
         wrapped = wrap_label(name, *size.label)
         named.append({"series": name, "text": "\n".join(wrapped), "pixel": below + LINE_HEIGHT / 2})
         below += len(wrapped) * LINE_HEIGHT + 3
-    names = alt.Chart(data_of(named)).mark_text(
+    marks = alt.Chart(data_of(named)).mark_text(
         align="left", baseline="middle", dx=8, lineBreak="\n", lineHeight=LINE_HEIGHT, fontWeight=600
     )
-    at = alt.Y("pixel:Q", scale=None)
-    return alt.layer(
-        base.mark_area(opacity=0.12),
-        base.mark_line(),
-        names.encode(x=alt.value(size.width), y=at, text="text:N", color=colour),
-    ).properties(width=size.width, height=size.height)
+    return marks.encode(
+        x=alt.value(size.width),
+        y=alt.Y("pixel:Q", scale=None),
+        text="text:N",
+        color=colour_by("series", palette),
+    )

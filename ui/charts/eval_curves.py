@@ -1,10 +1,12 @@
 """pass@k over k: one panel a benchmark, one colour a method, the names at the ends of the lines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
-from ui.charts.axes import power_ticks
+from ui.charts.axes import power_ticks, sample_axis
+from ui.charts.building import percents
 from ui.charts.labels import wrap_label
 from ui.charts.panels import Size, dot_panels, has_interval, is_unsure, line_panels, panel_size, titled
 from ui.charts.saving import save_chart
@@ -14,7 +16,7 @@ from ui.charts.theme import CONFIG, PANEL_TITLE, altair, colours, themed
 if TYPE_CHECKING:
     from altair import ConcatChart, LayerChart
 
-__all__ = ["POINT", "curve_chart", "panel_charts", "save_chart"]
+__all__ = ["save_chart"]
 
 POINT = "point"
 """The parameter that holds a clicked point of `panel_charts`, with its label and k."""
@@ -53,37 +55,26 @@ def curve_chart(
             label, a line whose points stand on different numbers of problems, or more methods than colours.
         PrerequisiteError: altair is not installed.
     """
-    rows = _read(frame)
-    palette = colours(in_order([row["label"] for row in rows]))
-    benchmarks = in_order([row["benchmark"] for row in rows])
-    ks = sorted({row["k"] for row in rows})
-    panels = [[row for row in rows if row["benchmark"] == name] for name in benchmarks]
-    alt = altair()
-    several = len(panels) > 1
-    size = panel_size(len(panels))
-    tooltip = _tooltip()
-    if len(ks) == 1:  # a line of one point would be lost in its panel
-        at_k = metric.replace("k", str(ks[0]))
-        drawn = dot_panels(panels, palette, size, x_title=at_k, tooltip=tooltip)
-    else:
-        drawn = line_panels(
-            panels,
-            palette,
-            size,
-            at="k",
-            x=lambda place: _samples(
-                ks, size, "k (samples)" if place + size.columns >= len(panels) else None
-            ),
-            y_title=metric,
-            tooltip=tooltip,
-        )
+    curves = _read(frame)
+    several = len(curves.panels) > 1
+    size = panel_size(len(curves.panels))
+    rows = [row for panel in curves.panels.values() for row in panel]
+
+    def x(place: int) -> Any:
+        below = place + size.columns >= len(curves.panels)
+        return _samples(curves.ks, size, "k (samples)" if below else None)
+
+    drawn = _draw(curves, metric, colours(curves.labels), size, x)
     if several:
-        drawn = titled(drawn, benchmarks, [_population(part) for part in panels])
-    subtitle = [] if several else [f"{benchmarks[0]}: {_population(panels[0])}"]
-    heading = title or _title(metric, ks)
+        drawn = titled(drawn, list(curves.panels), [_population(panel) for panel in curves.panels.values()])
+    subtitle = [] if several else [f"{rows[0]['benchmark']}: {_population(rows)}"]
+    alt = altair()
     return themed(  # type: ignore[no-any-return]
         alt.concat(*drawn, columns=size.columns, spacing=28).properties(
-            title=alt.TitleParams(heading, subtitle=[*subtitle, *_legend(rows, len(ks) == 1, confidence)])
+            title=alt.TitleParams(
+                title or _title(metric, curves.ks),
+                subtitle=[*subtitle, *_legend(rows, len(curves.ks) == 1, confidence)],
+            )
         )
     )
 
@@ -105,61 +96,74 @@ def panel_charts(
         palette: a colour for each label, so that a method keeps its colour whatever else is drawn.
         height: of each chart's plot, in pixels.
     """
-    rows = _read(frame)
-    labels = in_order([row["label"] for row in rows])
+    curves = _read(frame)
+    labels = curves.labels
     chosen = {name: palette[name] for name in labels} if palette else colours(labels)
-    benchmarks = in_order([row["benchmark"] for row in rows])
-    ks = sorted({row["k"] for row in rows})
-    panels = [[row for row in rows if row["benchmark"] == name] for name in benchmarks]
     alt = altair()
     size = Size(1, 300, height, 6, 8, _LABEL)
-    own = [sorted({row["k"] for row in part}) for part in panels]  # a panel ends where its curves do
+    own = [sorted({row["k"] for row in panel}) for panel in curves.panels.values()]
     picked = alt.selection_point(name=POINT, fields=["label", "k"], on="click", empty=False)
-    if len(ks) == 1:
-        drawn = dot_panels(
-            panels, chosen, size, x_title=metric.replace("k", str(ks[0])), tooltip=_tooltip(), picked=picked
-        )
-        right = 12.0
-    else:
-        drawn = line_panels(
-            panels,
-            chosen,
-            size,
-            at="k",
-            x=lambda place: _samples(own[place], size, "k (samples)"),
-            y_title=metric,
-            tooltip=_tooltip(),
-            picked=picked,
-        )
-        longest = max(len(line) for name in labels for line in wrap_label(name, *_LABEL))
-        right = 34 + _CHARACTER * longest  # names stand right of the plot, beyond what fits by itself
+    drawn = _draw(
+        curves,
+        metric,
+        chosen,
+        size,
+        lambda place: _samples(own[place], size, "k (samples)"),  # a panel ends where its curves do
+        picked,
+    )
+    dots = len(curves.ks) == 1
+    longest = max(len(line) for name in labels for line in wrap_label(name, *_LABEL))
+    # Names stand right of the plot, beyond what fits by itself.
+    right = 12 if dots else 34 + _CHARACTER * longest
     padding = {"left": 4, "top": 8, "right": right, "bottom": 4}
     return {
         name: panel.properties(
             width="container",
-            height=(height if len(ks) > 1 else 32 * len(chosen)) + _AROUND,
+            height=(32 * len(chosen) if dots else height) + _AROUND,
             autosize=alt.AutoSizeParams(type="fit", contains="padding"),
             title=alt.TitleParams(
                 name,
-                subtitle=[_population(part), *_legend(part, len(ks) == 1, confidence)],
+                subtitle=[_population(part), *_legend(part, dots, confidence)],
                 **PANEL_TITLE,
             ),
         ).configure(**{**CONFIG, "padding": padding})
-        for name, panel, part in zip(benchmarks, drawn, panels, strict=True)
+        for (name, part), panel in zip(curves.panels.items(), drawn, strict=True)
     }
 
 
-def _tooltip() -> list[Any]:
+def _draw(
+    curves: "_Curves",
+    metric: str,
+    palette: dict[str, str],
+    size: Size,
+    x: Callable[[int], Any],
+    picked: Any = None,
+) -> list[Any]:
+    """Return the panels: lines over k, or dots at a single one, where a line would be lost in its panel."""
     alt = altair()
-    return [
+    tooltip = [
         alt.Tooltip("label:N"),
         alt.Tooltip("k:Q"),
-        *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("value", "low", "high")),
+        *percents("value", "low", "high"),
         alt.Tooltip("problems:Q"),
     ]
+    panels = list(curves.panels.values())
+    if len(curves.ks) > 1:
+        return line_panels(panels, palette, size, at="k", x=x, y_title=metric, tooltip=tooltip, picked=picked)
+    at_k = metric.replace("k", str(curves.ks[0]))
+    return dot_panels(panels, palette, size, x_title=at_k, tooltip=tooltip, picked=picked)
 
 
-def _read(frame: Frame) -> list[Row]:
+@dataclass(frozen=True)
+class _Curves:
+    """The rows by benchmark, the methods and the numbers of samples, each in order."""
+
+    panels: dict[str, list[Row]]
+    labels: list[str]
+    ks: list[int]
+
+
+def _read(frame: Frame) -> _Curves:
     rows = read_rows(
         frame,
         texts=("run", "label", "benchmark", "interval"),
@@ -186,7 +190,10 @@ def _read(frame: Frame) -> list[Row]:
                 f"{benchmark}: points of {label!r} stand on {min(problems)} to {max(problems)} problems; "
                 "a curve needs the same ones at every k."
             )
-    return rows
+    panels: dict[str, list[Row]] = {}
+    for row in rows:
+        panels.setdefault(row["benchmark"], []).append(row)
+    return _Curves(panels, in_order([row["label"] for row in rows]), sorted({row["k"] for row in rows}))
 
 
 def _lines(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
@@ -197,13 +204,8 @@ def _lines(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _samples(ks: Sequence[int], size: Size, title: str | None) -> Any:
-    alt = altair()
-    return alt.X(
-        "k:Q",
-        title=title,
-        scale=alt.Scale(type="log", base=2, domain=[ks[0], ks[-1]], nice=False),
-        axis=alt.Axis(values=power_ticks(ks[0], ks[-1], size.x_ticks), format="d", labelFlush=False),
-    )
+    ends = ks[0], ks[-1]
+    return altair().X("k:Q", title=title, **sample_axis(ends, power_ticks(*ends, size.x_ticks)))
 
 
 def _title(metric: str, ks: Sequence[int]) -> str:
@@ -217,8 +219,8 @@ def _title(metric: str, ks: Sequence[int]) -> str:
 def _population(rows: Sequence[Row]) -> str:
     """Say what a panel stands on: how many problems, how many samples a problem."""
     problems, samples = _range([row["problems"] for row in rows]), _range([row["samples"] for row in rows])
-    one = problems == "1"
-    return f"{problems} problem{'' if one else 's'}, {samples} sample{'' if samples == '1' else 's'} each"
+    plural = "" if problems == "1" else "s"
+    return f"{problems} problem{plural}, {samples} sample{'' if samples == '1' else 's'} each"
 
 
 def _range(numbers: Sequence[int]) -> str:
@@ -228,10 +230,10 @@ def _range(numbers: Sequence[int]) -> str:
 
 def _legend(rows: Sequence[Row], dots: bool, confidence: float) -> list[str]:
     """Say what bands and dashes mean, where there are any."""
-    said = []
+    words = []
     if any(map(has_interval, rows)):
         what = "Bars" if dots else "Bands"
-        said.append(f"{what}: {confidence * 100:g}% interval for {rows[0]['interval']}")
+        words.append(f"{what}: {confidence * 100:g}% interval for {rows[0]['interval']}")
     if any(map(is_unsure, rows)):
-        said.append(f"{'Rings' if dots else 'Dashed'}: unknown grades counted right")
-    return [". ".join(said)] if said else []
+        words.append(f"{'Rings' if dots else 'Dashed'}: unknown grades counted right")
+    return [". ".join(words)] if words else []

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ui.charts.axes import percent_format, shared_ticks
+from ui.charts.axes import share_axis, shared_ticks
 from ui.charts.building import data_of
-from ui.charts.ends import end_labels
+from ui.charts.labels import end_labels
 from ui.charts.tables import Row
 from ui.charts.theme import LINE_HEIGHT, MUTED, PANEL_TITLE, altair, colour_by
 
@@ -99,11 +99,10 @@ def _line_panel(
     lines = {name: [row for row in rows if row["label"] == name] for name in palette}
     lines = {name: line for name, line in lines.items() if line}
     colour = colour_by("label", palette)
-    scale = alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False)
-    axis = alt.Axis(values=list(ticks), format=percent_format(ticks))
+    axis = share_axis(ticks)
 
     def y(field: str) -> Any:
-        return alt.Y(f"{field}:Q", title=y_title, scale=scale, axis=axis)
+        return alt.Y(f"{field}:Q", title=y_title, **axis)
 
     def of(some: Sequence[Row]) -> Any:
         return alt.Chart(data_of(some)).encode(x=x, color=colour)
@@ -164,10 +163,7 @@ def dot_panels(
     drawn = []
     ticks_of = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
     for place, (rows, ticks) in enumerate(zip(panels, ticks_of, strict=True)):
-        scale = alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False)
-        axis = alt.Axis(
-            values=list(ticks), format=percent_format(ticks), grid=True, domain=False, labelFlush=False
-        )
+        axis = share_axis(ticks, grid=True, domain=False, labelFlush=False)
         below = place + size.columns < len(panels)
         y = alt.Y(
             "label:N",
@@ -177,8 +173,8 @@ def dot_panels(
             axis=None if place % size.columns else names,
         )
 
-        def x(field: str, scale: Any = scale, axis: Any = axis, below: bool = below) -> Any:
-            return alt.X(f"{field}:Q", title=None if below else x_title, scale=scale, axis=axis)
+        def x(field: str, axis: dict[str, Any] = axis, below: bool = below) -> Any:
+            return alt.X(f"{field}:Q", title=None if below else x_title, **axis)
 
         def of(some: Sequence[Row], y: Any = y) -> Any:
             return alt.Chart(data_of(some)).encode(y=y, color=colour_by("label", palette))

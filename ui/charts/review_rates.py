@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from rephraser.reviews.rates import GrowingRate
 from service.errors import InputError
-from ui.charts.building import data_of
+from ui.charts.building import data_of, percents
 from ui.charts.theme import PALETTE, altair, themed
 
 if TYPE_CHECKING:
     from altair import LayerChart
-
-__all__ = ["false_accept_chart", "rate_rows"]
 
 _WIDTH, _HEIGHT = 560, 240
 _MOST_TICKS = 8
@@ -21,13 +19,13 @@ def rate_rows(points: Sequence[GrowingRate]) -> list[dict[str, Any]]:
     """Return the points as rows to draw and to download."""
     return [
         {
-            "reviewed": one.reviewed,
-            "rejected": one.rejected,
-            "false_accept_rate": one.share,
-            "low": one.low,
-            "high": one.high,
+            "reviewed": point.reviewed,
+            "rejected": point.rejected,
+            "false_accept_rate": point.share,
+            "low": point.low,
+            "high": point.high,
         }
-        for one in points
+        for point in points
     ]
 
 
@@ -52,13 +50,13 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
         scale=alt.Scale(domain=[0, most], nice=False),
         axis=alt.Axis(values=list(range(0, most + 1, step)), format="d"),
     )
-    said = "rejected by reviewers"
+    y_title = "rejected by reviewers"
     shares = {"axis": alt.Axis(format=".0%"), "scale": alt.Scale(domain=[0, 1])}
-    y, low = alt.Y("false_accept_rate:Q", title=said, **shares), alt.Y("low:Q", title=said, **shares)
+    y, low = alt.Y("false_accept_rate:Q", title=y_title, **shares), alt.Y("low:Q", title=y_title, **shares)
     tooltip = [
         alt.Tooltip("reviewed:Q"),
         alt.Tooltip("rejected:Q"),
-        *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("false_accept_rate", "low", "high")),
+        *percents("false_accept_rate", "low", "high"),
     ]
     base = alt.Chart(data_of(rows)).encode(x=x, tooltip=tooltip)
     steps = {"color": PALETTE[0], "interpolate": "step-after"}

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from service.errors import InputError
-from ui.charts.building import data_of
+from ui.charts.building import data_of, framed
 from ui.charts.tables import Frame, Row, read_rows
-from ui.charts.theme import MUTED, PALETTE, altair, themed
+from ui.charts.theme import MUTED, PALETTE, altair
 
 if TYPE_CHECKING:
     from altair import Chart
-
-__all__ = ["KIND_COLOURS", "STEP", "group_kinds_chart"]
 
 KIND_COLOURS = {"mixed": PALETTE[2], "all right": PALETTE[0], "all wrong": PALETTE[1], "unclear": MUTED}
 STEP = "picked"
@@ -77,17 +75,10 @@ def group_kinds_chart(frame: Frame, *, title: str, window: int = 1, chosen: int 
         )
         .add_params(picked)
     )
-    said = "share of questions by what their joint group's responses have in common"
+    subtitle = "share of questions by what their joint group's responses have in common"
     if window > 1:
-        said += f"; a bar stands for {window} steps"
-    return themed(  # type: ignore[no-any-return]
-        chart.properties(
-            title=alt.TitleParams(title, subtitle=said, fontSize=13, offset=8),
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            height=HEIGHT,
-            width=WIDTH,
-        )
-    )
+        subtitle += f"; a bar stands for {window} steps"
+    return framed(chart, title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x")  # type: ignore[no-any-return]
 
 
 def _stacked(bar: Sequence[Row], chosen: int | None) -> list[Row]:

@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ui.charts.axes import count_axis
-from ui.charts.building import data_of
+from ui.charts.building import data_of, framed, percents
 from ui.charts.tables import Frame, in_order, read_rows
-from ui.charts.theme import MUTED, PALETTE, RULE, altair, themed
+from ui.charts.theme import MUTED, PALETTE, RULE, altair
 
 if TYPE_CHECKING:
     from altair import LayerChart
-
-__all__ = ["VERDICT_COLOURS", "stacked_bars"]
 
 VERDICT_COLOURS = {
     "accepted": PALETTE[2],
@@ -41,10 +39,10 @@ def stacked_bars(
         InputError: no rows, or values that cannot be drawn.
         PrerequisiteError: altair is not installed.
     """
-    found = read_rows(frame, texts=("name", "part"), numbers=("count",))
-    names = in_order([row["name"] for row in found])
+    table = read_rows(frame, texts=("name", "part"), numbers=("count",))
+    names = in_order([row["name"] for row in table])
     counts: dict[tuple[str, str], int] = {}
-    for row in found:
+    for row in table:
         key = row["name"], row["part"]
         counts[key] = counts.get(key, 0) + int(row["count"])
     sums = {name: sum(count for (of, _), count in counts.items() if of == name) for name in names}
@@ -103,7 +101,7 @@ def stacked_bars(
                 alt.Tooltip("name:N", title="of"),
                 alt.Tooltip("part:N", title="part"),
                 alt.Tooltip("count:Q", title=unit, format=",d"),
-                alt.Tooltip("share:Q", format=".1%"),
+                *percents("share"),
             ],
         )
     )
@@ -114,12 +112,13 @@ def stacked_bars(
             x=alt.X("sum:Q", title=unit, scale=scale, axis=axis), y=y, text=alt.Text("sum:Q", format=",d")
         )
     )
-    chart = alt.layer(bars, ends).properties(
-        title=alt.TitleParams(title, subtitle=subtitle, fontSize=13, offset=8, frame="bounds"),
-        width="container",
-        height=_ROW * len(names)
-        + _AROUND
-        + (_LEGEND * -(-len(parts) // _LEGEND_COLUMNS) if len(parts) > 1 else 0),
-        autosize=alt.AutoSizeParams(type="fit", contains="padding"),
+    legend_height = _LEGEND * -(-len(parts) // _LEGEND_COLUMNS) if len(parts) > 1 else 0
+    return framed(  # type: ignore[no-any-return]
+        alt.layer(bars, ends),
+        title,
+        subtitle,
+        height=_ROW * len(names) + _AROUND + legend_height,
+        fontSize=13,
+        offset=8,
+        frame="bounds",
     )
-    return themed(chart)  # type: ignore[no-any-return]

@@ -6,15 +6,13 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal
 
 from service.errors import InputError
-from ui.charts.axes import percent_format, share_ticks
-from ui.charts.building import data_of
+from ui.charts.axes import share_axis, share_ticks
+from ui.charts.building import data_of, framed
 from ui.charts.tables import Frame, in_order, read_rows
-from ui.charts.theme import MUTED, PALETTE, RULE, altair, colours, themed
+from ui.charts.theme import MUTED, PALETTE, RULE, altair, colours
 
 if TYPE_CHECKING:
     from altair import LayerChart
-
-__all__ = ["POINT", "averaged", "method_colours", "most_steps", "step_chart", "window_for"]
 
 POINT = "point"
 """The parameter that holds a clicked step."""
@@ -123,16 +121,12 @@ def step_chart(
         marks = base.transform_filter(alt.FieldOneOfPredicate("label", alone)).mark_circle(size=55)
         layers.append(marks.encode(opacity=alt.value(1)))
     layers.append(_steps(rows, names, _apart(ends), x, scale))
-    said = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
+    subtitle = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
     if predicted:
-        said.append("dashed: forecast, 95% interval")
-    chart = alt.layer(*layers).properties(
-        title=alt.TitleParams(title, subtitle=said, fontSize=13, offset=8),
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-        height=HEIGHT,
-        width=WIDTH,
+        subtitle.append("dashed: forecast, 95% interval")
+    return framed(  # type: ignore[no-any-return]
+        alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x"
     )
-    return themed(chart)  # type: ignore[no-any-return]
 
 
 def window_for(steps: int, asked: int = 0) -> int:
@@ -154,14 +148,14 @@ def averaged(
     """
     if window < 1 or len(steps) != len(values):
         raise ValueError(f"{len(steps)} steps, {len(values)} values, a window of {window}")
-    found: list[tuple[float, float | None]] = []
+    means: list[tuple[float, float | None]] = []
     starts = list(range(0, len(steps), window))
     if len(starts) > 1 and 2 * (len(steps) - starts[-1]) < window:
         starts.pop()
     for start, end in pairwise([*starts, len(steps)]):
         there = [value for value in values[start:end] if value is not None]
-        found.append((steps[end - 1], sum(there) / len(there) if there else None))
-    return found
+        means.append((steps[end - 1], sum(there) / len(there) if there else None))
+    return means
 
 
 def most_steps(runs: Sequence[Sequence[int]]) -> tuple[float, float] | None:
@@ -201,7 +195,7 @@ def _steps(
     """
     alt = altair()
     steps = sorted({row["step"] for row in rows})
-    borders = [ends[0], *((one + other) / 2 for one, other in pairwise(steps)), ends[1]]
+    borders = [ends[0], *((left + right) / 2 for left, right in pairwise(steps)), ends[1]]
     told = {(row["step"], row["label"]): _told(row["value"], scale) for row in rows}
     stripes = [
         {
@@ -236,9 +230,7 @@ def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] |
     if scale == "share":
         ticks = share_ticks(span or values, 5)
         ends = [min(ticks[0], *values), max(ticks[-1], *values)]
-        return alt.Scale(domain=ends, nice=False, zero=False), alt.Axis(
-            values=ticks, format=percent_format(ticks)
-        )
+        return alt.Scale(domain=ends, nice=False, zero=False), share_axis(ticks)["axis"]
     low, high = min(values), max(values)
     if scale == "log":
         decades = [10.0**power for power in range(ceil(log10(low) - 1e-9), floor(log10(high) + 1e-9) + 1)]
@@ -257,12 +249,12 @@ def _apart(ends: tuple[float, float]) -> list[float]:
 def _dashes(names: Sequence[str], methods: Mapping[str, str]) -> dict[str, int]:
     """Return the place of each line's dashes: the first of a method is drawn through."""
     seen: dict[str, int] = {}
-    found = {}
+    places = {}
     for name in names:
         method = methods.get(name, name)
-        found[name] = seen.get(method, 0) % len(_DASHES)
+        places[name] = seen.get(method, 0) % len(_DASHES)
         seen[method] = seen.get(method, 0) + 1
-    return found
+    return places
 
 
 def method_colours(labels: Mapping[str, str], every: Sequence[str]) -> dict[str, str]:

@@ -18,8 +18,8 @@ from sandbox.demo import Step, speed_settings
 from sandbox.demo_plan import BASE, KS, DemoPlan
 from trainer_adapter.methods.recipes import RECIPES
 from ui.charts.densities import density_chart
+from ui.charts.difficulty import difficulty_chart
 from ui.charts.eval_curves import curve_chart
-from ui.charts.training_signal import difficulty_chart
 from ui.demo_report import first_steps, neighbors
 from ui.demo_report.document import Block, Commands, Page, Picture, Points, Section, Table, Text
 from ui.demo_report.findings import Findings, G

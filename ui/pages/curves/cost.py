@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from trainer_adapter.record.browsing import list_train_runs
 from trainer_adapter.record.series import drawn_by_step, trained_checkpoint
-from ui.charts.cost_points import cost_points
+from ui.charts.intervals import cost_points
 from ui.pages.curves.choosing import Choice
 from ui.pages.curves.data import Reported
 from ui.pages.state.database import cached

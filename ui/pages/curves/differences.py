@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 
 from evaluator.reports.comparing import comparison_records
-from ui.charts.paired_differences import difference_chart
+from ui.charts.intervals import difference_chart
 from ui.pages.curves.choosing import METRICS, Choice, choose_pair
 from ui.pages.curves.data import compared
 from ui.pages.text.markup import escaped

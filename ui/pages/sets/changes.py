@@ -13,7 +13,7 @@ from ui.pages.state import links
 from ui.pages.state.database import cached, reading
 from ui.pages.state.results import Results
 from ui.pages.text.differences import LEGEND, show_side_by_side
-from ui.pages.text.markup import show_math_text
+from ui.pages.text.markup import escaped, show_math_text
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.pager import pager
@@ -168,7 +168,7 @@ def _compare(change: Change) -> None:
             show_math_text(neighbor.text, "changed-neighbor")
             return
         for column, heading in zip(st.columns(2, gap="large"), ("Question", "Neighbor"), strict=True):
-            column.caption(heading)
+            column.caption(escaped(heading))
         show_side_by_side(question, neighbor.text, "changed")
         st.caption(LEGEND)  # safe
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
 from rephraser.sets.types import SetHeader
 from rephraser.sets.wordings import QUESTIONS_SAMPLED, Wordings, wordings
-from ui.charts.rate_dots import rate_dots
+from ui.charts.intervals import rate_dots
 from ui.charts.stacked_bars import stacked_bars
 from ui.charts.theme import PALETTE
 from ui.pages.state.database import reading

@@ -116,7 +116,7 @@ def difficulty(runs: Sequence[Run]) -> None:
 
 
 def _dot_clicked() -> None:
-    from ui.charts.training_signal import DOT
+    from ui.charts.difficulty import DOT
 
     dots = st.session_state[CHART]["selection"].get(DOT) or []
     dot = ",".join(repr(float(dots[0][name])) for name in ("original", "neighbor")) if dots else None
@@ -284,7 +284,7 @@ def _on_button(source: Source, what: str, make: Callable[[Source], R]) -> R | No
 
 def _audit(source: Source) -> Audit:
     from evaluator.signal.difficulty import audit_difficulty
-    from ui.charts.training_signal import difficulty_chart
+    from ui.charts.difficulty import difficulty_chart
 
     audit = audit_difficulty(sources.load(source))
     rows, flagged = ([_row(one) for one in part] for part in (audit.neighbors, audit.flagged))

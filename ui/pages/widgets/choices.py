@@ -39,7 +39,7 @@ def choose(
     if widget is st.segmented_control:
         look = {"required": True, "label_visibility": "collapsed", **look}
     chosen: T = widget(
-        label,
+        escaped(label),
         options,
         format_func=_texts(widget, words),
         **look,
@@ -79,7 +79,7 @@ def choose_several(
     elif most is not None:
         look = {"max_selections": most, **look}
     chosen = widget(
-        label,
+        escaped(label),
         options,
         format_func=_texts(widget, words),
         **look,
@@ -97,7 +97,7 @@ def choose_several(
 def switch(label: str, name: str, default: bool = False, *, help: str | None = None) -> bool:
     """Show a switch whose state stands in the address where it is not the default; return the state."""
     return st.toggle(
-        label,
+        escaped(label),
         help=help,
         **links.bound(
             name, lambda: links.flag(name, default), lambda on: None if on == default else str(int(on))

@@ -1,4 +1,4 @@
-"""Charts of the training-signal report, from the rows that the diagnostics give."""
+"""How hard neighbors are, and how far apart responses: charts of the rows that the diagnostics give."""
 
 from typing import Any
 
@@ -7,31 +7,8 @@ import pytest
 
 from service.errors import InputError
 from ui.charts.densities import density_chart, density_panel
+from ui.charts.difficulty import difficulty_chart
 from ui.charts.theme import PALETTE
-from ui.charts.training_signal import (
-    checkpoint_positions,
-    difficulty_chart,
-    zero_gradient_chart,
-)
-
-GROUPS = (("original, G", 8, 0.4), ("joint, (N+1)*G", 32, 0.2))
-
-
-def shares(checkpoint: str, **changes: Any) -> list[dict[str, Any]]:
-    return [
-        {
-            "checkpoint": checkpoint,
-            "group": group,
-            "variant": None,
-            "responses": responses,
-            "share": share,
-            "low": share - 0.05,
-            "high": share + 0.05,
-            "questions": 400,
-            **changes,
-        }
-        for group, responses, share in GROUPS
-    ]
 
 
 def neighbor(correct: int, original: int, flag: str | None = None, **changes: Any) -> dict[str, Any]:
@@ -41,62 +18,6 @@ def neighbor(correct: int, original: int, flag: str | None = None, **changes: An
 
 def values(layer: dict[str, Any]) -> list[dict[str, Any]]:
     return list(layer["data"]["values"])
-
-
-def test_zero_gradient_shares_are_lines_over_checkpoints() -> None:
-    frame = pd.DataFrame([*shares("step 0"), *shares("step 100"), *shares("step 400")])
-    spec = zero_gradient_chart(frame).to_dict()
-    (panel,) = spec["concat"]
-    assert [layer["mark"]["type"] for layer in panel["layer"][:2]] == ["area", "line"]
-    x = panel["layer"][1]["encoding"]["x"]
-    assert x["axis"]["values"] == [0, 100, 400]
-    assert (
-        x["axis"]["labelExpr"]
-        == "({'0': 'step 0', '100': 'step 100', '400': 'step 400'})[toString(datum.value)]"
-    )
-    assert [row["text"] for row in values(panel["layer"][-1])] == ["original, G = 8", "joint, (N+1)*G = 32"]
-    assert spec["title"]["text"] == "Questions without gradient: all responses of the group get one reward"
-    assert spec["title"]["subtitle"] == "400 questions. Bands: 95% interval for new questions"
-
-
-def test_zero_gradient_shares_of_one_checkpoint_are_dots() -> None:
-    rows = [*shares("base"), *shares("base", variant=1)[:1]]
-    spec = zero_gradient_chart(pd.DataFrame(rows)).to_dict()
-    (panel,) = spec["concat"]
-    assert [layer["mark"]["type"] for layer in panel["layer"]] == ["rule", "circle"]
-    assert len(values(panel["layer"][1])) == 2  # rows of single neighbors are left out
-    assert spec["title"]["subtitle"] == "400 questions at base. Bars: 95% interval for new questions"
-
-
-def test_zero_gradient_rows_that_cannot_be_drawn_are_refused() -> None:
-    with pytest.raises(InputError, match="base: the group 'original, G = 8' is there twice"):
-        zero_gradient_chart(pd.DataFrame([*shares("base"), *shares("base")]))
-    with pytest.raises(InputError, match="rows of single neighbors only"):
-        zero_gradient_chart(pd.DataFrame(shares("base", variant=2)))
-    with pytest.raises(InputError, match="no column share"):
-        zero_gradient_chart(pd.DataFrame(shares("base")).drop(columns="share"))
-
-
-@pytest.mark.parametrize(
-    ("names", "places"),
-    [
-        (["step-50", "step-200"], [50, 200]),
-        (["0", "100"], [0, 100]),
-        (["base", "step 200"], [0, 1]),
-        (["step 200", "step 100"], [0, 1]),  # in the order they are told
-        (["a 1", "b 2"], [0, 1]),
-        (["it's", 'a "test"\\'], [0, 1]),
-    ],
-)
-def test_checkpoints_stand_at_their_numbers(names: list[str], places: list[float]) -> None:
-    assert list(checkpoint_positions(names).values()) == places
-
-
-def test_names_of_checkpoints_cannot_leave_their_expression() -> None:
-    rows = [*shares("a"), *shares("x'+alert(1)+'\\")]
-    (panel,) = zero_gradient_chart(pd.DataFrame(rows)).to_dict()["concat"]
-    expression = panel["layer"][1]["encoding"]["x"]["axis"]["labelExpr"]
-    assert expression == "({'0': 'a', '1': 'x\\'+alert(1)+\\'\\\\'})[toString(datum.value)]"
 
 
 def test_difficulty_shows_equal_places_as_one_larger_circle() -> None:
@@ -181,16 +102,7 @@ def test_a_panel_of_one_checkpoint_is_as_wide_as_its_place():
 
 
 def test_on_a_page_the_difficulty_says_its_sides_above_the_square():
-    rows = [
-        {
-            "group_id": "q",
-            "correct": 3,
-            "known": 4,
-            "original_correct": 1,
-            "original_known": 4,
-            "flag": "too easy",
-        }
-    ]
+    rows = [neighbor(3, 1, "too easy")]
     spec = difficulty_chart(pd.DataFrame(rows), page=True).to_dict()
     assert "1 flagged too easy" in spec["title"]["subtitle"]
     assert any("above the dashes" in line for line in spec["title"]["subtitle"])

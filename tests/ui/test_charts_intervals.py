@@ -1,4 +1,4 @@
-"""Scores over cost, paired differences over k, and curves as charts of their own."""
+"""Dots with intervals: rates by name, scores over cost, paired differences over k."""
 
 import pytest
 
@@ -7,9 +7,7 @@ pytest.importorskip("altair")
 import pandas as pd
 
 from service.errors import InputError
-from ui.charts.cost_points import SET_APART, cost_points
-from ui.charts.eval_curves import POINT, panel_charts
-from ui.charts.paired_differences import difference_chart
+from ui.charts.intervals import SET_APART, cost_points, difference_chart, rate_dots
 
 POINTS = [
     {"label": "a", "run": "a.x", "cost": 1000, "value": 0.5, "low": 0.4, "high": 0.6},
@@ -44,27 +42,21 @@ def test_differences_are_drawn_in_points_around_zero():
         difference_chart(pd.DataFrame(rows).drop(columns="low"), title="b")
 
 
-def curves(ks=(1, 2, 4)):
-    shared = {"interval": "new problems", "problems": 5, "samples": 8, "low": 0.2, "high": 0.9}
-    return pd.DataFrame(
-        [
-            {**shared, "run": f"{label}.{name}", "label": label, "benchmark": name, "k": k}
-            | {"value": 0.5, "value_high": 0.5}
-            for label in ("a", "b")
-            for name in ("x", "y")
-            for k in ks
-        ]
-    )
+def test_rows_keep_their_order_and_the_scale_holds_all_intervals():
+    rows = [
+        {"name": "rename", "rate": 0.5, "low": 0.31, "high": 0.69, "of": 20},
+        {"name": "all", "rate": 0.6, "low": 0.52, "high": 0.68, "of": 120},
+    ]
+    bars, dots = rate_dots(pd.DataFrame(rows), title="T", x_title="accepted").to_dict()["layer"]
+    assert dots["encoding"]["y"]["scale"]["domain"] == ["rename", "all"]
+    low, high = dots["encoding"]["x"]["scale"]["domain"]
+    assert low <= 0.31
+    assert high >= 0.69
+    assert bars["encoding"]["x"]["scale"] == dots["encoding"]["x"]["scale"]
 
 
-@pytest.mark.parametrize("ks", [(1, 2, 4), (1,)])
-def test_each_benchmark_is_a_chart_whose_points_can_be_clicked(ks):
-    palette = {"a": "#111111", "b": "#222222", "c": "#333333"}
-    charts = panel_charts(curves(ks), palette=palette)
-    assert list(charts) == ["x", "y"]
-    spec = charts["x"].to_dict()
-    assert spec["width"] == "container"
-    assert [one["name"] for one in spec["params"]] == [POINT]
-    assert spec["params"][0]["select"]["fields"] == ["label", "k"]
-    colours = [layer["encoding"]["color"]["scale"] for layer in spec["layer"]]
-    assert colours[0] == {"domain": ["a", "b"], "range": ["#111111", "#222222"]}
+def test_a_share_beyond_one_is_refused():
+    with pytest.raises(InputError):
+        rate_dots(
+            pd.DataFrame([{"name": "a", "rate": 1.5, "low": 0, "high": 1, "of": 1}]), title="T", x_title="x"
+        )

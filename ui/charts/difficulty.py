@@ -1,132 +1,23 @@
-"""Charts of the training-signal report: questions without gradient, difficulty of neighbors."""
+"""How hard neighbors are beside their questions: success rates against each other."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
-from ui.charts.building import data_of
-from ui.charts.panels import dot_panels, has_interval, line_panels, panel_size
-from ui.charts.tables import Frame, Row, in_order, read_rows
-from ui.charts.theme import INK, LINE_HEIGHT, MUTED, PALETTE, altair, colour_by, colours, themed
+from ui.charts.building import data_of, percents
+from ui.charts.tables import Frame, Row, read_rows
+from ui.charts.theme import INK, LINE_HEIGHT, MUTED, PALETTE, altair, colour_by, themed
 
 if TYPE_CHECKING:
-    from altair import ConcatChart, LayerChart
-
-__all__ = ["DOT", "difficulty_chart", "zero_gradient_chart"]
+    from altair import LayerChart
 
 DOT = "dot"
 """The parameter that holds a clicked circle of `difficulty_chart`: the rates `original` and `neighbor`."""
 
-_TRAILING_NUMBER = re.compile(r"(.*?)(\d+)")
 _SIDE = 340  # pixels of the difficulty chart
 _AREA, _LARGEST_AREA = 36.0, 700.0  # square pixels of a point for one neighbor, and for the most in one place
 _FLAGS = {"too easy": PALETTE[1], "too hard": PALETTE[3]}
-
-
-def zero_gradient_chart(frame: Frame, *, title: str | None = None, confidence: float = 0.95) -> "ConcatChart":
-    """Return the share of questions whose group gets one reward, by checkpoint; dots for a single checkpoint.
-
-    Args:
-        frame: one row for each checkpoint and group, as `evaluator.signal.zero_gradient.ShareRow`:
-            checkpoint (their order is that of the rows; names that end in rising numbers stand at these);
-            group ("original, G", ...) with responses (its size); share; low, high (missing where undefined);
-            questions. Rows with a variant, of one neighbor each, are left out where there is that column.
-
-    Raises:
-        InputError: columns or values that cannot be drawn, or a group twice at one checkpoint.
-        PrerequisiteError: altair is not installed.
-    """
-    variant = ("variant",) if "variant" in frame.columns else ()
-    rows = read_rows(
-        frame,
-        texts=("checkpoint", "group"),
-        shares=("share", "low", "high"),
-        numbers=("responses", "questions", *variant),
-        optional=("low", "high", *variant),
-    )
-    rows = [row for row in rows if row.get("variant") is None]
-    if not rows:
-        raise InputError("the chart's table holds rows of single neighbors only.")
-    checkpoints = in_order([row["checkpoint"] for row in rows])
-    positions = checkpoint_positions(checkpoints)
-    for row in rows:
-        row.update(
-            label=f"{row['group']} = {int(row['responses'])}",
-            value=row["share"],
-            value_high=row["share"],
-            position=positions[row["checkpoint"]],
-        )
-    twice = [key for key, count in Counter((r["checkpoint"], r["label"]) for r in rows).items() if count > 1]
-    if twice:
-        raise InputError(f"{twice[0][0]}: the group {twice[0][1]!r} is there twice.")
-    palette = colours(in_order([row["label"] for row in rows]))
-    alt, size = altair(), panel_size(1)
-    tooltip = [
-        alt.Tooltip("checkpoint:N"),
-        alt.Tooltip("label:N", title="group"),
-        *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("share", "low", "high")),
-        alt.Tooltip("questions:Q"),
-    ]
-    said = "share of questions"
-    if len(checkpoints) == 1:
-        drawn = dot_panels([rows], palette, size, x_title=said, tooltip=tooltip)
-    else:
-        drawn = line_panels(
-            [rows],
-            palette,
-            size,
-            at="position",
-            x=lambda _: _checkpoints(positions),
-            y_title=said,
-            tooltip=tooltip,
-        )
-    counts = sorted({int(row["questions"]) for row in rows})
-    questions = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    subtitle = f"{questions} questions" + (f" at {checkpoints[0]}" if len(checkpoints) == 1 else "")
-    if any(map(has_interval, rows)):
-        bars = "Bars" if len(checkpoints) == 1 else "Bands"
-        subtitle += f". {bars}: {confidence * 100:g}% interval for new questions"
-    heading = title or "Questions without gradient: all responses of the group get one reward"
-    return themed(  # type: ignore[no-any-return]
-        alt.concat(*drawn).properties(title=alt.TitleParams(heading, subtitle=subtitle))
-    )
-
-
-def checkpoint_positions(checkpoints: Sequence[str]) -> dict[str, float]:
-    """Return where checkpoints stand: at their numbers where all are named alike and rise, else evenly.
-
-    >>> checkpoint_positions(["step-50", "step-200"])
-    {'step-50': 50.0, 'step-200': 200.0}
-    >>> checkpoint_positions(["base", "step-200"])
-    {'base': 0.0, 'step-200': 1.0}
-    """
-    found = [_TRAILING_NUMBER.fullmatch(name) for name in checkpoints]
-    numbers = [float(match[2]) for match in found if match]
-    alike = len({match[1] for match in found if match}) == 1
-    if len(numbers) == len(checkpoints) and alike and numbers == sorted(set(numbers)):
-        return dict(zip(checkpoints, numbers, strict=True))
-    return {name: float(place) for place, name in enumerate(checkpoints)}
-
-
-def _checkpoints(positions: dict[str, float]) -> Any:
-    alt = altair()
-    names = {f"{place:g}": name for name, place in positions.items()}
-    quoted = ", ".join(f"{_quoted(place)}: {_quoted(name)}" for place, name in names.items())
-    ends = [min(positions.values()), max(positions.values())]
-    axis = alt.Axis(
-        values=list(positions.values()),
-        labelExpr=f"({{{quoted}}})[toString(datum.value)]",
-        labelOverlap="greedy",
-        labelFlush=False,
-        labelLimit=110,
-    )
-    return alt.X("position:Q", title="checkpoint", scale=alt.Scale(domain=ends, nice=False), axis=axis)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", " ") + "'"
 
 
 def difficulty_chart(frame: Frame, *, title: str | None = None, page: bool = False) -> "LayerChart":
@@ -181,8 +72,7 @@ def difficulty_chart(frame: Frame, *, title: str | None = None, page: bool = Fal
             stroke=alt.condition(picked, alt.value(INK), alt.value("white")),
             strokeWidth=alt.condition(picked, alt.value(1.5), alt.value(0.5)),
             tooltip=[
-                alt.Tooltip("original:Q", format=".1%"),
-                alt.Tooltip("neighbor:Q", format=".1%"),
+                *percents("original", "neighbor"),
                 alt.Tooltip("neighbors:Q"),
                 alt.Tooltip("flag:N"),
             ],
@@ -219,15 +109,15 @@ def _difference(rows: Sequence[Row]) -> list[str]:
 
 def _page_title(rows: Sequence[Row]) -> dict[str, Any]:
     questions = len({row["group_id"] for row in rows})
-    said = [
+    subtitle = [
         f"{len(rows):,} neighbors of {questions:,} questions",
         *_difference(rows)[1:],
         "above the dashes: neighbor easier, below: harder",
     ]
     flagged = Counter(row["flag"] for row in rows if row["flag"])
     if flagged:
-        said.append(", ".join(f"{count} flagged {flag}" for flag, count in flagged.items()))
-    return {"subtitle": said, "fontSize": 13}
+        subtitle.append(", ".join(f"{count} flagged {flag}" for flag, count in flagged.items()))
+    return {"subtitle": subtitle, "fontSize": 13}
 
 
 def _sides(rows: Sequence[Row], y: Any) -> list[Any]:
@@ -235,11 +125,11 @@ def _sides(rows: Sequence[Row], y: Any) -> list[Any]:
     alt = altair()
     flagged = Counter(row["flag"] for row in rows if row["flag"])
     layers = []
-    for neighbor, down, said, flag in (
+    for neighbor, down, words, flag in (
         (1, 1, "neighbor easier", "too easy"),
         (0, -1, "neighbor harder", "too hard"),
     ):
-        lines = [(said, MUTED)]
+        lines = [(words, MUTED)]
         if flagged[flag]:
             lines.append((f"{flagged[flag]} flagged {flag}", _FLAGS[flag]))
         for number, (text, colour) in enumerate(lines):

@@ -1,0 +1,170 @@
+"""Dots with their intervals: rates by name, scores over cost, paired differences over k."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ui.charts.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
+from ui.charts.building import data_of, framed, interval_dots, percents
+from ui.charts.tables import Frame, Row, in_order, read_rows
+from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, altair, colours
+
+if TYPE_CHECKING:
+    from altair import LayerChart
+
+SET_APART = "points of about the same cost are set apart; the tooltip and the file have it exactly"
+
+_NEAR, _STEP = 0.02, 0.022
+"""Shares of the scale: costs that are nearer than that are one, and how far their points stand apart."""
+
+_ROW, _AROUND = 30, 100
+"""Pixels of a row of rates, and of title and axis."""
+
+
+def rate_dots(
+    frame: Frame, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
+) -> "LayerChart":
+    """Return one row a name, in the order of the table: a dot on the bar of its interval.
+
+    Args:
+        frame: name, rate, low, high (shares from 0 to 1), of (what the rate stands on, a number).
+
+    Raises:
+        InputError: no rows, or values that cannot be drawn.
+        PrerequisiteError: altair is not installed.
+    """
+    rows = read_rows(frame, texts=("name",), shares=("rate", "low", "high"), numbers=("of",))
+    ticks = share_ticks([row[key] for row in rows for key in ("low", "high")])
+    alt = altair()
+    axis = share_axis(ticks, grid=True, domain=False, labelOverlap="greedy", labelSeparation=8)
+    names = [row["name"] for row in rows]
+    y = alt.Y(
+        "name:N",
+        title=None,
+        sort=names,
+        scale=alt.Scale(domain=names),
+        axis=alt.Axis(labelLimit=110, labelColor=MUTED, grid=False, domain=False),
+    )
+    layers = interval_dots(
+        alt.Chart(data_of(rows)).encode(y=y),
+        "rate",
+        lambda field: alt.X(f"{field}:Q", title=x_title, **axis),
+        tooltip=[
+            alt.Tooltip("name:N", title="of"),
+            *percents("rate", "low", "high"),
+            alt.Tooltip("of:Q", title="out of", format=",d"),
+        ],
+        upright=False,
+        color=colour,
+    )
+    height = _ROW * len(rows) + _AROUND
+    look = {"fontSize": 13, "offset": 8, "frame": "bounds"}
+    return framed(alt.layer(*layers), title, subtitle, height=height, **look)  # type: ignore[no-any-return]
+
+
+def cost_points(
+    frame: Frame, *, title: str, x_title: str, y_title: str, palette: Mapping[str, str] | None = None
+) -> "LayerChart":
+    """Return scores over cost from 0, as wide as its place; points of one label are joined.
+
+    Methods of (nearly) one cost, as with matched budgets, stand beside each other around it.
+
+    Args:
+        frame: label, cost (0 or more), value, low, high (shares from 0 to 1), run.
+        palette: a colour for each label.
+
+    Raises:
+        InputError: no rows, values that cannot be drawn, or more labels than colours.
+        PrerequisiteError: altair is not installed.
+    """
+    rows = read_rows(frame, texts=("label", "run"), numbers=("cost",), shares=("value", "low", "high"))
+    names = in_order([row["label"] for row in rows])
+    chosen = {name: palette[name] for name in names} if palette else colours(names)
+    most = max(row["cost"] for row in rows) or 1
+    shifts = _shifts(rows, most)
+    rows = [{**row, "place": row["cost"] + shift} for row, shift in zip(rows, shifts, strict=True)]
+    alt = altair()
+    x = alt.X(
+        "place:Q",
+        title=x_title,
+        scale=alt.Scale(domain=[0, most * 1.12], nice=False),
+        axis=alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=8, **count_axis(most)),
+    )
+    axis = share_axis(share_ticks([row[key] for row in rows for key in ("low", "high")]))
+
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", title=y_title, **axis)
+
+    legend = alt.Legend(
+        orient="top", title=None, columns=3, labelLimit=150, symbolType="circle", symbolOpacity=1
+    )
+    colour = alt.Color(
+        "label:N", scale=alt.Scale(domain=list(chosen), range=list(chosen.values())), legend=legend
+    )
+    base = alt.Chart(data_of(rows)).encode(x=x, color=colour)
+    tooltip = [
+        alt.Tooltip("label:N"),
+        alt.Tooltip("cost:Q", title=x_title, format=",d"),
+        *percents("value", "low", "high"),
+    ]
+    bars, dots = interval_dots(base, "value", y, tooltip=tooltip)
+    lines = base.mark_line(strokeWidth=1.2).encode(y=y("value"))
+    subtitle = SET_APART if any(shifts) else ""
+    return framed(  # type: ignore[no-any-return]
+        alt.layer(bars, lines, dots), title, subtitle, height=320, **PANEL_TITLE
+    )
+
+
+def _shifts(rows: Sequence[Row], most: float) -> list[float]:
+    """Return how far each point is moved, so that points of different labels at one cost can be seen."""
+    shifts = []
+    for row in rows:
+        near = in_order(
+            [other["label"] for other in rows if abs(other["cost"] - row["cost"]) <= _NEAR * most]
+        )
+        shifts.append((near.index(row["label"]) - (len(near) - 1) / 2) * _STEP * most)
+    return shifts
+
+
+def difference_chart(
+    frame: Frame, *, title: str, subtitle: str = "", reach: float | None = None, colour: str = PALETTE[0]
+) -> "LayerChart":
+    """Return differences over k on a log scale, as wide as its place; above 0 the first method is better.
+
+    Args:
+        frame: k, difference, low, high, in shares from -1 to 1; wins, losses (problems).
+        reach: of the vertical scale to both sides of 0, for charts that are compared.
+
+    Raises:
+        InputError: no rows, or values that cannot be drawn.
+        PrerequisiteError: altair is not installed.
+    """
+    rows = read_rows(frame, numbers=("k", "difference", "low", "high", "wins", "losses"))
+    alt = altair()
+    points = [{**row, **{key: 100 * row[key] for key in ("difference", "low", "high")}} for row in rows]
+    most = 100 * reach if reach else max(abs(row[key]) for row in points for key in ("low", "high"))
+    most = max(most, 1.0) * 1.05
+    ks = sorted({int(row["k"]) for row in rows})
+    x = alt.X(
+        "k:Q",
+        title="k (samples)",
+        **sample_axis((ks[0] / 1.25, ks[-1] * 1.25), power_ticks(ks[0], ks[-1], 8)),
+    )
+    scale = alt.Scale(domain=[-most, most], nice=False)
+    axis = alt.Axis(tickCount=7, format="+d")
+
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", title="difference, points", scale=scale, axis=axis)
+
+    zero = alt.Chart(data_of([{"zero": 0}])).mark_rule(color=RULE, strokeWidth=1.2)
+    tooltip = [
+        alt.Tooltip("k:Q"),
+        *(alt.Tooltip(f"{key}:Q", format="+.1f") for key in ("difference", "low", "high")),
+        alt.Tooltip("wins:Q", title="problems better"),
+        alt.Tooltip("losses:Q", title="problems worse"),
+    ]
+    layers = interval_dots(
+        alt.Chart(data_of(points)).encode(x=x), "difference", y, tooltip=tooltip, size=80, color=colour
+    )
+    return framed(  # type: ignore[no-any-return]
+        alt.layer(zero.encode(y=y("zero")), *layers), title, subtitle, height=300, **PANEL_TITLE
+    )
