@@ -7,7 +7,7 @@ from sqlalchemy import select, text
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import run_problems
 from evaluator.evals.runs import list_eval_runs
-from rephraser.reviews import browsing as reviews
+from rephraser.reviews.audit import list_audits
 from rephraser.sets.store import list_sets
 from rephraser.tables import CandidateRow
 from service.database import Database
@@ -65,5 +65,5 @@ def read_world(db: Database) -> World:
             candidate_ids=tuple(session.scalars(select(CandidateRow.id))),
             set_ids=tuple(header.id for header in headers),
             set_positions=headers[-1].counts["questions"],
-            audit_id=reviews.list_audits(session, neighbor_run.id)[0].id,
+            audit_id=list_audits(session, neighbor_run.id)[0].id,
         )

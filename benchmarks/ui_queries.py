@@ -22,9 +22,9 @@ from rephraser.reviews.status import current_statuses, standing_counts
 from rephraser.sets import changes as set_changes
 from rephraser.sets.counts import accept_rates, count_proposals
 from rephraser.sets.store import list_sets, load_entries, member_ids
+from rephraser.sets.wordings import wordings
 from rephraser.tables import CandidateRow, ReviewRow, StandingRow
 from rephraser.views import neighbors, search
-from rephraser.wordings import wordings
 from service.questions import browsing as questions
 from service.questions.labels import count_labels
 from service.questions.tables import QuestionRow

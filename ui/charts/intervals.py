@@ -57,8 +57,9 @@ def rate_dots(
         color=colour,
     )
     height = _ROW * len(rows) + _AROUND
-    look = {"fontSize": 13, "offset": 8, "frame": "bounds"}
-    return framed(alt.layer(*layers), title, subtitle, height=height, **look)  # type: ignore[no-any-return]
+    return framed(  # type: ignore[no-any-return]
+        alt.layer(*layers), title, subtitle, height=height, fontSize=13, offset=8, frame="bounds"
+    )
 
 
 def cost_points(

@@ -98,7 +98,7 @@ def switch(label: str, name: str, default: bool = False, *, help: str | None = N
     """Show a switch whose state stands in the address where it is not the default; return the state."""
     return st.toggle(
         escaped(label),
-        help=help,
+        help=help and escaped(help),
         **links.bound(
             name, lambda: links.flag(name, default), lambda on: None if on == default else str(int(on))
         ),
