@@ -68,9 +68,10 @@ async def service(url: str, cells: int, folder: Path) -> float:
     from service.database import Database
     from service.models.remote import Budget, Endpoint, RemoteClient
     from service.questions import make_question, store_questions
-    from service.runs.cells import CellPlan, add_cells, count_states
+    from service.runs.cells import CellPlan, add_cells
     from service.runs.filling import fill_cells
     from service.runs.leases import this_owner
+    from service.runs.progress import count_states
     from service.runs.spending import Spending
     from service.runs.store import open_run
 

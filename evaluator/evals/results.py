@@ -15,7 +15,7 @@ from evaluator.grading.types import Answers
 from evaluator.grading.versions import answers_of, find_grader
 from evaluator.passk.counts import Counts
 from service.errors import InputError
-from service.runs.ledger import read_ledger
+from service.runs.spending import read_ledger
 from service.runs.store import Run
 
 

@@ -17,8 +17,7 @@ from service.models.protocol import Sampler
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
 from service.models.remote.sampler import RemoteSampler
 from service.questions import Question
-from service.runs.ledger import spent_usd
-from service.runs.spending import Spending
+from service.runs.spending import Spending, spent_usd
 from service.runs.store import Run
 
 WITHOUT_BATCH_JOBS = ("hosted_vllm/",)  # servers of one's own, which are asked directly all the same

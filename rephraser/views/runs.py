@@ -17,8 +17,9 @@ from rephraser.run.topping import counted_neighbors
 from rephraser.tables import ProposalRow
 from rephraser.views.search import finding_counts
 from rephraser.views.suspects import find_suspects
-from service.runs.cells import EMPTY, FAILED, count_states
-from service.runs.ledger import LedgerLine, read_ledger
+from service.runs.cells import EMPTY, FAILED
+from service.runs.progress import count_states
+from service.runs.spending import LedgerLine, read_ledger
 from service.runs.store import Run, find_run, list_runs, run_question_ids
 from service.runs.tables import CellRow, RunCellRow, RunQuestionRow
 

@@ -326,17 +326,6 @@ def set_outcomes(session: Session, outcomes: Mapping[int, str]) -> None:
         )
 
 
-def count_states(session: Session, run_id: str) -> dict[tuple[str, str], int]:
-    """Return the number of the run's cells by (kind, state)."""
-    rows = session.execute(
-        select(CellRow.kind, CellRow.state, func.count())
-        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
-        .where(RunCellRow.run_id == run_id)
-        .group_by(CellRow.kind, CellRow.state)
-    ).all()
-    return {(kind, state): count for kind, state, count in rows}
-
-
 def _spent(receipt: Receipt) -> dict[str, Any]:
     return {f"spent_{name}": value for name, value in vars(receipt).items()}
 

@@ -111,7 +111,7 @@ def store_answers(
             else:
                 keep(session, cell_id, answer, _receipt(answer))
         # Under the write lock, as `refresh` is: what this process stores is never taken for another's.
-        spending.stored_usd += sum(answer.cost_usd or 0.0 for _, answer in answers)
+        spending.add_stored(answer.cost_usd for _, answer in answers)
 
 
 @contextlib.asynccontextmanager

@@ -10,9 +10,8 @@ from sqlalchemy.orm import Session
 from service.errors import NotFoundError
 from service.runs.cells import EMPTY, FAILED, FILLED
 from service.runs.store import Run
-from service.runs.tables import CellRow, RunCellCountRow, RunMinuteRow, RunRow, RunSpendingRow
+from service.runs.tables import PICO_PER_USD, CellRow, RunCellCountRow, RunMinuteRow, RunRow, RunSpendingRow
 
-PICO_PER_USD = 10**12
 WINDOW_MINUTES = 5
 ERRORS_LOOKED_AT = 1000
 _MINUTE = "%Y-%m-%dT%H:%M"
@@ -119,13 +118,7 @@ def count_runs(session: Session) -> dict[str, int]:
 def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
     """Return where these runs stand, in their order."""
     ids = [run.id for run in runs]
-    cells: dict[str, dict[tuple[str, str], int]] = {id: {} for id in ids}
-    for id, kind, state, number in session.execute(
-        select(
-            RunCellCountRow.run_id, RunCellCountRow.kind, RunCellCountRow.state, RunCellCountRow.cells
-        ).where(RunCellCountRow.run_id.in_(ids))
-    ):
-        cells[id][kind, state] = number
+    cells = _cells_by_state(session, ids)
     paid = {
         row.run_id: row
         for row in session.execute(
@@ -168,6 +161,21 @@ def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
             )
         )
     return found
+
+
+def count_states(session: Session, run_id: str) -> dict[tuple[str, str], int]:
+    """Return the number of the run's cells by (kind, state), without those that no cell is in."""
+    return {key: number for key, number in _cells_by_state(session, [run_id])[run_id].items() if number}
+
+
+def _cells_by_state(session: Session, run_ids: Sequence[str]) -> dict[str, dict[tuple[str, str], int]]:
+    cells: dict[str, dict[tuple[str, str], int]] = {run_id: {} for run_id in run_ids}
+    row = RunCellCountRow
+    for run_id, kind, state, number in session.execute(
+        select(row.run_id, row.kind, row.state, row.cells).where(row.run_id.in_(run_ids))
+    ):
+        cells[run_id][kind, state] = number
+    return cells
 
 
 def spent_in_all(session: Session) -> tuple[float, int]:

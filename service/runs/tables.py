@@ -8,6 +8,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
 from service.database.triggers import on_creation
 
+PICO_PER_USD = 10**12
+
 
 class RunRow(Base):
     """A run: its whole specification is its key, so other settings are another run."""

@@ -22,8 +22,8 @@ from service.runs.cells import (
     fill_cell,
     reopen_failed_cells,
 )
-from service.runs.ledger import read_ledger
 from service.runs.progress import progress_of
+from service.runs.spending import read_ledger
 from service.runs.store import Run, open_run
 
 CELL_COUNTS = ("run_cell_counts", "run_spending", "run_minutes")

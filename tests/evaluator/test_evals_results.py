@@ -15,7 +15,7 @@ from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader
 from service.database import Database
 from service.errors import InputError
-from service.runs.ledger import spent_usd
+from service.runs.spending import spent_usd
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
 from rephraser.verdict import BayesRule, OverlapRule
 from rephraser.views.runs import summarize
 from service.errors import InputError
-from service.runs.cells import count_states
+from service.runs.progress import count_states
 from service.runs.store import open_run
 
 

@@ -13,8 +13,8 @@ from rephraser.run.premises import premise_requests, read_premises
 from rephraser.run.spec import PremiseSpec, RunSpec
 from rephraser.run.structure import PREMISES, groups_of, structure_of
 from service.errors import InputError
-from service.runs.cells import count_states
-from service.runs.ledger import read_ledger
+from service.runs.progress import count_states
+from service.runs.spending import read_ledger
 
 ASKED = PremiseSpec("judge")
 

@@ -22,8 +22,7 @@ from service.questions import make_question, store_questions
 from service.runs import cells
 from service.runs.batching import fill_by_batch
 from service.runs.filling import Filled
-from service.runs.ledger import reserved_usd, spent_usd
-from service.runs.spending import Spending
+from service.runs.spending import Spending, reserved_usd, spent_usd
 from service.runs.store import Run, open_run
 
 QUESTIONS = [make_question(f"What is {i} + 1?", str(i + 1)) for i in range(3)]

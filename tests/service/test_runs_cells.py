@@ -11,7 +11,8 @@ from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import make_question, store_questions
 from service.runs import cells, leases, store
-from service.runs.ledger import read_ledger, reserved_usd, spent_usd
+from service.runs.progress import count_states
+from service.runs.spending import read_ledger, reserved_usd, spent_usd
 
 QUESTIONS = [make_question(f"What is {i} + 1?", str(i + 1)) for i in range(4)]
 
@@ -61,7 +62,7 @@ def test_cells_are_planned_once_and_leased_once(db: Database) -> None:
     with db.write() as session:
         cells.add_cells(session, run.id, plan(run))
         cells.add_cells(session, run.id, plan(run))
-        assert cells.count_states(session, run.id) == {("answer", "empty"): 4}
+        assert count_states(session, run.id) == {("answer", "empty"): 4}
         first = cells.claim_cells(session, run.id, run.id, owner="a|1|1|t", limit=3)
         second = cells.claim_cells(session, run.id, run.id, owner="b|1|1|t", limit=3)
         assert [cell.payload["seed"] for cell in first + second] == [0, 1, 2, 3]
@@ -90,7 +91,7 @@ def test_a_solver_s_cells_are_shared_and_paid_by_who_asks(db: Database) -> None:
             cells.fill_cell(session, cell.id, "{}", RECEIPT)
         assert spent_usd(session, one.id) == 0.5
         assert spent_usd(session, two.id) == 1.5
-        assert cells.count_states(session, one.id) == {("answer", "filled"): 2}
+        assert count_states(session, one.id) == {("answer", "filled"): 2}
 
 
 def test_leases_of_a_dead_process_are_given_back_at_once(db: Database) -> None:

@@ -15,7 +15,7 @@ from service.errors import BudgetError, PrerequisiteError
 from service.models.remote import Endpoint, PriceTable
 from service.models.remote.sampler import RemoteSampler
 from service.models.work import sample_seed
-from service.runs.ledger import read_ledger, spent_usd
+from service.runs.spending import read_ledger, spent_usd
 from service.runs.tables import CellBodyRow
 
 PROBLEMS = sums(4)

@@ -32,8 +32,7 @@ from service.models.work import Drawn, DrawnCell, SampleRequest, SamplingWork
 from service.runs.batching import fill_by_batch
 from service.runs.cells import Cell, Receipt
 from service.runs.filling import REFUSED_BODY, Filled, fill_cells
-from service.runs.ledger import spent_usd
-from service.runs.spending import Spending
+from service.runs.spending import Spending, spent_usd
 
 _TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "thinking", "refusal"})
 OWN_SERVERS = "hosted_vllm"  # asked directly even with batch jobs on, as they offer none

@@ -94,7 +94,7 @@ def read_shown(database: "Database", run: "Run", n: int | None = None) -> Shown:
     from evaluator.evals.running import samples_missing
     from evaluator.evals.samples import count_samples
     from evaluator.passk.curves import curve
-    from service.runs.cells import count_states
+    from service.runs.progress import count_states
     from service.runs.store import find_run
 
     with database.read() as session:
