@@ -14,8 +14,8 @@ import ui.demo_report
 from sandbox.demo import Step
 from sandbox.demo_plan import DemoPlan
 from service.errors import InputError
-from ui.cli.demo import commands as command
-from ui.cli.demo.commands import shell_lines
+from ui.cli import demo as command
+from ui.cli.demo import shell_lines
 
 QUESTION = json.dumps({"question": "What is $2+2$?", "answer": "4"})
 REPORTS: list[list[str]] = []

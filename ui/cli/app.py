@@ -8,19 +8,17 @@ from typing import Annotated
 import typer
 
 from service.errors import InputError, Interrupted, TagrpoError
-from ui.cli import doctor, output, ui
-from ui.cli.demo import commands as demo
-from ui.cli.demo import sandbox
+from ui.cli import demo, doctor, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
-from ui.cli.eval import benchmarks
-from ui.cli.eval import commands as evals
-from ui.cli.eval import tables as eval_tables
-from ui.cli.neighbors import commands as neighbors
-from ui.cli.neighbors import propose
-from ui.cli.questions import commands as questions
-from ui.cli.questions import contamination
-from ui.cli.runs import commands as runs
+from ui.cli.eval import benchmarks, running, tables
+from ui.cli.eval import runs as eval_runs
+from ui.cli.neighbors import audits, judging, proposing, reviews, runs
+from ui.cli.neighbors import browsing as neighbors
+from ui.cli.questions import browsing as questions
+from ui.cli.questions import contamination, importing
 from ui.cli.sets import commands as sets
+from ui.cli.sets import exports, publishing
+from ui.cli.settings import command_group, with_settings
 from ui.cli.train import commands as train
 from ui.cli.train import rollouts
 
@@ -40,22 +38,102 @@ app = typer.Typer(
         "Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]"
     ),
 )
-questions.app.command("contamination")(contamination.contamination)
-app.add_typer(questions.app, name="questions")
-app.add_typer(benchmarks.app, name="benchmarks")
-neighbors.app.add_typer(propose.app)  # without a name: its commands stand among those of neighbors
-app.add_typer(neighbors.app, name="neighbors")
-app.add_typer(runs.app, name="runs")
-app.add_typer(sets.app, name="sets")
-evals.app.add_typer(eval_tables.app)
-app.add_typer(evals.app, name="eval")
-app.add_typer(diagnose.app, name="diagnose")
-app.add_typer(rollouts.app, name="rollouts")
-app.add_typer(train.app, name="train")
-app.add_typer(sandbox.app, name="sandbox")
-app.command()(demo.demo)
-app.command()(ui.ui)
-app.command()(doctor.doctor)
+GROUPS = {
+    "questions": command_group(
+        "Import, look at and mix questions.",
+        "tagrpo questions import math_train.jsonl --name math",
+        {
+            "import": importing.import_,
+            "list": questions.list_,
+            "show": questions.show,
+            "suspects": questions.suspects,
+            "mix": importing.mix,
+            "contamination": contamination.contamination,
+        },
+    ),
+    "benchmarks": command_group(
+        "The benchmarks there are, and whether they are what they should be.",
+        "tagrpo benchmarks check mine.jsonl",
+        {"list": benchmarks.list_, "check": benchmarks.check},
+    ),
+    "neighbors": command_group(
+        "Propose, check, look at, review and audit neighbors.",
+        "tagrpo neighbors propose math --name rules --proposer rules",
+        {
+            "propose": proposing.propose,
+            "resume": proposing.resume,
+            "list": neighbors.list_,
+            "show": neighbors.show,
+            "review": reviews.review,
+            "audit": audits.audit,
+            "judge": judging.judge,
+        },
+    ),
+    "runs": command_group(
+        "Look at runs that propose neighbors: what they did, what is open, what they cost.",
+        "tagrpo runs show rules",
+        {"list": runs.list_, "show": runs.show},
+    ),
+    "sets": command_group(
+        "Publish, compare, verify and export immutable neighbor sets.",
+        "tagrpo sets publish math --run rules --include unverified",
+        {
+            "publish": publishing.publish,
+            "list": sets.list_,
+            "show": sets.show,
+            "diff": sets.diff,
+            "verify": sets.verify,
+            "tag": sets.tag,
+            "export": exports.export,
+            "import": exports.import_,
+        },
+    ),
+    "eval": command_group(
+        "Measure models: draw responses to benchmarks, grade them, show pass@k.",
+        "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1 --n 128",
+        {
+            "run": running.run,
+            "grade": eval_runs.grade,
+            "show": eval_runs.show,
+            "list": tables.list_,
+            "report": tables.report,
+            "compare": tables.compare,
+        },
+    ),
+    "diagnose": diagnose.app,
+    "rollouts": command_group(
+        "Look at training runs: import what they recorded, browse it from step 1.",
+        "tagrpo rollouts import runs/ta/rollouts",
+        {
+            "import": rollouts.import_,
+            "watch": rollouts.watch,
+            "runs": rollouts.runs,
+            "steps": rollouts.steps,
+            "list": rollouts.list_,
+            "show": rollouts.show,
+        },
+    ),
+    "train": command_group(
+        "Train a policy with verl by a recipe: choose, plan, run, go on.",
+        "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
+        {"list": train.list_, "show": train.show, "plan": train.plan, "run": train.run},
+    ),
+    "sandbox": command_group(
+        "A world of word problems for a laptop: questions, candidates of known truth, a policy.",
+        "tagrpo sandbox questions world-a --world A",
+        {
+            "questions": sandbox.questions,
+            "candidates": sandbox.candidates,
+            "score": sandbox.score,
+            "pretrain": sandbox.pretrain,
+            "policy": sandbox.policy,
+        },
+    ),
+}
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name)
+for command in (demo.demo, ui.ui, doctor.doctor):
+    app.command()(with_settings(command))
 
 
 def _print_version(wanted: bool) -> None:

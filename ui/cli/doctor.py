@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Option
 
 from ui.cli import output
-from ui.cli.output import DbOption, JsonOption
+from ui.cli.output import Terminal
+from ui.cli.settings import Db
 
 State = Literal["ok", "missing", "problem"]
 
@@ -39,27 +40,25 @@ class Check:
 
 
 def doctor(
-    model: Annotated[
-        str | None, typer.Option("--model", help="Also reach this model, in litellm's spelling.")
-    ] = None,
-    api_base: Annotated[str | None, typer.Option("--api-base", help="Address of its server.")] = None,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    model: Annotated[str | None, Option(help="Also reach this model, in litellm's spelling.")] = None,
+    api_base: Annotated[str | None, Option(help="Address of its server.")] = None,
+    *,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Say what is installed, reachable and missing, and how to get it.
 
     Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1
     """
-    checks = [_python(), *_packages(), *_extras(), _database(db), _disk(db), _keys(), _hub()]
+    checks = [_python(), *_packages(), *_extras(), _database(db.path), _disk(db.path), _keys(), _hub()]
     if model is not None:
         checks.append(_endpoint(model, api_base))
-    if as_json:
-        output.print_json({"checks": [asdict(check) for check in checks]})
-    else:
-        output.table(
-            ["", "what", "found", "how to get it"],
-            [[_mark(check), check.what, check.detail, check.way_out] for check in checks],
-        )
+    terminal.emit(
+        {"checks": [asdict(check) for check in checks]},
+        output.table,
+        ["", "what", "found", "how to get it"],
+        [[_mark(check), check.what, check.detail, check.way_out] for check in checks],
+    )
     wrong = [check.what for check in checks if check.needed and check.state != "ok"]
     if wrong:
         raise output.needs_attention(f"{', '.join(wrong)}: see above.")
@@ -109,11 +108,10 @@ def _extras() -> list[Check]:
     return checks
 
 
-def _database(option: Path | None) -> Check:
-    from service.database import Database, locate_database
+def _database(path: Path) -> Check:
+    from service.database import Database
     from service.errors import DatabaseError
 
-    path = locate_database(option)
     if not path.exists():
         return Check(
             "database", "missing", f"{path}: not there yet", "tagrpo questions import FILE --name NAME"
@@ -130,10 +128,8 @@ def _database(option: Path | None) -> Check:
     return Check("database", "ok", f"{path}, {path.stat().st_size / 1e6:.1f} MB, sound")
 
 
-def _disk(option: Path | None) -> Check:
-    from service.database import locate_database
-
-    folder = locate_database(option).resolve().parent
+def _disk(path: Path) -> Check:
+    folder = path.resolve().parent
     if not folder.exists():
         return Check(
             "disk", "problem", f"{folder} does not exist", "make it, or name another with --db", needed=True

@@ -3,12 +3,14 @@
 import io
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TextIO
+from typing import Annotated, Any, ParamSpec, Protocol, TextIO
 
 import typer
 from rich.console import Console
@@ -22,8 +24,14 @@ DbOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
+_P = ParamSpec("_P")
+
 PLAIN_PROGRESS_EVERY_S = 5.0
 PIPED_WIDTH = 200
+TEXT_SHOWN = 90
+ID_SHOWN = 12  # long enough for `show`
+
+_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def prepare_streams() -> None:
@@ -49,20 +57,61 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
-def say(text: str = "") -> None:
-    """Print text as it is: no markup is read from it, no line is cut."""
-    console().print(text, markup=False, soft_wrap=True)
+def say(*lines: str) -> None:
+    """Print lines as they are, without any an empty one: no markup is read from them, no line is cut."""
+    for line in lines or ("",):
+        console().print(visible(line), markup=False, soft_wrap=True)
 
 
 def heading(text: str) -> None:
     """Print a heading."""
-    console().print(text, markup=False, style="bold")
+    console().print(visible(text), markup=False, style="bold")
+
+
+def visible(text: str) -> str:
+    r"""Return text with control characters and marks of reading direction spelled out (`\x1b`).
+
+    Texts of models and files may hold terminal commands, and marks that turn the reading direction around.
+    All that is printed here passes through it, but for JSON, which escapes them itself.
+    """
+    return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str, length: int = TEXT_SHOWN) -> str:
+    """Return text on one line, cut to `length` characters."""
+    line = " ".join(visible(text).split())
+    return line if len(line) <= length else f"{line[: length - 3]}..."
+
+
+def plural(count: int, noun: str) -> str:
+    """Return the count with its noun: `1 row`, `7,500 rows`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def print_json(result: Mapping[str, Any]) -> None:
     """Print the machine-readable result: one JSON object on stdout, all ASCII where stdout is not UTF-8."""
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     sys.stdout.write(json.dumps(result, ensure_ascii=not unicode, indent=2) + "\n")
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Whether a command answers in text or in JSON."""
+
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False
+
+    def emit(
+        self, record: Mapping[str, Any], text: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs
+    ) -> None:
+        """Print the record, if JSON is wanted; else call `text`, which prints the same for people."""
+        if self.as_json:
+            print_json(record)
+        else:
+            text(*args, **kwargs)
+
+    def progress(self, label: str, *, quiet: bool = False) -> "AbstractContextManager[Progress]":
+        """Show how far long work is, unless JSON is wanted."""
+        return progress(label, quiet=self.as_json or quiet)
 
 
 def print_error(message: str) -> None:
@@ -72,7 +121,7 @@ def print_error(message: str) -> None:
 
 def note(message: str) -> None:
     """Print a remark on stderr, where it disturbs no pipe."""
-    Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)
+    Console(stderr=True, highlight=False).print(visible(message), markup=False, soft_wrap=True)
 
 
 def needs_attention(message: str) -> typer.Exit:
@@ -82,11 +131,22 @@ def needs_attention(message: str) -> typer.Exit:
 
 
 def _complain(label: str, style: str, message: str) -> None:
-    Console(stderr=True, highlight=False).print(Text.assemble((label, style), message), soft_wrap=True)
+    Console(stderr=True, highlight=False).print(
+        Text.assemble((label, style), visible(message)), soft_wrap=True
+    )
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
-    """Print rows as a table; numbers stand on the right."""
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    title: str | None = None,
+    empty: str | None = None,
+) -> None:
+    """Print rows as a table, numbers on the right; where there are none say `empty`, if it is given."""
+    if not rows and empty is not None:
+        say(empty)
+        return
     drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(
@@ -106,13 +166,28 @@ def _cell(value: object) -> Text:
         return Text(f"{value:.4g}")
     if isinstance(value, int):
         return Text(f"{value:,}")
-    return Text(str(value))
+    return Text(visible(str(value)))
 
 
 class Progress(Protocol):
     """Long work reports here: how much is done of how much, and a few words on what happens now."""
 
     def update(self, done: int, total: int | None = None, detail: str = "") -> None: ...
+
+
+class Stages(Protocol):
+    """Work of several stages reports here."""
+
+    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None: ...
+
+
+def stages(bar: Progress) -> Stages:
+    """Return what shows a stage's name before the other words of a progress."""
+
+    def report(stage: str, done: int, total: int | None, detail: str = "") -> None:
+        bar.update(done, total, " ".join(filter(None, (stage, detail))))
+
+    return report
 
 
 @contextmanager

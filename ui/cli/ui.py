@@ -6,46 +6,43 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from ui.cli import output
-from ui.cli.output import DbOption
+from ui.cli.settings import Db
 
 DEMO_FOLDERS = ("tagrpo-demo", "tagrpo-demo-quick")
 PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
 
 
 DemoOption = Annotated[
-    bool,
-    typer.Option("--demo", help="Show a demo's results: of the demo here, else those that ship with it."),
+    bool, Option("--demo", help="Show a demo's results: of the demo here, else those that ship with it.")
 ]
-ReviewOption = Annotated[bool, typer.Option("--review", help="Let reviews be written; nothing else ever is.")]
+ReviewOption = Annotated[bool, Option("--review", help="Let reviews be written; nothing else ever is.")]
 HostOption = Annotated[
-    str, typer.Option("--host", help="Address to listen on; others than this machine's need a password.")
+    str, Option("--host", help="Address to listen on; others than this machine's need a password.")
 ]
-PortOption = Annotated[int, typer.Option("--port", help="Port to listen on; 0 takes a free one.")]
+PortOption = Annotated[int, Option("--port", help="Port to listen on; 0 takes a free one.")]
 NamesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-host", help="A further name under which the server is reached.", show_default=False
-    ),
+    list[str] | None, Option("--allow-host", help="A further name under which the server is reached.")
 ]
 PasswordOption = Annotated[
-    bool, typer.Option("--password", help="Ask for a password now (or read a line from a pipe).")
+    bool, Option("--password", help="Ask for a password now (or read a line from a pipe).")
 ]
 PasswordFileOption = Annotated[
-    Path | None,
-    typer.Option("--password-file", help="Read the password from a file's first line.", show_default=False),
+    Path | None, Option("--password-file", help="Read the password from a file's first line.")
 ]
 NoPasswordOption = Annotated[
-    bool, typer.Option("--no-password", help="Let everybody in who can reach the address.")
+    bool, Option("--no-password", help="Let everybody in who can reach the address.")
 ]
 NoBrowserOption = Annotated[
-    bool, typer.Option("--no-browser", help="Do not open the browser; print the address only.")
+    bool, Option("--no-browser", help="Do not open the browser; print the address only.")
 ]
 
 
 def ui(
-    db: DbOption = None,
+    *,
+    db: Db,
     demo: DemoOption = False,
     review: ReviewOption = False,
     host: HostOption = "127.0.0.1",
@@ -64,17 +61,16 @@ def ui(
 
     Example: [bold]tagrpo ui[/bold]
     """
-    from service.database import locate_database
     from service.errors import InputError
     from ui.pages.server import serving
 
-    if demo and db is not None:
+    if demo and db.db_file is not None:
         raise InputError("--demo shows the demo's own database; leave out --db.")
     address = serving.Address(host, port, tuple(allow_host or ()))
     secret = read_password(ask=password, file=password_file, none=no_password)
     serving.check_password(secret, address, opted_out=no_password)
     serving.check_installed()
-    shown, words = demo_database() if demo else (locate_database(db), "")
+    shown, words = demo_database() if demo else (db.path, "")
     _note_what_is_wrong(shown)
     listening = serving.bind(address)
     address = serving.Address(host, listening.getsockname()[1], address.more_names)

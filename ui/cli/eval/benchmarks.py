@@ -1,12 +1,14 @@
 """`tagrpo benchmarks`: list, check."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ui.cli import output
-from ui.cli.output import JsonOption
+from ui.cli.output import Terminal
 
 if TYPE_CHECKING:
     from evaluator.benchmarks import Benchmark, GoldFailure, LoadedBenchmark
@@ -14,15 +16,8 @@ if TYPE_CHECKING:
 
 FAILURES_SHOWN = 10
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="The benchmarks there are, and whether they are what they should be.",
-    epilog="Example: tagrpo benchmarks check mine.jsonl",
-)
 
-
-@app.command("list")
-def list_(as_json: JsonOption = False) -> None:
+def list_(*, terminal: Terminal) -> None:
     """List the known benchmarks: size, kind of answers, place, licence.
 
     Example: [bold]tagrpo benchmarks list[/bold]
@@ -30,11 +25,9 @@ def list_(as_json: JsonOption = False) -> None:
     from evaluator.benchmarks import BENCHMARKS
 
     rows = [_row(benchmark) for benchmark in BENCHMARKS.values()]
-    if as_json:
-        output.print_json({"benchmarks": rows})
-        return
     columns = ["name", "title", "rows", "kind", "from", "gated", "licence"]
-    output.table(columns, [[_shown(row[column]) for column in columns] for row in rows])
+    cells = [[_shown(row[column]) for column in columns] for row in rows]
+    terminal.emit({"benchmarks": rows}, output.table, columns, cells)
 
 
 def _row(benchmark: "Benchmark") -> dict[str, Any]:
@@ -71,27 +64,21 @@ class _Checked:
         return not self.problem and not self.failures
 
 
-@app.command()
 def check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[NAME]...",
             help="Names of known benchmarks, or .toml and .jsonl files; without any, all that are known.",
-            show_default=False,
         ),
     ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option("--from", help="A file with the rows, in place of the Hub.", show_default=False),
-    ] = None,
+    source: Annotated[str | None, Option("--from", help="A file with the rows, in place of the Hub.")] = None,
     options_seed: Annotated[
-        int, typer.Option(help="Seed of the order of options in multiple-choice questions.")
+        int, Option(help="Seed of the order of options in multiple-choice questions.")
     ] = 0,
-    allow_changed: Annotated[
-        bool, typer.Option("--allow-changed", help="Other rows than expected are no failure.")
-    ] = False,
-    as_json: JsonOption = False,
+    allow_changed: Annotated[bool, Option(help="Other rows than expected are no failure.")] = False,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Load benchmarks and check the number of rows, the content, and every gold graded against itself.
 
@@ -111,16 +98,12 @@ def check(
     for name in wanted:
         find_benchmark(name)
     results: list[_Checked] = []
-    with output.progress("check", quiet=as_json) as shown, Grader() as grader:
+    with terminal.progress("check") as shown, Grader() as grader:
         for count, name in enumerate(wanted):
             shown.update(count, len(wanted), name)
             results.append(_check(name, source, options_seed, allow_changed, grader))
         shown.update(len(wanted), len(wanted))
-    if as_json:
-        output.print_json({"benchmarks": [_json(result) for result in results]})
-    else:
-        for result in results:
-            _print(result)
+    terminal.emit({"benchmarks": [_json(result) for result in results]}, _print, results)
     off = [result.name for result in results if not result.fine]
     if off:
         raise output.needs_attention(f"not as they should be: {', '.join(off)}")
@@ -139,7 +122,12 @@ def _check(
     return _Checked(name, loaded, failures=tuple(check_golds(loaded, grader)))
 
 
-def _print(result: _Checked) -> None:
+def _print(results: Sequence[_Checked]) -> None:
+    for result in results:
+        _print_one(result)
+
+
+def _print_one(result: _Checked) -> None:
     from evaluator.benchmarks import describe_failure, source_name
 
     loaded = result.loaded

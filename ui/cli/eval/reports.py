@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.questions.reports import plural
+from ui.cli.output import plural
 
 if TYPE_CHECKING:
     from evaluator.evals.grading import Change, Graded
@@ -124,6 +124,12 @@ def read_shown(database: "Database", run: "Run", n: int | None = None) -> Shown:
         curve=None if result is None or not ks else curve(result.counts, ks),
         why=why,
     )
+
+
+def print_run(run: "Run", shown: Shown) -> None:
+    """Print a run: its settings and its numbers."""
+    print_settings(run)
+    print_shown(shown)
 
 
 def print_shown(shown: Shown) -> None:

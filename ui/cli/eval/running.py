@@ -1,20 +1,32 @@
-"""Carrying out `tagrpo eval run`: one run for each benchmark, opened first, then drawn and graded in turn."""
+"""`tagrpo eval run`: one run for each benchmark, opened first, then drawn and graded in turn."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
-from service.models.remote.chat import INTERRUPTED
+import typer
+from typer import Argument, Option
+
 from ui.cli import output
-from ui.cli.eval.sampling import ProblemSet, check_prompt, fit_sampling
-from ui.cli.questions.reports import plural
+from ui.cli.eval.problems import ProblemSet, load_benchmarks, load_neighbors
+from ui.cli.eval.settings import (
+    AnswersName,
+    Drawing,
+    Engine,
+    EvalRequests,
+    SamplerName,
+    choose_sampler,
+    open_sampler,
+)
+from ui.cli.output import Terminal, plural
+from ui.cli.settings import Db, SettingsFile
 
 if TYPE_CHECKING:
     from evaluator.evals.running import EvalOutcome
+    from evaluator.evals.runs import EvalSpec
     from evaluator.grading import Grader
-    from evaluator.grading.types import Answers
     from service.database import Database
-    from service.models.prompts import Overrides, Preset
+    from service.models.prompts import Preset
     from service.models.protocol import Sampler
     from service.runs.store import Run
 
@@ -22,62 +34,169 @@ FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "fail
 """Reasons to stop that would stop the next run of the same command too."""
 
 
-@dataclass(frozen=True)
-class RunsPlan:
-    """What `tagrpo eval run` was asked for: a model, what it is put to, and how."""
+def run(
+    benchmarks: Annotated[
+        list[str] | None,
+        Argument(help="Names of `tagrpo benchmarks list`, or files of your own (.jsonl, .toml)."),
+    ] = None,
+    *,
+    model: Annotated[
+        str,
+        Option(
+            help="litellm's spelling (gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B); for vllm and local a Hub name "
+            "or folder."
+        ),
+    ],
+    n: Annotated[
+        int | None, Option("--n", help="Samples for each problem; the preset's: 32, paper: 128.")
+    ] = None,
+    name: Annotated[
+        str | None, Option(help="Runs are named NAME.BENCHMARK; by default after the model.")
+    ] = None,
+    neighbors: Annotated[
+        str | None, Option(help="A published neighbor set instead of benchmarks: NAME or NAME@3.")
+    ] = None,
+    limit: Annotated[
+        int | None, Option(min=1, help="Only the first problems; the run's name says so.")
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        Option("--from", help="File with the rows, in place of the Hub; NAME=FILE for several benchmarks."),
+    ] = None,
+    options_seed: Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")] = 0,
+    allow_changed: Annotated[bool, Option(help="Take a benchmark whose content is not as known.")] = False,
+    allow_bad_golds: Annotated[bool, Option(help="Run although golds fail against themselves.")] = False,
+    sampler: Annotated[
+        SamplerName,
+        Option(
+            help="remote: an API or a server; vllm: offline engine; local: transformers. auto: local where "
+            "--model is a folder, else remote."
+        ),
+    ] = "auto",
+    preset: Annotated[
+        str, Option(help="default, paper, paper-eval or plain: prompt, settings and n together.")
+    ] = "default",
+    answers: Annotated[
+        AnswersName, Option(help="Which answers count: all that are found, or those in a box alone.")
+    ] = "all",
+    drawing: Drawing,
+    requests: EvalRequests,
+    engine: Engine,
+    settings: SettingsFile,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Draw n responses to every problem of benchmarks, grade them, and print pass@k.
 
-    model: str
-    name: str | None
-    problems: "Sequence[ProblemSet]"
-    preset: "Preset"
-    overrides: "Overrides"
-    n: int
-    answers: "Answers" = "all"
+    Everything is stored as it comes. Run the same command again to go on after an interruption or a spent
+    budget; with a larger --n only the missing samples are drawn. Other settings are another run.
+
+    Exit code 1: samples are missing; the message says why.
+
+    Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B
+    --api-base http://localhost:8000/v1 --n 128
+    """
+    from evaluator.grading import Grader
+    from evaluator.grading.versions import VerdictCache
+    from service.models.prompts import find_preset
+
+    if bool(benchmarks) == (neighbors is not None):
+        raise typer.BadParameter("name benchmarks, or a neighbor set with --neighbors, and not both")
+    prompts = find_preset(preset)
+    opened = open_sampler(choose_sampler(sampler, model), model, requests, engine)
+    with db.open(create=True) as database, Grader(cache=VerdictCache(database)) as grader:
+        if neighbors is not None:
+            problem_sets = [
+                load_neighbors(
+                    database, neighbors, allow_bad_golds=allow_bad_golds, limit=limit, grader=grader
+                )
+            ]
+        else:
+            problem_sets = load_benchmarks(
+                benchmarks or (),
+                source or (),
+                options_seed=options_seed,
+                allow_changed=allow_changed,
+                allow_bad_golds=allow_bad_golds,
+                limit=limit,
+                grader=grader,
+            )
+        samples = prompts.n if n is None else n
+        specs = make_specs(problem_sets, model, prompts, drawing, samples, answers, opened)
+        runs = open_runs(database, name, specs)
+        carry_out(database, runs, opened, samples, grader, terminal)
 
 
-def open_runs(database: "Database", plan: RunsPlan, sampler: "Sampler") -> "list[Run]":
-    """Return the runs, all made before the first is worked on, so that no clash comes after hours.
+def make_specs(
+    problem_sets: Sequence[ProblemSet],
+    model: str,
+    preset: "Preset",
+    drawing: Drawing,
+    n: int,
+    answers: AnswersName,
+    sampler: "Sampler",
+) -> "list[tuple[ProblemSet, EvalSpec]]":
+    """Return the settings of the runs, one for each benchmark or neighbor set.
 
     Raises:
-        InputError: settings that cannot be used, or a run of that name with other ones.
+        InputError: settings that cannot be used.
         PrerequisiteError: the model cannot be found or reached, or takes no such prompts.
     """
     from evaluator.evals.problems import placed_hash
     from evaluator.evals.running import check_n
-    from evaluator.evals.runs import EvalSpec, check_eval_run, model_slug, open_eval_run
+    from evaluator.evals.runs import EvalSpec
     from service.models.prompts import make_prompt, make_sampling
+    from service.models.remote.sampler import RemoteSampler
+
+    check_n(n)
+    overrides = drawing.overrides()
+    sampling = make_sampling(preset, overrides)
+    if overrides.samples_per_request is None and isinstance(sampler, RemoteSampler):  # it may not know n
+        at_once = sampler.samples_per_request(sampling.samples_per_request)
+        sampling = replace(sampling, samples_per_request=at_once)
+    engine = dict(sampler.describe())
+    specs = []
+    for problems in problem_sets:
+        choice = all(place.problem.kind == "choice" for place in problems.placed)
+        spec = EvalSpec(
+            problems=problems.label,
+            problems_hash=placed_hash(problems.placed),
+            source=problems.source,
+            model=model,
+            engine=engine,
+            prompt=make_prompt(preset, overrides, choice=choice),
+            sampling=sampling,
+            answers=answers,
+        )
+        if isinstance(sampler, RemoteSampler):
+            sampler.check(spec)
+        specs.append((problems, spec))
+    return specs
+
+
+def open_runs(
+    database: "Database", name: str | None, specs: "Sequence[tuple[ProblemSet, EvalSpec]]"
+) -> "list[Run]":
+    """Return the runs, all made before the first is worked on, so that no clash comes after hours.
+
+    Raises:
+        InputError: there is a run of that name with other settings.
+    """
+    from evaluator.evals.runs import check_eval_run, model_slug, open_eval_run
     from service.runs.store import package_versions
 
-    check_n(plan.n)
-    sampling = make_sampling(plan.preset, plan.overrides)
-    asked = plan.overrides.samples_per_request is not None
-    sampling = fit_sampling(sampler, sampling, asked=asked)
-    engine = dict(sampler.describe())
-    named = []
-    for found in plan.problems:
-        choice = all(place.problem.kind == "choice" for place in found.placed)
-        spec = EvalSpec(
-            problems=found.label,
-            problems_hash=placed_hash(found.placed),
-            source=found.source,
-            model=plan.model,
-            engine=engine,
-            prompt=make_prompt(plan.preset, plan.overrides, choice=choice),
-            sampling=sampling,
-            answers=plan.answers,
-        )
-        check_prompt(sampler, spec)
-        name = f"{plan.name or model_slug(plan.model)}.{found.suffix}"
-        named.append((name, spec, found.placed))
+    named = [
+        (f"{name or model_slug(spec.model)}.{problems.suffix}", problems, spec) for problems, spec in specs
+    ]
     versions = package_versions()
     runs = []
     with database.write() as session:
-        for name, spec, _ in named:
-            check_eval_run(session, name, spec)
-        for name, spec, placed in named:
-            opened, new = open_eval_run(session, name, spec, placed, versions)
+        for run_name, _, spec in named:
+            check_eval_run(session, run_name, spec)
+        for run_name, problems, spec in named:
+            opened, new = open_eval_run(session, run_name, spec, problems.placed, versions)
             if not new:
-                output.note(f"continuing run {name}")
+                output.note(f"continuing run {run_name}")
             runs.append(opened)
     return runs
 
@@ -88,8 +207,7 @@ def carry_out(
     sampler: "Sampler",
     n: int,
     grader: "Grader",
-    *,
-    as_json: bool,
+    terminal: Terminal,
 ) -> None:
     """Draw and grade the runs in turn, print each, and end with what needs attention.
 
@@ -98,61 +216,58 @@ def carry_out(
         typer.Exit: samples are missing.
     """
     from evaluator.evals.running import run_eval
+    from service.models.remote.chat import INTERRUPTED
     from service.models.remote.sampler import RemoteSampler
     from ui.cli.eval import reports as eval_reports
 
     if isinstance(sampler, RemoteSampler):
         sampler.count_spent(database, [run.id for run in runs])
     problems: list[str] = []
-    printed = []
-    told: set[str] = set()
+    records = []
+    noted: set[str] = set()
     for run in runs:
-        _note(sampler, told)
-        with output.progress(run.name, quiet=as_json) as bar:
-
-            def report(stage: str, done: int, total: int | None, detail: str = "") -> None:
-                bar.update(done, total, " ".join(filter(None, (stage, detail))))
-
-            outcome = run_eval(database, run, sampler, n, report, grader=grader)
+        _note(sampler, noted)
+        with terminal.progress(run.name) as bar:
+            outcome = run_eval(database, run, sampler, n, output.stages(bar), grader=grader)
         if outcome.stopped == INTERRUPTED:
             raise KeyboardInterrupt
-        _note(sampler, told)
+        _note(sampler, noted)
         shown = eval_reports.read_shown(database, run, n)
-        if as_json:
-            printed.append({**shown.to_json(), **eval_reports.outcome_json(outcome)})
+        if terminal.as_json:
+            records.append({**shown.to_json(), **eval_reports.outcome_json(outcome)})
         else:
             eval_reports.print_shown(shown)
         problems += complaints(run, outcome, shown.open_requests)
         if outcome.stopped in FATAL and run is not runs[-1]:
             problems.append("the runs after it were not begun")
             break
-    if as_json:
-        output.print_json({"runs": printed})
+    if terminal.as_json:
+        output.print_json({"runs": records})
     if problems:
         raise output.needs_attention("; ".join(problems) + ".")
 
 
-def _note(sampler: "Sampler", told: set[str]) -> None:
+def _note(sampler: "Sampler", noted: set[str]) -> None:
     for notice in sampler.notices:
-        if notice not in told:
+        if notice not in noted:
             output.note(notice)
-            told.add(notice)
+            noted.add(notice)
 
 
 def complaints(run: "Run", outcome: "EvalOutcome", open_requests: int) -> list[str]:
     """Say what of a run needs attention; requests that are open although nothing stopped are in a job."""
-    found = []
+    problems = []
     if outcome.stopped:
-        found.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
+        problems.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
     if outcome.missing:
         failed = ", ".join(f"{kind} {count:,}" for kind, count in sorted(outcome.failures.items()))
-        found.append(
+        problems.append(
             f"{run.name}: {plural(outcome.missing, 'sample')} missing"
             + (f" (failed requests: {failed})" if failed else "")
             + "; the same command draws them"
         )
     if open_requests and not outcome.stopped:
-        found.append(
+        problems.append(
             f"{run.name}: {plural(open_requests, 'request')} wait in a batch job; --batch collects it"
         )
-    return found
+    return problems

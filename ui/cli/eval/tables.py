@@ -1,15 +1,18 @@
-"""`tagrpo eval`: list, report, compare. They stand among the commands of `ui.cli.eval.commands`."""
+"""`tagrpo eval`: list, report, compare."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.eval import options as options
-from ui.cli.output import DbOption, JsonOption
+from ui.cli.eval.settings import AnswersChoice
+from ui.cli.output import Terminal
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.reports.document import Document
@@ -28,133 +31,168 @@ CHART_SUFFIXES = (".png", ".svg", ".html", ".json")
 
 References = Annotated[
     list[str],
-    typer.Argument(
-        help="RUN, LABEL=RUN, LABEL=RUN+RUN (pooled); NAME stands for all runs called NAME.BENCHMARK.",
-        show_default=False,
-    ),
+    Argument(help="RUN, LABEL=RUN, LABEL=RUN+RUN (pooled); NAME stands for all runs called NAME.BENCHMARK."),
 ]
-Ks = Annotated[str | None, typer.Option("--k", help="Values of k: 32 or 1,2,4,8.", show_default=False)]
-FormatOption = Annotated[
-    Format | None,
-    typer.Option("--format", help="By default what --out ends in, else a table.", show_default=False),
-]
-Out = Annotated[Path | None, typer.Option("--out", help="Write to this file.", show_default=False)]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")]
+Ks = Annotated[str | None, Option("--k", help="Values of k: 32 or 1,2,4,8.")]
 AllowMissing = Annotated[
-    bool, typer.Option("--allow-missing", help="Leave out problems with too few samples, and say how many.")
+    bool, Option("--allow-missing", help="Leave out problems with too few samples, and say how many.")
 ]
-PoolAnyway = Annotated[
-    bool, typer.Option("--pool-anyway", help="Pool runs that differ in more than the seed.")
-]
-
-app = typer.Typer(no_args_is_help=True)
+PoolAnyway = Annotated[bool, Option("--pool-anyway", help="Pool runs that differ in more than the seed.")]
 
 
-@app.command("list")
-def list_(db: DbOption = None, as_json: JsonOption = False) -> None:
+@dataclass(frozen=True)
+class ReportFile:
+    """Where a report goes, and in which form."""
+
+    format: Annotated[Format | None, Option(help="By default what --out ends in, else a table.")] = None
+    out: Annotated[Path | None, Option(help="Write to this file.")] = None
+    overwrite: Annotated[bool, Option(help="Replace files that exist.")] = False
+
+    def choose(self, terminal: Terminal) -> Format:
+        """Return the form, after a look whether the file can be written.
+
+        Raises:
+            InputError: a file that is there, or whose name does not say the form.
+            typer.BadParameter: --json with another form.
+        """
+        from service.writing import check_file_target
+
+        form = self._form(terminal.as_json)
+        if self.out is not None:
+            check_file_target(self.out, overwrite=self.overwrite)
+        return form
+
+    def _form(self, as_json: bool) -> Format:
+        if as_json:
+            if self.format not in (None, "json"):
+                raise typer.BadParameter("--json and another --format exclude each other")
+            return "json"
+        if self.format is not None or self.out is None:
+            return self.format or "table"
+        form = BY_SUFFIX.get(self.out.suffix.lower())
+        if form is None:
+            raise InputError(f"{self.out}: which format? End it in {', '.join(BY_SUFFIX)}, or give --format.")
+        return form
+
+    def deliver(
+        self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any], form: Format
+    ) -> None:
+        """Write or print the report."""
+        from evaluator.reports.rendering import RENDERERS, finite, render_csv, render_json
+        from service.writing import write_file
+
+        if self.out is None and form == "json":
+            output.print_json(finite(record))
+            return
+        if form == "json":
+            text = render_json(record)
+        elif form == "csv":
+            text = render_csv(rows)
+        else:
+            text = RENDERERS[form](document)
+        if self.out is None:
+            output.say(text.rstrip("\n"))
+        else:
+            write_file(self.out, lambda path: _write_text(path, text), overwrite=self.overwrite)
+            output.note(f"written to {self.out}")
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def list_(*, db: Db, terminal: Terminal) -> None:
     """List eval runs, oldest first: model, samples, pass@1, answers in a box, whether finished and graded.
 
     Example: [bold]tagrpo eval list[/bold]
     """
     from evaluator.evals.overview import runs_overview
     from evaluator.evals.sources import BOX
-    from service.database import Database, locate_database
 
-    with Database.open(locate_database(db), create=False) as database, database.read() as session:
-        runs = sorted(runs_overview(session), key=lambda one: (one.run.created_at, one.run.name))
-    if as_json:
-        output.print_json(
-            {
-                "runs": [
-                    {
-                        "run": one.run.name,
-                        "id": one.run.id,
-                        "benchmark": one.run.spec["problems"],
-                        "model": one.run.spec["model"],
-                        "problems": one.problems,
-                        "groups": one.groups,
-                        "samples": one.samples,
-                        "fewest": one.fewest,
-                        "most": one.most,
-                        "graded": one.graded,
-                        "unknown": one.unknown,
-                        "truncated": one.truncated,
-                        "pass_at_1": one.mean,
-                        "sources": one.sources.shares,
-                        "correct_sources": one.sources.correct_shares,
-                        "grader": None if one.grader is None else one.grader.version,
-                        "created_at": one.run.created_at,
-                        "finished_at": one.run.finished_at,
-                    }
-                    for one in runs
-                ]
-            }
-        )
-    elif not runs:
-        output.say("no eval runs yet; start one with `tagrpo eval run`")
-    else:
-        output.table(
+    with db.reading() as session:
+        runs = sorted(runs_overview(session), key=lambda line: (line.run.created_at, line.run.name))
+    terminal.emit(
+        {
+            "runs": [
+                {
+                    "run": line.run.name,
+                    "id": line.run.id,
+                    "benchmark": line.run.spec["problems"],
+                    "model": line.run.spec["model"],
+                    "problems": line.problems,
+                    "groups": line.groups,
+                    "samples": line.samples,
+                    "fewest": line.fewest,
+                    "most": line.most,
+                    "graded": line.graded,
+                    "unknown": line.unknown,
+                    "truncated": line.truncated,
+                    "pass_at_1": line.mean,
+                    "sources": line.sources.shares,
+                    "correct_sources": line.sources.correct_shares,
+                    "grader": None if line.grader is None else line.grader.version,
+                    "created_at": line.run.created_at,
+                    "finished_at": line.run.finished_at,
+                }
+                for line in runs
+            ]
+        },
+        output.table,
+        [
+            "run",
+            "benchmark",
+            "model",
+            "problems",
+            "samples each",
+            "graded",
+            "pass@1 %",
+            "in a box %",
+            "finished",
+        ],
+        [
             [
-                "run",
-                "benchmark",
-                "model",
-                "problems",
-                "samples each",
-                "graded",
-                "pass@1 %",
-                "in a box %",
-                "finished",
-            ],
-            [
-                [
-                    one.run.name,
-                    one.run.spec["problems"],
-                    one.run.spec["model"],
-                    one.problems,
-                    str(one.most) if one.fewest == one.most else f"{one.fewest} to {one.most}",
-                    "all" if one.graded == one.samples else f"{one.graded:,} of {one.samples:,}",
-                    "-" if one.mean is None else f"{100 * one.mean:.2f}",
-                    "-" if (shares := one.sources.shares) is None else f"{100 * shares[BOX]:.1f}",
-                    one.run.finished_at or "no",
-                ]
-                for one in runs
-            ],
-        )
+                line.run.name,
+                line.run.spec["problems"],
+                line.run.spec["model"],
+                line.problems,
+                str(line.most) if line.fewest == line.most else f"{line.fewest} to {line.most}",
+                "all" if line.graded == line.samples else f"{line.graded:,} of {line.samples:,}",
+                "-" if line.mean is None else f"{100 * line.mean:.2f}",
+                "-" if (shares := line.sources.shares) is None else f"{100 * shares[BOX]:.1f}",
+                line.run.finished_at or "no",
+            ]
+            for line in runs
+        ],
+        empty="no eval runs yet; start one with `tagrpo eval run`",
+    )
 
 
-@app.command()
 def report(
     references: References,
     k: Ks = None,
     metric: Annotated[
         Literal["pass@k", "pass^k", "g-pass@k", "maj@k"],
-        typer.Option("--metric", help="pass^k: all k right; g-pass@k: tau of them; maj@k: majority."),
+        Option(help="pass^k: all k right; g-pass@k: tau of them; maj@k: majority."),
     ] = "pass@k",
-    tau: Annotated[float, typer.Option("--tau", help="For g-pass@k.", min=0, max=1)] = 0.5,
+    tau: Annotated[float, Option(help="For g-pass@k.", min=0, max=1)] = 0.5,
     interval: Annotated[
-        Literal["new-problems", "same-problems"],
-        typer.Option("--interval", help="The question the intervals answer."),
+        Literal["new-problems", "same-problems"], Option(help="The question the intervals answer.")
     ] = "new-problems",
     paper: Annotated[
         str | None,
-        typer.Option(
-            "--paper",
+        Option(
             help="Its figures of Qwen3-1.7B, Qwen3-4B, Llama-3.2-1B or Llama-3.2-3B beside yours; none. By "
-            "default those of the runs' model.",
-            show_default=False,
+            "default those of the runs' model."
         ),
     ] = None,
-    answers: options.AnswersChoice = None,
-    chart: Annotated[
-        Path | None, typer.Option("--chart", help="Draw the curves: .png, .svg, .html.", show_default=False)
-    ] = None,
-    format: FormatOption = None,
-    out: Out = None,
-    overwrite: Overwrite = False,
+    answers: AnswersChoice = None,
+    chart: Annotated[Path | None, Option(help="Draw the curves: .png, .svg, .html.")] = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    *,
+    file: ReportFile,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Put runs into the table of the TA-GRPO paper, with intervals, and its figures beside them.
 
@@ -166,13 +204,13 @@ def report(
     from evaluator.reports.records import records
     from evaluator.reports.report import build_report
     from evaluator.reports.scores import INTERVALS, Metric, check_interval
-    from service.database import Database, locate_database
 
-    chosen = _format(format, out, as_json)
-    _check_files(out, chart, overwrite=overwrite)
+    form = file.choose(terminal)
+    if chart is not None:
+        _check_chart(chart, overwrite=file.overwrite)
     measured, question = Metric(metric, tau), INTERVALS[interval]
     check_interval(measured, question)
-    with Database.open(locate_database(db), create=False) as database:
+    with db.open() as database:
         with database.read() as session:
             methods = load_methods(session, references, pool_anyway=pool_anyway, answers=answers)
             warnings = contamination_notes(session, methods)
@@ -183,11 +221,11 @@ def report(
             interval=question,
             paper=paper,
             allow_missing=allow_missing,
-            majority=_majority(database, quiet=chosen == "json") if metric == "maj@k" else None,
+            majority=_majority(database, quiet=form == "json") if metric == "maj@k" else None,
         )
     document = report_document(found, warnings)
     rows = records(found)
-    value = {
+    record = {
         "metric": found.metric.name,
         "tau": found.metric.tau if found.metric.name == "g-pass@k" else None,
         "interval": found.interval,
@@ -198,30 +236,24 @@ def report(
     }
     if chart is not None:
         _draw(found, chart)
-    _deliver(document, rows, value, chosen, out, overwrite=overwrite)
+    file.deliver(document, rows, record, form)
 
 
-@app.command()
 def compare(
-    a: Annotated[str, typer.Argument(help="A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.")],
-    b: Annotated[str, typer.Argument(help="B, with problems of the same benchmarks.")],
+    a: Annotated[str, Argument(help="A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.")],
+    b: Annotated[str, Argument(help="B, with problems of the same benchmarks.")],
     k: Ks = None,
-    flips: Annotated[int, typer.Option("--flips", help="Sign flips of the test.", min=1)] = 10_000,
-    seed: Annotated[int, typer.Option("--seed", help="Of the sign flips.")] = 0,
-    changes: Annotated[
-        int, typer.Option("--changes", help="Problems with the largest gains and losses to show.", min=0)
-    ] = 5,
-    common_only: Annotated[
-        bool, typer.Option("--common-only", help="Where problems differ compare those that both have.")
-    ] = False,
-    answers: options.AnswersChoice = None,
-    format: FormatOption = None,
-    out: Out = None,
-    overwrite: Overwrite = False,
+    flips: Annotated[int, Option(help="Sign flips of the test.", min=1)] = 10_000,
+    seed: Annotated[int, Option(help="Of the sign flips.")] = 0,
+    changes: Annotated[int, Option(help="Problems with the largest gains and losses to show.", min=0)] = 5,
+    common_only: Annotated[bool, Option(help="Where problems differ compare those that both have.")] = False,
+    answers: AnswersChoice = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    *,
+    file: ReportFile,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Compare two models on the same problems: paired differences, p-values, wins and losses.
 
@@ -231,12 +263,10 @@ def compare(
     from evaluator.reports.comparison_layout import comparison_document
     from evaluator.reports.methods import load_methods
     from evaluator.reports.notes import contamination_notes
-    from service.database import Database, locate_database
 
-    chosen = _format(format, out, as_json)
-    _check_files(out, None, overwrite=overwrite)
+    form = file.choose(terminal)
     with (
-        Database.open(locate_database(db), create=False) as database,
+        db.open() as database,
         database.read() as session,
     ):
         methods = load_methods(session, [a, b], pool_anyway=pool_anyway, answers=answers)
@@ -253,7 +283,7 @@ def compare(
     )
     document = comparison_document(found, warnings, changes=changes)
     rows = comparison_records(found)
-    value = {
+    record = {
         "a": found.label_a,
         "b": found.label_b,
         "k": list(found.ks),
@@ -261,31 +291,7 @@ def compare(
         "problems": change_records(found),
         "notes": list(document.notes),
     }
-    _deliver(document, rows, value, chosen, out, overwrite=overwrite)
-
-
-def _format(asked: Format | None, out: Path | None, as_json: bool) -> Format:
-    if as_json:
-        if asked not in (None, "json"):
-            raise typer.BadParameter("--json and another --format exclude each other")
-        return "json"
-    if asked is not None or out is None:
-        return asked or "table"
-    found = BY_SUFFIX.get(out.suffix.lower())
-    if found is None:
-        raise InputError(f"{out}: which format? End it in {', '.join(BY_SUFFIX)}, or give --format.")
-    return found
-
-
-def _check_files(out: Path | None, chart: Path | None, *, overwrite: bool) -> None:
-    """Refuse before any work is done."""
-    from service.writing import check_file_target
-
-    for path in (out, chart):
-        if path is not None:
-            check_file_target(path, overwrite=overwrite)
-    if chart is not None and chart.suffix.lower() not in CHART_SUFFIXES:
-        raise InputError(f"{chart}: a chart's name ends in {', '.join(CHART_SUFFIXES)}.")
+    file.deliver(document, rows, record, form)
 
 
 def _whole_numbers(text: str | None) -> list[int] | None:
@@ -298,38 +304,6 @@ def _whole_numbers(text: str | None) -> list[int] | None:
     if min(found) < 1:
         raise InputError(f"--k is {text!r}; k must be at least 1.")
     return found
-
-
-def _deliver(
-    document: "Document",
-    rows: Sequence[dict[str, Any]],
-    value: dict[str, Any],
-    format: Format,
-    out: Path | None,
-    *,
-    overwrite: bool,
-) -> None:
-    from evaluator.reports.rendering import RENDERERS, finite, render_csv, render_json
-    from service.writing import write_file
-
-    if out is None and format == "json":
-        output.print_json(finite(value))
-        return
-    if format == "json":
-        text = render_json(value)
-    elif format == "csv":
-        text = render_csv(rows)
-    else:
-        text = RENDERERS[format](document)
-    if out is None:
-        output.say(text.rstrip("\n"))
-    else:
-
-        def write(path: Path) -> None:
-            path.write_text(text, encoding="utf-8")
-
-        write_file(out, write, overwrite=overwrite)
-        output.note(f"written to {out}")
 
 
 def _majority(database: "Database", *, quiet: bool) -> "Majority":
@@ -353,6 +327,15 @@ def _majority(database: "Database", *, quiet: bool) -> "Majority":
         return score_majority(votes, problem_ids, ks)
 
     return scores
+
+
+def _check_chart(chart: Path, *, overwrite: bool) -> None:
+    """Refuse before any work is done."""
+    from service.writing import check_file_target
+
+    check_file_target(chart, overwrite=overwrite)
+    if chart.suffix.lower() not in CHART_SUFFIXES:
+        raise InputError(f"{chart}: a chart's name ends in {', '.join(CHART_SUFFIXES)}.")
 
 
 def _draw(found: "Report", chart: Path) -> None:

@@ -1,46 +1,130 @@
 """`tagrpo neighbors judge`: stored answers judged again by another rule or with other thresholds."""
 
 from collections import Counter
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
+from typer import Argument, Option
 
 from ui.cli import output
-from ui.cli.neighbors.rule_options import (
-    Accept,
-    FlaggedMore,
-    Looks,
-    QuestionSamples,
-    Reject,
-    RuleName,
-    make_rule,
-)
-from ui.cli.output import DbOption, JsonOption
-from ui.cli.questions.reports import plural
+from ui.cli.output import Terminal, plural
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from rephraser.run.rejudging import Rejudged
+    from rephraser.verdict import Rule
 
 CHANGES_SHOWN = 20
 
 
+RuleName = Literal["overlap", "bayes"]
+
+
+@dataclass(frozen=True)
+class VerdictRule:
+    """The rule of the verdict and its thresholds; None leaves the rule's own."""
+
+    panel: ClassVar[str] = "The rule of the verdict"
+
+    rule: Annotated[RuleName | None, Option(help="Rule of the verdict; the run's own by default.")] = None
+    accept: Annotated[
+        float | None,
+        Option(
+            help="Accept from this many shared answers on (overlap, 9), or from this posterior (bayes, .99)."
+        ),
+    ] = None
+    reject: Annotated[
+        float | None,
+        Option(
+            help="Reject from this many equal new answers on (overlap, 11), or to this posterior (bayes, "
+            ".01)."
+        ),
+    ] = None
+    flagged_more: Annotated[
+        int | None,
+        Option(
+            min=0,
+            help="overlap: shared answers asked for in addition where structure speaks against a candidate "
+            "(2).",
+        ),
+    ] = None
+    question_samples: Annotated[
+        int | None, Option(min=1, help="Answers drawn once for a question (overlap 32, bayes 16).")
+    ] = None
+    looks: Annotated[
+        str | None,
+        Option(
+            help="Numbers of answers to a candidate at which a verdict may fall, as in 12,16. Thresholds of "
+            "overlap that are not given follow in proportion."
+        ),
+    ] = None
+
+    def make(self, base: "Rule | None" = None) -> "Rule":
+        """Return the named rule with what was given changed; without a name `base`, with the same changed.
+
+        Raises:
+            InputError: values that the rule refuses.
+            typer.BadParameter: a value that the rule does not have, or looks that are no numbers.
+        """
+        from rephraser.verdict import RULES, BayesRule, OverlapRule
+
+        rule = base
+        if rule is None or (self.rule is not None and type(rule) is not RULES[self.rule]):
+            rule = RULES[self.rule or "overlap"]()
+        sizes = _given(original_samples=self.question_samples, looks=self._looks())
+        if isinstance(rule, BayesRule):
+            if self.flagged_more is not None:
+                raise typer.BadParameter("--flagged-more belongs to --rule overlap")
+            return replace(rule, **_given(accept=self.accept, reject=self.reject), **sizes)
+        if sizes:
+            rule = OverlapRule.scaled(
+                sizes.get("original_samples", rule.original_samples), sizes.get("looks", rule.looks)
+            )
+        counts = _given(
+            accept_overlap=_count("--accept", self.accept),
+            reject_new=_count("--reject", self.reject),
+            flagged_overlap=self.flagged_more,
+        )
+        return replace(rule, **counts)
+
+    def _looks(self) -> tuple[int, ...] | None:
+        if self.looks is None:
+            return None
+        try:
+            return tuple(int(part) for part in self.looks.split(","))
+        except ValueError:
+            raise typer.BadParameter(
+                f"--looks {self.looks}: give numbers with commas between them, as in 12,16"
+            ) from None
+
+
+@dataclass(frozen=True)
+class NewVerdictRule(VerdictRule):
+    """The rule of a run that begins."""
+
+    rule: Annotated[RuleName, Option(help="Rule of the verdict; docs/verdicts.md compares them.")] = "overlap"
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _count(option: str, value: float | None) -> int | None:
+    if value is None:
+        return None
+    if value != int(value):
+        raise typer.BadParameter(f"{option} {value}: the overlap rule counts answers; give a whole number")
+    return int(value)
+
+
 def judge(
-    run: Annotated[str, typer.Argument(help="Name or id of the run.", show_default=False)],
-    rule: Annotated[
-        RuleName | None,
-        typer.Option(help="Rule of the verdict; the run's own by default.", show_default=False),
-    ] = None,
-    accept: Accept = None,
-    reject: Reject = None,
-    flagged_more: FlaggedMore = None,
-    question_samples: QuestionSamples = None,
-    looks: Looks = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would change and store nothing.")
-    ] = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    run: Annotated[str, Argument(help="Name or id of the run.")],
+    dry_run: Annotated[bool, Option(help="Show what would change and store nothing.")] = False,
+    *,
+    rule: VerdictRule,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Judge the stored answers of a run again by another rule or with other thresholds; nobody is asked.
 
@@ -53,22 +137,13 @@ def judge(
     from rephraser.run.rejudging import judge_again
     from rephraser.run.start import find_neighbor_run
     from rephraser.verdict import rule_from_spec, rule_spec
-    from service.database import Database, locate_database
 
-    with Database.open(locate_database(db), create=False) as database:
+    with db.open() as database:
         with database.read() as session:
             stored = find_neighbor_run(session, run)
-        chosen = make_rule(
-            rule,
-            accept=accept,
-            reject=reject,
-            flagged_more=flagged_more,
-            question_samples=question_samples,
-            looks=looks,
-            base=rule_from_spec(stored.spec["rule"]),
-        )
-        with output.progress(stored.name, quiet=as_json) as bar, Grader() as grader:
-            found = judge_again(
+        chosen = rule.make(rule_from_spec(stored.spec["rule"]))
+        with terminal.progress(stored.name) as bar, Grader() as grader:
+            rejudged = judge_again(
                 database,
                 stored,
                 chosen,
@@ -76,49 +151,50 @@ def judge(
                 dry_run=dry_run,
                 report=lambda done, total: bar.update(done, total, "comparing answers"),
             )
-    if as_json:
-        output.print_json(
-            {"run": stored.name, "rule": rule_spec(chosen), "dry_run": dry_run, **asdict(found)}
-        )
-    else:
-        _print(stored.name, found, dry_run=dry_run)
+    terminal.emit(
+        {"run": stored.name, "rule": rule_spec(chosen), "dry_run": dry_run, **asdict(rejudged)},
+        _print,
+        stored.name,
+        rejudged,
+        dry_run=dry_run,
+    )
 
 
-def _print(run: str, found: "Rejudged", *, dry_run: bool) -> None:
+def _print(run: str, rejudged: "Rejudged", *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     output.say(
-        f"run {run}: stored answers of {plural(found.judged, 'candidate')} judged again, "
-        f"{plural(found.stored, 'verdict')} added" + (" (dry run)" if dry_run else "")
+        f"run {run}: stored answers of {plural(rejudged.judged, 'candidate')} judged again, "
+        f"{plural(rejudged.stored, 'verdict')} added" + (" (dry run)" if dry_run else "")
     )
     for count, what in (
-        (found.waiting, "not decided by the run yet; `tagrpo neighbors resume` goes on"),
-        (found.without_answers, "without compared answers: rejected by structure, or unverified"),
-        (found.too_few, "with fewer stored answers than the rule asks for; left as they are"),
+        (rejudged.waiting, "not decided by the run yet; `tagrpo neighbors resume` goes on"),
+        (rejudged.without_answers, "without compared answers: rejected by structure, or unverified"),
+        (rejudged.too_few, "with fewer stored answers than the rule asks for; left as they are"),
     ):
         if count:
             output.say(f"  {count:,} {what}")
     output.say()
-    names = list(dict.fromkeys((*found.before, *found.after)))
+    names = list(dict.fromkeys((*rejudged.before, *rejudged.after)))
     output.table(
         ["verdict", "before", "after"],
-        [[name, found.before.get(name, 0), found.after.get(name, 0)] for name in names],
+        [[name, rejudged.before.get(name, 0), rejudged.after.get(name, 0)] for name in names],
     )
-    if not found.changes:
+    if not rejudged.changes:
         output.say("no verdict changes")
         return
     output.say()
-    kinds = Counter((change.before, change.after) for change in found.changes)
+    kinds = Counter((change.before, change.after) for change in rejudged.changes)
     for (before, after), count in kinds.most_common():
         output.say(f"{count:,} {would}{before} -> {after}")
-    reviewed = sum(change.reviewed for change in found.changes)
+    reviewed = sum(change.reviewed for change in rejudged.changes)
     if reviewed:
         output.say(f"{reviewed:,} of them are reviewed: the human decision counts")
     output.table(
         ["candidate", "question", "before", "after", "why"],
         [
             [change.candidate_id, change.question_id, change.before, change.after, change.reason]
-            for change in found.changes[:CHANGES_SHOWN]
+            for change in rejudged.changes[:CHANGES_SHOWN]
         ],
     )
-    if len(found.changes) > CHANGES_SHOWN:
-        output.say(f"the first {CHANGES_SHOWN} of {len(found.changes):,}; --json has all")
+    if len(rejudged.changes) > CHANGES_SHOWN:
+        output.say(f"the first {CHANGES_SHOWN} of {len(rejudged.changes):,}; --json has all")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from ui.cli import output
-from ui.cli.neighbors.reports import visible
+from ui.cli.output import Terminal
 
 if TYPE_CHECKING:
     from rephraser.reviews.queue import ReviewItem
@@ -28,12 +28,12 @@ def review_interactively(
     audit_id: int | None,
     status: str,
     blind: bool,
-    as_json: bool,
+    terminal: Terminal,
 ) -> None:
     """Ask for decisions on an audit's candidates, blind, or on those of a run with this status.
 
     Ends with the last candidate, at "q", at the end of the input and at Ctrl-C; what was decided until then
-    is stored. With `as_json` texts and questions go to stderr and stdout gets the counts only.
+    is stored. With JSON texts and questions go to stderr and stdout gets the counts only.
     """
     from rephraser.reviews.audit import get_audit
     from rephraser.reviews.queue import audit_queue, open_queue, read_item
@@ -56,7 +56,7 @@ def review_interactively(
             queue = open_queue(session, chosen.id, reviewer, statuses=[status])
             what = f"{status} candidates of run {chosen.name}"
             report = ""
-    speak = _Speaker(as_json)
+    speak = _Speaker(terminal.as_json)
     speak.say(f"{what}: {len(queue):,} to review as {reviewer}")
     counts = {"accepted": 0, "rejected": 0, "skipped": 0}
     interrupted = False
@@ -82,7 +82,7 @@ def review_interactively(
         interrupted = True
         speak.say()
     left = len(queue) - counts["accepted"] - counts["rejected"]
-    if as_json:
+    if terminal.as_json:
         output.print_json({**counts, "left": left})
     speak.say(
         f"{counts['accepted']:,} accepted, {counts['rejected']:,} rejected, {counts['skipped']:,} skipped, "
@@ -119,14 +119,14 @@ class _Speaker:
 def _show(speak: _Speaker, place: str, item: "ReviewItem", standing: "CandidateStatus | None") -> None:
     speak.say()
     speak.say(f"=== {place}: {item.candidate_id} ===")
-    speak.say(f"--- original, gold answer {visible(item.answer) or '-'} ---")
-    speak.say(visible(item.question))
+    speak.say(f"--- original, gold answer {item.answer or '-'} ---")
+    speak.say(item.question)
     speak.say("--- candidate ---")
-    speak.say(visible(item.candidate))
+    speak.say(item.candidate)
     if standing is not None:
         speak.say(f"--- {standing.status or 'pending'}; {standing.model}, strategy {standing.strategy} ---")
         if standing.reason:
-            speak.say(visible(standing.reason))
+            speak.say(standing.reason)
 
 
 def _ask_decision(speak: _Speaker) -> tuple[Literal["accepted", "rejected"], str] | None:

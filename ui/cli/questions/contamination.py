@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ui.cli import output
-from ui.cli.output import DbOption, JsonOption
-from ui.cli.questions.reports import plural
+from ui.cli.output import Terminal, plural
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
@@ -67,39 +68,30 @@ class _Result:
 
 
 def contamination(
-    set_name: Annotated[str, typer.Argument(metavar="SET", help="A question set.", show_default=False)],
+    set_name: Annotated[str, Argument(metavar="SET", help="A question set.")],
     benchmark: Annotated[
-        list[str],
-        typer.Option(
-            help="A known benchmark or a .toml or .jsonl file; may be given several times.",
-            show_default=False,
-        ),
+        list[str], Option(help="A known benchmark or a .toml or .jsonl file; may be given several times.")
     ],
     source: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--from",
             help="A file with a benchmark's rows, in place of the Hub; one for each --benchmark, in order.",
-            show_default=False,
         ),
     ] = None,
     neighbors: Annotated[
-        str | None,
-        typer.Option(help="Check the neighbors of this neighbor set too (NAME, NAME@3).", show_default=False),
+        str | None, Option(help="Check the neighbors of this neighbor set too (NAME, NAME@3).")
     ] = None,
-    n: Annotated[int, typer.Option("--n", help="Words in an n-gram.")] = 8,
+    n: Annotated[int, Option("--n", help="Words in an n-gram.")] = 8,
     threshold: Annotated[
-        float, typer.Option(help="Share of a problem's n-grams that one text must hold, 0 to 1.")
+        float, Option(help="Share of a problem's n-grams that one text must hold, 0 to 1.")
     ] = 0.5,
-    ratio: Annotated[float, typer.Option(help="Fuzzy ratio from which two texts are alike, 50 to 100.")] = 90,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the pairs as JSON Lines: ids and rows, no texts.")
-    ] = None,
-    allow_changed: Annotated[
-        bool, typer.Option("--allow-changed", help="Take a benchmark with other rows than expected.")
-    ] = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    ratio: Annotated[float, Option(help="Fuzzy ratio from which two texts are alike, 50 to 100.")] = 90,
+    out: Annotated[Path | None, Option(help="Write the pairs as JSON Lines: ids and rows, no texts.")] = None,
+    allow_changed: Annotated[bool, Option(help="Take a benchmark with other rows than expected.")] = False,
+    *,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Find questions (and neighbors) that repeat problems of benchmarks, and keep the result for reports.
 
@@ -115,15 +107,14 @@ def contamination(
     """
     from evaluator.benchmarks import load_benchmark
     from evaluator.grading import Grader
-    from service.database import Database, locate_database
     from service.questions.contamination import Settings, store_check
 
     if source is not None and len(source) != len(benchmark):
         raise typer.BadParameter(f"{len(source)} --from for {len(benchmark)} --benchmark; give one for each")
     settings = Settings(n, threshold, ratio)
     with (
-        output.progress("contamination", quiet=as_json) as shown,
-        Database.open(locate_database(db), create=False) as database,
+        terminal.progress("contamination") as shown,
+        db.open() as database,
         Grader() as grader,
     ):
         sides = _sides(database, set_name, neighbors)
@@ -150,10 +141,12 @@ def contamination(
     pairs = [pair for result in results for pair in result.pairs()]
     if out is not None:
         _write(out, pairs)
-    if as_json:
-        output.print_json({"settings": settings.to_json(), "checks": _checks_json(results), "pairs": pairs})
-    else:
-        _print(results, out)
+    terminal.emit(
+        {"settings": settings.to_json(), "checks": _checks_json(results), "pairs": pairs},
+        _print,
+        results,
+        out,
+    )
     repeated = sum(len({overlap.problem_id for overlap in result.repeats()}) for result in results)
     if repeated:
         raise output.needs_attention(f"{plural(repeated, 'problem')} of benchmarks repeated")

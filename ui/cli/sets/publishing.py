@@ -1,97 +1,78 @@
 """`tagrpo sets publish`: from runs to a version, and what it would be."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
+from typer import Argument, Option
 
 from ui.cli import output
-from ui.cli.output import DbOption, JsonOption
+from ui.cli.output import Terminal
 from ui.cli.sets import reports as set_reports
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from rephraser.sets import Adaptive
+    from evaluator.signal.cost import ChoiceRow
+    from rephraser.sets import Adaptive, Draft
 
-ADAPTIVE_PANEL = "For --per-question adaptive"
+
+@dataclass(frozen=True)
+class AdaptiveRule:
+    """Which questions have neighbors, where not all of them have."""
+
+    panel: ClassVar[str] = "For --per-question adaptive"
+
+    pilot: Annotated[
+        str | None,
+        Option(help="Eval run of the policy whose answers count; else those that the verdicts drew."),
+    ] = None
+    g: Annotated[int, Option("--g", help="Responses of the group of a question alone.")] = 8
+    unmixed: Annotated[
+        float, Option(help="Neighbors from this chance on that all its rewards are equal.")
+    ] = 0.5
 
 
 def publish(
-    name: Annotated[str, typer.Argument(help="Name of the set.", show_default=False)],
-    run: Annotated[
-        list[str],
-        typer.Option(help="Name or id of a run to publish from; may be repeated.", show_default=False),
-    ],
+    name: Annotated[str, Argument(help="Name of the set.")],
+    run: Annotated[list[str], Option(help="Name or id of a run to publish from; may be repeated.")],
     n: Annotated[
-        int | None,
-        typer.Option("--n", min=1, help="Most neighbors a question; else all that fit.", show_default=False),
+        int | None, Option("--n", min=1, help="Most neighbors a question; else all that fit.")
     ] = None,
     per_question: Annotated[
         str | None,
-        typer.Option(
-            help="A number, as --n; or adaptive: none where the question alone yields a gradient.",
-            show_default=False,
-        ),
+        Option(help="A number, as --n; or adaptive: none where the question alone yields a gradient."),
     ] = None,
     prefer: Annotated[
         Literal["any", "easier", "harder", "level"],
-        typer.Option(help="Which come first, by success rates beside the question's."),
+        Option(help="Which come first, by success rates beside the question's."),
     ] = "any",
     min_distance: Annotated[
         float | None,
-        typer.Option(
+        Option(
             min=0,
             max=1,
             help="Leave out what is nearer to its question or to a neighbor taken before; else 0.15, of runs "
             "by rules 0.",
-            show_default=False,
         ),
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Take unverified, undecided or rejected ones too, behind the accepted; may be repeated.",
-            show_default=False,
-        ),
+        Option(help="Take unverified, undecided or rejected ones too, behind the accepted; may be repeated."),
     ] = None,
-    strategy: Annotated[
-        list[str] | None, typer.Option(help="Only of this strategy; may be repeated.", show_default=False)
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help="Only of this model; may be repeated.", show_default=False)
-    ] = None,
+    strategy: Annotated[list[str] | None, Option(help="Only of this strategy; may be repeated.")] = None,
+    model: Annotated[list[str] | None, Option(help="Only of this model; may be repeated.")] = None,
     min_posterior: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Only with this posterior or more, or reviewed.", show_default=False),
+        float | None, Option(min=0, max=1, help="Only with this posterior or more, or reviewed.")
     ] = None,
-    only_with_neighbors: Annotated[
-        bool, typer.Option("--only-with-neighbors", help="Leave out questions that have none.")
-    ] = False,
-    pilot: Annotated[
-        str | None,
-        typer.Option(
-            help="Eval run of the policy whose answers count; else those that the verdicts drew.",
-            show_default=False,
-            rich_help_panel=ADAPTIVE_PANEL,
-        ),
-    ] = None,
-    g: Annotated[
-        int,
-        typer.Option(
-            "--g", help="Responses of the group of a question alone.", rich_help_panel=ADAPTIVE_PANEL
-        ),
-    ] = 8,
-    unmixed: Annotated[
-        float,
-        typer.Option(
-            help="Neighbors from this chance on that all its rewards are equal.",
-            rich_help_panel=ADAPTIVE_PANEL,
-        ),
-    ] = 0.5,
+    only_with_neighbors: Annotated[bool, Option(help="Leave out questions that have none.")] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Publish nothing; show what it would hold and what choices yield."),
+        bool, Option(help="Publish nothing; show what it would hold and what choices yield.")
     ] = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    *,
+    rule: AdaptiveRule,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Publish the neighbors of runs as the next, immutable version of a set.
 
@@ -107,11 +88,10 @@ def publish(
     """
     from rephraser import sets
     from rephraser.checks.wording import usual_distance
-    from service.database import Database, locate_database
     from service.runs.store import find_run
 
-    limit, adaptive = _per_question(per_question, n, pilot, g, unmixed)
-    with Database.open(locate_database(db), create=False) as database:
+    limit, adaptive = _per_question(per_question, n, rule)
+    with db.open() as database:
         with database.read() as session:
             runs = [find_run(session, one) for one in run]
             if min_distance is None:
@@ -128,10 +108,11 @@ def publish(
                 adaptive=adaptive,
             )
             if dry_run:
-                _show_draft(sets.draft(session, run, selection), g, unmixed, as_json=as_json)
+                _show_draft(sets.draft(session, run, selection), rule, terminal)
         if not dry_run:
             published = sets.publish(database, name, run=run, selection=selection)
-            set_reports.announce(published, "published", as_json=as_json)
+            record = set_reports.published_json(published)
+            terminal.emit(record, set_reports.print_published, published, "published")
     open_runs = [one.name for one in runs if one.finished_at is None]
     if open_runs:
         raise output.needs_attention(
@@ -141,14 +122,14 @@ def publish(
 
 
 def _per_question(
-    given: str | None, n: int | None, pilot: str | None, g: int, unmixed: float
+    given: str | None, n: int | None, rule: AdaptiveRule
 ) -> tuple[int | None, "Adaptive | None"]:
     """Return the most neighbors of a question, and whether some questions have none."""
     from rephraser.sets import Adaptive
 
     if given == "adaptive":
-        return n, Adaptive(g, unmixed, pilot)
-    if pilot is not None:
+        return n, Adaptive(rule.g, rule.unmixed, rule.pilot)
+    if rule.pilot is not None:
         raise typer.BadParameter("--pilot belongs to --per-question adaptive")
     if given is None:
         return n, None
@@ -159,14 +140,13 @@ def _per_question(
     return int(given), None
 
 
-def _show_draft(draft: Any, g: int, unmixed: float, *, as_json: bool) -> None:
+def _show_draft(draft: "Draft", rule: AdaptiveRule, terminal: Terminal) -> None:
     from evaluator.signal.cost import compare_choices
     from evaluator.signal.groups import count_groups
     from evaluator.signal.rate_model import fit_rates
     from rephraser.sets.counts import count_members, count_successes
     from service.errors import InputError
     from ui.cli.diagnose.records import choice_record
-    from ui.cli.diagnose.reports import print_choices
 
     counts = {**count_members(draft.entries), **count_successes(draft.entries), **draft.counts}
     most = max(len(entry.neighbors) for entry in draft.entries)
@@ -175,18 +155,22 @@ def _show_draft(draft: Any, g: int, unmixed: float, *, as_json: bool) -> None:
         if not draft.groups:
             raise InputError("no answers were compared, so nothing is known of success rates")
         model = fit_rates(count_groups(draft.groups))
-        rows = compare_choices(draft.groups, model, g, most if model.shift else 0, unmixed=unmixed)
+        rows = compare_choices(draft.groups, model, rule.g, most if model.shift else 0, unmixed=rule.unmixed)
     except InputError as error:
         reason = str(error)
-    if as_json:
-        output.print_json(
-            {"counts": counts, "choices": [choice_record(row) for row in rows], "no_choices": reason}
-        )
-        return
+    record = {"counts": counts, "choices": [choice_record(row) for row in rows], "no_choices": reason}
+    terminal.emit(record, _print_draft, counts, rows, rule.g, len(draft.groups), reason)
+
+
+def _print_draft(
+    counts: Mapping[str, Any], rows: "Sequence[ChoiceRow]", g: int, groups: int, reason: str | None
+) -> None:
+    from ui.cli.diagnose.reports import print_choices
+
     output.say("would be published:")
     set_reports.print_members(counts)
     if rows:
         output.say()
-        print_choices(rows, g, len(draft.groups))
+        print_choices(rows, g, groups)
     if reason:
         output.note(f"what other numbers of neighbors would yield is not known: {reason}")

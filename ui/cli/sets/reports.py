@@ -8,7 +8,6 @@ from ui.cli import output
 if TYPE_CHECKING:
     from rephraser.sets import Change, Neighbor, PublishedSet, SetDiff, SetEntry, SetHeader
 
-TEXT_SHOWN = 100
 HASH_SHOWN = 12
 
 
@@ -25,12 +24,18 @@ def header_json(header: "SetHeader", *, with_spec: bool = False) -> dict[str, An
     return {**result, "accept_rates": [asdict(rate) for rate in rates]}
 
 
-def announce(published: "PublishedSet", verb: str, *, as_json: bool) -> None:
+def published_json(published: "PublishedSet") -> dict[str, Any]:
+    """Return what publishing or importing came to as one JSON object."""
+    return {
+        **header_json(published.header),
+        "created": published.created,
+        "same_as": published.same_as,
+    }
+
+
+def print_published(published: "PublishedSet", verb: str) -> None:
     """Print what publishing or importing came to."""
     header = published.header
-    if as_json:
-        output.print_json({**header_json(header), "created": published.created, "same_as": published.same_as})
-        return
     if published.created:
         output.say(f"{verb} {header.ref}")
     else:
@@ -56,7 +61,20 @@ def print_headers(headers: Sequence["SetHeader"]) -> None:
         )
         for header in headers
     ]
-    output.table(columns, rows)
+    output.table(
+        columns,
+        rows,
+        empty="no neighbor sets yet; publish one with `tagrpo sets publish NAME --run RUN`",
+    )
+
+
+def print_version(header: "SetHeader", entries: "Sequence[SetEntry]") -> None:
+    """Print all about a version, and some of its questions."""
+    output.say(header.ref)
+    print_counts(header)
+    _print_origin(header)
+    for entry in entries:
+        _print_entry(entry)
 
 
 def print_counts(header: "SetHeader") -> None:
@@ -110,8 +128,7 @@ def print_members(counts: Mapping[str, Any]) -> None:
         )
 
 
-def print_origin(header: "SetHeader") -> None:
-    """Print what a version was made of: parent, tags, runs, models, selection."""
+def _print_origin(header: "SetHeader") -> None:
     spec = header.spec
     facts = [
         ("published", header.created_at),
@@ -145,8 +162,7 @@ def _run_facts(run: dict[str, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def print_entry(entry: "SetEntry") -> None:
-    """Print a question with its neighbors."""
+def _print_entry(entry: "SetEntry") -> None:
     output.say()
     output.say(f"{entry.question.id}  answer: {entry.question.answer}")
     output.say(entry.question.text)
@@ -214,7 +230,7 @@ def print_diff(found: "SetDiff", *, limit: int) -> None:
     ]
     _print_some("verdicts changed", verdicts, limit)
     others = [
-        f"{change.question_id}  {', '.join(change.fields)}  {_short(change.neighbor.text)}"
+        f"{change.question_id}  {', '.join(change.fields)}  {output.one_line(change.neighbor.text)}"
         for change in found.changed
         if not change.verdict_changed
     ]
@@ -233,7 +249,7 @@ def _print_some(title: str, lines: list[str], limit: int) -> None:
 
 
 def _line(question_id: str, neighbor: "Neighbor") -> str:
-    return f"{question_id}  [{_judged(neighbor)}] {_short(neighbor.text)}".lstrip()
+    return f"{question_id}  [{_judged(neighbor)}] {output.one_line(neighbor.text)}".lstrip()
 
 
 def _judged(neighbor: "Neighbor") -> str:
@@ -249,11 +265,6 @@ def _rates(neighbor: "Neighbor") -> str:
         f"; right {one.neighbor_right}/{one.neighbor_drawn}, question "
         f"{one.question_right}/{one.question_drawn}, {one.difficulty}"
     )
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= TEXT_SHOWN else f"{flat[:TEXT_SHOWN]}..."
 
 
 def _rule(settings: dict[str, Any]) -> str:

@@ -1,86 +1,77 @@
 """`tagrpo train`: list, show, plan, run."""
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from ui.cli import output
-from ui.cli.output import DbOption, JsonOption
+from ui.cli.output import Terminal
+from ui.cli.settings import Db
 from ui.cli.train import reports as reports
 
 if TYPE_CHECKING:
+    from service.database import Database
     from trainer_adapter.runs.assignments import Assigned
     from trainer_adapter.runs.composing import Machine
-    from trainer_adapter.runs.running import Wanted
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Train a policy with verl by a recipe: choose, plan, run, go on.",
-    epilog="Example: tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
-)
 
-RecipeArgument = Annotated[
-    str, typer.Argument(help="Name of `tagrpo train list`, or a TOML file.", show_default=False)
-]
+RecipeArgument = Annotated[str, Argument(help="Name of `tagrpo train list`, or a TOML file.")]
 ChangesArgument = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         help="KEY=VALUE: an axis (anchor=own, loss.kl_coef=0), a setting of the plug-in (tagrpo_run.seed=7), "
-        "or an override of verl's configuration (trainer.save_freq=5).",
-        show_default=False,
+        "or an override of verl's configuration (trainer.save_freq=5)."
     ),
 ]
-DataOption = Annotated[
-    Path | None,
-    typer.Option("--data", help="Folder of `tagrpo sets export --to verl`.", show_default=False),
-]
-ModelOption = Annotated[
-    str | None,
-    typer.Option("--model", help="Policy: a folder, or a name on the Hub.", show_default=False),
-]
-GpusOption = Annotated[int, typer.Option("--gpus", min=1, help="GPUs of each node.")]
-NodesOption = Annotated[int, typer.Option("--nodes", min=1, help="Nodes of the Ray cluster.")]
-CpuOption = Annotated[
-    bool, typer.Option("--cpu", help="Without a GPU: for tries with tiny models, in float32.")
-]
-RayOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ray-address",
-        help="A Ray cluster that runs already (auto on its head node); else verl starts its own.",
-        show_default=False,
-    ),
-]
+DataOption = Annotated[Path | None, Option("--data", help="Folder of `tagrpo sets export --to verl`.")]
 
 
-@app.command("list")
-def list_(as_json: JsonOption = False) -> None:
+@dataclass(frozen=True)
+class MachineSettings:
+    """Where training runs."""
+
+    gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1
+    nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1
+    cpu: Annotated[bool, Option(help="Without a GPU: for tries with tiny models, in float32.")] = False
+    ray_address: Annotated[
+        str | None,
+        Option(help="A Ray cluster that runs already (auto on its head node); else verl starts its own."),
+    ] = None
+
+    def machine(self) -> "Machine":
+        """Return the same as compositions take it."""
+        from trainer_adapter.runs.composing import Machine
+
+        return Machine(**asdict(self))
+
+
+def list_(*, terminal: Terminal) -> None:
     """List the recipes, each as one choice on every axis.
 
     Example: [bold]tagrpo train list[/bold]
     """
     from trainer_adapter.methods.recipes import RECIPES
 
-    if as_json:
-        output.print_json({"recipes": [recipe.to_json() for recipe in RECIPES.values()]})
-    else:
-        reports.print_recipes(list(RECIPES.values()))
+    terminal.emit(
+        {"recipes": [recipe.to_json() for recipe in RECIPES.values()]},
+        reports.print_recipes,
+        list(RECIPES.values()),
+    )
 
 
-@app.command()
 def show(
     recipe: RecipeArgument,
     changes: ChangesArgument = None,
     data: DataOption = None,
-    model: ModelOption = None,
-    gpus: GpusOption = 1,
-    nodes: NodesOption = 1,
-    cpu: CpuOption = False,
-    ray_address: RayOption = None,
-    as_json: JsonOption = False,
+    model: Annotated[str | None, Option(help="Policy: a folder, or a name on the Hub.")] = None,
+    *,
+    machine: MachineSettings,
+    terminal: Terminal,
 ) -> None:
     """Show all that verl is told: the recipe on its axes, every override, and where each value comes from.
 
@@ -94,72 +85,44 @@ def show(
     assigned = _assigned(recipe, changes)
     composition = compose_run(
         assigned.recipe,
-        _machine(gpus, nodes, cpu, ray_address),
+        machine.machine(),
         settings=assigned.settings,
         model=model,
         data=None if data is None else read_data(data),
         overrides=assigned.overrides,
     )
-    if as_json:
-        output.print_json(reports.composition_record(composition))
-    else:
-        reports.print_composition(composition)
+    terminal.emit(reports.composition_record(composition), reports.print_composition, composition)
 
 
-@app.command()
 def plan(
     recipe: RecipeArgument,
-    model: Annotated[
-        str, typer.Option("--model", help="Policy: a folder, or a name on the Hub.", show_default=False)
-    ],
+    model: Annotated[str, Option(help="Policy: a folder, or a name on the Hub.")],
     changes: ChangesArgument = None,
     data: DataOption = None,
-    questions: Annotated[
-        int | None,
-        typer.Option(
-            "--questions", min=1, help="In place of --data: training questions.", show_default=False
-        ),
-    ] = None,
-    gpus: GpusOption = 1,
-    nodes: NodesOption = 1,
-    gpu_memory_gib: Annotated[float, typer.Option("--gpu-memory-gib", min=1, help="Memory of a GPU.")] = 80.0,
+    questions: Annotated[int | None, Option(min=1, help="In place of --data: training questions.")] = None,
+    gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1,
+    nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1,
+    gpu_memory_gib: Annotated[float, Option(min=1, help="Memory of a GPU.")] = 80.0,
     tokens_per_second: Annotated[
-        float | None,
-        typer.Option(
-            "--tokens-per-second", help="Response tokens a GPU generates in a second.", show_default=False
-        ),
+        float | None, Option(help="Response tokens a GPU generates in a second.")
     ] = None,
     training_tflops: Annotated[
-        float | None,
-        typer.Option(
-            "--training-tflops",
-            help="10^12 operations a second a GPU achieves in training.",
-            show_default=False,
-        ),
+        float | None, Option(help="10^12 operations a second a GPU achieves in training.")
     ] = None,
     mean_tokens: Annotated[
-        float | None,
-        typer.Option(
-            "--mean-tokens", help="Mean tokens of a response; else those of the pilot.", show_default=False
-        ),
+        float | None, Option(help="Mean tokens of a response; else those of the pilot.")
     ] = None,
     run: Annotated[
-        str | None,
-        typer.Option(
-            "--run", help="A pilot: an eval run over the neighbor set with this model.", show_default=False
-        ),
+        str | None, Option(help="A pilot: an eval run over the neighbor set with this model.")
     ] = None,
     assume_shift_sd: Annotated[
         float | None,
-        typer.Option(
-            "--assume-shift-sd",
-            help="For a pilot without neighbors: spread of their difficulty on the logit scale.",
-            show_default=False,
-        ),
+        Option(help="For a pilot without neighbors: spread of their difficulty on the logit scale."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the forecast.")] = 0,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    seed: Annotated[int, Option(min=0, help="Of the forecast.")] = 0,
+    *,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Estimate memory, responses, tokens and time of a training before it starts.
 
@@ -192,7 +155,7 @@ def plan(
     shape = find_shape(model)
     pilot = None
     if run is not None:
-        pilot = read_pilot(run, assigned.recipe, assume_shift_sd, seed, db)
+        pilot = read_pilot(run, assigned.recipe, assume_shift_sd, seed, db.db_file)
         mean_tokens = mean_tokens or pilot.mean_tokens
     elif assume_shift_sd is not None:
         raise typer.BadParameter("--assume-shift-sd belongs to --run")
@@ -203,51 +166,40 @@ def plan(
     said = warnings(composition, works[0])
     if not memory.fits:
         said.insert(0, reports.too_large(memory))
-    if as_json:
-        output.print_json(reports.plan_record(composition, shape, memory, works, speed, pilot, said))
-    else:
-        reports.print_plan(composition, shape, memory, works, speed, pilot)
+    terminal.emit(
+        reports.plan_record(composition, shape, memory, works, speed, pilot, said),
+        reports.print_plan,
+        composition,
+        shape,
+        memory,
+        works,
+        speed,
+        pilot,
+    )
     if said:
         raise output.needs_attention("; ".join(said))
 
 
-@app.command()
 def run(
     recipe: RecipeArgument,
-    model: Annotated[
-        str, typer.Option("--model", help="Policy: a folder, or a name on the Hub.", show_default=False)
-    ],
+    model: Annotated[str, Option(help="Policy: a folder, or a name on the Hub.")],
     changes: ChangesArgument = None,
     set_ref: Annotated[
-        str | None,
-        typer.Option("--set", help="Neighbor set NAME@VERSION, exported for this run.", show_default=False),
+        str | None, Option("--set", help="Neighbor set NAME@VERSION, exported for this run.")
     ] = None,
     data: DataOption = None,
-    validation_share: Annotated[
-        float, typer.Option("--validation-share", min=0, max=0.99, help="Of the questions of --set.")
-    ] = 0.0,
-    gpus: GpusOption = 1,
-    nodes: NodesOption = 1,
-    cpu: CpuOption = False,
-    ray_address: RayOption = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Of the run; else RECIPE-MODEL.", show_default=False)
-    ] = None,
-    folder: Annotated[
-        Path | None, typer.Option("--folder", help="Of the run; else runs/NAME.", show_default=False)
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run from its last checkpoint.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the command; write nothing, start nothing.")
-    ] = False,
+    validation_share: Annotated[float, Option(min=0, max=0.99, help="Of the questions of --set.")] = 0.0,
+    name: Annotated[str | None, Option(help="Of the run; else RECIPE-MODEL.")] = None,
+    folder: Annotated[Path | None, Option(help="Of the run; else runs/NAME.")] = None,
+    resume: Annotated[bool, Option(help="Go on with the run from its last checkpoint.")] = False,
+    dry_run: Annotated[bool, Option(help="Print the command; write nothing, start nothing.")] = False,
     quiet: Annotated[
-        bool,
-        typer.Option("--quiet", help="Keep verl's output and command in the run's folder; show the steps."),
+        bool, Option(help="Keep verl's output and command in the run's folder; show the steps.")
     ] = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    *,
+    machine: MachineSettings,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Train with stock verl, from a neighbor set to checkpoints; go on after an interruption.
 
@@ -261,34 +213,33 @@ def run(
 
     Example: [bold]tagrpo train run ta_grpo --data out/verl --model tiny --cpu trainer.total_epochs=1[/bold]
     """
-    from service.database import Database, locate_database
     from trainer_adapter.runs import running
     from trainer_adapter.runs.run_folder import COMMAND
 
     if (set_ref is None) == (data is None):
         raise typer.BadParameter("name the neighbor set with --set, or an export with --data")
-    wanted = _wanted(
-        _assigned(recipe, changes),
+    assigned = _assigned(recipe, changes)
+    wanted = running.Wanted(
+        assigned.recipe,
+        assigned.settings,
+        assigned.overrides,
         model,
-        _machine(gpus, nodes, cpu, ray_address),
-        name=name,
-        folder=folder,
-        set_ref=set_ref,
-        data=data,
-        validation_share=validation_share,
+        machine.machine(),
+        name,
+        folder,
+        set_ref,
+        data,
+        validation_share,
     )
 
-    def opened() -> Database:
-        return Database.open(locate_database(db), create=set_ref is None)
+    def opened() -> "Database":
+        return db.open(create=set_ref is None)
 
     if dry_run:
         prepared = running.dry_run(wanted, opened)
         for remark in prepared.notes:
             output.note(remark)
-        if as_json:
-            output.print_json(reports.prepared_record(prepared))
-        else:
-            output.say(prepared.shell)
+        terminal.emit(reports.prepared_record(prepared), output.say, prepared.shell)
         return
 
     def announce(prepared: running.Prepared) -> None:
@@ -297,13 +248,10 @@ def run(
         kept = f"its command is {COMMAND}, verl's output in logs/" if quiet else f"\n{prepared.shell}"
         output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
 
-    with output.progress(name or recipe, quiet=as_json or not quiet) as bar:
+    with terminal.progress(name or recipe, quiet=not quiet) as bar:
         echo = _show_steps(bar) if quiet else partial(typer.echo, err=True)
         trained = running.train(wanted, opened, resume=resume, announce=announce, echo=echo)
-    if as_json:
-        output.print_json(reports.trained_record(trained))
-    else:
-        reports.print_trained(trained)
+    terminal.emit(reports.trained_record(trained), reports.print_trained, trained)
     if not trained.finished:
         raise output.needs_attention(reports.why_unfinished(trained))
 
@@ -329,36 +277,3 @@ def _assigned(recipe: str, changes: list[str] | None) -> "Assigned":
     from trainer_adapter.runs.assignments import assign
 
     return assign(find_recipe(recipe), changes or [])
-
-
-def _machine(gpus: int, nodes: int, cpu: bool, ray_address: str | None) -> "Machine":
-    from trainer_adapter.runs.composing import Machine
-
-    return Machine(gpus, nodes, cpu, ray_address)
-
-
-def _wanted(
-    assigned: "Assigned",
-    model: str,
-    machine: "Machine",
-    *,
-    name: str | None,
-    folder: Path | None,
-    set_ref: str | None,
-    data: Path | None,
-    validation_share: float,
-) -> "Wanted":
-    from trainer_adapter.runs.running import Wanted
-
-    return Wanted(
-        assigned.recipe,
-        assigned.settings,
-        assigned.overrides,
-        model,
-        machine,
-        name,
-        folder,
-        set_ref,
-        data,
-        validation_share,
-    )

@@ -1,9 +1,14 @@
-"""What `tagrpo neighbors audit` prints: the sample, the error rates, the agreement of reviewers."""
+"""`tagrpo neighbors audit`: the sample, the error rates, the agreement of reviewers."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
 
 from ui.cli import output
+from ui.cli.output import Terminal
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,6 +16,66 @@ if TYPE_CHECKING:
     from rephraser.reviews.agreement import Agreement
     from rephraser.reviews.audit import Audit
     from rephraser.reviews.rates import BrokenShare, ErrorRates, GroupRate, Rate
+
+
+def audit(
+    run: Annotated[
+        str | None, Argument(help="Name or id of a run; not needed where there is only one.")
+    ] = None,
+    sample: Annotated[int, Option(min=4, help="Candidates to draw; with --groups questions.")] = 50,
+    groups: Annotated[bool, Option(help="Draw questions, each with all its accepted neighbors.")] = False,
+    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
+    export: Annotated[
+        Path | None,
+        Option(help="Write the blind sheet to this new JSON Lines file, to be filled in for review --from."),
+    ] = None,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Draw a stratified random sample for blind review, and report the verdict's error rates.
+
+    The first call draws; the same run, sample and seed give the same audit ever after. Accepted, rejected and
+    unverified candidates get equal places, undecided ones half as many; what a small group cannot use goes to
+    the others. Review it with `tagrpo neighbors review --audit NUMBER --interactive`, then call this again.
+
+    False accepts: accepted by the verdict, rejected by the reviewers, among the reviewed accepted ones. False
+    rejects: the other way round. Intervals are exact (Clopper-Pearson, 95%).
+
+    With --groups questions are drawn, each with all its accepted neighbors, one after the other: the share of
+    questions with a broken neighbor among them is what training meets in a group.
+
+    Exit code 1: some of its candidates have no decision yet.
+
+    Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7[/bold]
+
+    Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7 --export sheet.jsonl[/bold]
+
+    Example: [bold]tagrpo neighbors audit math-gpt4 --groups --seed 7[/bold]
+    """
+    from rephraser.reviews.audit import audit_groups, audit_rates, open_audit
+    from rephraser.reviews.sheet import write_sheet
+    from rephraser.run.start import choose_run
+
+    with db.open() as database:
+        with database.read() as session:
+            chosen = choose_run(session, run)
+        drawn, new = open_audit(
+            database, chosen, kind="groups" if groups else "candidates", size=sample, seed=seed
+        )
+        with database.read() as session:
+            rates, of_groups = audit_rates(session, drawn), audit_groups(session, drawn)
+            exported = None if export is None else write_sheet(session, drawn, export)
+    record = {**audit_json(drawn, rates, of_groups, new=new), "exported": exported}
+    terminal.emit(record, print_audit, drawn, rates, of_groups, new=new)
+    if export is not None and not terminal.as_json:
+        output.say(f"{exported:,} rows written to {export}; fill in decision and reason, then")
+        output.say(f"  tagrpo neighbors review --from {export}")
+    if not rates.complete:
+        raise output.needs_attention(
+            f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision"
+        )
+
 
 SHOWN = 10
 

@@ -1,31 +1,18 @@
-"""From the options of `tagrpo eval run` to the problems it asks and the sampler that draws."""
+"""What `tagrpo eval run` asks: benchmarks, or a published neighbor set."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ui.cli import output
-from ui.cli.eval.options import SamplerName
 
 if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
     from evaluator.evals.problems import PlacedProblem
-    from evaluator.evals.runs import EvalSpec
     from evaluator.grading import Grader
     from service.database import Database
-    from service.models.protocol import Sampler
-    from service.models.settings import SamplingSettings
-
-
-ENGINE_OPTIONS: dict[str, set[str]] = {
-    "local": {"device", "dtype", "batch_size", "batch_tokens", "revision"},
-    "vllm": {"dtype", "tensor_parallel", "max_model_len", "gpu_memory_utilization", "revision"},
-    "remote": set(),
-}
-"""Which sampler knows which option of an engine."""
 
 
 @dataclass(frozen=True)
@@ -39,35 +26,6 @@ class ProblemSet:
     suffix: str
     source: Mapping[str, Any]
     placed: "Sequence[PlacedProblem]"
-
-
-@dataclass(frozen=True)
-class RemoteOptions:
-    """How a remote model is asked; none of it shapes the responses."""
-
-    api_base: str | None
-    max_usd: float | None
-    max_requests: int | None
-    price: Sequence[str]
-    prices: Path | None
-    max_concurrency: int
-    timeout_s: float
-    batch: bool
-    batch_poll_s: float
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """Options of the engines on this machine; None leaves the engine's own default."""
-
-    device: str | None
-    dtype: str | None
-    tensor_parallel: int | None
-    max_model_len: int | None
-    gpu_memory_utilization: float | None
-    batch_size: int | None
-    batch_tokens: int | None
-    revision: str | None
 
 
 def load_benchmarks(
@@ -85,7 +43,7 @@ def load_benchmarks(
     from evaluator.evals.problems import PlacedProblem
 
     files = source_files(names, sources)
-    found = []
+    problem_sets = []
     for name in names:
         loaded = load_benchmark(
             name, source=files.get(name), options_seed=options_seed, allow_changed=allow_changed
@@ -94,7 +52,7 @@ def load_benchmarks(
         _note_failures(loaded, len(failures))
         problems = loaded.problems[:limit]
         cut = len(problems) < len(loaded.problems)
-        found.append(
+        problem_sets.append(
             ProblemSet(
                 label=f"{loaded.name}[:{limit}]" if cut else loaded.name,
                 suffix=f"{loaded.name}-first{limit}" if cut else loaded.name,
@@ -102,7 +60,7 @@ def load_benchmarks(
                 placed=[PlacedProblem(problem) for problem in problems],
             )
         )
-    return found
+    return problem_sets
 
 
 def source_files(names: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
@@ -159,60 +117,6 @@ def load_neighbors(
         source={"neighbor_set": header.id, "ref": header.ref, "content_hash": header.content_hash},
         placed=placed,
     )
-
-
-def choose_sampler(wanted: SamplerName, model: str) -> SamplerName:
-    """Return remote, vllm or local: a folder is a checkpoint, anything else is asked elsewhere."""
-    if wanted != "auto":
-        return wanted
-    return "local" if Path(model).is_dir() else "remote"
-
-
-def open_sampler(name: SamplerName, model: str, remote: RemoteOptions, engine: EngineOptions) -> "Sampler":
-    """Return the sampler; nothing is loaded or sent yet."""
-    given = {option: value for option, value in vars(engine).items() if value is not None}
-    for option in sorted(set(given) - ENGINE_OPTIONS[name]):
-        raise typer.BadParameter(f"--{option.replace('_', '-')} does not belong to --sampler {name}")
-    if name == "remote":
-        from service.models.remote import Endpoint, PriceTable
-        from service.models.remote.sampler import RemoteSampler
-
-        return RemoteSampler(
-            Endpoint(model, remote.api_base, remote.timeout_s),
-            prices=PriceTable.read(remote.prices, remote.price),
-            max_usd=remote.max_usd,
-            max_requests=remote.max_requests,
-            max_concurrency=remote.max_concurrency,
-            batch=remote.batch,
-            batch_poll_s=remote.batch_poll_s,
-        )
-    if name == "local":
-        from service.models.local import LocalSampler
-
-        return LocalSampler(model, **given)
-    from service.models.vllm import VllmSampler
-
-    return VllmSampler(model, **given)
-
-
-def fit_sampling(sampler: "Sampler", sampling: "SamplingSettings", *, asked: bool) -> "SamplingSettings":
-    """Return the settings with one sample a request where a remote model does not know n.
-
-    `asked`: the user named the number, and it stays.
-    """
-    from service.models.remote.sampler import RemoteSampler
-
-    if asked or not isinstance(sampler, RemoteSampler):
-        return sampling
-    return replace(sampling, samples_per_request=sampler.samples_per_request(sampling.samples_per_request))
-
-
-def check_prompt(sampler: "Sampler", spec: "EvalSpec") -> None:
-    """Raise where a remote endpoint cannot take such prompts, before a run is made."""
-    from service.models.remote.sampler import RemoteSampler
-
-    if isinstance(sampler, RemoteSampler):
-        sampler.check(spec)
 
 
 def _note_failures(loaded: "LoadedBenchmark", failures: int) -> None:

@@ -3,33 +3,29 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from ui.cli import output
-from ui.cli.output import DbOption, JsonOption
+from ui.cli.output import Terminal
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from sandbox.pretraining import Progress
     from sandbox.scoring import Group, Score, Share
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="A world of word problems for a laptop: questions, candidates of known truth, a policy.",
-    epilog="Example: tagrpo sandbox questions world-a --world A",
-)
 
-World = Annotated[str, typer.Option("--world", help="A to E; docs/sandbox-world.md describes them.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Same seed, same result.")]
+World = Annotated[str, Option("--world", help="A to E; docs/sandbox-world.md describes them.")]
+Seed = Annotated[int, Option("--seed", min=0, max=2**63 - 1, help="Same seed, same result.")]
 
 
-@app.command()
 def questions(
-    folder: Annotated[Path, typer.Argument(help="Folder to write; it must not hold anything.")],
+    folder: Annotated[Path, Argument(help="Folder to write; it must not hold anything.")],
     world: World = "A",
     seed: Seed = 0,
-    train: Annotated[int, typer.Option("--train", help="Questions to train on.")] = 256,
-    heldout: Annotated[int, typer.Option("--heldout", help="Questions to evaluate with.")] = 200,
-    as_json: JsonOption = False,
+    train: Annotated[int, Option(help="Questions to train on.")] = 256,
+    heldout: Annotated[int, Option(help="Questions to evaluate with.")] = 200,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Write train.jsonl and heldout.jsonl: word problems with answers, each in one of eight phrasings.
 
@@ -41,25 +37,24 @@ def questions(
     from sandbox.worlds import find_world
 
     write_questions(folder, find_world(world), seed, train, heldout)
-    if as_json:
-        files = {"train_file": str(folder / TRAIN_FILE), "heldout_file": str(folder / HELDOUT_FILE)}
-        output.print_json({**files, "train": train, "heldout": heldout})
-        return
-    output.say(f"{folder / TRAIN_FILE}: {train:,} questions, for `tagrpo questions import`")
-    output.say(f"{folder / HELDOUT_FILE}: {heldout:,} questions, for `tagrpo eval run`")
+    files = {"train_file": str(folder / TRAIN_FILE), "heldout_file": str(folder / HELDOUT_FILE)}
+    terminal.emit(
+        {**files, "train": train, "heldout": heldout},
+        output.say,
+        f"{folder / TRAIN_FILE}: {train:,} questions, for `tagrpo questions import`",
+        f"{folder / HELDOUT_FILE}: {heldout:,} questions, for `tagrpo eval run`",
+    )
 
 
-@app.command()
 def candidates(
-    folder: Annotated[Path, typer.Argument(help="Folder that `tagrpo sandbox questions` wrote.")],
-    out: Annotated[Path, typer.Argument(help="File to write, for `neighbors propose --candidates`.")],
-    truth: Annotated[Path, typer.Option("--truth", help="File to write with the truth about each.")],
-    per_question: Annotated[
-        int, typer.Option("--per-question", help="Candidates of each question, 1 to 7.")
-    ] = 4,
-    broken: Annotated[float, typer.Option("--broken", help="Share of broken candidates, 0 to 1.")] = 0.25,
+    folder: Annotated[Path, Argument(help="Folder that `tagrpo sandbox questions` wrote.")],
+    out: Annotated[Path, Argument(help="File to write, for `neighbors propose --candidates`.")],
+    truth: Annotated[Path, Option(help="File to write with the truth about each.")],
+    per_question: Annotated[int, Option(help="Candidates of each question, 1 to 7.")] = 4,
+    broken: Annotated[float, Option(help="Share of broken candidates, 0 to 1.")] = 0.25,
     seed: Seed = 0,
-    as_json: JsonOption = False,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Write other phrasings of the training questions, a share of them deliberately broken.
 
@@ -85,20 +80,25 @@ def candidates(
         truth.unlink()  # one without the other is of no use, and would be in the way of the next try
         raise
     number = sum(one.broken is not None for one in drawn)
-    if as_json:
-        files = {"candidates_file": str(out), "truth_file": str(truth)}
-        output.print_json({**files, "candidates": len(drawn), "broken": number})
-        return
-    output.say(f"{out}: {len(drawn):,} candidates, for `tagrpo neighbors propose --proposer file`")
-    output.say(f"{truth}: the truth: {number:,} of them are broken")
+    terminal.emit(
+        {
+            "candidates_file": str(out),
+            "truth_file": str(truth),
+            "candidates": len(drawn),
+            "broken": number,
+        },
+        output.say,
+        f"{out}: {len(drawn):,} candidates, for `tagrpo neighbors propose --proposer file`",
+        f"{truth}: the truth: {number:,} of them are broken",
+    )
 
 
-@app.command()
 def score(
-    run: Annotated[str, typer.Argument(help="Name or id of the run that judged the candidates.")],
-    truth: Annotated[Path, typer.Option("--truth", help="File that `tagrpo sandbox candidates` wrote.")],
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    run: Annotated[str, Argument(help="Name or id of the run that judged the candidates.")],
+    truth: Annotated[Path, Option(help="File that `tagrpo sandbox candidates` wrote.")],
+    *,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Tell how many broken candidates a run caught, by which means, and how many good ones it lost.
 
@@ -106,30 +106,23 @@ def score(
     """
     from rephraser.run.start import find_neighbor_run
     from sandbox.scoring import read_truth, score_run
-    from service.database import Database, locate_database
 
     known = read_truth(truth)
-    with Database.open(locate_database(db), read_only=True) as database, database.read() as session:
+    with db.open(read_only=True) as database, database.read() as session:
         found = score_run(session, find_neighbor_run(session, run), known)
-    if as_json:
-        output.print_json(found.to_json())
-    else:
-        _print_score(found)
+    terminal.emit(found.to_json(), _print_score, found)
 
 
-@app.command()
 def pretrain(
-    folder: Annotated[Path, typer.Argument(help="Folder to write; it must not hold anything.")],
+    folder: Annotated[Path, Argument(help="Folder to write; it must not hold anything.")],
     world: World = "A",
     seed: Seed = 0,
     threads: Annotated[
-        int,
-        typer.Option("--threads", min=1, max=256, help="Threads; with 1 the same seed gives the same bits."),
+        int, Option(min=1, max=256, help="Threads; with 1 the same seed gives the same bits.")
     ] = 2,
-    steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Steps of training; fewer make a worse policy.")
-    ] = None,
-    as_json: JsonOption = False,
+    steps: Annotated[int | None, Option(min=1, help="Steps of training; fewer make a worse policy.")] = None,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Pre-train a small policy of a world from scratch, on this machine's CPU, in some minutes.
 
@@ -140,7 +133,7 @@ def pretrain(
     from service.errors import Interrupted
 
     def report(progress: "Progress") -> None:
-        if not as_json:
+        if not terminal.as_json:
             output.say(
                 f"step {progress.step:,} of {progress.steps:,}: loss {progress.loss:.4f}, "
                 f"{progress.seconds:.0f} s"
@@ -154,17 +147,18 @@ def pretrain(
         raise Interrupted(
             f"interrupted; {folder} was not written, and the same command begins anew"
         ) from None
-    if as_json:
-        output.print_json(record)
-    else:
-        output.say(f"{folder}: {record['parameters']:,} parameters, weights sha256 {record['sha256'][:12]}")
+    terminal.emit(
+        record,
+        output.say,
+        f"{folder}: {record['parameters']:,} parameters, weights sha256 {record['sha256'][:12]}",
+    )
 
 
-@app.command()
 def policy(
-    folder: Annotated[Path, typer.Argument(help="Folder to write; it must not hold anything.")],
-    world: Annotated[str, typer.Option("--world", help="A, or the control C; pretrain makes others.")] = "A",
-    as_json: JsonOption = False,
+    folder: Annotated[Path, Argument(help="Folder to write; it must not hold anything.")],
+    world: Annotated[str, Option(help="A, or the control C; pretrain makes others.")] = "A",
+    *,
+    terminal: Terminal,
 ) -> None:
     """Write a policy that comes with tagrpo, a checkpoint for `train run`, `eval run` and `--solver`.
 
@@ -175,10 +169,11 @@ def policy(
 
     found = find_world(world)
     write_shipped_policy(folder, found)
-    if as_json:
-        output.print_json({"folder": str(folder), "world": found.name})
-        return
-    output.say(f"{folder}: a policy of world {found.name}; README.md says how it was made")
+    terminal.emit(
+        {"folder": str(folder), "world": found.name},
+        output.say,
+        f"{folder}: a policy of world {found.name}; README.md says how it was made",
+    )
 
 
 def _print_score(found: "Score") -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from ui.cli import output
 
@@ -24,29 +25,18 @@ NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue"
 
 def demo(
     folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--folder",
-            help="Where everything is kept; else tagrpo-demo, or tagrpo-demo-quick.",
-            show_default=False,
-        ),
+        Path | None, Option(help="Where everything is kept; else tagrpo-demo, or tagrpo-demo-quick.")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer questions and steps: all of it, in a few minutes.")
-    ] = False,
+    quick: Annotated[bool, Option(help="Fewer questions and steps: all of it, in a few minutes.")] = False,
     recipes: Annotated[
         str | None,
-        typer.Option(
-            "--recipes",
+        Option(
             help="Recipes to train and compare, with commas; names of `tagrpo train list`. The first one is "
-            "what the others are compared with. Default: grpo_matched,ta_grpo.",
-            show_default=False,
+            "what the others are compared with. Default: grpo_matched,ta_grpo."
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Trainings of each recipe.")] = 1,
-    steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Of each training.", show_default=False)
-    ] = None,
+    seeds: Annotated[int, Option(min=1, help="Trainings of each recipe.")] = 1,
+    steps: Annotated[int | None, Option(min=1, help="Of each training.")] = None,
 ) -> None:
     """Show the whole way on a world small enough for a laptop: no GPU, no key, no network.
 

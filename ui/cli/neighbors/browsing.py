@@ -1,34 +1,87 @@
-"""What `tagrpo neighbors list` and `show` print: a page of candidates, all about one."""
+"""`tagrpo neighbors list` and `show`: a page of candidates, all about one."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, Option
 
 from ui.cli import output
+from ui.cli.output import Terminal
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from rephraser.reviews.store import Review
     from rephraser.views.candidates import Cost, Detail, Listed, Page, Proposal, StoredVerdict
     from rephraser.views.exchanges import Exchange
 
-TEXT_SHOWN = 90
-ID_SHOWN = 12  # long enough for `show`
+
+def list_(
+    run: Annotated[
+        str | None, Option(help="Name or id of the run; not needed where there is only one.")
+    ] = None,
+    status: Annotated[
+        Literal["accepted", "rejected", "undecided", "unverified", "pending"] | None,
+        Option(help="Only with this status; pending: not judged yet."),
+    ] = None,
+    strategy: Annotated[str | None, Option(help="Only of this strategy.")] = None,
+    question: Annotated[str | None, Option(help="Only of this question: id or its beginning.")] = None,
+    finding: Annotated[str | None, Option(help="Only with this finding of the structural checks.")] = None,
+    limit: Annotated[int, Option(min=1, help="Candidates on a page.")] = 20,
+    after: Annotated[str | None, Option(help="Go on behind this candidate.")] = None,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """List the candidates of a run with their status, by question.
+
+    A review counts more than the verdict; such a status is marked.
+
+    Example: [bold]tagrpo neighbors list --run math-gpt4 --status rejected --finding number_missing[/bold]
+    """
+    from rephraser.run.start import choose_run
+    from rephraser.views import candidates as browsing
+    from service.questions.browsing import find_question
+
+    with db.reading() as session:
+        chosen = choose_run(session, run)
+        question_id = None if question is None else find_question(session, question).id
+        filters = browsing.Filters(status, strategy, question_id, finding)
+        page = browsing.page(session, chosen, filters, limit=limit, after=after)
+    candidates = [listed_json(listed) for listed in page.candidates]
+    record = {"run": chosen.name, "total": page.total, "candidates": candidates, "after": page.after}
+    terminal.emit(record, print_page, chosen.name, page)
+
+
+def show(
+    candidate: Annotated[str, Argument(help="Id of a candidate, or its beginning.")],
+    raw: Annotated[bool, Option(help="Also the prompt that made it and the model's answer as sent.")] = False,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Show a candidate beside its original: verdicts with their evidence, provenance, cost, reviews.
+
+    Example: [bold]tagrpo neighbors show c_3fa1 --raw[/bold]
+    """
+    from rephraser.reviews.store import find_candidate
+    from rephraser.views.candidates import read_detail
+    from rephraser.views.exchanges import proposing_exchange
+    from service.questions.browsing import find_question
+
+    with db.open() as database:
+        with database.read() as session:
+            found = find_candidate(session, candidate)
+            detail = read_detail(session, found, find_question(session, found.question_id))
+        exchanges = [
+            None if proposal.cell_id is None else proposing_exchange(database, proposal.run, proposal.cell_id)
+            for proposal in detail.proposals
+            if raw
+        ]
+    terminal.emit(detail_json(detail, exchanges), print_detail, detail, exchanges)
+
+
 CLASS_SHOWN = 60
-
-# Model output may hold terminal commands and marks that turn the reading direction around.
-_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def visible(text: str) -> str:
-    r"""Return text with control characters and marks of reading direction spelled out (`\x1b`)."""
-    return _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-def short(text: str, length: int = TEXT_SHOWN) -> str:
-    """Return text on one line, cut to `length` characters."""
-    line = " ".join(visible(text).split())
-    return line if len(line) <= length else line[: length - 3] + "..."
 
 
 def listed_json(listed: "Listed") -> dict[str, Any]:
@@ -48,12 +101,12 @@ def print_page(run_name: str, page: "Page") -> None:
         status = standing.status or "pending"
         rows.append(
             [
-                standing.candidate_id[:ID_SHOWN],
-                standing.question_id[:ID_SHOWN],
+                standing.candidate_id[: output.ID_SHOWN],
+                standing.question_id[: output.ID_SHOWN],
                 f"{status} (review)" if standing.reviewed else status,
                 standing.posterior,
                 standing.strategy,
-                short(listed.text),
+                output.one_line(listed.text),
             ]
         )
     output.table(["candidate", "question", "status", "posterior", "strategy", "text"], rows)
@@ -106,7 +159,7 @@ def print_detail(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> No
     from rephraser.checks.wording import likeness
 
     output.say(f"candidate {detail.candidate.id}")
-    output.say(f"of question {detail.question.id}, gold answer: {visible(detail.question.answer) or '-'}")
+    output.say(f"of question {detail.question.id}, gold answer: {detail.question.answer or '-'}")
     _print_text("original", detail.question.text)
     _print_text("candidate", detail.candidate.text)
     output.say()
@@ -127,15 +180,15 @@ def print_detail(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> No
 
 def _review(review: "Review") -> str:
     audit = f", audit {review.audit_id}" if review.audit_id is not None else ""
-    reason = f": {visible(review.reason)}" if review.reason else ""
+    reason = f": {review.reason}" if review.reason else ""
     taken = f" (withdrawn {review.withdrawn_at})" if review.withdrawn_at is not None else ""
-    return f"{review.created_at}  {review.decision} by {visible(review.reviewer)}{audit}{reason}{taken}"
+    return f"{review.created_at}  {review.decision} by {review.reviewer}{audit}{reason}{taken}"
 
 
 def _print_text(title: str, text: str) -> None:
     output.say()
     output.say(f"--- {title} ---")
-    output.say(visible(text))
+    output.say(text)
 
 
 def _print_proposal(proposal: "Proposal") -> None:
@@ -171,9 +224,9 @@ def _print_verdict(number: int, verdict: "StoredVerdict") -> None:
     output.say()
     more = "" if verdict.final else ", not final"
     output.say(f"verdict {number}: {verdict.status}{more}, {verdict.created_at}")
-    output.say(f"  {visible(verdict.reason)}")
+    output.say(f"  {verdict.reason}")
     for finding in evidence.get("findings", []):
-        output.say(f"  finding: {finding['name']} ({finding['severity']}): {visible(finding['detail'])}")
+        output.say(f"  finding: {finding['name']} ({finding['severity']}): {finding['detail']}")
     if (premises := evidence.get("premises")) is not None:
         output.say(
             f"  premises, as {premises['model']} sees them: {len(premises['kept'])} kept, "
@@ -204,7 +257,7 @@ def _print_verdict(number: int, verdict: "StoredVerdict") -> None:
 def _print_answers(counts: dict[str, Any]) -> None:
     gold = counts["gold"]
     rows: list[list[object]] = [
-        [short(answer, CLASS_SHOWN), original, candidate, "gold" if index == gold else ""]
+        [output.one_line(answer, CLASS_SHOWN), original, candidate, "gold" if index == gold else ""]
         for index, (answer, original, candidate) in enumerate(
             zip(counts["classes"], counts["original"], counts["candidate"], strict=True)
         )

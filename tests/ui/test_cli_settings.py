@@ -1,0 +1,133 @@
+"""Settings: options, their defaults and the keys of a settings file follow from the fields of a class."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import pytest
+from command_line import words
+from typer import Argument, Option
+from typer.testing import CliRunner
+
+from service.errors import InputError
+from ui.cli import output
+from ui.cli.output import Terminal
+from ui.cli.settings import SettingsFile, command_group
+
+
+@dataclass(frozen=True)
+class Asking:
+    panel: ClassVar[str] = "How it is asked"
+
+    max_usd: Annotated[float | None, Option(min=0, help="Cap.")] = None
+    batch: Annotated[bool, Option(help="In jobs.")] = False
+    price: Annotated[tuple[str, ...], Option(help="May be repeated.")] = ()
+
+
+@dataclass(frozen=True)
+class AskingLonger(Asking):
+    timeout: Annotated[float, Option(help="Seconds.")] = 5.0
+
+
+def ask(
+    question: Annotated[str, Argument(help="What is asked.")],
+    *,
+    name: Annotated[str, Option(help="Needed.")],
+    asking: AskingLonger,
+    settings: SettingsFile,
+    terminal: Terminal,
+) -> None:
+    """Ask."""
+    record = {"question": question, "name": name, **vars(asking)}
+    terminal.emit(record, output.say, f"asked {name}", "twice")
+
+
+GROUP = command_group("Ask things.", "ask ask", {"ask": ask, "other": lambda: None})
+
+
+def asked(*arguments: object) -> dict[str, object]:
+    done = CliRunner().invoke(GROUP, ["ask", *map(str, arguments), "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    record: dict[str, object] = json.loads(done.stdout)
+    return record
+
+
+def refused(*arguments: object) -> str:
+    done = CliRunner().invoke(GROUP, ["ask", *map(str, arguments)])
+    assert done.exit_code == 2
+    return words(done.output)
+
+
+def test_fields_are_options_with_their_defaults() -> None:
+    assert asked("why?", "--name", "a") == {
+        "question": "why?",
+        "name": "a",
+        "max_usd": None,
+        "batch": False,
+        "price": [],
+        "timeout": 5.0,
+    }
+    given = asked("why?", "--name", "a", "--max-usd", 2, "--batch", "--price", "x", "--price", "y")
+    assert (given["max_usd"], given["batch"], given["price"]) == (2.0, True, ["x", "y"])
+
+
+def test_options_are_checked_and_flags_have_no_other_form() -> None:
+    assert "--max-usd" in refused("why?", "--name", "a", "--max-usd", "-1")
+    assert "No such option: --no-batch" in refused("why?", "--name", "a", "--no-batch")
+    assert "Missing option '--name'" in refused("why?")
+
+
+def test_text_is_printed_where_json_is_not_wanted() -> None:
+    done = CliRunner().invoke(GROUP, ["ask", "why?", "--name", "a"])
+    assert done.stdout == "asked a\ntwice\n"
+
+
+def test_the_help_groups_options_by_their_class() -> None:
+    shown = words(CliRunner().invoke(GROUP, ["ask", "--help"]).output)
+    assert "How it is asked --max-usd" in shown
+    assert shown.index("--name") < shown.index("--json") < shown.index("How it is asked")
+
+
+def settings_file(folder: Path, text: str) -> Path:
+    path = folder / "settings.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
+    file = settings_file(
+        tmp_path, 'name = "filed"\nmax-usd = 50\nbatch = true\nprice = ["x", "y"]\ntimeout = 1.5\n'
+    )
+    assert asked("why?", "--config", file) == {
+        "question": "why?",
+        "name": "filed",
+        "max_usd": 50.0,
+        "batch": True,
+        "price": ["x", "y"],
+        "timeout": 1.5,
+    }
+    given = asked("why?", "--config", file, "--name", "a", "--price", "z")
+    assert (given["name"], given["price"], given["max_usd"]) == ("a", ["z"], 50.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max_usd = 1", "ask has no option 'max_usd'; did you mean 'max-usd'?"),
+        ("zzz = 1", "there are: batch, json, max-usd, name, price, question, timeout"),
+        ("config = 'other.toml'", "no option 'config'"),
+        ("max-usd", "not TOML"),
+    ],
+)
+def test_a_file_with_other_keys_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=r"settings\.toml") as refusal:
+        asked("why?", "--name", "a", "--config", settings_file(tmp_path, text))
+    assert message in str(refusal.value)
+
+
+def test_a_file_is_checked_like_the_command_line(tmp_path: Path) -> None:
+    low = settings_file(tmp_path, "max-usd = -1")
+    assert "--max-usd" in refused("why?", "--name", "a", "--config", low)
+    with pytest.raises(InputError, match="cannot be read"):
+        asked("why?", "--name", "a", "--config", tmp_path / "absent.toml")

@@ -1,0 +1,193 @@
+"""`tagrpo eval grade` and `show`: a run graded again, its figures, the responses behind them."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from ui.cli import output
+from ui.cli.eval.settings import AnswersChoice
+from ui.cli.output import Terminal
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from evaluator.evals.problems import RunProblem
+    from service.runs.store import Run
+
+
+def grade(
+    run: Annotated[str, Argument(help="Name or id of an eval run.")],
+    changes: Annotated[
+        bool, Option(help="List the samples whose verdict another version gave otherwise.")
+    ] = False,
+    answers: AnswersChoice = None,
+    workers: Annotated[
+        int | None, Option(min=1, help="Processes that grade; default: CPUs, at most 8.")
+    ] = None,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Grade the samples of a run that this version of the grader has not graded; nothing is drawn.
+
+    Grades of other versions stay, and so do those that took other --answers. Where there are some, the
+    verdicts that changed are counted, by where the answer was found, and listed with --changes.
+
+    Example: tagrpo eval grade Qwen3-4B.amc23 --answers boxed --changes
+    """
+    from evaluator.evals.grading import grade_changes, grade_run
+    from evaluator.evals.overview import other_version
+    from evaluator.evals.results import load_result
+    from evaluator.evals.runs import find_eval_run, run_answers
+    from evaluator.grading import Grader
+    from evaluator.grading.versions import VerdictCache, version_taking
+    from ui.cli.eval import reports as eval_reports
+
+    with db.open() as database:
+        with database.read() as session:
+            chosen = find_eval_run(session, run)
+        version = version_taking(answers or run_answers(chosen))
+        with (
+            Grader(workers=workers, cache=VerdictCache(database)) as grader,
+            terminal.progress(chosen.name) as bar,
+        ):
+            graded = grade_run(
+                database,
+                chosen.id,
+                grader,
+                lambda done, total: bar.update(done, total, "grading"),
+                version=version,
+            )
+        with database.read() as session:
+            old = other_version(session, chosen.id, version)
+            changed = grade_changes(session, chosen.id, old, version) if old is not None else []
+            result = load_result(session, chosen, version)
+    eval_reports.print_graded(result, graded, old, changed, listed=changes, as_json=terminal.as_json)
+
+
+def show(
+    run: Annotated[str, Argument(help="Name or id of an eval run.")],
+    samples: Annotated[
+        str | None, Option(help="Print responses to this problem: its place (from 0) or its id.")
+    ] = None,
+    grade: Annotated[
+        str | None, Option(help="Of these only correct, wrong, unknown or ungraded ones.")
+    ] = None,
+    after: Annotated[int, Option(help="Only samples behind this one.")] = -1,
+    limit: Annotated[int, Option(min=1, help="Samples on a page.")] = 5,
+    full: Annotated[bool, Option(help="Whole texts, not only their beginnings.")] = False,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Show a run: its settings, how far it is, pass@k, truncated and refused shares, tokens and cost.
+
+    With --samples a page of the responses to one problem; of gated benchmarks only ids and grades.
+
+    Example: tagrpo eval show Qwen3-4B.amc23 --samples 0 --grade wrong
+    """
+    from evaluator.evals.runs import find_eval_run
+    from ui.cli.eval import reports as eval_reports
+
+    with db.open() as database:
+        with database.read() as session:
+            chosen = find_eval_run(session, run)
+            if samples is not None:
+                page = read_samples(
+                    session, chosen, samples, after=after, limit=limit, grade=grade, full=full
+                )
+                terminal.emit(page, print_samples, page)
+                return
+        shown = eval_reports.read_shown(database, chosen)
+    record = {**shown.to_json(), "spec": chosen.spec, "versions": chosen.versions}
+    terminal.emit(record, eval_reports.print_run, chosen, shown)
+
+
+CHARACTERS_SHOWN = 2_000
+
+
+def read_samples(
+    session: "Session", run: "Run", problem: str, *, after: int, limit: int, grade: str | None, full: bool
+) -> dict[str, Any]:
+    """Return a problem and a page of its samples as JSON; texts are cut unless `full`.
+
+    Of a gated benchmark only ids, grades and token counts are there.
+
+    Raises:
+        NotFoundError: the run has no such problem.
+        InputError: no such grade.
+    """
+    from evaluator.benchmarks.catalogue import is_secret
+    from evaluator.evals.problems import run_problems
+    from evaluator.evals.samples import page_samples, read_texts
+
+    chosen = _find(run, run_problems(session, run.id), problem)
+    headers = page_samples(session, run.id, chosen.id, after_ordinal=after, limit=limit, value=grade)
+    texts = read_texts(session, [header.id for header in headers])
+    secret = is_secret(run.spec["problems"])
+    samples = []
+    for header in headers:
+        row = {
+            name: value
+            for name, value in asdict(header).items()
+            if name not in ("id", "run_problem_id") and not (secret and name == "extracted")
+        }
+        text = texts[header.id]
+        if not secret:
+            row["text"] = text if full else text[:CHARACTERS_SHOWN]
+        row["characters"] = len(text)
+        samples.append(row)
+    found: dict[str, Any] = {
+        "run": run.name,
+        "problem": chosen.position,
+        "problem_id": chosen.problem_id,
+        "samples": samples,
+    }
+    if not secret:
+        found |= {"question": chosen.text, "answer": chosen.answer}
+    return found
+
+
+def print_samples(found: dict[str, Any]) -> None:
+    """Print what `read_samples` returned."""
+    output.heading(f"{found['run']}, problem {found['problem']} ({found['problem_id']})")
+    if "question" in found:
+        output.say(found["question"])
+        output.say(f"gold: {found['answer']}")
+    else:
+        output.say("a gated benchmark: its questions, golds and responses are not shown")
+    for sample in found["samples"]:
+        output.say()
+        parts = [sample["value"] or "not graded", sample["reason"], sample["stop_reason"]]
+        if sample["completion_tokens"] is not None:
+            parts.append(f"{sample['completion_tokens']:,} tokens")
+        if sample.get("extracted") is not None:
+            parts.append(f"answer read: {sample['extracted']}")
+        if sample["source"] is not None:
+            parts.append(f"found in: {sample['source']}")
+        output.heading(f"sample {sample['ordinal']}: {', '.join(part for part in parts if part)}")
+        if "text" in sample:
+            text = sample["text"]
+            left = sample["characters"] - len(sample["text"])
+            output.say(text + (f"\n[{left:,} characters more; --full shows them]" if left else ""))
+    if found["samples"]:
+        output.say()
+        output.say(f"more: --after {found['samples'][-1]['ordinal']}")
+    else:
+        output.say("no such samples")
+
+
+def _find(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":
+    if reference.isdecimal() and int(reference) < len(problems):
+        return problems[int(reference)]
+    matches = [problem for problem in problems if problem.problem_id.startswith(reference)]
+    if len(matches) != 1:
+        from service.errors import NotFoundError
+
+        raise NotFoundError(
+            f"run {run.name} has no problem {reference!r}: give its id or its place, 0 to "
+            f"{len(problems) - 1:,}."
+        )
+    return matches[0]

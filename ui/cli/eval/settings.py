@@ -1,0 +1,135 @@
+"""Settings of `tagrpo eval run`: what shapes the responses (in the run's key), and how they are drawn."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import typer
+from typer import Option
+
+from ui.cli.requests import Requests
+
+if TYPE_CHECKING:
+    from service.models.prompts import Overrides
+    from service.models.protocol import Sampler
+
+AnswersName = Literal["all", "boxed"]
+SamplerName = Literal["auto", "remote", "vllm", "local"]
+ENGINE_OPTIONS: dict[str, set[str]] = {
+    "local": {"device", "dtype", "batch_size", "batch_tokens", "revision"},
+    "vllm": {"dtype", "tensor_parallel", "max_model_len", "gpu_memory_utilization", "revision"},
+    "remote": set(),
+}
+"""Which sampler knows which option of an engine."""
+
+AnswersChoice = Annotated[
+    AnswersName | None,
+    Option(
+        "--answers",
+        help="Which answers count: all that are found, or those in a box alone. By default as the run was "
+        "made.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What is said instead of the preset; None leaves the preset's."""
+
+    panel: ClassVar[str] = "Prompt and sampling"
+
+    system: Annotated[str | None, Option(help="System prompt.")] = None
+    prompt_file: Annotated[Path | None, Option(help="Text with {question}, in place of the preset's.")] = None
+    chat_template_kwargs: Annotated[
+        str | None, Option(help="JSON for the model's chat template: '{\"enable_thinking\": false}'.")
+    ] = None
+    raw: Annotated[bool, Option(help="Continue raw text, without the model's chat template.")] = False
+    temperature: Annotated[float | None, Option(help="Default: the preset's, 0.6.")] = None
+    top_p: Annotated[float | None, Option(help="Default: the preset's, 0.95.")] = None
+    max_tokens: Annotated[int | None, Option(help="Most tokens of a response; the preset's: 3,072.")] = None
+    seed: Annotated[int | None, Option(help="Seed of the run; default 0.")] = None
+    samples_per_request: Annotated[
+        int | None,
+        Option(help="Responses drawn at once; default 8, or 1 where the model does not know n or is greedy."),
+    ] = None
+
+    def overrides(self) -> "Overrides":
+        """Return the same as the presets take it."""
+        from service.models.prompts import Overrides
+
+        return Overrides(**asdict(self))
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The engines on this machine; None leaves the engine's own default."""
+
+    panel: ClassVar[str] = "Engines on this machine"
+
+    device: Annotated[str | None, Option(help="local: cpu, cuda, cuda:1, ...")] = None
+    dtype: Annotated[str | None, Option(help="local, vllm: float32, bfloat16, ...")] = None
+    tensor_parallel: Annotated[int | None, Option(min=1, help="vllm: GPUs that share the model.")] = None
+    max_model_len: Annotated[
+        int | None, Option(min=2, help="vllm: tokens of prompt and response together.")
+    ] = None
+    gpu_memory_utilization: Annotated[
+        float | None, Option(help="vllm: share of a GPU's memory to take; default 0.9.")
+    ] = None
+    batch_size: Annotated[int | None, Option(min=1, help="local: most responses drawn side by side.")] = None
+    batch_tokens: Annotated[
+        int | None, Option(min=1, help="local: most tokens side by side; else what fits in memory.")
+    ] = None
+    revision: Annotated[str | None, Option(help="local, vllm: revision of the weights.")] = None
+
+
+@dataclass(frozen=True)
+class EvalRequests(Requests):
+    """How a remote model is asked."""
+
+    max_usd: Annotated[
+        float | None,
+        Option(
+            min=0,
+            help="Hard cap on what the runs of this command may cost together; counts requests in flight.",
+        ),
+    ] = None
+    timeout: Annotated[float, Option(min=0.1, help="Seconds one attempt of a request may take.")] = 600.0
+    api_base: Annotated[str | None, Option(help="Address of the server (vLLM: http://HOST:8000/v1).")] = None
+
+
+def choose_sampler(wanted: SamplerName, model: str) -> SamplerName:
+    """Return remote, vllm or local: a folder is a checkpoint, anything else is asked elsewhere."""
+    if wanted != "auto":
+        return wanted
+    return "local" if Path(model).is_dir() else "remote"
+
+
+def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: Engine) -> "Sampler":
+    """Return the sampler; nothing is loaded or sent yet.
+
+    Raises:
+        typer.BadParameter: an option of another engine is given.
+    """
+    given = {option: value for option, value in vars(engine).items() if value is not None}
+    for option in sorted(set(given) - ENGINE_OPTIONS[name]):
+        raise typer.BadParameter(f"--{option.replace('_', '-')} does not belong to --sampler {name}")
+    if name == "remote":
+        from service.models.remote import Endpoint, PriceTable
+        from service.models.remote.sampler import RemoteSampler
+
+        return RemoteSampler(
+            Endpoint(model, requests.api_base, requests.timeout),
+            prices=PriceTable.read(requests.prices, requests.price),
+            max_usd=requests.max_usd,
+            max_requests=requests.max_requests,
+            max_concurrency=requests.max_concurrency,
+            batch=requests.batch,
+            batch_poll_s=requests.batch_poll,
+        )
+    if name == "local":
+        from service.models.local import LocalSampler
+
+        return LocalSampler(model, **given)
+    from service.models.vllm import VllmSampler
+
+    return VllmSampler(model, **given)

@@ -1,0 +1,168 @@
+"""`tagrpo neighbors propose` and `resume`: start a run of candidates and verdicts, or continue one."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from ui.cli import output
+from ui.cli.neighbors.judging import NewVerdictRule
+from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
+from ui.cli.output import Terminal, plural
+from ui.cli.settings import Db, SettingsFile
+
+if TYPE_CHECKING:
+    from rephraser.proposing.file import FileCandidates
+    from rephraser.run.execution import Execution, Prepared
+    from service.database import Database
+    from service.runs.store import Run
+
+
+def propose(
+    questions: Annotated[str, Argument(help="Name of an imported question set.")],
+    *,
+    name: Annotated[str, Option(help="Name of the run; an existing one is continued.")],
+    n: Annotated[int, Option("--n", help="Neighbors wanted for each question.")] = 3,
+    rounds: Annotated[int, Option(help="Rounds in all; after the first, open slots are proposed anew.")] = 3,
+    tops_up: Annotated[
+        list[str] | None,
+        Option(help="A run whose neighbors count for --n: only what lacks is proposed. May be repeated."),
+    ] = None,
+    limit: Annotated[int | None, Option(min=1, help="Only the first questions.")] = None,
+    seed: Annotated[int, Option(help="Seed of the run.")] = 0,
+    token_limit: Annotated[int, Option(help="Most tokens of a candidate.")] = 512,
+    tokenizer: Annotated[
+        str | None, Option(help="tokenizer.json file or Hub name that counts them; else an estimate.")
+    ] = None,
+    premises: Annotated[
+        str | None,
+        Option(help="Model that is asked whether each premise of the question is kept. None: not asked."),
+    ] = None,
+    proposer: Proposer,
+    solvers: Solvers,
+    rule: NewVerdictRule,
+    requests: RunRequests,
+    settings: SettingsFile,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Propose neighbors for questions, check them, and compare answers where a solver is named.
+
+    Everything is stored as it comes. Run the same command again, or `tagrpo neighbors resume NAME`, to go on
+    after an interruption or a spent budget: nothing is paid twice.
+
+    Example: tagrpo neighbors propose math --name math-gpt4 --model gpt-4-turbo --n 3
+    --solver hosted_vllm/Qwen/Qwen3-4B --solver-api-base http://localhost:8000/v1 --max-usd 50
+    """
+    from rephraser.run.execution import prepare
+    from rephraser.run.spec import PremiseSpec, RunSpec
+    from rephraser.run.start import (
+        NothingLacksError,
+        check_start,
+        choose_output,
+        read_candidate_file,
+        start_run,
+    )
+    from rephraser.run.topping import runs_to_top_up
+
+    proposer.check(requests.candidates)
+    verdict_rule, execution = rule.make(), requests.execution()
+    with db.open() as database:
+        strategies = proposer.strategies()
+        candidates = read_candidate_file(database, execution.candidates, questions, limit=limit)
+        specs, samplers = solvers.open(requests.solver_batch_size)
+        with database.read() as session:
+            topped_up = runs_to_top_up(session, tops_up or (), questions)
+        spec = RunSpec(
+            questions=questions,
+            proposer=proposer.proposer,
+            model=proposer.model or proposer.proposer,
+            strategies=strategies,
+            n=n,
+            rounds=rounds,
+            content_attempts=proposer.content_attempts,
+            seed=seed,
+            sampling=proposer.sampling(),
+            output=choose_output(proposer.output, proposer.model, requests.api_base),
+            solvers=specs,
+            rule=verdict_rule,
+            premises=None if premises is None else PremiseSpec(premises),
+            token_limit=token_limit,
+            tokenizer=tokenizer,
+            source=None if candidates is None else candidates.content,
+            min_distance=proposer.least_distance(),
+            tops_up=topped_up,
+        )
+        try:
+            check_start(database, name, spec, limit=limit)
+        except NothingLacksError as nothing:
+            output.note(str(nothing))
+            if terminal.as_json:
+                output.print_json({"run": None, "message": str(nothing)})
+            return
+        # Prepared before the name is taken by a run that cannot begin.
+        prepared = prepare(spec, execution, candidates, samplers)
+        run, new = start_run(database, name, spec, limit=limit)
+        if not new:
+            output.note(f"continuing run {name}")
+        _note_unmatched(candidates)
+        _carry_out(database, run, prepared, execution, terminal)
+
+
+def resume(
+    run: Annotated[str, Argument(help="Name or id of the run.")],
+    *,
+    requests: RunRequests,
+    settings: SettingsFile,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Continue a run where it stopped: its settings are stored, only empty cells are asked for.
+
+    Example: tagrpo neighbors resume math-gpt4 --max-usd 100
+    """
+    from rephraser.run.execution import prepare
+    from rephraser.run.spec import RunSpec
+    from rephraser.run.start import find_neighbor_run, read_candidate_file
+    from service.runs.store import run_question_ids
+
+    execution = requests.execution()
+    with db.open() as database:
+        with database.read() as session:
+            stored = find_neighbor_run(session, run)
+            count = len(run_question_ids(session, stored.id))
+        spec = RunSpec.from_json(stored.spec)
+        candidates = read_candidate_file(database, execution.candidates, spec.questions, limit=count)
+        prepared = prepare(spec, execution, candidates)
+        _note_unmatched(candidates)
+        _carry_out(database, stored, prepared, execution, terminal)
+
+
+def _note_unmatched(candidates: "FileCandidates | None") -> None:
+    if candidates is not None and candidates.unmatched:
+        output.note(
+            f"{candidates.source}: {candidates.unmatched:,} of {plural(candidates.rows, 'row')} belong to no "
+            "question of this run and are left out"
+        )
+
+
+def _carry_out(
+    database: "Database", run: "Run", prepared: "Prepared", execution: "Execution", terminal: Terminal
+) -> None:
+    from rephraser.run.execution import carry_out
+    from rephraser.views.runs import summarize
+    from service.models.remote.chat import INTERRUPTED
+    from ui.cli.neighbors.runs import print_summary, run_problems
+
+    with terminal.progress(run.name) as bar:
+        outcome = carry_out(database, run, prepared, execution, output.stages(bar))
+    with database.read() as session:
+        summary = summarize(session, run)
+    for notice in outcome.notices:
+        output.note(notice)
+    if outcome.stopped == INTERRUPTED:  # what was in flight is stored
+        raise KeyboardInterrupt
+    record = {**summary.to_json(), "stopped": outcome.stopped, "message": outcome.message}
+    terminal.emit(record, print_summary, summary)
+    problems = run_problems(outcome, summary)
+    if problems:
+        raise output.needs_attention("; ".join(problems) + ".")

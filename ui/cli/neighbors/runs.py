@@ -1,0 +1,211 @@
+"""`tagrpo runs`: list, show, and what is said of a run that proposes neighbors."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument
+
+from ui.cli import output
+from ui.cli.output import Terminal, plural
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from rephraser.run.engine import Outcome
+    from rephraser.views.runs import RunSummary
+    from service.runs.store import Run
+
+ELSEWHERE = {"eval": "tagrpo eval list", "train": "tagrpo rollouts runs"}
+"""Commands that list runs of other kinds."""
+
+
+def list_(*, db: Db, terminal: Terminal) -> None:
+    """List the runs that propose neighbors, oldest first; other runs have lists of their own.
+
+    Example: [bold]tagrpo runs list[/bold]
+    """
+    from rephraser.views.runs import list_headers
+    from service.runs.store import list_runs
+
+    with db.reading() as session:
+        headers = list_headers(session)
+        others = Counter(run.kind for run in list_runs(session)) - Counter(h.run.kind for h in headers)
+    for kind, number in sorted(others.items()):
+        if kind in ELSEWHERE:
+            output.note(f"{number} more of kind {kind}: `{ELSEWHERE[kind]}`")
+    terminal.emit(
+        {"runs": [header.to_json() for header in headers]},
+        output.table,
+        ["run", "questions", "proposed by", "solvers", "candidates", "USD", "finished"],
+        [
+            [
+                header.run.name,
+                header.questions,
+                proposed_by(header.run.spec),
+                ", ".join(solver["model"] for solver in header.run.spec["solvers"]) or None,
+                header.candidates,
+                header.usd,
+                header.run.finished_at or "no",
+            ]
+            for header in headers
+        ],
+        empty="no runs that propose neighbors yet; start one with `tagrpo neighbors propose`",
+    )
+
+
+def show(
+    run: Annotated[
+        str | None, Argument(help="Name or id of a run; not needed where there is only one.")
+    ] = None,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Show where a run stands: neighbors by question, candidates by verdict, findings, errors, cost.
+
+    The text names the first 20 questions that lack neighbors, --json all of them.
+
+    Exit code 1: requests are open or failed; `tagrpo neighbors resume RUN` asks again.
+
+    Example: [bold]tagrpo runs show math-gpt4[/bold]
+    """
+    from rephraser.run.start import choose_run
+    from rephraser.views.runs import summarize
+
+    with db.reading() as session:
+        chosen = choose_run(session, run)
+        summary = summarize(session, chosen)
+    record = {
+        **summary.to_json(),
+        "kind": chosen.kind,
+        "created_at": chosen.created_at,
+        "finished_at": chosen.finished_at,
+        "spec": chosen.spec,
+        "versions": chosen.versions,
+    }
+    terminal.emit(record, _print_run, chosen, summary)
+    needed = attention(summary)
+    if needed:
+        raise output.needs_attention(needed)
+
+
+def attention(summary: "RunSummary") -> str:
+    """Say in one line what of a run needs attention; empty where nothing does."""
+    parts = []
+    if summary.open_requests:
+        parts.append(f"{summary.open_requests:,} requests are open")
+    if summary.failed_requests:
+        parts.append(f"{summary.failed_requests:,} requests failed")
+    if not parts:
+        return ""
+    return f"{' and '.join(parts)}; go on with `tagrpo neighbors resume {summary.run}`"
+
+
+def proposed_by(spec: Mapping[str, Any]) -> str:
+    """Return the model of a run's spec, or "rules" or "file"."""
+    return str(spec["model"] if spec["proposer"] == "llm" else spec["proposer"])
+
+
+def _print_run(run: "Run", summary: "RunSummary") -> None:
+    spec = run.spec
+    output.say(f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
+    strategies = ", ".join(f"{s['name']} v{s['version']}" for s in spec["strategies"])
+    output.say(f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})")
+    solvers = ", ".join(solver["model"] for solver in spec["solvers"])
+    if spec.get("tops_up"):
+        output.say("counts the neighbors of the runs that it tops up, and proposes what lacks")
+    output.say(
+        f"{spec['n']} neighbors wanted, at most {spec['rounds']} rounds, "
+        + (f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver")
+    )
+    print_summary(summary, unfinished=20)
+
+
+def print_summary(summary: "RunSummary", *, unfinished: int = 5) -> None:
+    """Print where a run stands, in words and small tables; of the unfinished questions the first ones."""
+    kind = "accepted neighbors"
+    if not summary.compared_answers:
+        kind = "neighbors that passed the structural checks"
+    output.say(
+        f"run {summary.run}: {summary.complete:,} of {summary.questions:,} questions have all "
+        f"{summary.wanted} {kind}"
+    )
+    output.say()
+    spread = [[count, questions] for count, questions in summary.questions_by_neighbors.items()]
+    output.table(["neighbors", "questions"], spread)
+    for title, counts in (
+        ("candidates", summary.candidates),
+        ("structural finding", summary.findings),
+        ("unusable answer of the proposer", summary.unreadable),
+        ("failed request", summary.errors),
+    ):
+        if counts:
+            output.say()
+            output.table([title, "count"], [[name, count] for name, count in counts.items()])
+    if summary.ledger:
+        output.say()
+        output.table(
+            ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
+            [
+                [
+                    line.kind,
+                    line.model,
+                    line.requests,
+                    line.prompt_tokens,
+                    line.completion_tokens,
+                    f"{line.usd:.4f}"
+                    if not line.unpriced
+                    else f"{line.usd:.4f} + {line.unpriced:,} unpriced",
+                ]
+                for line in summary.ledger
+            ],
+        )
+    if summary.tops_up:
+        both = " ".join(f"--run {name}" for name in (*summary.tops_up, summary.run))
+        output.say()
+        output.say(f"Neighbors of {' and '.join(summary.tops_up)} count, which this run tops up; publish all")
+        output.say(f"with `tagrpo sets publish NAME {both}`.")
+    if summary.suspects:
+        output.say()
+        output.say(
+            f"{plural(summary.suspects, 'question')} with a suspect gold, which the solvers contradict: "
+            f"`tagrpo questions suspects --run {summary.run}`"
+        )
+    if not summary.compared_answers:
+        output.say()
+        output.say(
+            "Answers were not compared, since no --solver was given: these neighbors are unverified. "
+            "Publish them with --include unverified, or name a solver."
+        )
+    if summary.unfinished:
+        output.say()
+        missing = len(summary.unfinished)
+        cut = ""
+        if missing > unfinished:
+            cut = f"; the first {unfinished} (`tagrpo runs show {summary.run} --json` has all)"
+        output.say(f"{plural(missing, 'question')} with fewer than {summary.wanted} neighbors{cut}:")
+        output.table(
+            ["question", "neighbors", "candidates so far"],
+            [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:unfinished]],
+        )
+
+
+def run_problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
+    """Say what of a run needs attention, each with the way out."""
+    problems = []
+    if outcome.stopped:
+        problems.append(
+            f"stopped: {outcome.message or outcome.stopped}; continue with "
+            f"`tagrpo neighbors resume {summary.run}` and the same addresses and prices"
+        )
+    elif summary.open_requests:
+        problems.append(
+            f"{plural(summary.open_requests, 'request')} wait in a batch job; `tagrpo neighbors resume "
+            f"{summary.run} --batch` collects it, if it was sent for this run"
+        )
+    if summary.failed_requests:
+        problems.append(
+            f"{plural(summary.failed_requests, 'request')} got no answer; `tagrpo neighbors resume "
+            f"{summary.run}` asks again"
+        )
+    return problems

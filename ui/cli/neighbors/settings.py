@@ -1,0 +1,224 @@
+"""Settings of proposing: the proposer, the solvers, the requests."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import typer
+from typer import Option
+
+from ui.cli.eval.settings import choose_sampler
+from ui.cli.requests import Requests
+
+if TYPE_CHECKING:
+    from rephraser.proposing.strategies import Strategy
+    from rephraser.run.execution import Execution
+    from rephraser.run.spec import Sampling, SolverSpec
+    from service.models.protocol import Sampler
+    from service.models.settings import PromptSpec
+
+
+@dataclass(frozen=True)
+class Proposer:
+    """Who proposes candidates, and how it answers."""
+
+    panel: ClassVar[str] = "The proposer"
+
+    proposer: Annotated[
+        Literal["llm", "rules", "file"],
+        Option(help="llm: any litellm model; rules: no model; file: candidates you have."),
+    ] = "llm"
+    model: Annotated[
+        str | None, Option(help="Proposer in litellm's spelling: gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B.")
+    ] = None
+    strategy: Annotated[
+        tuple[str, ...],
+        Option(help="perspectives, paraphrase, rename, format, or a text file; may be repeated."),
+    ] = ()
+    temperature: Annotated[float, Option(help="Of the proposer.")] = 1.0
+    top_p: Annotated[float, Option(help="Of the proposer.")] = 1.0
+    max_tokens: Annotated[int, Option(help="Most tokens of the proposer's answer.")] = 4096
+    content_attempts: Annotated[
+        int, Option(help="Requests in all where answers are unusable (refusals, echoes, ...).")
+    ] = 3
+    output: Annotated[
+        Literal["auto", "json", "tags"],
+        Option(help="How the proposer answers; auto: JSON where OpenAI enforces a schema, else tags."),
+    ] = "auto"
+    min_distance: Annotated[
+        float | None,
+        Option(
+            min=0,
+            max=1,
+            help="Refuse candidates whose wording is nearer to the question or an earlier one: 0.15 of a "
+            "model's, and none of rules or a file.",
+        ),
+    ] = None
+
+    def check(self, candidates: str | None) -> None:
+        """Raise BadParameter where options of one proposer are given to another."""
+        if self.proposer == "llm" and self.model is None:
+            raise typer.BadParameter("an llm proposer needs --model, for example --model gpt-4-turbo")
+        if self.proposer != "llm" and (self.model or self.strategy):
+            raise typer.BadParameter(f"--model and --strategy belong to --proposer llm, not {self.proposer}")
+        if (self.proposer == "file") != (candidates is not None):
+            raise typer.BadParameter("--candidates belongs to --proposer file, which needs it")
+
+    def strategies(self) -> "tuple[Strategy, ...]":
+        """Return the strategies of a model, or the only one of rules or a file."""
+        from rephraser.proposing.strategies import load_strategy
+        from rephraser.run.start import local_strategies
+
+        if self.proposer != "llm":
+            return local_strategies(self.proposer)
+        return tuple(load_strategy(reference) for reference in self.strategy or ("perspectives",))
+
+    def sampling(self) -> "Sampling | None":
+        """Return how a model's answers are drawn."""
+        from rephraser.run.spec import Sampling
+
+        drawn = Sampling(self.temperature, self.top_p, self.max_tokens)
+        return drawn if self.proposer == "llm" else None
+
+    def least_distance(self) -> float:
+        """Return 0.15 for a model, which can be asked again; of a file it is left out when published."""
+        from rephraser.checks.wording import MIN_DISTANCE
+
+        if self.min_distance is not None:
+            return self.min_distance
+        return MIN_DISTANCE if self.proposer == "llm" else 0.0
+
+
+@dataclass(frozen=True)
+class Solvers:
+    """The models whose answers are compared; all of it stands in the run."""
+
+    panel: ClassVar[str] = "Solvers"
+
+    solver: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Model whose answers are compared, or the folder of a checkpoint; may be repeated. None: "
+            "unverified."
+        ),
+    ] = ()
+    solver_sampler: Annotated[
+        Literal["auto", "remote", "local"],
+        Option(
+            help="remote: an API or a server; local: transformers. auto: local where --solver is a folder, "
+            "else remote."
+        ),
+    ] = "auto"
+    solver_temperature: Annotated[float, Option(help="Of the solvers.")] = 0.7
+    solver_top_p: Annotated[float, Option(help="Of the solvers.")] = 0.95
+    solver_max_tokens: Annotated[int, Option(help="Most tokens of a solver's answer.")] = 3072
+    solver_preset: Annotated[
+        str | None,
+        Option(
+            help="Prompt of the solvers as in `eval run`: default, paper, paper-eval, plain (the bare "
+            "question). Else the question, and below it: reason step by step, answer in a box."
+        ),
+    ] = None
+    solver_prompt_file: Annotated[
+        Path | None, Option(help="Text with {question}, in place of the solvers' prompt.")
+    ] = None
+    solver_device: Annotated[str | None, Option(help="Local solvers: cpu, cuda, cuda:1, ...")] = None
+    solver_dtype: Annotated[str | None, Option(help="Local solvers: float32, bfloat16, ...")] = None
+    samples_per_request: Annotated[int, Option(help="Answers a solver draws in one request.")] = 4
+
+    def open(self, batch_size: int | None) -> tuple["tuple[SolverSpec, ...]", "dict[str, Sampler]"]:
+        """Return the solvers, and the samplers of those on this machine by the solver's id.
+
+        Of a checkpoint configuration and tokenizer are loaded and the weights' fingerprint is taken; nothing
+        is drawn yet.
+
+        Raises:
+            InputError: no such preset, or a prompt's file without `{question}`.
+            PrerequisiteError: torch or transformers is not installed; checkpoint or device cannot be found.
+        """
+        from rephraser.run.spec import Sampling, SolverSpec
+
+        local = [choose_sampler(self.solver_sampler, model) == "local" for model in self.solver]
+        given = {"device": self.solver_device, "dtype": self.solver_dtype, "batch-size": batch_size}
+        if not any(local):
+            for name, value in given.items():
+                if value is not None:
+                    raise typer.BadParameter(
+                        f"--solver-{name} belongs to solvers on this machine; there is none here"
+                    )
+        sampling = Sampling(self.solver_temperature, self.solver_top_p, self.solver_max_tokens)
+        prompt = self._prompt()
+        specs: list[SolverSpec] = []
+        samplers: dict[str, Sampler] = {}
+        for model, is_local in zip(self.solver, local, strict=True):
+            if not is_local:
+                specs.append(SolverSpec(model, sampling, self.samples_per_request, prompt=prompt))
+                continue
+            from service.models.local import LocalSampler
+
+            sampler = LocalSampler(
+                model,
+                device=self.solver_device or "auto",
+                dtype=self.solver_dtype or "auto",
+                batch_size=batch_size,
+            )
+            engine = dict(sampler.describe())
+            specs.append(SolverSpec(model, sampling, self.samples_per_request, prompt=prompt, engine=engine))
+            samplers[specs[-1].id] = sampler
+        return tuple(specs), samplers
+
+    def _prompt(self) -> "PromptSpec | None":
+        from service.models.prompts import Overrides, find_preset, make_prompt
+
+        if self.solver_preset is None and self.solver_prompt_file is None:
+            return None
+        overrides = Overrides(prompt_file=self.solver_prompt_file)
+        return make_prompt(find_preset(self.solver_preset or "default"), overrides)
+
+
+@dataclass(frozen=True)
+class RunRequests(Requests):
+    """How a run is carried out; another invocation of the same run may use other values."""
+
+    api_base: Annotated[
+        str | None, Option(help="Address of the proposer's server (vLLM: http://HOST:8000/v1).")
+    ] = None
+    solver_api_base: Annotated[
+        tuple[str, ...],
+        Option(help="Address of a solver's server, once for all or once for each remote --solver."),
+    ] = ()
+    premises_api_base: Annotated[str | None, Option(help="Address of the server of --premises.")] = None
+    solver_batch_size: Annotated[
+        int | None, Option(min=1, help="Local solvers: most answers drawn side by side.")
+    ] = None
+    candidates: Annotated[
+        str | None, Option(help="File or Hub data set of candidates, for --proposer file.")
+    ] = None
+    question_column: Annotated[
+        str | None, Option(help="Its column with the question's id or exact text.")
+    ] = None
+    candidate_column: Annotated[
+        str | None, Option(help="Its column with the candidate, or a list of them.")
+    ] = None
+
+    def execution(self) -> "Execution":
+        """Return the same as the rephraser takes it."""
+        from rephraser.run.execution import CandidateFile, Execution
+
+        return Execution(
+            api_base=self.api_base,
+            solver_api_bases=self.solver_api_base,
+            premises_api_base=self.premises_api_base,
+            max_usd=self.max_usd,
+            max_requests=self.max_requests,
+            prices=self.price,
+            prices_file=self.prices,
+            max_concurrency=self.max_concurrency,
+            timeout_s=self.timeout,
+            batch=self.batch,
+            batch_poll_s=self.batch_poll,
+            candidates=CandidateFile(self.candidates, self.question_column, self.candidate_column)
+            if self.candidates
+            else None,
+            solver_batch_size=self.solver_batch_size,
+        )

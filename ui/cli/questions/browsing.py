@@ -1,0 +1,206 @@
+"""`tagrpo questions list`, `show` and `suspects`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from ui.cli import output
+from ui.cli.output import Terminal, plural
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from rephraser.views.suspects import Suspect
+    from service.questions import Member, Question
+
+
+def list_(
+    name: Annotated[str | None, Argument(help="A set; without it the sets are listed.")] = None,
+    limit: Annotated[int, Option(min=1, help="Questions on a page.")] = 20,
+    after: Annotated[int, Option(min=-1, help="Go on behind this row.", show_default=False)] = -1,
+    level: Annotated[str | None, Option(help='Only this level; 5 also finds "Level 5".')] = None,
+    subject: Annotated[str | None, Option(help="Only this subject.")] = None,
+    held: Annotated[bool, Option(help="Only those held back.")] = False,
+    search: Annotated[str | None, Option(help="Only with this in question or answer.")] = None,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """List the question sets, or the questions of one.
+
+    Example: [bold]tagrpo questions list[/bold]
+
+    Example: [bold]tagrpo questions list math --level 5 --subject algebra --limit 10[/bold]
+    """
+    from service.questions import browsing
+
+    if name is None and (held or level or subject or search or after >= 0):
+        raise typer.BadParameter("these filters need the name of a set")
+    with db.reading() as session:
+        if name is None:
+            sets = browsing.list_sets(session)
+        else:
+            filters = browsing.Filters(level, subject, search, held)
+            page = browsing.page(session, name, filters, limit=limit, after=after)
+    if name is None:
+        rows = [
+            {
+                "set": stored.name,
+                "kind": stored.spec["kind"],
+                "questions": members - held_back,
+                "held": held_back,
+                "source": stored.spec.get("source")
+                or f"{stored.spec['base']['set']} + {stored.spec['extra']['set']}",
+                "created_at": stored.created_at,
+            }
+            for stored, members, held_back in sets
+        ]
+        terminal.emit(
+            {"sets": rows},
+            output.table,
+            list(rows[0]) if rows else [],
+            [list(row.values()) for row in rows],
+            empty="no question sets yet; import one with `tagrpo questions import`",
+        )
+        return
+    members = [member_json(member) for member in page.members]
+    record = {"set": name, "total": page.total, "questions": members, "after": page.after}
+    terminal.emit(record, print_page, name, page.members, page.total, page.after)
+
+
+def show(
+    id: Annotated[str, Argument(help="Id of a question, or its beginning.")],
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Show one question with its gold answer, labels and sets.
+
+    Example: [bold]tagrpo questions show q_3fa1[/bold]
+    """
+    from service.questions import browsing
+
+    with db.reading() as session:
+        question = browsing.find_question(session, id)
+        places = browsing.places(session, question.id)
+    terminal.emit(
+        {
+            **question_json(question),
+            "sets": [{"set": at.set_name, "row": at.position, "held": at.held} for at in places],
+        },
+        output.say,
+        question.id,
+        f"level: {question.level or '-'}   subject: {question.subject or '-'}",
+        *(
+            f"set: {at.set_name}, row {at.position}" + (f", held back: {at.held}" if at.held else "")
+            for at in places
+        ),
+        f"answer: {question.answer or '-'}",
+        "",
+        question.text,
+    )
+
+
+def suspects(
+    run: Annotated[str | None, Option(help="Name or id of a run; without it all runs.")] = None,
+    agreement: Annotated[
+        float, Option(help="Least share of the answers that agree, on question and on neighbors.")
+    ] = 0.75,
+    min_answers: Annotated[int, Option(help="Least answers to either.")] = 12,
+    limit: Annotated[int, Option(min=1, help="Questions shown; --json has all.")] = 20,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """List questions whose gold the solvers contradict: wrong golds, or mistakes that all of them make.
+
+    On the question and on its accepted neighbors the answers agree on another one than the gold. They are the
+    answers that verdicts were made from; nobody is asked.
+
+    Example: [bold]tagrpo questions suspects --run math-gpt4[/bold]
+    """
+    from rephraser.run.start import choose_run
+    from rephraser.views.suspects import find_suspects
+
+    with db.reading() as session:
+        chosen = choose_run(session, run) if run is not None else None
+        found = find_suspects(
+            session,
+            run_id=chosen.id if chosen is not None else None,
+            agreement=agreement,
+            min_answers=min_answers,
+        )
+    terminal.emit(
+        {"suspects": [suspect.to_json() for suspect in found]},
+        print_suspects,
+        found[:limit],
+        len(found),
+    )
+
+
+def print_page(name: str, members: "Sequence[Member]", total: int, after: int | None) -> None:
+    """Print questions as a table, and how to go on."""
+    if not members:
+        output.say(f"no question of {name} matches" if not total else f"no more questions of {name}")
+        return
+    with_reason = any(member.held for member in members)
+    columns = ["row", "id", "level", "subject", "question", "answer", *(["held back"] if with_reason else [])]
+    rows = [
+        [
+            str(member.position),
+            member.question.id[: output.ID_SHOWN],
+            member.question.level,
+            member.question.subject,
+            output.one_line(member.question.text),
+            output.one_line(member.question.answer, 30),
+            *([member.held] if with_reason else []),
+        ]
+        for member in members
+    ]
+    output.table(columns, rows)
+    if after is not None:
+        output.say(f"{total:,} in all; go on with --after {after}")
+
+
+def print_suspects(suspects: "Sequence[Suspect]", total: int) -> None:
+    """Print questions whose gold the solvers contradict."""
+    if not suspects:
+        output.say("no question whose solvers agree on another answer than the gold")
+        return
+    output.table(
+        ["question", "gold", "agreed", "on question", "on neighbors", "neighbors", "gold given", "run"],
+        [
+            [
+                one.question_id[: output.ID_SHOWN],
+                one.gold,
+                one.agreed,
+                f"{one.question_agreeing} of {one.question_drawn}",
+                f"{one.neighbor_agreeing} of {one.neighbor_drawn}",
+                one.neighbors,
+                one.gold_given,
+                one.run,
+            ]
+            for one in suspects
+        ],
+    )
+    more = f"; the first {len(suspects)} (--limit, --json has all)" if len(suspects) < total else ""
+    output.say(
+        f"{plural(total, 'question')}{more}: the gold is wrong, or the solver always errs; look at them"
+    )
+
+
+def question_json(question: "Question") -> dict[str, Any]:
+    """Return a question as JSON."""
+    return {
+        "id": question.id,
+        "question": question.text,
+        "answer": question.answer,
+        "level": question.level,
+        "subject": question.subject,
+    }
+
+
+def member_json(member: "Member") -> dict[str, Any]:
+    """Return a member of a set as JSON."""
+    return {"row": member.position, **question_json(member.question), "held": member.held}

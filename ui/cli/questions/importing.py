@@ -1,0 +1,246 @@
+"""`tagrpo questions import` and `mix`: new sets, and what was odd about them."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from ui.cli import output
+from ui.cli.output import Terminal, plural
+from ui.cli.questions.browsing import member_json
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from service.questions import ImportReport
+
+PAIRS_SHOWN = 10
+
+
+def _column(what: str, names: str) -> Any:
+    return Option(
+        help=f"Column with the {what}; without it: {names}. Dots lead into nested values.", show_default=False
+    )
+
+
+def import_(
+    source: Annotated[
+        str,
+        Argument(
+            help="A .jsonl, .json, .csv, .tsv or .parquet file, or a data set id of the Hub (org/name)."
+        ),
+    ],
+    name: Annotated[str | None, Option(help="Name of the set; else the file's name.")] = None,
+    question_column: Annotated[str | None, _column("question", "question, problem, prompt, ...")] = None,
+    answer_column: Annotated[str | None, _column("gold answer", "answer, final_answer, ...")] = None,
+    solution_column: Annotated[
+        str | None,
+        _column("solution, whose last \\boxed{} is the gold where no answer column is", "solution, ..."),
+    ] = None,
+    level_column: Annotated[str | None, _column("level", "level, difficulty")] = None,
+    subject_column: Annotated[str | None, _column("subject", "subject, type, problem_type, ...")] = None,
+    config: Annotated[
+        list[str] | None, Option(help="Hub: configuration; give it several times to join some.")
+    ] = None,
+    split: Annotated[str | None, Option(help="Hub: split; else train.")] = None,
+    revision: Annotated[str | None, Option(help="Hub: branch, tag or commit; else the newest.")] = None,
+    limit: Annotated[int | None, Option(min=1, help="Read only the first rows.")] = None,
+    max_characters: Annotated[int, Option(min=1, help="Longest question or answer that is taken.")] = 100_000,
+    strip_control: Annotated[bool, Option(help="Remove NUL and other control characters.")] = False,
+    skip_bad_rows: Annotated[bool, Option(help="Leave out rows that cannot be used, and list them.")] = False,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Import questions as a named set.
+
+    Each gold answer is graded against itself; a question whose gold does not grade as correct is held back,
+    with the reason. Repeated, contradicting and nearly equal questions are reported. A set never changes:
+    importing the same again does nothing, other questions need another name. Rows count from 0.
+
+    Exit code 1: questions were held back or left out, or contradict each other.
+
+    Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]
+
+    Example: [bold]tagrpo questions import open-r1/OpenR1-Math-220k --name openr1 --limit 20000[/bold]
+    """
+    from evaluator.grading import Grader
+    from service.questions import Columns, RowLimits, read_source, store_import
+
+    with terminal.progress("import") as shown:
+        rows = read_source(
+            source,
+            columns=Columns(question_column, answer_column, solution_column, level_column, subject_column),
+            limits=RowLimits(max_characters, strip_control),
+            limit=limit,
+            skip_bad_rows=skip_bad_rows,
+            configs=config or (),
+            split=split,
+            revision=revision,
+        )
+        with db.open(create=True) as database, Grader() as grader:
+            report = store_import(
+                database,
+                rows,
+                grader,
+                name=name,
+                progress=lambda what, done, total: shown.update(done, total, what),
+            )
+    terminal.emit(report_json(report), print_report, report)
+    if report.needs_attention:
+        raise output.needs_attention(attention(report))
+
+
+def mix(
+    name: Annotated[str, Argument(help="Name of the new set.")],
+    base: Annotated[str, Option(help="The set that is taken whole.")],
+    extra: Annotated[str, Option(help="The set that chunks are drawn from.")],
+    seed: Annotated[int, Option(help="Seed of the draw; the same gives the same.")] = 0,
+    times: Annotated[float | None, Option(help="Size of the mix in times of the base.")] = None,
+    chunks: Annotated[int | None, Option(min=0, help="Or the number of chunks.")] = None,
+    chunk: Annotated[int | None, Option(min=1, help="Questions in a chunk; else half of the base.")] = None,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Mix a set with seeded chunks of another, without overlaps.
+
+    The mix has the usable questions of the base, then the chunks. Of the extra set, questions that the base
+    or an earlier chunk has in the same or nearly the same words are passed over. With the same seed a larger
+    mix contains the smaller ones.
+
+    Example: [bold]tagrpo questions mix math-x1.5 --base math --extra openr1 --times 1.5 --seed 7[/bold]
+    """
+    from service.questions import mix_sets
+
+    with (
+        terminal.progress("mix") as shown,
+        db.open() as database,
+    ):
+        report = mix_sets(
+            database,
+            name,
+            base=base,
+            extra=extra,
+            seed=seed,
+            chunk=chunk,
+            chunks=chunks,
+            times=times,
+            progress=lambda what, done, total: shown.update(done, total, what),
+        )
+    record = {
+        "set": report.name,
+        "created": report.created,
+        "questions": report.base + report.extra,
+        "times": report.times,
+        "spec": report.spec,
+    }
+    overlaps = report.overlaps
+    passed_over = (
+        f"passed over in {extra}: {overlaps.same_text:,} the same, {overlaps.near:,} nearly the same"
+    )
+    terminal.emit(
+        record,
+        output.say,
+        f'{"made" if report.created else "nothing new: it is already the set"} "{report.name}"',
+        f"{report.base + report.extra:,} questions ({report.times:.4g}x): {report.base:,} of {base}, "
+        f"{plural(report.chunks, 'chunk')} of {report.chunk:,} of {extra}",
+        *([passed_over] if overlaps.same_text or overlaps.near else []),
+    )
+
+
+def print_report(report: "ImportReport") -> None:
+    """Print an import as sentences: the counts first, then what was odd."""
+    what = "imported as" if report.created else "nothing new: it is already the set"
+    output.say(f'{report.source}: {what} "{report.name}"')
+    mapped = ", ".join(f"{part} from {name}" for part, name in report.columns.as_dict().items())
+    output.say(f"columns: {mapped}")
+    counts = [
+        f"{plural(report.rows, 'row')} read",
+        f"{report.usable:,} usable",
+        f"{len(report.held):,} held back",
+    ]
+    if report.duplicates:
+        counts.append(f"{len(report.duplicates):,} repeated")
+    if report.bad_rows:
+        counts.append(f"{len(report.bad_rows):,} left out")
+    output.say(", ".join(counts))
+    if report.created:
+        known = report.usable + len(report.held) - report.counts.new
+        old = f", {known:,} were there already" if known else ""
+        output.say(f"{plural(report.counts.new, 'question')} new in the database{old}")
+    if report.counts.other_labels:
+        output.say(
+            f"{report.counts.other_labels:,} of these have another level or subject there; "
+            "those of the first import stay"
+        )
+    for member in report.held:
+        output.say(f"  held back: row {member.position}  {member.question.id}  {member.held}")
+    for line in report.bad_rows:
+        output.say(f"  left out: {line}")
+    likeness = report.likeness
+    _print_pairs("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates])
+    _print_pairs(
+        "same question, different answers", [f"rows {p.earlier} and {p.row}" for p in likeness.conflicts]
+    )
+    _print_pairs(
+        "near-duplicates with the same answer (kept)",
+        [f"rows {p.earlier} and {p.row} ({p.ratio:.1f}%)" for p in likeness.near_duplicates],
+    )
+    if likeness.look_alikes:
+        output.say(
+            f"{plural(len(likeness.look_alikes), 'row')} worded like an earlier one, with other numbers or "
+            "another answer (kept; --json lists them)"
+        )
+    if report.several_boxes:
+        rows = ", ".join(str(row) for row in report.several_boxes[:PAIRS_SHOWN])
+        more = ", ..." if len(report.several_boxes) > PAIRS_SHOWN else ""
+        output.say(
+            f"{plural(len(report.several_boxes), 'solution')} ending in several boxes, of which the last was "
+            f"taken: rows {rows}{more}"
+        )
+
+
+def _print_pairs(title: str, lines: list[str]) -> None:
+    if lines:
+        more = f"; and {len(lines) - PAIRS_SHOWN:,} more (--json)" if len(lines) > PAIRS_SHOWN else ""
+        output.say(f"{len(lines):,} {title}: {'; '.join(lines[:PAIRS_SHOWN])}{more}")
+
+
+def attention(report: "ImportReport") -> str:
+    """Say in one line what of an import needs attention."""
+    parts = []
+    if report.held:
+        parts.append(f"{len(report.held):,} held back (`tagrpo questions list {report.name} --held`)")
+    if report.likeness.conflicts:
+        parts.append(
+            f"{plural(len(report.likeness.conflicts), 'row')} with another answer than an earlier one"
+        )
+    if report.bad_rows:
+        parts.append(f"{plural(len(report.bad_rows), 'row')} left out")
+    return "; ".join(parts)
+
+
+def report_json(report: "ImportReport") -> dict[str, Any]:
+    """Return an import as one JSON object."""
+    pairs = {
+        kind: [{"row": pair.row, "earlier": pair.earlier, "ratio": pair.ratio} for pair in found]
+        for kind, found in (
+            ("conflicts", report.likeness.conflicts),
+            ("near_duplicates", report.likeness.near_duplicates),
+            ("look_alikes", report.likeness.look_alikes),
+        )
+    }
+    return {
+        "set": report.name,
+        "source": report.source,
+        "created": report.created,
+        "rows": report.rows,
+        "usable": report.usable,
+        "held": [member_json(member) for member in report.held],
+        "new_questions": report.counts.new,
+        "other_labels": report.counts.other_labels,
+        "duplicates": [{"row": row, "earlier": earlier} for row, earlier in report.duplicates],
+        **pairs,
+        "bad_rows": list(report.bad_rows),
+        "several_boxes": list(report.several_boxes),
+        "spec": report.spec,
+    }

@@ -1,1 +1,0 @@
-"""Commands of runs, and the options that all of them share."""

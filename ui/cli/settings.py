@@ -1,0 +1,193 @@
+"""Settings of commands: frozen dataclasses, whose fields are options of every command that takes them.
+
+    @dataclass(frozen=True)
+    class Requests:
+        max_usd: Annotated[float | None, Option(min=0, help="Hard cap on the cost.")] = None
+
+    def ask(question: str, *, requests: Requests, db: Db, terminal: Terminal) -> None: ...
+
+The command of `ask` (`ui.cli.app` lists them) has `--max-usd`, `--db` and `--json`. From a field follow the
+option's name, type, default and help, and the key of a settings file (`SettingsFile`); a flag has no `--no-`
+form unless it names one, and a `tuple[str, ...]` may be given several times. `panel` of a class is the
+heading of its options in the help.
+"""
+
+import inspect
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from typer import Option
+from typer.models import OptionInfo
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from service.database import Database
+
+
+def command_group(help: str, example: str, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
+    """Return the group of these commands; called without one of them it shows its help."""
+    group = typer.Typer(no_args_is_help=True, help=help, epilog=f"Example: {example}")
+    for name, function in commands.items():
+        group.command(name)(with_settings(function))
+    return group
+
+
+def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function as typer wants it: a parameter for each field of the settings that it takes."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    settings: dict[str, type] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint = hints[name]
+        if is_dataclass(hint) and isinstance(hint, type):
+            settings[name] = hint
+            parameters += _parameters(hint)
+        else:
+            parameters.append(_parameter(name, hint, parameter.default))
+
+    @wraps(function)
+    def call(**values: Any) -> Any:
+        for name, kind in settings.items():
+            values[name] = kind(**{each.name: _taken(each, values.pop(each.name)) for each in fields(kind)})
+        return function(**values)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def _parameters(kind: type) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    for each in fields(kind):
+        hint, default = hints[each.name], each.default
+        if isinstance(default, tuple):
+            base, *extras = get_args(hint)
+            hint, default = Annotated[list[get_args(base)[0]] | None, *extras], None  # type: ignore[misc]
+        yield _parameter(
+            each.name,
+            hint,
+            inspect.Parameter.empty if default is MISSING else default,
+            panel=getattr(kind, "panel", None),
+        )
+
+
+def _parameter(name: str, hint: Any, default: Any, panel: str | None = None) -> inspect.Parameter:
+    if get_origin(hint) is Annotated:
+        base, *extras = get_args(hint)
+        hint = Annotated[base, *(_named(extra, name, base, panel) for extra in extras)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _named(extra: Any, name: str, base: Any, panel: str | None) -> Any:
+    """Return an option under its panel; typer would give a flag without a name a second one, `--no-...`."""
+    if not isinstance(extra, OptionInfo):
+        return extra
+    extra = copy(extra)
+    extra.rich_help_panel = extra.rich_help_panel or panel
+    if base is bool and extra.default is ...:  # where typer keeps the first name of an annotated option
+        extra.default = f"--{name.replace('_', '-')}"
+    return extra
+
+
+def _taken(field: Field[Any], value: Any) -> Any:
+    return tuple(value or ()) if isinstance(field.default, tuple) else value
+
+
+@dataclass(frozen=True)
+class Db:
+    """The database that a command works on."""
+
+    db_file: Annotated[
+        Path | None, Option("--db", help="Database file; else TAGRPO_DB, else ./tagrpo.db.")
+    ] = None
+
+    @property
+    def path(self) -> Path:
+        """The file: the option, else what the environment says, else the usual one."""
+        from service.database import locate_database
+
+        return locate_database(self.db_file)
+
+    def open(self, *, create: bool = False, read_only: bool = False) -> "Database":
+        """Open the database.
+
+        Raises:
+            DatabaseError: there is none and `create` is not set, or it cannot be used.
+        """
+        from service.database import Database
+
+        return Database.open(self.path, create=create, read_only=read_only)
+
+    @contextmanager
+    def reading(self) -> Iterator["Session"]:
+        """Open the database for one transaction that reads."""
+        with self.open() as database, database.read() as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator["Session"]:
+        """Open the database for one transaction that writes."""
+        with self.open() as database, database.write() as session:
+            yield session
+
+
+def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
+    """Let the values of a file stand for options that are not given.
+
+    Raises:
+        InputError: the file cannot be read, is no TOML, or has a key that is no option of the command.
+    """
+    from service.errors import InputError
+
+    if path is None:
+        return None
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: the settings cannot be read ({error}).") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML ({error}).") from error
+    keys = _keys(context.command.params)
+    for key in values:
+        if key not in keys:
+            raise InputError(f"{path}: {context.command.name} has no option {key!r}; {_nearest(key, keys)}.")
+    context.default_map = {keys[key]: value for key, value in values.items()}
+    return path
+
+
+def _keys(parameters: Sequence[Any]) -> Mapping[str, str]:
+    """Return the parameters by their keys in a settings file: their names, without the dashes."""
+    return {
+        parameter.opts[0].removeprefix("--"): parameter.name
+        for parameter in parameters
+        if parameter.name not in ("config", "help")
+    }
+
+
+def _nearest(key: str, keys: Mapping[str, str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(key.replace("_", "-"), keys, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(keys))}"
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """A file that gives a command's options; those on the command line win."""
+
+    config: Annotated[
+        Path | None,
+        Option(
+            is_eager=True,
+            callback=_read_settings,
+            help="TOML file of options without their dashes (max-usd = 50); what is given here wins.",
+        ),
+    ] = None
