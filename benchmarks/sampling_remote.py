@@ -79,7 +79,7 @@ async def bare(url: str, problems: int, samples: int) -> float:
 def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
     """Draw with the remote sampler into a database; return the seconds, planning included."""
     from evaluator.evals.problems import PlacedProblem, make_problem, problems_hash, run_problems
-    from evaluator.evals.running import EvalWork, plan_samples, samples_missing
+    from evaluator.evals.running import EvalCells, plan_samples, samples_missing
     from evaluator.evals.runs import EvalSpec, open_eval_run
     from service.database import Database
     from service.models.remote import Endpoint
@@ -107,7 +107,7 @@ def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
         began = time.perf_counter()
         with db.write() as session:
             plan_samples(session, run.id, stored, n, PER_REQUEST)
-        work = EvalWork(db, run.id, spec, {problem.id: problem for problem in stored})
+        work = EvalCells(db, run.id, spec, {problem.id: problem for problem in stored})
         filled = sampler.fill(work, lambda *_: None)
         seconds = time.perf_counter() - began
         with db.read() as session:

@@ -46,14 +46,14 @@ from evaluator.evals.grading import grade_run
 from evaluator.evals.overview import runs_overview, shown_grader
 from evaluator.evals.problems import PlacedProblem, make_problem, placed_hash, run_problems
 from evaluator.evals.results import load_result
-from evaluator.evals.running import EvalWork, plan_samples
+from evaluator.evals.running import EvalCells, plan_samples
 from evaluator.evals.runs import EvalSpec, open_eval_run
 from evaluator.evals.samples import count_samples, page_samples, read_texts
 from evaluator.grading import Grade, GradeValue
 from service.database import Database
 from service.database.base import ZSTD_LEVEL
+from service.models.drawing import DrawnCell, Response
 from service.models.settings import PromptSpec, SamplingSettings
-from service.models.work import Drawn, DrawnCell
 from service.runs.cells import Receipt
 
 RUNS = 10
@@ -180,7 +180,7 @@ def fill_run(db: Any, run: Any, spec: Any, n: int, writer: Writer, filling: Fill
     with filling.timed("plan"), db.write() as session:
         problems = {problem.id: problem for problem in run_problems(session, run.id)}
         plan_samples(session, run.id, list(problems.values()), n, SAMPLES_PER_CELL)
-    work = EvalWork(db, run.id, spec, problems)
+    work = EvalCells(db, run.id, spec, problems)
     chance = random.Random(run.id)
     while True:
         with filling.timed("samples"):
@@ -202,7 +202,7 @@ def draw(request: Any, model: str, writer: Writer, chance: random.Random) -> Any
     rate = (request.problem.position * 0.618) % 1
     gold = int(request.problem.answer)
     responses = [
-        Drawn(
+        Response(
             writer.text(gold if chance.random() < rate else gold + chance.randint(1, 9)),
             "stop" if chance.random() < 0.95 else "length",
             60,

@@ -17,8 +17,7 @@ from evaluator.grading import Grader
 from evaluator.grading.versions import version_taking
 from service.database import Database
 from service.errors import InputError
-from service.models.protocol import Sampler
-from service.models.work import Drawn, DrawnCell, SampleRequest, SamplingWork, sample_seed
+from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Response, Sampler, sample_seed
 from service.runs.cells import (
     FILLED,
     Cell,
@@ -115,7 +114,7 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> E
         finish_run(session, run.id, finished=False)
         problems = run_problems(session, run.id)
         missing = samples_missing(session, run.id, n)
-    work = EvalWork(db, run.id, spec, {problem.id: problem for problem in problems})
+    work = EvalCells(db, run.id, spec, {problem.id: problem for problem in problems})
     begun, total = missing, n * len(problems)
     stopped = message = None
     failures: Counter[str] = Counter()
@@ -194,7 +193,9 @@ def plan_samples(
     return len(plans)
 
 
-def store_samples(session: Session, cell: Cell, drawn: Sequence[Drawn], seeds: Sequence[int | None]) -> None:
+def store_samples(
+    session: Session, cell: Cell, drawn: Sequence[Response], seeds: Sequence[int | None]
+) -> None:
     """Write what a cell brought: headers and texts. Fewer than the cell's count is fine, more is not.
 
     Raises:
@@ -230,25 +231,25 @@ def store_samples(session: Session, cell: Cell, drawn: Sequence[Drawn], seeds: S
 
 
 @dataclass(frozen=True)
-class EvalWork(SamplingWork):
+class EvalCells(CellsToDraw):
     """The empty cells of an eval run, and how to fill them."""
 
-    def request(self, cell: Cell) -> SampleRequest:
-        """Return the request of a cell; a seed follows from the run's, the problem and the ordinal."""
+    def leased(self, cell: Cell) -> LeasedCell:
+        """Return a cell with its seeds, which follow from the run's, the problem and the ordinal."""
         problem = self.problems[cell.payload["run_problem"]]
         first, count = cell.payload["first"], cell.payload["count"]
         seeds = tuple(
             sample_seed(self.spec.sampling.seed, problem.problem_id, ordinal)
             for ordinal in range(first, first + count)
         )
-        return SampleRequest(cell, problem, problem.text, count, seeds)
+        return LeasedCell(cell, problem, count, seeds)
 
     def keep(self, session: Session, drawn: DrawnCell) -> None:
         """Fill a cell and write its samples in the transaction of `session`."""
-        if fill_cell(session, drawn.request.cell.id, drawn.raw, drawn.receipt):
-            request = drawn.request
-            seeds = request.seeds if drawn.seeded else [None] * request.count
-            store_samples(session, request.cell, drawn.responses, seeds)
+        if fill_cell(session, drawn.leased.cell.id, drawn.raw, drawn.receipt):
+            leased = drawn.leased
+            seeds = leased.seeds if drawn.seeded else [None] * leased.count
+            store_samples(session, leased.cell, drawn.responses, seeds)
 
 
 def _gaps(covered: set[int], n: int, longest: int) -> Iterator[tuple[int, int]]:

@@ -14,9 +14,9 @@ from rephraser.run.subjects import read_subjects, read_texts
 from rephraser.run.topping import earlier_texts
 from rephraser.tables import CandidateRow, ProposalRow
 from service.database import Database
+from service.models.drawing import LeasedCell
 from service.models.remote import ChatRequest, Message
 from service.models.remote.sampler import chat_request
-from service.models.work import SampleRequest
 from service.runs.cells import Cell
 
 
@@ -63,10 +63,9 @@ def solving_requests(db: Database, solver: SolverSpec, cells: Sequence[Cell]) ->
     return [
         chat_request(
             solver.drawing,
-            SampleRequest(
+            LeasedCell(
                 cell=cell,
                 problem=subject,
-                question=subject.text,
                 count=int(cell.payload["count"]),
                 seeds=(int(cell.payload["seed"]),),
             ),

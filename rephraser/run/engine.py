@@ -20,7 +20,7 @@ from rephraser.run.read import collect_answers, collect_proposals
 from rephraser.run.solving import draw_answers
 from rephraser.run.spec import RunSpec
 from service.database import Database
-from service.models.protocol import Sampler
+from service.models.drawing import Sampler
 from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
 from service.models.stopping import finish_on_interrupt
 from service.runs.batching import fill_by_batch

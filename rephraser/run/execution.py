@@ -13,7 +13,7 @@ from rephraser.run.local_solvers import check_engine, open_stored
 from rephraser.run.spec import RunSpec
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
-from service.models.protocol import Sampler
+from service.models.drawing import Sampler
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
 from service.models.remote.sampler import RemoteSampler
 from service.questions import Question

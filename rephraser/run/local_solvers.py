@@ -4,8 +4,8 @@ from pathlib import Path
 
 from rephraser.run.spec import SolverSpec
 from service.errors import InputError, PrerequisiteError
+from service.models.drawing import Sampler
 from service.models.local import LocalSampler
-from service.models.protocol import Sampler
 
 _OF_A_FOLDER = "weights_"  # the tag of `service.models.checkpoint.fingerprint`; else a commit of the Hub
 

@@ -11,9 +11,8 @@ from rephraser.run.plan import ANSWER
 from rephraser.run.spec import SolverSpec, cell_seed
 from rephraser.run.subjects import Subject, read_subjects
 from service.database import Database
-from service.models.protocol import Sampler
+from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Sampler
 from service.models.rendering import PromptRoomError
-from service.models.work import DrawnCell, SampleRequest, SamplingWork
 from service.runs.cells import EMPTY, Cell, claim_cells, fail_cell, fill_cell
 from service.runs.filling import Filled
 from service.runs.tables import CellRow, RunCellRow
@@ -26,7 +25,7 @@ Report = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SolverWork(SamplingWork):
+class SolverCells(CellsToDraw):
     """The empty cells of a solver that a run needs, for any sampler."""
 
     solver_id: str
@@ -37,13 +36,13 @@ class SolverWork(SamplingWork):
         """The solver: its answers are shared by all runs."""
         return self.solver_id
 
-    def request(self, cell: Cell) -> SampleRequest:
-        """Return the request of a cell: each answer has its own seed, which follows from the cell's."""
+    def leased(self, cell: Cell) -> LeasedCell:
+        """Return a cell with a seed for each answer, which follows from the cell's."""
         subject, count = self.by_subject[cell.subject_id], int(cell.payload["count"])
         seeds = tuple(cell_seed(int(cell.payload["seed"]), place) for place in range(count))
-        return SampleRequest(cell, subject, subject.text, count, seeds)
+        return LeasedCell(cell, subject, count, seeds)
 
-    def lease(self, limit: int) -> list[SampleRequest]:
+    def lease(self, limit: int) -> list[LeasedCell]:
         """Lease up to `limit` empty cells.
 
         Texts that another process has added since are left for the next pass: leased, so that the oldest free
@@ -51,7 +50,7 @@ class SolverWork(SamplingWork):
         """
         with self.db.write() as session:
             cells = claim_cells(session, self.run_id, self.scope, owner=self.owner, limit=limit)
-        return [self.request(cell) for cell in cells if cell.subject_id in self.by_subject]
+        return [self.leased(cell) for cell in cells if cell.subject_id in self.by_subject]
 
     def keep(self, session: Session, drawn: DrawnCell) -> None:
         """Fill a cell with its answers in the shape of a chat completion, to be read as those of servers."""
@@ -62,10 +61,10 @@ class SolverWork(SamplingWork):
                 "seed": seed,
                 "completion_tokens": response.completion_tokens,
             }
-            for response, seed in zip(drawn.responses, drawn.request.seeds, strict=True)
+            for response, seed in zip(drawn.responses, drawn.leased.seeds, strict=True)
         ]
         body = {"choices": choices, "engine": json.loads(drawn.raw)}
-        fill_cell(session, drawn.request.cell.id, json.dumps(body, ensure_ascii=False), drawn.receipt)
+        fill_cell(session, drawn.leased.cell.id, json.dumps(body, ensure_ascii=False), drawn.receipt)
 
 
 def draw_answers(db: Database, run_id: str, solver: SolverSpec, sampler: Sampler, report: Report) -> Filled:
@@ -103,7 +102,7 @@ class _Progress:
         self._report(self._drawn, self._total, words)
 
 
-def _find_work(db: Database, run_id: str, solver: SolverSpec) -> tuple[SolverWork, int] | None:
+def _find_work(db: Database, run_id: str, solver: SolverSpec) -> tuple[SolverCells, int] | None:
     """Return the work on a solver's empty cells and the number of answers they hold; None without any."""
     with db.read() as session:
         rows = session.execute(
@@ -121,7 +120,7 @@ def _find_work(db: Database, run_id: str, solver: SolverSpec) -> tuple[SolverWor
         subjects = read_subjects(session, [subject_id for subject_id, _ in rows])
     if not rows:
         return None
-    work = SolverWork(
+    work = SolverCells(
         db,
         run_id,
         solver.drawing,
@@ -132,7 +131,7 @@ def _find_work(db: Database, run_id: str, solver: SolverSpec) -> tuple[SolverWor
     return work, sum(count for _, count in rows) * solver.samples_per_request
 
 
-def _fail(work: SolverWork, found: Mapping[int, str]) -> int:
+def _fail(work: SolverCells, found: Mapping[int, str]) -> int:
     """Fail the empty cells of texts without room; return how many. A later invocation tries them again."""
     reasons = {work.problems[number].problem_id: reason for number, reason in found.items()}
     with work.db.write() as session:

@@ -7,8 +7,8 @@ from typing import Any
 
 from service.errors import InputError
 from service.hashing import content_id
+from service.models.drawing import ProblemToDraw
 from service.models.settings import PromptSpec
-from service.models.work import AskedProblem
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class PlannedPrompts:
 def plan_prompts(
     renderer: Renderer,
     prompt: PromptSpec,
-    problems: Iterable[AskedProblem],
+    problems: Iterable[ProblemToDraw],
     *,
     max_tokens: int,
     context: int | None,
@@ -149,7 +149,7 @@ def plan_prompts(
     """
     notices = renderer.notices(prompt)
     planned: dict[int, PlannedPrompt] = {}
-    too_long: list[tuple[AskedProblem, str]] = []
+    too_long: list[tuple[ProblemToDraw, str]] = []
     for problem in problems:
         rendered = renderer.render(problem.text, prompt)
         length = len(rendered.token_ids)

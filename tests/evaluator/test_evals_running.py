@@ -15,8 +15,7 @@ from evaluator.evals.tables import GradeRow
 from evaluator.grading import Grader
 from service.database import Database
 from service.errors import InputError
-from service.models.protocol import Report
-from service.models.work import Drawn, DrawnCell, SampleRequest, SamplingWork
+from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response
 from service.runs.cells import Receipt
 from service.runs.filling import Filled
 from service.runs.store import Run, find_run
@@ -29,17 +28,17 @@ class FakeSampler:
 
     def __init__(
         self,
-        respond: Callable[[SampleRequest], int | None] = lambda request: request.count,
+        respond: Callable[[LeasedCell], int | None] = lambda request: request.count,
         stop_after: int | None = None,
     ) -> None:
         self.respond, self.stop_after = respond, stop_after
-        self.requests: list[SampleRequest] = []
+        self.requests: list[LeasedCell] = []
         self.passes = 0
 
     def describe(self) -> Mapping[str, Any]:
         return {"sampler": "fake"}
 
-    def fill(self, work: SamplingWork, report: Report) -> Filled:
+    def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
         self.passes += 1
         filled = Filled()
         with work.keep_leases():
@@ -56,7 +55,7 @@ class FakeSampler:
                     filled.failures["fake"] = filled.failures.get("fake", 0) + 1
                     continue
                 answer = f"so \\boxed{{{request.problem.answer}}}"
-                work.store([DrawnCell(request, [Drawn(answer, "stop", 5, 7)] * count, RECEIPT)])
+                work.store([DrawnCell(request, [Response(answer, "stop", 5, 7)] * count, RECEIPT)])
                 filled.answered += 1
                 report(count, "")
         return filled

@@ -26,8 +26,8 @@ from evaluator.grading import AnswerKind
 from evaluator.grading.versions import find_grader, grader_id
 from service.database import Database
 from service.errors import InputError
+from service.models.drawing import Response, sample_seed
 from service.models.settings import PromptSpec, SamplingSettings
-from service.models.work import Drawn, sample_seed
 from service.runs.cells import Receipt, claim_cells, fill_cell
 from service.runs.store import open_run
 
@@ -56,7 +56,7 @@ def draw(
     for cell in claim_cells(session, run_id, run_id, owner="h|1|0|t", limit=1000):
         count = cell.payload["count"] if keep is None else min(keep, cell.payload["count"])
         assert fill_cell(session, cell.id, "{}", RECEIPT)
-        responses = [Drawn(f"answer {place}", stop, 10, 5) for place in range(count)]
+        responses = [Response(f"answer {place}", stop, 10, 5) for place in range(count)]
         store_samples(session, cell, responses, [None] * count)
         drawn += [(cell.subject_id, cell.payload["first"] + place) for place in range(count)]
     return drawn
@@ -96,7 +96,7 @@ def test_more_responses_than_asked_for_are_refused(db: Database) -> None:
         plan_samples(session, run_id, problems, 1, 4)
         (cell, _) = claim_cells(session, run_id, run_id, owner="h|1|0|t", limit=2)
         with pytest.raises(ValueError, match="2 responses for a cell of 1"):
-            store_samples(session, cell, [Drawn("a", "stop"), Drawn("b", "stop")], [1, 2])
+            store_samples(session, cell, [Response("a", "stop"), Response("b", "stop")], [1, 2])
 
 
 def test_counts_tell_grades_of_one_grader_and_truncated_responses(db: Database) -> None:

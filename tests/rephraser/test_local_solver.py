@@ -19,7 +19,7 @@ from world_runs import final_state
 from rephraser.run.ask import solving_requests
 from rephraser.run.local_solvers import check_engine, open_stored
 from rephraser.run.read import read_choices
-from rephraser.run.solving import SolverWork, draw_answers
+from rephraser.run.solving import SolverCells, draw_answers
 from rephraser.run.spec import BOXED_INSTRUCTION, Sampling, SolverSpec
 from rephraser.views.runs import summarize
 from service.database import Database
@@ -185,15 +185,15 @@ def test_the_checkpoint_stands_in_the_run_and_the_evidence(calm: Path, policy: P
 def test_an_interrupted_run_goes_on_with_the_same_answers(
     cli: CommandLine, calm: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    db, store, stores = tmp_path / "t.db", SolverWork.store, iter(range(99))
+    db, store, stores = tmp_path / "t.db", SolverCells.store, iter(range(99))
 
-    def press(work: SolverWork, drawn: Any) -> None:
+    def press(work: SolverCells, drawn: Any) -> None:
         store(work, drawn)
         if next(stores) == 2:
             signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SolverWork, "store", press)
+        patch.setattr(SolverCells, "store", press)
         stopped = propose(cli, tmp_path, db, policy, "--solver-batch-size", "8")
     assert stopped.code == 130, stopped.err
     filled = rows(db, "SELECT count(*) FROM cells WHERE state = 'filled'")[0][0]
@@ -212,13 +212,13 @@ def test_a_killed_run_goes_on_with_the_same_answers(
     assert cli("questions", "import", files(tmp_path)[0], "--name", "q", "--db", db).code == 0
     code = """
 import os, signal, sys
-from rephraser.run.solving import SolverWork
-store, stores = SolverWork.store, iter(range(99))
+from rephraser.run.solving import SolverCells
+store, stores = SolverCells.store, iter(range(99))
 def killed(work, drawn):
     store(work, drawn)
     if next(stores) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-SolverWork.store = killed
+SolverCells.store = killed
 from ui.cli.app import main
 main()
 """
@@ -317,7 +317,7 @@ def test_a_pass_leaves_texts_that_it_does_not_know(policy: Path, tmp_path: Path)
     world.fill(cell, proposals(GOOD))
     world.read()
     world.plan()
-    work = SolverWork(world.db, world.run.id, solver.drawing, {}, solver_id=solver.id)
+    work = SolverCells(world.db, world.run.id, solver.drawing, {}, solver_id=solver.id)
     with work.keep_leases():
         assert work.lease(99) == []
     assert len(world.claim(solver.id)) == 8 + 2 * 3  # given back

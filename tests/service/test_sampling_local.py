@@ -15,9 +15,9 @@ from tiny_model import SPECIAL_TOKENS, save_tiny_model
 
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
+from service.models.drawing import sample_seed
 from service.models.local import LocalSampler
 from service.models.local.decoding import MovingBatch
-from service.models.work import sample_seed
 
 
 @pytest.fixture(autouse=True, scope="module")

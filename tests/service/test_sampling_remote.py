@@ -12,9 +12,9 @@ from sqlalchemy import select
 
 from service.database import Database
 from service.errors import BudgetError, PrerequisiteError
+from service.models.drawing import sample_seed
 from service.models.remote import Endpoint, PriceTable
 from service.models.remote.sampler import RemoteSampler
-from service.models.work import sample_seed
 from service.runs.spending import read_ledger, spent_usd
 from service.runs.tables import CellBodyRow
 

@@ -14,8 +14,8 @@ from tiny_model import save_tiny_model
 
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
+from service.models.drawing import sample_seed
 from service.models.vllm import VllmSampler
-from service.models.work import sample_seed
 
 
 @pytest.fixture(scope="module")

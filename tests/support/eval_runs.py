@@ -28,8 +28,8 @@ from evaluator.grading import GRADER_VERSION
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id
 from service.database import Database
+from service.models.drawing import Response
 from service.models.settings import PromptSpec, SamplingSettings
-from service.models.work import Drawn
 from service.runs.cells import Receipt, claim_cells, fill_cell
 from service.runs.store import Run, finish_run, open_run
 from service.runs.tables import CellRow
@@ -136,7 +136,7 @@ def add_eval_run(
             values = ["correct"] * correct + ["unknown"] * unknown + ["wrong"] * (n - correct - unknown)
             found = list(answers[position]) if answers else _answers(values, place.problem.answer)
             drawn = [
-                Drawn(
+                Response(
                     texts(place, ordinal, value) if texts else f"So it is \\boxed{{{answer or ''}}}.",
                     "length" if ordinal >= n - cut[position] else "stop",
                     20,

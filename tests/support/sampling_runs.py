@@ -8,11 +8,11 @@ from eval_runs import make_eval_spec, make_problems
 from sqlalchemy import select
 
 from evaluator.evals.problems import PlacedProblem, Problem, run_problems
-from evaluator.evals.running import EvalWork, plan_samples
+from evaluator.evals.running import EvalCells, plan_samples
 from evaluator.evals.runs import open_eval_run
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from service.database import Database
-from service.models.work import SamplingWork
+from service.models.drawing import CellsToDraw
 from service.runs.tables import CellBodyRow, CellRow, RunCellRow
 
 
@@ -31,7 +31,7 @@ class Stored:
 
 def plan_run(
     db: Database, n: int, *, problems: Sequence[Problem] | int = 3, name: str = "run", **settings: Any
-) -> SamplingWork:
+) -> CellsToDraw:
     """Make a run (or open the one of this name) and plan `n` samples a problem; return its work."""
     made = make_problems(problems) if isinstance(problems, int) else problems
     spec = make_eval_spec(made, **{"template": "{question}", **settings})
@@ -39,10 +39,10 @@ def plan_run(
         run, _ = open_eval_run(session, name, spec, [PlacedProblem(one) for one in made], {"tagrpo": "test"})
         stored = run_problems(session, run.id)
         plan_samples(session, run.id, stored, n, spec.sampling.samples_per_request)
-    return EvalWork(db, run.id, spec, {problem.id: problem for problem in stored})
+    return EvalCells(db, run.id, spec, {problem.id: problem for problem in stored})
 
 
-def stored_samples(work: SamplingWork) -> list[Stored]:
+def stored_samples(work: CellsToDraw) -> list[Stored]:
     """Return the samples of a run by problem and ordinal."""
     query = (
         select(
@@ -63,12 +63,12 @@ def stored_samples(work: SamplingWork) -> list[Stored]:
         return [Stored(*row) for row in session.execute(query)]
 
 
-def stored_texts(work: SamplingWork) -> list[str]:
+def stored_texts(work: CellsToDraw) -> list[str]:
     """Return the texts of `stored_samples`."""
     return [one.text for one in stored_samples(work)]
 
 
-def cells_of(work: SamplingWork) -> list[CellRow]:
+def cells_of(work: CellsToDraw) -> list[CellRow]:
     """Return the cells of a run in order of their ids."""
     with work.db.read() as session:
         needed = select(RunCellRow.cell_id).where(RunCellRow.run_id == work.run_id)
@@ -77,7 +77,7 @@ def cells_of(work: SamplingWork) -> list[CellRow]:
         return list(rows)
 
 
-def bodies_of(work: SamplingWork) -> list[str]:
+def bodies_of(work: CellsToDraw) -> list[str]:
     """Return the raw answers of a run's cells."""
     ids = [cell.id for cell in cells_of(work)]
     with work.db.read() as session:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.database import Database
 from service.errors import PrerequisiteError
-from service.models.protocol import Report
+from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response
 from service.models.remote import (
     BatchClient,
     BatchStatus,
@@ -28,7 +28,6 @@ from service.models.remote import (
 from service.models.remote.endpoint import Serving, check_abilities, find_serving, supports_n
 from service.models.settings import DrawingSpec
 from service.models.stopping import finish_on_interrupt
-from service.models.work import Drawn, DrawnCell, SampleRequest, SamplingWork
 from service.runs.batching import fill_by_batch
 from service.runs.cells import Cell, Receipt
 from service.runs.filling import REFUSED_BODY, Filled, fill_cells
@@ -120,7 +119,7 @@ class RemoteSampler:
                     self._spending[run_id] = Spending(self._budget, begun)
                     self._budget.spent_usd += begun
 
-    def fill(self, work: SamplingWork, report: Report) -> Filled:
+    def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
         """Draw until no cell is empty, the budget is spent, or every further request would fail.
 
         On Ctrl-C what is in flight is awaited and stored; a second Ctrl-C drops it.
@@ -140,7 +139,7 @@ class RemoteSampler:
             raise PrerequisiteError(f"{self.endpoint.model}: {found.problem}")
         return await find_serving(self.endpoint)
 
-    async def _fill(self, work: SamplingWork, report: Report) -> Filled:
+    async def _fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
         spending = self._spending[work.run_id]
         filling = _Filling(work, report)
         if self._sends_jobs:
@@ -190,15 +189,15 @@ class RemoteSampler:
 class _Filling:
     """One pass: which request a cell id stands for, and how the answers are kept and counted."""
 
-    def __init__(self, work: SamplingWork, report: Report) -> None:
+    def __init__(self, work: CellsToDraw, report: ReportSamples) -> None:
         self.client: RemoteClient | None = None
         self._work, self._report = work, report
-        self._requests: dict[int, SampleRequest] = {}
+        self._requests: dict[int, LeasedCell] = {}
         self._usd, self._failed = 0.0, 0
 
     def build(self, cells: Sequence[Cell]) -> list[ChatRequest]:
         """Return the requests of leased cells."""
-        made = [self._work.request(cell) for cell in cells]
+        made = [self._work.leased(cell) for cell in cells]
         self._requests.update((request.cell.id, request) for request in made)
         return [chat_request(self._work.spec, request) for request in made]
 
@@ -212,7 +211,7 @@ class _Filling:
         self._work.keep(session, DrawnCell(asked, responses, receipt, raw, seeded))
 
     def count(self, answer: ChatResponse | Failure) -> None:
-        """Report an answer."""
+        """ReportSamples an answer."""
         self._usd += answer.cost_usd or 0.0
         self._failed += isinstance(answer, Failure)
         spent = f"${self._usd:.2f}" if self._usd else ""
@@ -221,13 +220,13 @@ class _Filling:
         self._report(drawn, ", ".join(filter(None, (spent, failed))))
 
     def count_job(self, status: BatchStatus) -> None:
-        """Report how far a batch job is."""
+        """ReportSamples how far a batch job is."""
         self._report(0, f"batch job: {status.completed + status.failed:,} of {status.total:,} requests")
 
 
-def chat_request(spec: DrawingSpec, request: SampleRequest) -> ChatRequest:
+def chat_request(spec: DrawingSpec, request: LeasedCell) -> ChatRequest:
     """Return what is sent for a cell: all its responses at once, with the seed of the first."""
-    text = spec.prompt.fill(request.question)
+    text = spec.prompt.fill(request.problem.text)
     raw = spec.prompt.form == "raw"
     system = (Message("system", spec.prompt.system),) if spec.prompt.system is not None else ()
     kwargs = dict(spec.prompt.chat_template_kwargs)
@@ -244,17 +243,17 @@ def chat_request(spec: DrawingSpec, request: SampleRequest) -> ChatRequest:
     )
 
 
-def read_responses(request: SampleRequest, answer: ChatResponse) -> list[Drawn]:
+def read_responses(request: LeasedCell, answer: ChatResponse) -> list[Response]:
     """Return the samples in an answer, as many as were asked for at most.
 
     A request that a filter refused as a whole is `count` samples without text: every one of them would have
     met it. Tokens are those of one response only where it came alone.
     """
     if answer.raw == REFUSED_BODY:
-        return [Drawn("", answer.choices[0].finish_reason)] * request.count
+        return [Response("", answer.choices[0].finish_reason)] * request.count
     alone = len(answer.choices) == 1
     return [
-        Drawn(
+        Response(
             text=full_text(choice),
             stop_reason=choice.finish_reason,
             prompt_tokens=answer.prompt_tokens or None,

@@ -8,57 +8,19 @@ vllm/outputs.py). Where a request of n samples has a seed s, vLLM draws its samp
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from service.errors import InputError, PrerequisiteError
+from service.models.drawing import Response
+from service.models.offline import FinishedOrder, Order
+from service.models.settings import SamplingSettings
 
-GREEDY = 0.0
+IN_FLIGHT = 256
+_CLAIM = 64
 LEAST_TEMPERATURE = 0.01
 """vLLM raises lower temperatures to this one (`_MAX_TEMP` in vllm/sampling_params.py); 0 is greedy."""
 
 _WITHOUT_SAMPLES = frozenset({"abort", "error", None})
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the engine is started; as the options of `vllm.LLM` of these names."""
-
-    model: str
-    revision: str | None
-    tensor_parallel_size: int
-    dtype: str
-    gpu_memory_utilization: float
-    max_model_len: int | None
-
-
-@dataclass(frozen=True)
-class Order:
-    """A request for `n` samples: `seed`, `seed` + 1, ... are theirs."""
-
-    prompt: Sequence[int]
-    n: int
-    seed: int
-    max_tokens: int
-
-
-@dataclass(frozen=True)
-class Completion:
-    """One sample that came back."""
-
-    text: str
-    tokens: int
-    finish_reason: str
-
-
-@dataclass(frozen=True)
-class Finished:
-    """An order that ended: its samples in order, or why there are none."""
-
-    number: int
-    completions: tuple[Completion, ...]
-    cached_tokens: int | None = None
-    failure: str | None = None
 
 
 class EngineDiedError(Exception):
@@ -99,8 +61,10 @@ def find_device() -> dict[str, str]:
 class Engine:
     """A running engine. Orders are numbered by the caller and come back in any order."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Start the engine, which loads the weights and takes minutes.
+    name = "vLLM"
+
+    def __init__(self, model: str, **options: Any) -> None:
+        """Start the engine with these options of `vllm.LLM`, which loads the weights and takes minutes.
 
         Raises:
             PrerequisiteError: vLLM is not installed or does not start; its own message is passed on.
@@ -109,24 +73,15 @@ class Engine:
         self._sampling_params = vllm.SamplingParams
         self._tokens_prompt = vllm.TokensPrompt
         try:
-            self._llm = vllm.LLM(
-                settings.model,
-                revision=settings.revision,
-                tokenizer_revision=settings.revision,
-                tensor_parallel_size=settings.tensor_parallel_size,
-                dtype=settings.dtype,
-                gpu_memory_utilization=settings.gpu_memory_utilization,
-                max_model_len=settings.max_model_len,
-                enable_prefix_caching=True,
-            )
+            self._llm = vllm.LLM(model, enable_prefix_caching=True, **options)
         except Exception as error:  # vLLM raises what torch, CUDA and its workers raise
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise PrerequisiteError(
-                f"vLLM does not start with {settings.model}: {reason} (its own messages stand above). Too "
+                f"vLLM does not start with {model}: {reason} (its own messages stand above). Too "
                 "little GPU memory: raise --tensor-parallel, or lower --max-model-len."
             ) from error
         self._engine = self._llm.llm_engine
-        self._numbers: dict[str, int] = {}
+        self._orders: dict[str, Order] = {}
 
     @property
     def context(self) -> int:
@@ -134,27 +89,31 @@ class Engine:
         return int(self._engine.model_config.max_model_len)
 
     @property
-    def in_flight(self) -> int:
-        """Orders that have not come back."""
-        return len(self._numbers)
+    def at_work(self) -> str:
+        """What is being drawn, in words."""
+        return f"{len(self._orders)} requests in flight"
 
-    def submit(self, orders: Sequence[tuple[int, Order]], *, temperature: float, top_p: float) -> None:
-        """Queue orders, each under its number.
+    def wanted(self, samples_per_order: int) -> int:
+        """Return how many orders it would take now."""
+        return _CLAIM if len(self._orders) <= IN_FLIGHT - _CLAIM else 0
+
+    def submit(self, orders: Sequence[Order], sampling: SamplingSettings) -> None:
+        """Queue orders, each under its number; the seeds are the first one's and what follows it.
 
         Raises:
             InputError: vLLM refuses a request.
             EngineDiedError: it is not there any more.
         """
-        prompts = [self._tokens_prompt(prompt_token_ids=list(order.prompt)) for _, order in orders]
+        prompts = [self._tokens_prompt(prompt_token_ids=list(order.prompt)) for order in orders]
         settings = [
             self._sampling_params(
-                n=order.n,
-                temperature=temperature,
-                top_p=top_p,
-                seed=order.seed,
+                n=len(order.seeds),
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                seed=order.seeds[0],
                 max_tokens=order.max_tokens,
             )
-            for _, order in orders
+            for order in orders
         ]
         try:
             with _as_death():
@@ -163,11 +122,11 @@ class Engine:
             if isinstance(error.__cause__, ValueError):
                 raise InputError(f"vLLM refuses a request: {error.__cause__}") from error.__cause__
             raise
-        for (number, _), id in zip(orders, ids, strict=True):
+        for order, id in zip(orders, ids, strict=True):
             # Outputs are named by the number before the random part that `enqueue` gives back with it.
-            self._numbers[str(id).partition("-")[0]] = number
+            self._orders[str(id).partition("-")[0]] = order
 
-    def step(self) -> list[Finished]:
+    def step(self) -> list[FinishedOrder]:
         """Let the engine go on for a step; return the orders that ended.
 
         Raises:
@@ -175,31 +134,36 @@ class Engine:
         """
         with _as_death():
             outputs = self._engine.step()
-        ended = [self._read(output) for output in outputs if output.finished]
-        if self._numbers and not self._engine.has_unfinished_requests():
-            ended += [Finished(number, (), failure="lost") for number in self._numbers.values()]
-            self._numbers.clear()
-        return [one for one in ended if one is not None]
+        ended = [
+            _read(output, order)
+            for output in outputs
+            if output.finished and (order := self._orders.pop(output.request_id, None)) is not None
+        ]
+        if self._orders and not self._engine.has_unfinished_requests():
+            ended += [FinishedOrder(order.number, failure="lost") for order in self._orders.values()]
+            self._orders.clear()
+        return ended
 
     def abort(self) -> None:
         """Give up what is in flight."""
-        ids = list(self._numbers)
-        self._numbers.clear()
+        ids = list(self._orders)
+        self._orders.clear()
         with _as_death():
             self._engine.abort_request(ids)
 
-    def _read(self, output: Any) -> Finished | None:
-        number = self._numbers.pop(output.request_id, None)
-        if number is None:
-            return None
-        bad = next((one for one in output.outputs if one.finish_reason in _WITHOUT_SAMPLES), None)
-        if bad is not None:
-            return Finished(number, (), failure=bad.finish_reason or "unfinished")
-        completions = tuple(
-            Completion(one.text, len(one.token_ids), one.finish_reason)
-            for one in sorted(output.outputs, key=lambda one: one.index)
-        )
-        return Finished(number, completions, output.num_cached_tokens)
+
+def _read(output: Any, order: Order) -> FinishedOrder:
+    reasons = [completion.finish_reason for completion in output.outputs]
+    bad = next((reason for reason in reasons if reason in _WITHOUT_SAMPLES), "")
+    if bad != "":
+        return FinishedOrder(order.number, failure=bad or "unfinished")
+    responses = tuple(
+        Response(completion.text, completion.finish_reason, len(order.prompt), len(completion.token_ids))
+        for completion in sorted(output.outputs, key=lambda completion: completion.index)
+    )
+    n, seed = len(order.seeds), order.seeds[0]
+    raw = {"n": n, "seed": seed, "cached_tokens": output.num_cached_tokens}
+    return FinishedOrder(order.number, responses, tuple(range(seed, seed + n)), raw)
 
 
 @contextmanager

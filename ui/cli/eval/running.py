@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from evaluator.evals.runs import EvalSpec
     from evaluator.grading import Grader
     from service.database import Database
+    from service.models.drawing import Sampler
     from service.models.prompts import Preset
-    from service.models.protocol import Sampler
     from service.runs.store import Run
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "failing")

@@ -10,8 +10,8 @@ from typer import Option
 from ui.cli.requests import Requests
 
 if TYPE_CHECKING:
+    from service.models.drawing import Sampler
     from service.models.prompts import Overrides
-    from service.models.protocol import Sampler
 
 AnswersName = Literal["all", "boxed"]
 SamplerName = Literal["auto", "remote", "vllm", "local"]

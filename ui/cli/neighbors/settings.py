@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rephraser.proposing.strategies import Strategy
     from rephraser.run.execution import Execution
     from rephraser.run.spec import Sampling, SolverSpec
-    from service.models.protocol import Sampler
+    from service.models.drawing import Sampler
     from service.models.settings import PromptSpec
 
 

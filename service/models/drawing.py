@@ -1,12 +1,12 @@
-"""The work of a sampler: cells to lease, draw and store, whatever the engine behind it."""
+"""Drawing responses: cells to lease, draw and store, and what a sampler is, whatever the engine behind it."""
 
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
@@ -15,11 +15,12 @@ from service.errors import DatabaseError
 from service.hashing import content_hash
 from service.models.settings import DrawingSpec
 from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, release_leases, renew_leases
+from service.runs.filling import Filled
 from service.runs.leases import LEASE_S, this_owner
 
 
-class AskedProblem(Protocol):
-    """A text put to a model. `id` is what prompts are looked up by, `problem_id` its content id.
+class ProblemToDraw(Protocol):
+    """A text that is put to a model. `id` is what prompts are looked up by, `problem_id` its content id.
 
     Problems of eval runs are such (`RunProblem`), and so are the questions and candidates that a solver
     answers.
@@ -39,7 +40,7 @@ class AskedProblem(Protocol):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Response:
     """A response as a sampler returns it. Token counts are None where the server gives none of its own.
 
     `stop_reason` is stop, length (cut at the limit of tokens), content_filter, or the server's own word.
@@ -57,45 +58,44 @@ def sample_seed(seed: int, problem_id: str, ordinal: int) -> int:
 
 
 @dataclass(frozen=True)
-class SampleRequest:
+class LeasedCell:
     """One cell to draw: `count` responses to a problem's prompt, with a seed for each.
 
-    `question` is the problem's text; the prompt is made from it by the spec and the sampler.
+    The prompt is made from the problem's text by the spec and the sampler.
     """
 
     cell: Cell
-    problem: AskedProblem
-    question: str
+    problem: ProblemToDraw
     count: int
     seeds: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class DrawnCell:
-    """What was drawn for a request, with what it took. `raw` is JSON of what the engine said besides.
+    """What was drawn for a cell, with what it took. `raw` is JSON of what the engine said besides.
 
     `seeded` is False where the engine took no seed.
     """
 
-    request: SampleRequest
-    responses: Sequence[Drawn]
+    leased: LeasedCell
+    responses: Sequence[Response]
     receipt: Receipt
     raw: str = "{}"
     seeded: bool = True
 
 
 @dataclass(frozen=True)
-class SamplingWork(ABC):
+class CellsToDraw(ABC):
     """Empty cells, and how to lease and fill them.
 
-    A subclass says in `request` what is drawn for a cell and in `keep` how it is stored; `scope` says what
+    A subclass says in `leased` what is drawn for a cell and in `keep` how it is stored; `scope` says what
     the cells belong to.
     """
 
     db: Database
     run_id: str
     spec: DrawingSpec
-    problems: Mapping[int, AskedProblem]  # by id
+    problems: Mapping[int, ProblemToDraw]  # by id
     # Told apart within a process too: giving back its own leases must not give back another thread's.
     owner: str = field(default_factory=lambda: this_owner(f"sampling-{uuid.uuid4().hex[:8]}"))
 
@@ -105,14 +105,14 @@ class SamplingWork(ABC):
         return self.run_id
 
     @abstractmethod
-    def request(self, cell: Cell) -> SampleRequest:
-        """Return the request of a cell."""
+    def leased(self, cell: Cell) -> LeasedCell:
+        """Return a cell with its problem and seeds."""
 
-    def lease(self, limit: int) -> list[SampleRequest]:
+    def lease(self, limit: int) -> list[LeasedCell]:
         """Lease up to `limit` empty cells to this process; empty where none is left for it."""
         with self.db.write() as session:
             cells = claim_cells(session, self.run_id, self.scope, owner=self.owner, limit=limit)
-        return [self.request(cell) for cell in cells]
+        return [self.leased(cell) for cell in cells]
 
     def store(self, cells: Sequence[DrawnCell]) -> None:
         """Commit drawn cells in one transaction. A cell that another process filled keeps its samples."""
@@ -124,10 +124,10 @@ class SamplingWork(ABC):
     def keep(self, session: Session, drawn: DrawnCell) -> None:
         """Fill a cell and store its responses in the transaction of `session`."""
 
-    def fail(self, request: SampleRequest, error: str) -> None:
-        """Note that a request cannot be drawn; a later invocation tries again."""
+    def fail(self, leased: LeasedCell, error: str) -> None:
+        """Note that a cell cannot be drawn; a later invocation tries again."""
         with self.db.write() as session:
-            fail_cell(session, request.cell.id, error, attempts=1, cost_usd=0.0)
+            fail_cell(session, leased.cell.id, error, attempts=1, cost_usd=0.0)
 
     @contextmanager
     def keep_leases(self, every_s: float = LEASE_S / 10) -> Iterator[None]:
@@ -148,3 +148,35 @@ class SamplingWork(ABC):
             thread.join()
             with self.db.write() as session:
                 release_leases(session, self.owner)
+
+
+ReportSamples = Callable[[int, str], None]
+"""Told how many samples have come since the last call, and a few words (speed, cost) to show."""
+
+
+class Sampler(Protocol):
+    """Draws the samples of an eval run. Three rooms hold one each: remote, vllm, local.
+
+    A sampler fills cells of `CellsToDraw`: it leases some, draws their responses and stores them at
+    once, so that a kill loses at most what was in flight.
+    """
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what shapes its responses beside model, prompt and sampling: it is part of the run's key.
+
+        Always: `sampler` (remote, vllm, local). Engines add their versions, the weights' revision or
+        fingerprint, dtype, device kind, the chat template's hash (None where the model has none).
+
+        Raises:
+            PrerequisiteError: the engine is not installed, the model cannot be found or reached.
+        """
+        ...
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What the user should know of the responses so far: raw text for want of a chat template, ..."""
+        ...
+
+    def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
+        """Draw until no cell of the run is empty or it has to stop; see `Filled.stopped`."""
+        ...
