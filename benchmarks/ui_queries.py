@@ -30,9 +30,9 @@ from service.questions.labels import count_labels
 from service.questions.tables import QuestionRow
 from service.runs import progress
 from trainer_adapter.record import browsing as rollouts
-from trainer_adapter.record import group_browsing as groups
+from trainer_adapter.record import joint_groups as groups
 from trainer_adapter.record import series
-from trainer_adapter.record.grouping import KINDS
+from trainer_adapter.record.joint_groups import KINDS
 from trainer_adapter.record.tables import RolloutGroupRow, RolloutRow, RolloutShardRow
 
 Ask = Callable[[Session, random.Random], object]

@@ -61,7 +61,7 @@ def views(database: Path) -> list[tuple[str, str, int]]:
     from rephraser.views.search import QuestionFilters, page_questions
     from service.database import Database
     from service.runs.store import list_runs
-    from trainer_adapter.record.group_browsing import GroupFilters, page_groups
+    from trainer_adapter.record.joint_groups import GroupFilters, page_groups
 
     with Database.open(database, read_only=True) as opened, opened.read() as session:
         runs = list_runs(session)

@@ -8,7 +8,7 @@ from rollout_shards import make_record, make_step
 from service.database import Database
 from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.record.importing import import_rollouts
-from trainer_adapter.record.token_ratios import token_ratios_text
+from trainer_adapter.record.rollout import token_ratios_text
 
 STEPS = 6
 QUESTIONS = 8

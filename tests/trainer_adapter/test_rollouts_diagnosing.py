@@ -7,8 +7,8 @@ from service.database import Database
 from service.errors import InputError
 from trainer_adapter.record.browsing import choose_train_run
 from trainer_adapter.record.diagnosing import load_visits, visit_texts
-from trainer_adapter.record.group_browsing import GroupFilters, page_groups
 from trainer_adapter.record.importing import import_rollouts
+from trainer_adapter.record.joint_groups import GroupFilters, page_groups
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from service.database import Database
 from service.errors import InputError, NotFoundError
 from trainer_adapter.record import RolloutWriter
 from trainer_adapter.record.browsing import list_train_runs, read_rollout_texts
-from trainer_adapter.record.group_browsing import (
+from trainer_adapter.record.importing import import_rollouts
+from trainer_adapter.record.joint_groups import (
     GroupFilters,
     RolloutGroup,
     log_ratio,
@@ -22,7 +23,6 @@ from trainer_adapter.record.group_browsing import (
     question_history,
     read_joint_group,
 )
-from trainer_adapter.record.importing import import_rollouts
 from trainer_adapter.record.series import drawn_by_step, metric_names, metric_series, trained_checkpoint
 
 GRADES = {

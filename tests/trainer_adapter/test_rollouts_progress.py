@@ -8,7 +8,7 @@ from runs import open_empty
 from sqlalchemy import insert
 
 from service.runs.tables import RunRow
-from trainer_adapter.record.progress import trainings_under_way
+from trainer_adapter.record.series import trainings_under_way
 from trainer_adapter.record.tables import RolloutShardRow
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)

@@ -22,11 +22,11 @@ from service.errors import InputError
 from service.runs.store import find_run
 from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.record.browsing import page_rollouts, read_rollout_texts, read_token_ratios
-from trainer_adapter.record.group_browsing import read_joint_group
 from trainer_adapter.record.importing import import_rollouts
+from trainer_adapter.record.joint_groups import read_joint_group
 from trainer_adapter.record.reading import read_rollouts
+from trainer_adapter.record.rollout import TokenLengths, TokenRatios, token_ratios_text
 from trainer_adapter.record.tables import RolloutTokensRow
-from trainer_adapter.record.token_ratios import TokenLengths, TokenRatios, token_ratios_text
 
 TEXTS = (
     "So 12 + 30 = 42.",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.errors import InputError
-from trainer_adapter.runs.checkpoints import TRACKER, is_whole, mend, tracked_step, whole_steps
+from trainer_adapter.runs.resuming import TRACKER, is_whole, mend, tracked_step, whole_steps
 
 
 def save(folder: Path, step: int, *, ranks: int = 2) -> Path:

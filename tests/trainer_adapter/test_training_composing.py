@@ -24,8 +24,9 @@ from trainer_adapter.runs.composing import (
     template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData
-from trainer_adapter.runs.identity import differences, make_spec
-from trainer_adapter.runs.settings import MODELS, SOURCES
+from trainer_adapter.runs.model_sizes import MODELS
+from trainer_adapter.runs.resuming import differences, make_spec
+from trainer_adapter.runs.settings import SOURCES
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
 
 ACTOR = "actor_rollout_ref.actor"

@@ -11,9 +11,17 @@ import psutil
 import pytest
 
 from service.errors import InputError
-from trainer_adapter.runs.launching import Ended, run_child
-from trainer_adapter.runs.logs import hints, last_errors, last_step
-from trainer_adapter.runs.remains import MARK, end_processes, find_processes, make_ray_folder
+from trainer_adapter.runs.launching import (
+    MARK,
+    Ended,
+    end_processes,
+    find_processes,
+    hints,
+    last_errors,
+    last_step,
+    make_ray_folder,
+    run_child,
+)
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
 WAITS = "import signal; print('ready', flush=True)\nwhile True: signal.pause()"

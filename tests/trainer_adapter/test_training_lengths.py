@@ -11,10 +11,9 @@ from service.errors import InputError, PrerequisiteError
 from service.questions import make_question
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs.assignments import assign
-from trainer_adapter.runs.checking import check_fit, check_machine
+from trainer_adapter.runs.checking import check_fit, check_lengths, check_machine
 from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.data import TrainingData, read_data
-from trainer_adapter.runs.lengths import check_lengths
 from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.export_rows import Layout
 from trainer_adapter.verl.prompts import PromptTemplate

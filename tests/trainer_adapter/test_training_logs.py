@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer_adapter.runs.logs import step_of, total_steps_of
+from trainer_adapter.runs.launching import step_of, total_steps_of
 
 
 @pytest.mark.parametrize(

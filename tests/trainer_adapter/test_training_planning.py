@@ -9,10 +9,8 @@ from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
-from trainer_adapter.runs.memory import GIB, plan_memory
-from trainer_adapter.runs.planning import Speed, plan_work, warnings
-from trainer_adapter.runs.settings import MODELS, known_model
-from trainer_adapter.runs.shapes import ModelShape, find_shape, read_shape
+from trainer_adapter.runs.model_sizes import MODELS, ModelShape, find_shape, known_model, read_shape
+from trainer_adapter.runs.planning import GIB, Speed, plan_memory, plan_work, warnings
 
 # parameters 10*4 + 2*(2*16 + 2*8 + 3*32 + 8) + 4 = 348, 16 bytes of cache a token
 SMALL = ModelShape(10, 4, 2, 2, 1, 2, 8)

@@ -35,9 +35,8 @@ from service.database import Database
 from service.runs.store import find_run
 from trainer_adapter.record.browsing import list_train_runs
 from trainer_adapter.record.reading import read_rollouts
-from trainer_adapter.record.rollout import RolloutRecord
-from trainer_adapter.record.token_ratios import TokenRatios
-from trainer_adapter.runs.remains import find_processes
+from trainer_adapter.record.rollout import RolloutRecord, TokenRatios
+from trainer_adapter.runs.launching import find_processes
 from trainer_adapter.runs.run_folder import RunFolder
 
 pytestmark = [

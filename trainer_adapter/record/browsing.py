@@ -11,6 +11,7 @@ from evaluator.grading import GradeValue
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run, find_run, list_runs
 from trainer_adapter.record.importing import TRAIN
+from trainer_adapter.record.rollout import TokenRatios
 from trainer_adapter.record.tables import (
     RolloutPromptRow,
     RolloutRow,
@@ -19,7 +20,6 @@ from trainer_adapter.record.tables import (
     RolloutTokensRow,
     TrainStepRow,
 )
-from trainer_adapter.record.token_ratios import TokenRatios
 
 _LAST_CHARACTER = "\U0010ffff"
 

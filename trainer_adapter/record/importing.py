@@ -21,7 +21,7 @@ from service.errors import InputError
 from service.hashing import canonical_json
 from service.runs.store import Run, check_name, find_run, find_same_run, open_run
 from service.runs.tables import RunRow
-from trainer_adapter.record.grouping import remove_groups, store_groups
+from trainer_adapter.record.joint_groups import remove_groups, store_groups
 from trainer_adapter.record.reading import (
     FolderRun,
     IncompleteShardError,

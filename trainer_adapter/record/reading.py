@@ -18,10 +18,10 @@ from trainer_adapter.record.rollout import (
     TOKENS,
     VERSION_KEY,
     RolloutRecord,
+    TokenRatios,
     from_rows,
     schema,
 )
-from trainer_adapter.record.token_ratios import TokenRatios
 from trainer_adapter.record.writing import METRICS_FILE, RUN_FILE
 
 

@@ -1,9 +1,13 @@
-"""One rollout as it is recorded, and the parquet schema of the shards that hold them."""
+"""One rollout as it is recorded, the log-ratios of its tokens, and the parquet schema of shards. No I/O."""
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 SCHEMA_VERSION = "1"
 VERSION_KEY = b"tagrpo.rollouts"
@@ -39,7 +43,7 @@ class RolloutRecord:
         ref_log_prob: sum over its tokens under the reference policy, on the anchor.
         entropy: mean over its tokens.
         weights_version: the step whose weights drew it.
-        token_ratios: of single tokens, as `token_ratios.token_ratios_text` writes them; None where training
+        token_ratios: of single tokens, as `token_ratios_text` writes them; None where training
             did not record them.
     """
 
@@ -140,3 +144,133 @@ def _encodable(text: str | None) -> str | None:
     if text is None or text.isascii():
         return text
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+_BROKEN = "\N{REPLACEMENT CHARACTER}"
+_TOKENS_TOGETHER = 8
+"""The most tokens that are tried as parts of one character."""
+
+_SEARCHES = 2_000
+"""The most tokens of a response that are looked for together with others; a text of broken bytes has more."""
+
+
+@dataclass(frozen=True)
+class TokenRatios:
+    """The tokens of a response, in order.
+
+    Attributes:
+        lengths: characters of the response's text that each token brings; 0 for special tokens, which are
+            not in the text, and for the first parts of a character that several tokens make up.
+        log_ratios: nats; log-prob before the update on the prompt that the recipe anchors on, minus that on
+            the prompt it was drawn for (the log of TA-GRPO's importance ratio before the first update,
+            arXiv 2601.22478). None where it is no finite number.
+    """
+
+    lengths: tuple[int, ...]
+    log_ratios: tuple[float | None, ...]
+
+    @classmethod
+    def from_text(cls, text: str) -> "TokenRatios":
+        """Return what `token_ratios_text` wrote.
+
+        Raises:
+            ValueError: it did not.
+        """
+        found = json.loads(text)
+        if not isinstance(found, list) or [type(part) for part in found] != [list, list]:
+            raise ValueError("not two lists")
+        lengths, thousandths = found
+        if len(lengths) != len(thousandths):
+            raise ValueError(f"{len(lengths)} lengths for {len(thousandths)} log-ratios")
+        if {type(length) for length in lengths} - {int} or min(lengths, default=0) < 0:
+            raise ValueError("a length is no whole number from 0 on")
+        if {type(value) for value in thousandths} - {int, type(None)}:
+            raise ValueError("a log-ratio is no whole number of thousandths")
+        return cls(tuple(lengths), tuple(None if value is None else value / 1000 for value in thousandths))
+
+    def pieces(self, response: str) -> list[tuple[str, float | None]]:
+        """Return the text of each token with its log-ratio."""
+        found: list[tuple[str, float | None]] = []
+        at = 0
+        for length, ratio in zip(self.lengths, self.log_ratios, strict=True):
+            found.append((response[at : at + length], ratio))
+            at += length
+        return found
+
+
+def token_ratios_text(lengths: Sequence[int], log_ratios: NDArray[np.floating]) -> str:
+    """Return the form in which they are recorded and stored: two lists, log-ratios in thousandths of a nat.
+
+    Args:
+        lengths: as `TokenRatios.lengths`.
+        log_ratios: of the same tokens, in nats.
+    """
+    if len(lengths) != len(log_ratios):
+        raise ValueError(f"{len(lengths)} lengths for {len(log_ratios)} log-ratios")
+    finite = np.isfinite(log_ratios)
+    thousandths: list[int | None] = np.rint(np.where(finite, log_ratios, 0) * 1000).astype(int).tolist()
+    for place in np.flatnonzero(~finite).tolist():
+        thousandths[place] = None
+    return json.dumps([list(lengths), thousandths], separators=(",", ":"))
+
+
+class TokenLengths:
+    """Finds how many characters of a decoded text each token brings.
+
+    Each token is decoded once, behind another one: some decoders take a space from the beginning. Where it is
+    not found in the text since several tokens make up one character, some are taken together, and what they
+    bring counts for the last of them.
+
+    Args:
+        decode: returns the text of some token ids, without special tokens.
+        before: the id of a token of letters, such as "A".
+    """
+
+    def __init__(self, decode: Callable[[list[int]], str], before: int) -> None:
+        self._decode = decode
+        self._before, self._taken = before, len(decode([before]))
+        self._known: dict[tuple[int, ...], str] = {}
+
+    def of(self, ids: Sequence[int], text: str) -> tuple[int, ...] | None:
+        """Return a length for each id, together those of the text; None where the ids do not make it up."""
+        lengths: list[int] = []
+        at = done = searches = 0
+        while done < len(ids):
+            part = self._part((ids[done],), text, at)
+            tokens, length = (1, len(part)) if _whole(part) and text.startswith(part, at) else (0, 0)
+            if not tokens:
+                searches += 1
+                if searches > _SEARCHES:
+                    return None
+                tokens, length = self._together(ids[done : done + _TOKENS_TOGETHER], text, at)
+            if not tokens:
+                return None
+            lengths += [*[0] * (tokens - 1), length]
+            done += tokens
+            at += length
+        return tuple(lengths) if at == len(text) else None
+
+    def _together(self, ids: Sequence[int], text: str, at: int) -> tuple[int, int]:
+        """Return how many ids make up a part of the text from here on, and its length; 0 of them: none do."""
+        broken = (0, 0)
+        for tokens in range(1, len(ids) + 1):
+            part = self._part(tuple(ids[:tokens]), text, at)
+            if not part or not text.startswith(part, at):
+                continue
+            if _whole(part):
+                return tokens, len(part)
+            # Bytes of a character that is never finished are one broken character together.
+            if broken[0] == 0 or len(part) == broken[1]:
+                broken = (tokens, len(part))
+        return broken
+
+    def _part(self, ids: tuple[int, ...], text: str, at: int) -> str:
+        """Return what ids bring behind another token; at the beginning, without a space that is not there."""
+        if ids not in self._known:
+            self._known[ids] = self._decode([self._before, *ids])[self._taken :]
+        part = self._known[ids]
+        return part[1:] if at == 0 and part[:1] == " " and not text.startswith(part) else part
+
+
+def _whole(part: str) -> bool:
+    return _BROKEN not in part

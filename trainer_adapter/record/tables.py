@@ -92,7 +92,7 @@ class RolloutTextRow(Base):
 
 
 class RolloutTokensRow(Base):
-    """Log-ratios of a rollout's tokens, where training recorded them (`token_ratios.token_ratios_text`)."""
+    """Log-ratios of a rollout's tokens, where training recorded them (`rollout.token_ratios_text`)."""
 
     __tablename__ = "rollout_tokens"
     rollout_id: Mapped[int] = mapped_column(ForeignKey("rollouts.id"), primary_key=True)

@@ -12,7 +12,8 @@ from service.errors import InputError
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.data import TrainingData
-from trainer_adapter.runs.settings import MACHINES, OURS, PAPER, Setting, bare, known_model
+from trainer_adapter.runs.model_sizes import known_model
+from trainer_adapter.runs.settings import MACHINES, OURS, PAPER, Setting, bare
 from trainer_adapter.verl.cpu.fork_server import python_of_workers
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides

@@ -1,8 +1,14 @@
-"""Running a training in a process of its own: its log followed, signals passed on, nothing left behind."""
+"""Running a training in a process of its own: its log followed and read, nothing left behind.
+
+Ray's processes live in sessions of their own, so that they are found by a mark in their environment.
+"""
 
 import os
+import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from trainer_adapter.runs.remains import MARK, end_processes
+import psutil
 
 GRACE_S = 30.0
 """Seconds between asking a training to stop and killing it; a second signal kills at once."""
@@ -61,7 +67,7 @@ def run_child(
     Args:
         environment: all of the process's environment; the mark is added.
         folder: its working folder.
-        mark: by which its processes are known, see `remains`.
+        mark: by which its processes are known, see `MARK`.
         ray_folder: of its Ray, removed afterwards.
         echo: gets each line of the log as it appears.
         patience_s: how long processes that it left behind may take to end.
@@ -156,3 +162,150 @@ class _Lines:
             whole, self._rest = [*whole, self._rest], b""
         for line in whole:
             self._echo(line.decode("utf-8", "replace").rstrip("\r"))
+
+
+MARK = "TAGRPO_TRAINING"
+"""Stands in the environment of a training and so in that of everything it starts."""
+
+_ROUNDS = 20
+
+
+def make_ray_folder() -> Path:
+    """Return a new folder for Ray's files; short, since the paths of its sockets must fit into 107 bytes.
+
+    It lies in RAY_TMPDIR where that is set, else in /tmp.
+    """
+    parent = os.environ.get("RAY_TMPDIR") or ("/tmp" if os.access("/tmp", os.W_OK) else None)
+    return Path(tempfile.mkdtemp(prefix="ray-", dir=parent))
+
+
+def find_processes(mark: str, ray_folder: Path | None) -> list[psutil.Process]:
+    """Return the living processes that bear the mark or have a file in Ray's folder open.
+
+    The folder is needed too, because some of Ray's processes write their title over their environment.
+    """
+    return [process for process in psutil.process_iter() if _belongs(process, mark, ray_folder)]
+
+
+def end_processes(mark: str, ray_folder: Path | None, *, patience_s: float = 5.0) -> int:
+    """End what is left of a training and remove Ray's folder; return how many processes had to be killed.
+
+    Args:
+        mark: of the training.
+        ray_folder: of its Ray; None where it used a cluster that ran already.
+        patience_s: how long they may take to end by themselves.
+
+    Raises:
+        RuntimeError: some do not die, which only the kernel can keep them from.
+    """
+    found = find_processes(mark, ray_folder)
+    deadline = time.monotonic() + patience_s
+    while found and time.monotonic() < deadline:
+        psutil.wait_procs(found, timeout=min(0.5, patience_s))
+        found = find_processes(mark, ray_folder)
+    killed = 0
+    for _ in range(_ROUNDS):
+        if not found:
+            break
+        for process in found:
+            try:
+                process.kill()
+                killed += 1
+            except psutil.NoSuchProcess:
+                continue
+        psutil.wait_procs(found, timeout=5)
+        found = find_processes(mark, ray_folder)
+    if found:
+        raise RuntimeError(f"processes of the training are left: {[process.pid for process in found]}")
+    if ray_folder is not None:
+        shutil.rmtree(ray_folder, ignore_errors=True)
+    return killed
+
+
+def _belongs(process: psutil.Process, mark: str, ray_folder: Path | None) -> bool:
+    try:
+        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        if process.environ().get(MARK) == mark:
+            return True
+        if ray_folder is None:
+            return False
+        return any(file.path.startswith(f"{ray_folder}/") for file in process.open_files())
+    except (psutil.Error, OSError):
+        return False
+
+
+_END = 400_000
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_PREFIX = re.compile(r"^\((?:[\w.:<>]+ )?pid=\d+(?:, ip=[\d.]+)?\)\s?")
+_STEP = re.compile(r"\bstep:(\d+) - ")
+_TOTAL = re.compile(r"\bTotal training steps: (\d+)")
+_ERROR = re.compile(r"^(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout)(?:\(\w+\))?(?::.*)?$")
+_OURS = re.compile(r"(?:InputError|PrerequisiteError): ")
+
+HINTS: tuple[tuple[str, str], ...] = (
+    (
+        "CUDA out of memory",
+        (
+            "the GPU's memory does not do: lower actor_rollout_ref.actor.ppo_max_token_len_per_gpu or "
+            "actor_rollout_ref.rollout.gpu_memory_utilization, or look at `tagrpo train plan`"
+        ),
+    ),
+    (
+        "No available memory for the cache blocks",
+        "vLLM has no room for its cache: raise actor_rollout_ref.rollout.gpu_memory_utilization",
+    ),
+    ("available GPUs 0", "Ray sees fewer GPUs than were asked for"),
+    ("gated repo", "the model wants your consent on the Hub and HF_TOKEN in the environment"),
+    ("No space left on device", "the disk is full"),
+    ("AF_UNIX path", "Ray's folder has too long a name; set RAY_TMPDIR to a short one"),
+)
+"""Words of a log, and what they mean."""
+
+
+def step_of(line: str) -> int | None:
+    """Return the step whose metrics a line of the log shows; None where it shows none."""
+    found = _STEP.search(line)
+    return int(found[1]) if found else None
+
+
+def total_steps_of(line: str) -> int | None:
+    """Return how many steps a training has, where a line of its log says so."""
+    found = _TOTAL.search(line)
+    return int(found[1]) if found else None
+
+
+def last_step(log: Path) -> int | None:
+    """Return the last step whose metrics the log shows; None where there is none."""
+    found = [int(step) for line in _lines(log) for step in _STEP.findall(line)]
+    return found[-1] if found else None
+
+
+def last_errors(log: Path, limit: int = 5) -> list[str]:
+    """Return the last error lines of a log, oldest first, without the marks of Ray and each once.
+
+    Where no line looks like an error, the last lines that say anything.
+    """
+    lines = list(_lines(log))
+    errors = [line.strip() for line in lines if _ERROR.match(line.strip()) or _OURS.search(line)]
+    chosen = errors or [line.strip() for line in lines if line.strip()]
+    return list(dict.fromkeys(reversed(chosen)))[:limit][::-1]
+
+
+def hints(log: Path) -> list[str]:
+    """Return what the known error messages in a log mean."""
+    text = "\n".join(_lines(log))
+    return [meaning for words, meaning in HINTS if words in text]
+
+
+def _lines(log: Path) -> Iterator[str]:
+    """Yield the lines at the end of a log without colours and without Ray's `(worker pid=1)`."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _END))
+            text = file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return
+    for line in text.replace("\r", "\n").split("\n"):
+        yield _PREFIX.sub("", _ANSI.sub("", line))

@@ -1,11 +1,18 @@
-"""What a training draws and how long that takes, beside the methods it is to be compared with."""
+"""What a training draws, how long that takes beside other methods, and what it holds in memory, by phase.
+
+Formulas, not measurements. In those of memory: P parameters, n GPUs that the training state is sharded over,
+T tokens of a micro-batch, V rows of the vocabulary, h hidden, L layers, i intermediate width, q and k widths
+of queries and of keys. verl keeps weights, gradients and optimizer in float32 and computes in bfloat16 (its
+defaults), here with gradient checkpointing.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from service.errors import InputError
 from trainer_adapter.runs.composing import Composition
-from trainer_adapter.runs.shapes import ModelShape
+from trainer_adapter.runs.model_sizes import ModelShape
 
 _HOUR = 3600.0
 
@@ -186,3 +193,116 @@ def warnings(composition: Composition, first: Work) -> list[str]:
             )
         )
     return found
+
+
+GIB = 2**30
+OVERHEAD_GIB = 2.0
+"""CUDA's context, buffers of communication, vLLM's workspace: a guess."""
+
+Phase = Literal["rollout", "update"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the memory of one GPU, in GiB, with the formula it comes from."""
+
+    phase: Phase
+    what: str
+    gib: float
+    formula: str
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The memory of one GPU by phase, of the machine, and of the disk.
+
+    Attributes:
+        parts: of both phases.
+        gpu_gib: what a GPU has.
+        host_gib: held by the machine for what is offloaded, all ranks together.
+        checkpoint_gib: a checkpoint on the disk, weights and optimizer.
+        cache_tokens: tokens that vLLM's key-value cache holds, each replica; 0 where its weights do not fit.
+        concurrent: responses of full length that it holds at a time.
+    """
+
+    parts: tuple[Part, ...]
+    gpu_gib: float
+    host_gib: float
+    checkpoint_gib: float
+    cache_tokens: int
+    concurrent: float
+
+    def total(self, phase: Phase) -> float:
+        """Return the sum of a phase, GiB."""
+        return sum(part.gib for part in self.parts if part.phase == phase)
+
+    @property
+    def fits(self) -> bool:
+        """Whether both phases fit, and a response of full length fits the cache."""
+        return max(self.total("rollout"), self.total("update")) <= self.gpu_gib and self.concurrent >= 1
+
+
+def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> MemoryPlan:
+    """Return what one of the GPUs has to hold.
+
+    Args:
+        composition: of a GPU machine.
+        shape: of the policy; the reference policy has the same.
+        gpu_gib: memory of a GPU.
+    """
+    parameters, n = shape.parameters, composition.machine.devices
+    actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+    tokens = int(composition.value(f"{actor}.ppo_max_token_len_per_gpu"))
+    parallel = int(composition.value(f"{rollout}.tensor_model_parallel_size"))
+    share = float(composition.value(f"{rollout}.gpu_memory_utilization"))
+    weights_away = bool(composition.value(f"{actor}.fsdp_config.param_offload"))
+    optimizer_away = bool(composition.value(f"{actor}.fsdp_config.optimizer_offload"))
+    has_reference = composition.recipe.loss.kl_coef > 0
+    reference_away = bool(composition.value("actor_rollout_ref.ref.fsdp_config.param_offload"))
+
+    weights, optimizer = 4 * parameters / n, 8 * parameters / n
+    reference = 4 * parameters / n if has_reference else 0.0
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    layer = (shape.parameters - shape.vocabulary * shape.hidden) / shape.layers
+    gathered = 2 * (shape.vocabulary * shape.hidden + layer)
+    saved = 2 * tokens * shape.hidden * shape.layers
+    inside = 2 * tokens * (6 * shape.hidden + 3 * shape.intermediate + queries + 2 * keys)
+    logits = 8 * tokens * shape.vocabulary
+
+    def part(phase: Phase, what: str, size: float, formula: str) -> Part:
+        return Part(phase, what, size / GIB, formula)
+
+    engine = share * gpu_gib * GIB
+    parts = [part("rollout", "vLLM: weights and cache", engine, "gpu_memory_utilization * GPU")]
+    if not weights_away:
+        parts.append(part("rollout", "weights", weights, "4 P / n"))
+    if not optimizer_away:
+        parts.append(part("rollout", "optimizer", optimizer, "8 P / n (Adam)"))
+    parts += [
+        part("update", "weights", weights, "4 P / n"),
+        part("update", "gradients", weights, "4 P / n"),
+        part("update", "optimizer", optimizer, "8 P / n (Adam)"),
+        part("update", "gathered weights", gathered, "2 (V h + P of a layer)"),
+        part("update", "saved activations", saved, "2 T h L"),
+        part("update", "one layer again", inside, "2 T (6 h + 3 i + q + 2 k)"),
+        part("update", "logits", logits, "8 T V"),
+        part("update", "overhead", OVERHEAD_GIB * GIB, "a guess"),
+    ]
+    if has_reference and not reference_away:
+        parts += [
+            part("rollout", "reference policy", reference, "4 P / n"),
+            part("update", "reference policy", reference, "4 P / n"),
+        ]
+    away = (4 if weights_away else 0) + (8 if optimizer_away else 0)
+    away += 4 if has_reference and reference_away else 0
+    room = engine - 2 * parameters / parallel - OVERHEAD_GIB * GIB
+    cache = max(0, int(room / (shape.kv_bytes_per_token / parallel)))
+    longest = sum(int(composition.value(f"data.max_{end}_length")) for end in ("prompt", "response"))
+    return MemoryPlan(
+        tuple(parts),
+        gpu_gib,
+        away * parameters / GIB,
+        12 * parameters / GIB,
+        cache,
+        cache / longest,
+    )

@@ -13,9 +13,8 @@ from typing import Any
 
 from service.errors import InputError
 from service.writing import write_file
-from trainer_adapter.runs import checkpoints
-from trainer_adapter.runs.logs import last_step
-from trainer_adapter.runs.remains import end_processes, find_processes
+from trainer_adapter.runs.launching import end_processes, find_processes, last_step
+from trainer_adapter.runs.resuming import tracked_step
 
 FORMAT = "tagrpo training run"
 FORMAT_VERSION = 1
@@ -102,7 +101,7 @@ class RunFolder:
 
     def checkpoint(self) -> int | None:
         """The last step that was saved; None where none was."""
-        return checkpoints.tracked_step(self.checkpoints)
+        return tracked_step(self.checkpoints)
 
     def attempts(self) -> list[Attempt]:
         """The starts so far; a line that a kill cut short is left out."""

@@ -15,7 +15,7 @@ from service.runs.store import check_name, find_run, finish_run, open_run
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.record.importing import TRAIN
 from trainer_adapter.record.writing import RolloutWriter
-from trainer_adapter.runs import checking, checkpoints
+from trainer_adapter.runs import checking
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import (
     Composition,
@@ -27,11 +27,9 @@ from trainer_adapter.runs.composing import (
     template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData, read_data
-from trainer_adapter.runs.identity import differences, make_spec
-from trainer_adapter.runs.launching import GRACE_S, run_child
-from trainer_adapter.runs.logs import hints, last_errors, last_step
+from trainer_adapter.runs.launching import GRACE_S, hints, last_errors, last_step, make_ray_folder, run_child
 from trainer_adapter.runs.planning import count_steps
-from trainer_adapter.runs.remains import make_ray_folder
+from trainer_adapter.runs.resuming import differences, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 from trainer_adapter.verl.cpu.fork_server import START, VARIABLE
 from trainer_adapter.verl.export import export_verl, validation_size
@@ -158,7 +156,7 @@ def train(
         raise InputError(_existence(name, folder, resume))
     with folder.locked():
         ended = folder.end_leftovers()
-        mended = checkpoints.mend(folder.checkpoints) if resume else None
+        mended = mend(folder.checkpoints) if resume else None
         try:
             data = _data(wanted, open_database, folder.data, resume=resume)
             prepared = _prepare(wanted, name, folder, data, resume=resume)

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from trainer_adapter.runs.shapes import ModelShape
-
 Source: TypeAlias = Literal["recipe", "Table 2", "v1 runs", "ours", "model", "machine", "data", "run", "user"]
 
 SOURCES: dict[Source, str] = {
@@ -109,52 +107,3 @@ MACHINES: dict[str, tuple[Setting, ...]] = {
     ),
 }
 """Settings by kind of machine; the CPU's are `configs/tagrpo/cpu.yaml`."""
-
-
-@dataclass(frozen=True)
-class KnownModel:
-    """A model of the paper.
-
-    Attributes:
-        repositories: its names on the Hub.
-        shape: its size, so that plans need no download.
-        chat_template_kwargs: for its chat template.
-        remark: what a user has to know.
-    """
-
-    repositories: tuple[str, ...]
-    shape: ModelShape
-    chat_template_kwargs: tuple[tuple[str, Any], ...] = ()
-    remark: str = ""
-
-
-_NO_THINKING = (("enable_thinking", False),)
-_BASE_HAS_NO_TEMPLATE = "the base model has no chat template; train the Instruct model, or give it one"
-
-MODELS: dict[str, KnownModel] = {
-    "Qwen3-1.7B": KnownModel(
-        ("Qwen/Qwen3-1.7B",), ModelShape(151936, 2048, 28, 16, 8, 128, 6144, norms_qk=True), _NO_THINKING
-    ),
-    "Qwen3-4B": KnownModel(
-        ("Qwen/Qwen3-4B",), ModelShape(151936, 2560, 36, 32, 8, 128, 9728, norms_qk=True), _NO_THINKING
-    ),
-    "Llama-3.2-1B": KnownModel(
-        ("meta-llama/Llama-3.2-1B-Instruct", "meta-llama/Llama-3.2-1B"),
-        ModelShape(128256, 2048, 16, 32, 8, 64, 8192),
-        remark=_BASE_HAS_NO_TEMPLATE,
-    ),
-    "Llama-3.2-3B": KnownModel(
-        ("meta-llama/Llama-3.2-3B-Instruct", "meta-llama/Llama-3.2-3B"),
-        ModelShape(128256, 3072, 28, 24, 8, 128, 8192),
-        remark=_BASE_HAS_NO_TEMPLATE,
-    ),
-}
-"""The paper's models (arXiv 2601.22478 v5, Table 1); sizes as in their config.json."""
-
-
-def known_model(name: str) -> KnownModel | None:
-    """Return the paper's model of this name, with or without its owner; None for any other."""
-    for short, model in MODELS.items():
-        if name == short or name in model.repositories:
-            return model
-    return None

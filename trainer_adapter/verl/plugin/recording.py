@@ -15,7 +15,7 @@ _LOG = logging.getLogger("tagrpo.rollouts")
 
 # The database comes with them, and this module is loaded in every process of verl.
 if TYPE_CHECKING:
-    from trainer_adapter.record.from_batch import StepTexts
+    from trainer_adapter.record.step_batch import StepTexts
     from trainer_adapter.record.writing import RolloutWriter
 
 
@@ -46,8 +46,8 @@ def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings
 
 def step_texts(rows: StepRows, step: StepBatch, tokenizer: Any, *, with_tokens: bool = False) -> "StepTexts":
     """Return what the record holds of a step in words, in the order of the batch."""
-    from trainer_adapter.record.from_batch import StepTexts
-    from trainer_adapter.record.token_ratios import TokenLengths
+    from trainer_adapter.record.rollout import TokenLengths
+    from trainer_adapter.record.step_batch import StepTexts
 
     ids = [
         row[:length]
@@ -86,7 +86,7 @@ def record_step(
     writer: "RolloutWriter", rows: StepRows, step: StepBatch, tokenizer: Any, *, with_tokens: bool = False
 ) -> None:
     """Record the rollouts of a step; writing goes on beside training."""
-    from trainer_adapter.record.from_batch import step_records
+    from trainer_adapter.record.step_batch import step_records
 
     texts = step_texts(rows, step, tokenizer, with_tokens=with_tokens)
     writer.write(step.step, step_records(step, texts, weights_version=step.step - 1))

@@ -135,9 +135,8 @@ def plan(
     """
     from trainer_adapter.runs.composing import Machine, compose_run
     from trainer_adapter.runs.data import read_data
-    from trainer_adapter.runs.memory import plan_memory
-    from trainer_adapter.runs.planning import Speed, plan_work, warnings
-    from trainer_adapter.runs.shapes import find_shape
+    from trainer_adapter.runs.model_sizes import find_shape
+    from trainer_adapter.runs.planning import Speed, plan_memory, plan_work, warnings
     from ui.cli.train.pilot import read_pilot
 
     if (data is None) == (questions is None):
@@ -258,7 +257,7 @@ def run(
 
 def _show_steps(bar: output.Progress) -> Callable[[str], None]:
     """Return what takes verl's lines and shows how far training is."""
-    from trainer_adapter.runs.logs import step_of, total_steps_of
+    from trainer_adapter.runs.launching import step_of, total_steps_of
 
     total: int | None = None
     step = 0

@@ -11,10 +11,9 @@ from ui.cli import output
 if TYPE_CHECKING:
     from trainer_adapter.methods.recipes import Loss, Recipe
     from trainer_adapter.runs.composing import Composition
-    from trainer_adapter.runs.memory import MemoryPlan
-    from trainer_adapter.runs.planning import Speed, Work
+    from trainer_adapter.runs.model_sizes import ModelShape
+    from trainer_adapter.runs.planning import MemoryPlan, Speed, Work
     from trainer_adapter.runs.running import Prepared, Trained
-    from trainer_adapter.runs.shapes import ModelShape
     from ui.cli.train.pilot import Pilot
 
 

@@ -16,7 +16,7 @@ from service.runs.progress import (
     pace,
     page_runs,
 )
-from trainer_adapter.record.progress import TrainingProgress, trainings_under_way
+from trainer_adapter.record.series import TrainingProgress, trainings_under_way
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped

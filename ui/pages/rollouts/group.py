@@ -9,10 +9,10 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from service.errors import TagrpoError
-from trainer_adapter.record import group_browsing as groups
+from trainer_adapter.record import joint_groups as groups
 from trainer_adapter.record.browsing import RolloutHeader, read_rollout_texts, read_token_ratios
-from trainer_adapter.record.group_browsing import GroupColumn, GroupFilters, JointGroup, RolloutGroup
-from trainer_adapter.record.token_ratios import TokenRatios
+from trainer_adapter.record.joint_groups import GroupColumn, GroupFilters, JointGroup, RolloutGroup
+from trainer_adapter.record.rollout import TokenRatios
 from ui.charts.building import build_spec
 from ui.charts.training_steps import step_chart
 from ui.pages.rollouts import token_shading

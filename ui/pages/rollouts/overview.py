@@ -7,9 +7,8 @@ import pandas as pd
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from trainer_adapter.record import group_browsing as groups
-from trainer_adapter.record.group_browsing import GroupFilters, RolloutGroup, StepGroups
-from trainer_adapter.record.grouping import KINDS
+from trainer_adapter.record import joint_groups as groups
+from trainer_adapter.record.joint_groups import KINDS, GroupFilters, RolloutGroup, StepGroups
 from ui.charts.building import build_spec
 from ui.charts.rollout_groups import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for

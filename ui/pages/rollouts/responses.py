@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from trainer_adapter.record.browsing import RolloutHeader
-from trainer_adapter.record.group_browsing import log_ratio
+from trainer_adapter.record.joint_groups import log_ratio
 from ui.pages.state import links
 from ui.pages.text.characters import one_line
 from ui.pages.widgets.table_view import Heading, show_table

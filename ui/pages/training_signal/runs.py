@@ -7,7 +7,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from trainer_adapter.record import browsing
-from trainer_adapter.record.group_browsing import page_groups, question_history
+from trainer_adapter.record.joint_groups import page_groups, question_history
 from ui.charts.training_steps import method_colours
 from ui.pages.state import links
 from ui.pages.state.database import cached

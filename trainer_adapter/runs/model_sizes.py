@@ -1,4 +1,4 @@
-"""The size of a model, from its config.json or from what is known of it."""
+"""The size of a model, from its config.json or as one of the paper's models."""
 
 import json
 from collections.abc import Mapping
@@ -56,6 +56,55 @@ class ModelShape:
         return 2 * self.layers * self.kv_heads * self.head_dim * 2
 
 
+@dataclass(frozen=True)
+class KnownModel:
+    """A model of the paper.
+
+    Attributes:
+        repositories: its names on the Hub.
+        shape: its size, so that plans need no download.
+        chat_template_kwargs: for its chat template.
+        remark: what a user has to know.
+    """
+
+    repositories: tuple[str, ...]
+    shape: ModelShape
+    chat_template_kwargs: tuple[tuple[str, Any], ...] = ()
+    remark: str = ""
+
+
+_NO_THINKING = (("enable_thinking", False),)
+_BASE_HAS_NO_TEMPLATE = "the base model has no chat template; train the Instruct model, or give it one"
+
+MODELS: dict[str, KnownModel] = {
+    "Qwen3-1.7B": KnownModel(
+        ("Qwen/Qwen3-1.7B",), ModelShape(151936, 2048, 28, 16, 8, 128, 6144, norms_qk=True), _NO_THINKING
+    ),
+    "Qwen3-4B": KnownModel(
+        ("Qwen/Qwen3-4B",), ModelShape(151936, 2560, 36, 32, 8, 128, 9728, norms_qk=True), _NO_THINKING
+    ),
+    "Llama-3.2-1B": KnownModel(
+        ("meta-llama/Llama-3.2-1B-Instruct", "meta-llama/Llama-3.2-1B"),
+        ModelShape(128256, 2048, 16, 32, 8, 64, 8192),
+        remark=_BASE_HAS_NO_TEMPLATE,
+    ),
+    "Llama-3.2-3B": KnownModel(
+        ("meta-llama/Llama-3.2-3B-Instruct", "meta-llama/Llama-3.2-3B"),
+        ModelShape(128256, 3072, 28, 24, 8, 128, 8192),
+        remark=_BASE_HAS_NO_TEMPLATE,
+    ),
+}
+"""The paper's models (arXiv 2601.22478 v5, Table 1); sizes as in their config.json."""
+
+
+def known_model(name: str) -> KnownModel | None:
+    """Return the paper's model of this name, with or without its owner; None for any other."""
+    for short, model in MODELS.items():
+        if name == short or name in model.repositories:
+            return model
+    return None
+
+
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 
 
@@ -93,8 +142,6 @@ def find_shape(model: str) -> ModelShape:
         InputError: the folder has no config.json, or see `read_shape`.
         PrerequisiteError: the Hub does not give the config.json.
     """
-    from trainer_adapter.runs.settings import known_model
-
     folder = Path(model)
     if folder.is_dir():
         return _read_file(folder / "config.json")
