@@ -135,8 +135,9 @@ def compare_estimators(repeats: int) -> dict[str, Any]:
     """Milliseconds of every estimator and of verl's, on the same rewards and ids."""
     import torch
 
-    from trainer_adapter.methods.advantages import ADVANTAGES, lead_rewards
+    from trainer_adapter.methods.advantages.grpo_lead import lead_rewards
     from trainer_adapter.methods.groups import over_tokens
+    from trainer_adapter.methods.registry import ADVANTAGES, find_formula
 
     step = draw(tokens=1)
     rewards, mask, uids = step["rewards"][:, None], step["mask"], step["uids"]
@@ -148,8 +149,8 @@ def compare_estimators(repeats: int) -> dict[str, Any]:
     def ours(function: Callable[..., Any]) -> Callable[[], Any]:
         return lambda: over_tokens(function(rewards.sum(-1), uids), mask)
 
-    for name, function in ADVANTAGES.items():
-        ways[name] = ours(function)
+    for name in ADVANTAGES:
+        ways[name] = ours(find_formula("advantage", name))
     tokens = torch.randint(1, 3073, (len(uids),), generator=torch.Generator().manual_seed(1))
     ways["grpo_lead rewards"] = lambda: lead_rewards(rewards.sum(-1), tokens, uids)
     taken = in_turn(ways, repeats)
@@ -170,7 +171,7 @@ def compare_estimators(repeats: int) -> dict[str, Any]:
 
 def compare_with_tokens(tokens: int, repeats: int) -> dict[str, Any]:
     """The same for GRPO with advantages written on every token, in float32 as verl does."""
-    from trainer_adapter.methods.advantages import grpo_advantages
+    from trainer_adapter.methods.advantages.grpo import grpo_advantages
     from trainer_adapter.methods.groups import over_tokens
 
     step = draw(tokens)
@@ -218,9 +219,10 @@ def measure_weights(name: str, tokens: int) -> dict[str, float]:
     """Time one way; memory is the peak of this process in its first run, beyond its inputs."""
     import torch
 
-    from trainer_adapter.methods.advantages import grpo_advantages
+    from trainer_adapter.methods.advantages.grpo import grpo_advantages
     from trainer_adapter.methods.groups import Groups
-    from trainer_adapter.methods.token_weights import clip_cov_candidates, cw_weights
+    from trainer_adapter.methods.token_weights.clip_cov import clip_cov_candidates
+    from trainer_adapter.methods.token_weights.cw_grpo import cw_weights
     from trainer_adapter.record.metrics import step_metrics
 
     step = draw(tokens)

@@ -25,8 +25,8 @@ from service.models.settings import PromptSpec, SamplingSettings
 from service.questions import Question
 from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fill_cell
 from service.runs.store import Run, finish_run, open_run
-from trainer_adapter.record.importing import TRAIN
 from trainer_adapter.record.joint_groups import store_groups
+from trainer_adapter.record.tables import TRAIN
 
 TRAININGS = ("grpo", "ta_grpo", "ta_grpo_star", "w_reinforce")
 BENCHMARKS = (("aime", 60), ("math500", 332))

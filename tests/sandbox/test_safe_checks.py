@@ -25,9 +25,9 @@ from policy_step import (
     with_neighbors,
 )
 
-from trainer_adapter.methods.advantages import ADVANTAGES
 from trainer_adapter.methods.groups import Groups
-from trainer_adapter.methods.losses import clipped_surrogate
+from trainer_adapter.methods.losses.policy import clipped_surrogate
+from trainer_adapter.methods.registry import find_formula
 
 QUESTIONS = 8
 TA, MATCHED, STAR = recipe_of("ta_grpo"), recipe_of("grpo_matched"), recipe_of("ta_grpo_star")
@@ -83,7 +83,7 @@ def test_a_joint_group_of_equal_rewards_has_an_original_group_of_equal_rewards(r
         assert joint.any() or rewards_B is not cases[0][0]
         assert not (joint & ~alone).any()
         assert (alone & ~joint).any()
-        advantages_B = ADVANTAGES[TA.advantage](rewards_B, question_B)
+        advantages_B = find_formula("advantage", TA.advantage)(rewards_B, question_B)
         none = Groups.of(question_B).sum((advantages_B != 0).double()) == 0
         assert torch.equal(none, joint)
 
@@ -102,9 +102,9 @@ def test_joint_advantages_sum_to_zero_over_a_question_and_not_over_a_prompt(
 
 def test_a_prompt_that_decides_the_reward_teaches_jointly_and_nothing_alone() -> None:
     rewards = torch.tensor([0.0, 1.0, 1.0, 0.0]).repeat_interleave(8)
-    joint = ADVANTAGES[TA.advantage](rewards, torch.zeros(32, dtype=torch.long))
+    joint = find_formula("advantage", TA.advantage)(rewards, torch.zeros(32, dtype=torch.long))
     assert joint.abs().tolist() == pytest.approx([1.0] * 32)
-    alone = ADVANTAGES[STAR.advantage](rewards, torch.arange(4).repeat_interleave(8))
+    alone = find_formula("advantage", STAR.advantage)(rewards, torch.arange(4).repeat_interleave(8))
     assert alone.tolist() == [0.0] * 32
 
 

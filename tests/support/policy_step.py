@@ -18,8 +18,8 @@ from sandbox.policy import write_shipped_policy
 from sandbox.questions import Asked, draw_questions
 from service.models.local.cache import Room
 from trainer_adapter.methods.recipes import RECIPES, Recipe
+from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
 from trainer_adapter.verl.cpu.sampling import DrawingBatch, SamplingParams
-from trainer_adapter.verl.plugin.estimates import Estimates, estimate
 from trainer_adapter.verl.plugin.splitting import prompt_of, seed_of
 
 NEIGHBORS, LONGEST = 3, 40
@@ -91,8 +91,8 @@ class Rollouts:
         """Return the prompts that log-probs are conditioned on."""
         return self.own if recipe.anchor == "own" else self.question
 
-    def estimates(self, recipe: Recipe, old_BT: torch.Tensor) -> Estimates:
-        return estimate(
+    def estimates(self, recipe: Recipe, old_BT: torch.Tensor) -> StepAdvantages:
+        return step_advantages(
             recipe,
             self.correct_B.double(),
             self.correct_B,

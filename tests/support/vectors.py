@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from trainer_adapter.methods.advantages import grpo_advantages
+from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.groups import over_tokens
-from trainer_adapter.methods.losses import aggregate, clipped_surrogate
-from trainer_adapter.methods.losses.aggregation import REPO_EPSILON
+from trainer_adapter.methods.losses.aggregation import REPO_EPSILON, aggregate
+from trainer_adapter.methods.losses.policy import clipped_surrogate
 
 Case = dict[str, Any]
 Compute = Callable[[Case], dict[str, Any]]
@@ -49,7 +49,7 @@ def grpo(case: Case) -> dict[str, Any]:
     advantages_B = grpo_advantages(
         rewards,
         inputs["group_ids"],
-        variant=case["variant"],
+        formula=case["variant"],
         ddof=params.get("ddof"),
         epsilon=params.get("epsilon"),
         norm_by_std=params["norm_by_std"],

@@ -22,7 +22,7 @@ from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.plugin.agent_loop import NeighborAgentLoop
 from trainer_adapter.verl.plugin.loss import LossTerms, recipe_loss
 from trainer_adapter.verl.plugin.overrides import CORRECTNESS, keeps_log_probs
-from trainer_adapter.verl.plugin.rows import StepRows
+from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.trainer import NeighborTrainer
 
 FOLDER, SCHEDULE = "TAGRPO_PROBE_FOLDER", "TAGRPO_PROBE_SCHEDULE"
@@ -85,8 +85,8 @@ class ProbeTrainer(NeighborTrainer):
         torch.save(kept, folder() / f"verl_{self.global_steps}.pt")
         return batch
 
-    def _observe(self, rows: StepRows, step: StepBatch, metrics: dict[str, Any]) -> None:
-        super()._observe(rows, step, metrics)
+    def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
+        super()._observe(responses, step, metrics)
         torch.save(vars(step), folder() / f"step_{self.global_steps}.pt")
 
 

@@ -9,24 +9,23 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[tr
 
 from vectors import Case, Compute, check_vectors, doubles, grpo, with_tokens
 
-from trainer_adapter.methods.advantages import (
+from trainer_adapter.methods.advantages.a_grae import (
     a_grae_advantages,
     easy_focused_advantages,
-    grpo_advantages,
     hard_focused_advantages,
-    lead_advantages,
-    lead_rewards,
     negative_dominant_advantages,
     positive_dominant_advantages,
-    rloo_advantages,
 )
+from trainer_adapter.methods.advantages.grpo import grpo_advantages
+from trainer_adapter.methods.advantages.grpo_lead import lead_advantages, lead_rewards
+from trainer_adapter.methods.advantages.rloo import rloo_advantages
 from trainer_adapter.methods.groups import Groups
 
 
 def rloo(case: Case) -> dict[str, Any]:
-    variant = "repo" if case["fn"] == "rloo" else "paper"
+    formula = "repo" if case["fn"] == "rloo" else "paper"
     inputs = case["inputs"]
-    return with_tokens(case, rloo_advantages(inputs["rewards"], inputs["group_ids"], variant=variant))
+    return with_tokens(case, rloo_advantages(inputs["rewards"], inputs["group_ids"], formula=formula))
 
 
 def a_grae(case: Case) -> dict[str, Any]:
@@ -34,7 +33,7 @@ def a_grae(case: Case) -> dict[str, Any]:
     rewards, ids = inputs["rewards"], inputs["group_ids"]
 
     def run(**changes: Any) -> torch.Tensor:
-        settings = {"variant": case["variant"], "alpha": params["alpha"], "ddof": params["ddof"], **changes}
+        settings = {"formula": case["variant"], "alpha": params["alpha"], "ddof": params["ddof"], **changes}
         return a_grae_advantages(rewards, ids, **settings)
 
     if case["variant"] == "repo":
@@ -68,7 +67,7 @@ def lead_advantage(case: Case) -> dict[str, Any]:
         str(id): float((rewards_B[[other == id for other in ids]] > 0).double().mean()) for id in set(ids)
     }
     return {
-        **with_tokens(case, lead_advantages(inputs["rewards"], ids, variant="repo")),
+        **with_tokens(case, lead_advantages(inputs["rewards"], ids, formula="repo")),
         "correct_ratio": ratios,
     }
 
@@ -79,7 +78,7 @@ def lead_length(case: Case) -> dict[str, Any]:
         inputs["rewards"],
         inputs["lengths"],
         inputs["group_ids"],
-        variant="repo",
+        formula="repo",
         alpha=params["alpha"],
         gate=params["min3_gate"],
     )

@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[tr
 
 from vectors import Case, Compute, check_vectors, doubles, gradient, leaf, policy_loss
 
-from trainer_adapter.methods.losses import aggregate, kl_estimate
-from trainer_adapter.methods.losses.aggregation import REPO_EPSILON
+from trainer_adapter.methods.losses.aggregation import REPO_EPSILON, aggregate
+from trainer_adapter.methods.losses.kl import kl_estimate
 
 
 def ppo(case: Case) -> dict[str, Any]:

@@ -9,16 +9,18 @@ pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 
 from vectors import Case, Compute, check_vectors, doubles, gradient, grpo, leaf, policy_loss
 
-from trainer_adapter.methods.advantages import grpo_advantages, w_reinforce_advantages
+from trainer_adapter.methods.advantages.grpo import grpo_advantages
+from trainer_adapter.methods.advantages.w_reinforce import w_reinforce_advantages
 from trainer_adapter.methods.groups import Groups, over_tokens
-from trainer_adapter.methods.losses import aggregate, clipped_surrogate
+from trainer_adapter.methods.losses.aggregation import aggregate
+from trainer_adapter.methods.losses.policy import clipped_surrogate
 
 
 def ta_joint(case: Case) -> dict[str, Any]:
     inputs, params = case["inputs"], case["params"]
     rewards, questions = inputs["rewards"], inputs["question_ids"]
     if case["variant"] == "repo":
-        advantages_B = grpo_advantages(rewards, questions, variant="repo", epsilon=params["epsilon"])
+        advantages_B = grpo_advantages(rewards, questions, formula="repo", epsilon=params["epsilon"])
         return {"advantages": advantages_B.tolist()}
     return {
         f"advantages_ddof{ddof}": grpo_advantages(rewards, questions, ddof=ddof).tolist() for ddof in (0, 1)
@@ -52,14 +54,14 @@ def ta_objective(case: Case) -> dict[str, Any]:
 
 def ta_loss(case: Case) -> dict[str, Any]:
     inputs, params = case["inputs"], case["params"]
-    advantages_B = grpo_advantages(inputs["rewards"], inputs["question_ids"], variant="repo")
+    advantages_B = grpo_advantages(inputs["rewards"], inputs["question_ids"], formula="repo")
     return policy_loss(case, advantages_B, params["loss_agg_mode"], dual_clip=params["clip_ratio_c"])
 
 
 def drgrpo_loss(case: Case) -> dict[str, Any]:
     inputs, params = case["inputs"], case["params"]
     advantages_B = grpo_advantages(
-        inputs["rewards"], inputs["group_ids"], variant=case["variant"], norm_by_std=False
+        inputs["rewards"], inputs["group_ids"], formula=case["variant"], norm_by_std=False
     )
     if case["variant"] == "paper":
         got = policy_loss(case, advantages_B, "seq-mean-token-sum", dual_clip=None)

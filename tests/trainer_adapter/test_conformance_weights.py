@@ -9,14 +9,12 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[tr
 
 from vectors import Case, Compute, check_vectors, doubles, gradient, leaf
 
-from trainer_adapter.methods.losses import aggregate, clipped_surrogate, kl_estimate
-from trainer_adapter.methods.losses.aggregation import REPO_EPSILON
-from trainer_adapter.methods.token_weights import (
-    clip_cov_candidates,
-    cw_weights,
-    cw_weights_repo,
-    token_covariance,
-)
+from trainer_adapter.methods.losses.aggregation import REPO_EPSILON, aggregate
+from trainer_adapter.methods.losses.kl import kl_estimate
+from trainer_adapter.methods.losses.policy import clipped_surrogate
+from trainer_adapter.methods.token_weights.clip_cov import clip_cov_candidates
+from trainer_adapter.methods.token_weights.covariance import token_covariance
+from trainer_adapter.methods.token_weights.cw_grpo import cw_weights, cw_weights_repo
 
 
 def cw_loss(case: Case) -> dict[str, Any]:
@@ -70,7 +68,7 @@ def clip_cov(case: Case) -> dict[str, Any]:
         advantages_BT,
         mask_BT,
         old_log_prob_BT=old_BT,
-        variant=case["variant"],
+        formula=case["variant"],
         ratio=params["clip_cov_ratio"],
         lower=params["clip_cov_lb"],
         upper=params["clip_cov_ub"],

@@ -9,19 +9,23 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 
-from trainer_adapter.methods.advantages import (
-    ADVANTAGES,
+from trainer_adapter.methods.advantages.a_grae import (
     a_grae_advantages,
     easy_focused_advantages,
-    grpo_advantages,
     hard_focused_advantages,
-    lead_rewards,
-    rloo_advantages,
-    w_reinforce_advantages,
 )
+from trainer_adapter.methods.advantages.grpo import grpo_advantages
+from trainer_adapter.methods.advantages.grpo_lead import lead_rewards
+from trainer_adapter.methods.advantages.rloo import rloo_advantages
+from trainer_adapter.methods.advantages.w_reinforce import w_reinforce_advantages
 from trainer_adapter.methods.groups import Groups
-from trainer_adapter.methods.losses import aggregate, clipped_surrogate, kl_estimate
-from trainer_adapter.methods.token_weights import choose_clipped, clip_cov_candidates, cw_weights
+from trainer_adapter.methods.losses.aggregation import aggregate
+from trainer_adapter.methods.losses.kl import kl_estimate
+from trainer_adapter.methods.losses.policy import clipped_surrogate
+from trainer_adapter.methods.registry import ADVANTAGES, find_formula
+from trainer_adapter.methods.rewards import overlong_penalty
+from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
+from trainer_adapter.methods.token_weights.cw_grpo import cw_weights
 
 BATCHES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), min_size=1, max_size=60)
 
@@ -63,7 +67,8 @@ def test_the_order_of_the_batch_makes_no_difference(batch: list[tuple[int, int]]
     order = list(range(len(batch)))
     random.shuffle(order)
     ids, rewards = split(batch)
-    for name, advantages in ADVANTAGES.items():
+    for name in ADVANTAGES:
+        advantages = find_formula("advantage", name)
         straight = advantages(rewards, ids)
         mixed = advantages([rewards[place] for place in order], [ids[place] for place in order])
         assert torch.allclose(straight[order], mixed, rtol=1e-9, atol=1e-12), name
@@ -86,8 +91,8 @@ def test_the_joint_group_has_an_advantage_where_the_questions_own_group_has_none
 def test_a_group_of_one_has_no_advantage_unless_as_the_public_code_has_it() -> None:
     for paper in (grpo_advantages([1.0], ["q"]), rloo_advantages([1.0], ["q"])):
         assert paper.tolist() == [0.0]
-    assert grpo_advantages([1.0], ["q"], variant="repo").tolist() == pytest.approx([1 / (1 + 1e-6)])
-    assert rloo_advantages([1.0], ["q"], variant="repo").tolist() == [1.0]
+    assert grpo_advantages([1.0], ["q"], formula="repo").tolist() == pytest.approx([1 / (1 + 1e-6)])
+    assert rloo_advantages([1.0], ["q"], formula="repo").tolist() == [1.0]
 
 
 def test_a_grae_takes_the_weight_of_the_larger_batch_where_it_is_given() -> None:
@@ -103,6 +108,17 @@ def test_shorter_correct_responses_are_rewarded_more_by_grpo_lead() -> None:
     z = 100 / math.sqrt(20_000 / 3)
     assert (short, mean, long, wrong) == pytest.approx((math.exp(0.05 * z), 1.0, math.exp(-0.05 * z), -1.0))
     assert lead_rewards([0, 0], [1, 9], [0, 0]).tolist() == [-1.0, -1.0]
+
+
+def test_overlong_penalty_falls_from_0_to_minus_1() -> None:
+    lengths = torch.tensor([0, 60, 80, 81, 90, 100, 101, 500])
+    expected = [0, 0, 0, -0.05, -0.5, -1, -1, -1]
+    assert overlong_penalty(lengths, 100, 20).tolist() == pytest.approx(expected)
+    assert overlong_penalty(lengths, 100, 20).dtype == torch.float64
+    with pytest.raises(ValueError, match="101 of 100"):
+        overlong_penalty(lengths, 100, 101)
+    with pytest.raises(ValueError, match="give 1 to 100"):
+        overlong_penalty(lengths, 100, 0)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +138,7 @@ def test_shorter_correct_responses_are_rewarded_more_by_grpo_lead() -> None:
         (lambda: aggregate(torch.zeros(1, 1), torch.ones(1, 1), "token-mean", ranks=2), "number of tokens"),
         (lambda: kl_estimate(torch.zeros(1), torch.zeros(1), "k4"), "no KL estimator 'k4'"),
         (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, ratio=0.0), "ratio is 0.0"),
-        (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, variant="repo"), "give old_log_prob_BT"),
+        (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, formula="repo"), "give old_log_prob_BT"),
     ],
 )
 def test_what_is_not_defined_is_refused(run: Any, says: str) -> None:

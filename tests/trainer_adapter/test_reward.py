@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from evaluator.grading import GradeCase, Grader
 from trainer_adapter.verl import reward
-from trainer_adapter.verl.reward import compute_score, overlong_penalty, settle
+from trainer_adapter.verl.reward import compute_score, settle
 
 LIMIT_S = 1.0
 ALGEBRA = r"so it is \boxed{\sin(7)+\sin(7)}", r"2\sin(7)"
@@ -164,17 +164,6 @@ def test_one_process_has_one_grader() -> None:
         score(r"\boxed{5}", workers=3)
     with pytest.raises(ValueError, match="nonsense"):
         score(r"\boxed{5}", extra_info={"answer_kind": "nonsense"})
-
-
-def test_overlong_penalty_falls_from_0_to_minus_1() -> None:
-    lengths = torch.tensor([0, 60, 80, 81, 90, 100, 101, 500])
-    expected = [0, 0, 0, -0.05, -0.5, -1, -1, -1]
-    assert overlong_penalty(lengths, 100, 20).tolist() == pytest.approx(expected)
-    assert overlong_penalty(lengths, 100, 20).dtype == torch.float64
-    with pytest.raises(ValueError, match="101 of 100"):
-        overlong_penalty(lengths, 100, 101)
-    with pytest.raises(ValueError, match="give 1 to 100"):
-        overlong_penalty(lengths, 100, 0)
 
 
 def test_verls_own_manager_awaits_it() -> None:

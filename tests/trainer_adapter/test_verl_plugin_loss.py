@@ -179,15 +179,15 @@ def test_rows_are_counted_by_mini_batch_and_rank() -> None:
 
 
 def test_the_estimator_hands_out_what_the_trainer_left() -> None:
-    from trainer_adapter.verl.plugin.estimator import computed_advantages, hand_in
+    from trainer_adapter.verl.plugin import trainer
 
     rewards, mask = torch.zeros(2, 3), torch.ones(2, 3)
     with pytest.raises(RuntimeError, match="trainer_mode=tagrpo"):
-        computed_advantages(rewards, mask)
-    hand_in(torch.arange(6.0).reshape(2, 3))
-    advantages, returns = computed_advantages(rewards, mask, index=["a", "b"], config=None)
+        trainer.computed_advantages(rewards, mask)
+    trainer._computed[:] = [torch.arange(6.0).reshape(2, 3)]
+    advantages, returns = trainer.computed_advantages(rewards, mask, index=["a", "b"], config=None)
     assert torch.equal(advantages, torch.arange(6.0).reshape(2, 3))
     assert torch.equal(returns, advantages)
-    hand_in(torch.zeros(2, 2))
+    trainer._computed[:] = [torch.zeros(2, 2)]
     with pytest.raises(RuntimeError, match=r"shape \(2, 2\)"):
-        computed_advantages(rewards, mask)
+        trainer.computed_advantages(rewards, mask)

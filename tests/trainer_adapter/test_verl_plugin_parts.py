@@ -127,14 +127,14 @@ def batch(recipe: Recipe, seed: int = 0) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("variant", ["paper", "repo"])
+@pytest.mark.parametrize("formula", ["paper", "repo"])
 @pytest.mark.parametrize("name", list(RECIPES))
-def test_every_recipe_has_an_advantage_for_every_token(name: str, variant: str) -> None:
-    from trainer_adapter.verl.plugin.estimates import estimate
+def test_every_recipe_has_an_advantage_for_every_token(name: str, formula: str) -> None:
+    from trainer_adapter.methods.step_advantages import step_advantages
 
-    recipe = compose(RECIPES[name], {"variant": variant})
+    recipe = compose(RECIPES[name], {"formula": formula})
     given_batch = batch(recipe)
-    made = estimate(recipe, **given_batch, max_length=12, generator=torch.Generator().manual_seed(1))
+    made = step_advantages(recipe, **given_batch, max_length=12, generator=torch.Generator().manual_seed(1))
     mask = given_batch["mask_BT"] > 0
     assert made.advantages_BT.shape == mask.shape
     assert torch.isfinite(made.advantages_BT).all()
@@ -147,9 +147,9 @@ def test_every_recipe_has_an_advantage_for_every_token(name: str, variant: str) 
 
 
 def test_joint_advantages_of_two_wordings_sum_to_zero_and_have_unit_deviation() -> None:
-    from trainer_adapter.verl.plugin.estimates import estimate
+    from trainer_adapter.methods.step_advantages import step_advantages
 
-    made = estimate(RECIPES["ta_grpo"], **batch(RECIPES["ta_grpo"]), max_length=12)
+    made = step_advantages(RECIPES["ta_grpo"], **batch(RECIPES["ta_grpo"]), max_length=12)
     for group in range(3):
         own = made.advantages_B[torch.arange(96) % 3 == group]
         assert abs(float(own.sum())) < 1e-9
@@ -157,12 +157,12 @@ def test_joint_advantages_of_two_wordings_sum_to_zero_and_have_unit_deviation() 
 
 
 def test_a_graes_weight_is_the_mean_of_the_whole_step() -> None:
-    from trainer_adapter.methods.advantages import a_grae_advantages
-    from trainer_adapter.verl.plugin.estimates import estimate
+    from trainer_adapter.methods.advantages.a_grae import a_grae_advantages
+    from trainer_adapter.methods.step_advantages import step_advantages
 
     recipe = RECIPES["a_grae"]
     step = batch(recipe)
-    made = estimate(recipe, **step, max_length=12)
+    made = step_advantages(recipe, **step, max_length=12)
     mean = float(step["scores_B"].mean())
     by_hand = a_grae_advantages(step["scores_B"], step["group_B"], batch_weight=mean)
     torch.testing.assert_close(made.advantages_B, by_hand)
@@ -172,21 +172,21 @@ def test_a_graes_weight_is_the_mean_of_the_whole_step() -> None:
 
 
 def test_rewards_are_shaped_after_grading() -> None:
-    from trainer_adapter.verl.plugin.estimates import estimate
+    from trainer_adapter.methods.step_advantages import step_advantages
 
     step = batch(RECIPES["dapo"])
-    made = estimate(RECIPES["dapo"], **step, max_length=12, overlong_buffer=4)
+    made = step_advantages(RECIPES["dapo"], **step, max_length=12, overlong_buffer=4)
     lengths = step["mask_BT"].sum(-1)
     penalty = ((8 - lengths).double() / 4).clamp(-1, 0)
     torch.testing.assert_close(made.rewards_B, step["scores_B"] + penalty)
-    lead = estimate(RECIPES["grpo_lead"], **batch(RECIPES["grpo_lead"]), max_length=12)
+    lead = step_advantages(RECIPES["grpo_lead"], **batch(RECIPES["grpo_lead"]), max_length=12)
     correct = batch(RECIPES["grpo_lead"])["correct_B"]
     assert (lead.rewards_B[~correct] == -1).all()
     assert (lead.rewards_B[correct] > 0).all()
 
 
 def test_clip_cov_draws_the_same_tokens_from_the_same_seed() -> None:
-    from trainer_adapter.methods.token_weights import choose_clipped, clip_cov_candidates
+    from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
 
     generator = torch.Generator().manual_seed(3)
     log_probs = torch.randn(64, 400, generator=generator) * 2

@@ -217,7 +217,7 @@ def test_the_loss_is_equation_4_over_real_responses(
 def test_advantages_in_verls_batch_are_the_pure_functions(
     place: Path, long_run: VerlRun, number: int
 ) -> None:
-    from trainer_adapter.verl.plugin.estimates import estimate
+    from trainer_adapter.methods.step_advantages import step_advantages
 
     recipe, step = fitted(NAMES[number]), number + 1
     kept, rows = step_of(place, "long", step), verl_rows(place, "long", step)
@@ -225,7 +225,7 @@ def test_advantages_in_verls_batch_are_the_pure_functions(
     if step != FAILED_STEP and recipe.group == "joint":
         assert set(Counter(kept["group_B"].tolist()).values()) == {per_group}
     order = torch.randperm(len(kept["rewards_B"]), generator=torch.Generator().manual_seed(step))
-    made = estimate(
+    made = step_advantages(
         recipe,
         kept["correct_B"][order].double(),
         kept["correct_B"][order],

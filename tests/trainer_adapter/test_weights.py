@@ -5,13 +5,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trainer_adapter.methods.groups import Groups, Tensor
-from trainer_adapter.methods.token_weights import (
-    choose_clipped,
-    clip_cov_candidates,
-    covariance,
-    cw_weights,
-    token_covariance,
-)
+from trainer_adapter.methods.token_weights import covariance
+from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
+from trainer_adapter.methods.token_weights.covariance import token_covariance
+from trainer_adapter.methods.token_weights.cw_grpo import cw_weights
 
 
 def batch(rows: int = 23, tokens: int = 9, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
@@ -169,7 +166,7 @@ def test_clip_cov_candidates_are_those_of_the_formula(strip: int, monkeypatch: p
     old = log_probs + 0.3 * torch.randn(log_probs.shape, generator=torch.Generator().manual_seed(2))
     old = old.masked_fill(~valid, -1.0)
     repo = clip_cov_candidates(
-        log_probs, advantages, mask, old_log_prob_BT=old, variant="repo", lower=-0.5, upper=0.5
+        log_probs, advantages, mask, old_log_prob_BT=old, formula="repo", lower=-0.5, upper=0.5
     )
     ratio = (log_probs - old).exp()
     by_ppo = -of_tokens * ratio.clamp(0.8, 1.2) > -of_tokens * ratio

@@ -219,19 +219,6 @@ class TestRuns:
         assert "stopped by SIGINT, verl ended; go on from the checkpoint of step 1 with the same" in done.err
 
 
-def test_the_page_of_recipes_composes_each_of_them() -> None:
-    """Its table has every recipe with its summary; `grpo` with the changes of its row is that recipe."""
-    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\|$", PAGE.read_text(encoding="utf-8"), re.M)
-    written = {name: (summary, re.findall(r"`([^`]+)`", changes)) for name, summary, changes in rows}
-    described = {name: row for name, row in written.items() if name in RECIPES}
-    assert list(described) == list(RECIPES)
-    for name, (summary, changes) in described.items():
-        recipe = RECIPES[name]
-        assert summary == recipe.summary
-        composed = assign(RECIPES["grpo"], [*changes, f"name={name}", f"summary={summary}"]).recipe
-        assert composed == recipe, name
-
-
 def test_the_page_of_recipes_names_every_axis_and_setting() -> None:
     page = PAGE.read_text(encoding="utf-8")
     recipe = RECIPES["grpo"].to_json()

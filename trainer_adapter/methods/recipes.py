@@ -9,24 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from service.errors import InputError
+from trainer_adapter.methods.registry import FORMULAS, is_own, ways_out
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
-AdvantageAxis: TypeAlias = Literal[
-    "grpo",
-    "dr_grpo",
-    "rloo",
-    "a_grae",
-    "a_grae_sample",
-    "a_grae_group",
-    "dr_grpo_a_grae",
-    "positive_dominant",
-    "negative_dominant",
-    "hard_focused",
-    "easy_focused",
-    "grpo_lead",
-    "w_reinforce",
-]
-WeightsAxis: TypeAlias = Literal["none", "cw_grpo", "clip_cov"]
+Formula: TypeAlias = Literal["paper", "repo"]
+"""`paper` is the formula as printed, `repo` what the public code computes."""
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected"]
 FilterAxis: TypeAlias = Literal["none", "dynamic"]
 RewardAxis: TypeAlias = Literal["binary", "grpo_lead", "overlong"]
@@ -40,6 +27,7 @@ class Loss:
     """The loss axis.
 
     Attributes:
+        surrogate: the loss of a token, a name of `SURROGATES` or `module:function`.
         clip_low: how far the importance ratio may fall below 1.
         clip_high: how far it may rise above 1.
         dual_clip: bound of the loss of negative advantages; None: Eq. 4 as printed.
@@ -48,6 +36,7 @@ class Loss:
         kl: its estimator, by verl's name.
     """
 
+    surrogate: str = "clipped"
     clip_low: float = 0.2
     clip_high: float = 0.2
     dual_clip: float | None = None
@@ -67,10 +56,10 @@ class Recipe:
             of responses, spread over its prompts.
         responses: G; a question draws (N + 1) G responses.
         group: whose rewards an advantage is measured against: all of a question, or those of one prompt.
-        advantage: the formula inside the group, a name of `ADVANTAGES`.
+        advantage: the formula inside the group, a name of `ADVANTAGES` or `module:function`.
         alpha: where A-GRAE's suppression of positive advantages ends.
-        variant: paper or repo, where the two differ; one for all recipes of a comparison.
-        weights: weights of tokens.
+        formula: paper or repo, where the two differ; one for all recipes of a comparison.
+        weights: weights of tokens: none, a name of `TOKEN_WEIGHTS`, or `module:function`.
         anchor: the prompt on which log-probs are conditioned: the original question, the prompt that produced
             the response, or the question with the sampling mismatch as a truncated importance weight.
         loss: clip range, aggregation, KL.
@@ -83,10 +72,10 @@ class Recipe:
     neighbors: int = 0
     responses: int = 8
     group: GroupAxis = "joint"
-    advantage: AdvantageAxis = "grpo"
+    advantage: str = "grpo"
     alpha: float = 1.0
-    variant: Literal["paper", "repo"] = "paper"
-    weights: WeightsAxis = "none"
+    formula: Formula = "paper"
+    weights: str = "none"
     anchor: AnchorAxis = "question"
     loss: Loss = field(default_factory=Loss)
     filter: FilterAxis = "none"
@@ -106,6 +95,12 @@ class Recipe:
         """Responses of a group."""
         return self.responses if self.group == "prompt" else self.rollouts
 
+    @property
+    def formulas(self) -> dict[str, str]:
+        """Names of the formulas that are looked up, by axis."""
+        named = {"advantage": self.advantage, "weights": self.weights, "surrogate": self.loss.surrogate}
+        return {axis: name for axis, name in named.items() if name != "none"}
+
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored with a run and shown."""
         return dataclasses.asdict(self)
@@ -113,7 +108,12 @@ class Recipe:
 
 def _problems(recipe: Recipe) -> list[str]:
     """Return why the combination makes no sense; empty where it does."""
-    return [reason for applies, reason in _RULES if applies(recipe)]
+    unknown = [
+        f"{axis} {name!r} is no formula; {ways_out(axis)}"
+        for axis, name in recipe.formulas.items()
+        if name not in FORMULAS[axis] and not is_own(name)
+    ]
+    return [*unknown, *(reason for applies, reason in _RULES if applies(recipe))]
 
 
 def _between(low: float, value: float, high: float) -> bool:
@@ -124,7 +124,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
     (lambda r: not _between(0, r.neighbors, 64), "neighbors are 0 to 64"),
     (lambda r: not _between(1, r.responses, 4096), "responses to a prompt are 1 to 4,096"),
     (
-        lambda r: r.group_size < 2 and r.advantage != "w_reinforce",
+        lambda r: r.group_size < 2 and r.advantage != "w_reinforce" and not is_own(r.advantage),
         "a group of one response has no advantage; raise responses or neighbors",
     ),
     (
@@ -312,7 +312,7 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
     changes = dict(changes)
     loss = changes.pop("loss", {})
     if not isinstance(loss, Mapping):
-        raise InputError("loss is a table: clip_low, clip_high, dual_clip, aggregation, kl_coef, kl.")
+        raise InputError(f"loss is a table: {', '.join(each.name for each in fields(Loss))}.")
     checked = {name: _checked(Recipe, name, value) for name, value in changes.items()}
     of_loss = {name: _checked(Loss, name, value) for name, value in loss.items()}
     return dataclasses.replace(base, **checked, loss=dataclasses.replace(base.loss, **of_loss))

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from evaluator.grading import GradeValue
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run, find_run, list_runs
-from trainer_adapter.record.importing import TRAIN
 from trainer_adapter.record.rollout import TokenRatios
 from trainer_adapter.record.tables import (
+    TRAIN,
     RolloutPromptRow,
     RolloutRow,
     RolloutShardRow,

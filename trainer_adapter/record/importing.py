@@ -37,6 +37,7 @@ from trainer_adapter.record.reading import (
 )
 from trainer_adapter.record.rollout import ROWS_PER_GROUP, RolloutRecord
 from trainer_adapter.record.tables import (
+    TRAIN,
     RolloutPromptRow,
     RolloutRow,
     RolloutShardRow,
@@ -44,9 +45,6 @@ from trainer_adapter.record.tables import (
     RolloutTokensRow,
     TrainStepRow,
 )
-
-TRAIN = "train"
-"""The kind of a training run among `runs`."""
 
 Report = Callable[[int, int], None]
 """Told the number of shards that were looked at and of all."""

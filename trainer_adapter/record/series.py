@@ -12,8 +12,13 @@ from sqlalchemy.orm import Session
 
 from service.errors import InputError
 from service.runs.store import Run, list_runs
-from trainer_adapter.record.importing import TRAIN
-from trainer_adapter.record.tables import RolloutGroupRow, RolloutShardRow, TrainMetricNameRow, TrainStepRow
+from trainer_adapter.record.tables import (
+    TRAIN,
+    RolloutGroupRow,
+    RolloutShardRow,
+    TrainMetricNameRow,
+    TrainStepRow,
+)
 
 _CHECKPOINT = re.compile(r"global_step_(\d+)")
 

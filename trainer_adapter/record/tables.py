@@ -13,6 +13,9 @@ from service.database.base import BY_KEY_ALONE, Base, CompressedText
 from service.database.triggers import on_creation
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
+TRAIN = "train"
+"""The kind of a training run among `runs`."""
+
 
 class TrainStepRow(Base):
     """The metrics that training logged at a step."""

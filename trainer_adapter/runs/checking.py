@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from service.errors import InputError, PrerequisiteError
+from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.registry import find_formula, is_own
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, Machine, external_modules
 from trainer_adapter.runs.data import TrainingData, check_parquet
@@ -66,6 +68,17 @@ def check_plugin(machine: Machine) -> None:
             raise PrerequisiteError(
                 f"the plug-in {module} is not in this installation of tagrpo; install tagrpo anew."
             )
+
+
+def check_formulas(recipe: Recipe) -> None:
+    """Raise unless the user's own formulas can be imported.
+
+    Raises:
+        InputError: one cannot.
+    """
+    for axis, name in recipe.formulas.items():
+        if is_own(name):
+            find_formula(axis, name)
 
 
 def check_machine(composition: Composition) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from service.errors import InputError
 from service.writing import write_file
+from trainer_adapter.methods.registry import own_sources
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData
 
@@ -51,6 +52,7 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
         free.add("data.val_files")
     return {
         "recipe": composition.recipe.to_json(),
+        **({"own_formulas": own} if (own := own_sources(composition.recipe.formulas)) else {}),
         "plug_in": plug_in,
         "model": composition.value("actor_rollout_ref.model.path"),
         "data": data.identity(),

@@ -13,7 +13,7 @@ from service.database import Database, utc_now
 from service.errors import InputError, TagrpoError
 from service.runs.store import check_name, find_run, finish_run, open_run
 from trainer_adapter.methods.recipes import Recipe
-from trainer_adapter.record.importing import TRAIN
+from trainer_adapter.record.tables import TRAIN
 from trainer_adapter.record.writing import RolloutWriter
 from trainer_adapter.runs import checking
 from trainer_adapter.runs.assignments import Override
@@ -255,6 +255,7 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         resume=resume,
         overrides=wanted.overrides,
     )
+    checking.check_formulas(wanted.recipe)
     checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
     notes = checking.check_fit(composition, data)
     if checking.has_verl():
@@ -307,8 +308,15 @@ def _environment(machine: Machine, metrics: Path) -> dict[str, str]:
         "VERL_FILE_LOGGER_PATH": str(metrics),
         "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0"),
         "PYTHONUNBUFFERED": "1",
+        **_python_path(),
         **{name: os.environ.get(name, value) for name, value in given.items()},
     }
+
+
+def _python_path() -> dict[str, str]:
+    """Return PYTHONPATH with whole paths: verl runs in another folder and finds the user's formulas by it."""
+    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    return {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, folders))} if folders else {}
 
 
 def _keep(prepared: Prepared, open_database: Callable[[], Database]) -> None:

@@ -1,4 +1,4 @@
-"""The reward function that verl's reward workers call: the shared grader, and DAPO's overlong penalty.
+"""The reward function that verl's reward workers call: the shared grader.
 
 verl 0.9 takes it as `reward.custom_reward_function.path=pkg://trainer_adapter.verl.reward` (loaded as a
 module, so that one grader serves all calls of a worker process) and `.name=compute_score`.
@@ -13,15 +13,12 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evaluator.evals.grading import shorten_answer
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
 from evaluator.grading.grader import answer_of, gold_answer
 from evaluator.grading.kinds import judge
-
-if TYPE_CHECKING:
-    import torch
 
 _LOG = logging.getLogger("tagrpo.reward")
 LONGEST_RESPONSE = 200_000
@@ -102,25 +99,6 @@ def to_reward(grade: Grade) -> dict[str, Any]:
         "reason": grade.reason,
         "extracted": shorten_answer(grade.extracted) or "",
     }
-
-
-def overlong_penalty(lengths: "torch.Tensor", max_length: int, cache: int) -> "torch.Tensor":
-    """Return DAPO's soft overlong penalty of each response, float64, same shape (arXiv 2503.14476, Eq. 13).
-
-    0 up to max_length - cache tokens, then falling evenly to -1 at max_length, and -1 beyond. It is added to
-    the reward, never to the correctness that filters look at.
-
-    Args:
-        lengths: tokens of each response.
-        max_length: L_max, the longest response that sampling allows.
-        cache: L_cache, the tokens before it over which the penalty grows (a fifth of L_max in the paper).
-
-    Raises:
-        ValueError: a cache that is not within 1 and `max_length`.
-    """
-    if not 1 <= cache <= max_length:
-        raise ValueError(f"cache is {cache} of {max_length} tokens; give 1 to {max_length}")
-    return ((max_length - cache - lengths.double()) / cache).clamp(-1.0, 0.0)
 
 
 class RewardService:
@@ -210,7 +188,6 @@ __all__ = [
     "RewardService",
     "close_service",
     "compute_score",
-    "overlong_penalty",
     "settle",
     "to_reward",
 ]

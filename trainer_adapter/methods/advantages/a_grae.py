@@ -6,7 +6,7 @@ import torch
 
 from trainer_adapter.methods.advantages.grpo import REPO_EPSILON, grpo_advantages
 from trainer_adapter.methods.groups import Groups, Ids, Tensor, rewards_tensor
-from trainer_adapter.methods.variants import Variant
+from trainer_adapter.methods.recipes import Formula
 
 ALPHA = 1.0  # on MATH; 0.5 in the paper's multimodal experiments
 
@@ -15,7 +15,7 @@ def a_grae_advantages(
     rewards: Any,
     group_ids: Ids | Groups,
     *,
-    variant: Variant = "paper",
+    formula: Formula = "paper",
     alpha: float = ALPHA,
     ddof: int | None = None,
     norm_by_std: bool = True,
@@ -34,7 +34,7 @@ def a_grae_advantages(
     Args:
         rewards: Rewards in {0, 1}, shape B.
         group_ids: The group of each response.
-        variant: `repo` (the released code): ddof 1; the easy term is divided by 1 - sqrt(p) instead of
+        formula: `repo` (the released code): ddof 1; the easy term is divided by 1 - sqrt(p) instead of
             sqrt(1-p); w is the mean of the groups' means, in which a single response counts 0; alpha is 1.
         alpha: Where the suppression of positive advantages ends.
         ddof: Degrees of the standard deviation; default 0 in `paper`, 1 in `repo`.
@@ -51,8 +51,8 @@ def a_grae_advantages(
         raise ValueError("A-GRAE is defined for rewards in [0, 1]")
     if alpha <= 0:
         raise ValueError(f"alpha is {alpha}; give more than 0")
-    repo = variant == "repo"
-    base_B = grpo_advantages(rewards_B, groups, variant=variant, ddof=ddof, norm_by_std=norm_by_std)
+    repo = formula == "repo"
+    base_B = grpo_advantages(rewards_B, groups, formula=formula, ddof=ddof, norm_by_std=norm_by_std)
     rate_G = groups.mean(rewards_B)
     if repo:
         rate_G = rate_G.where(groups.size_G > 1, 0.0)
@@ -68,34 +68,60 @@ def a_grae_advantages(
     return advantages_B
 
 
-def hard_focused_advantages(rewards: Any, group_ids: Ids | Groups, *, ddof: int = 0) -> Tensor:
+def a_grae_sample_advantages(
+    rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper", alpha: float = ALPHA
+) -> Tensor:
+    """Return A-GRAE's advantages with the weighting by difficulty alone (DDAS), shape B."""
+    return a_grae_advantages(rewards, group_ids, formula=formula, alpha=alpha, suppression=False)
+
+
+def a_grae_group_advantages(
+    rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper", alpha: float = ALPHA
+) -> Tensor:
+    """Return A-GRAE's advantages with the attenuation of positive ones alone (ASS), shape B."""
+    return a_grae_advantages(rewards, group_ids, formula=formula, alpha=alpha, difficulty=False)
+
+
+def dr_grpo_a_grae_advantages(
+    rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper", alpha: float = ALPHA
+) -> Tensor:
+    """Return A-GRAE's advantages on Dr.GRPO, without dividing by the deviation, shape B (Table 2)."""
+    return a_grae_advantages(rewards, group_ids, formula=formula, alpha=alpha, norm_by_std=False)
+
+
+def hard_focused_advantages(rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper") -> Tensor:
     """Return A / (2 sqrt(p)), shape B: hard groups weigh more (Table 1; sum|A| = G sqrt(1-p))."""
-    return _focused(rewards, group_ids, ddof)[0]
+    return _focused(rewards, group_ids, formula)[0]
 
 
-def easy_focused_advantages(rewards: Any, group_ids: Ids | Groups, *, ddof: int = 0) -> Tensor:
+def easy_focused_advantages(rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper") -> Tensor:
     """Return A / (2 sqrt(1-p)), shape B: easy groups weigh more (Table 1; sum|A| = G sqrt(p))."""
-    return _focused(rewards, group_ids, ddof)[1]
+    return _focused(rewards, group_ids, formula)[1]
 
 
 def positive_dominant_advantages(
-    rewards: Any, group_ids: Ids | Groups, *, ddof: int = 0, beta: float = 10.0
+    rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper", beta: float = 10.0
 ) -> Tensor:
     """Return GRPO's advantages, those above 0 multiplied by `beta`, shape B (Table 1)."""
-    advantages_B = grpo_advantages(rewards, group_ids, ddof=ddof)
+    advantages_B = grpo_advantages(rewards, group_ids, ddof=_ddof(formula))
     return (advantages_B * beta).where(advantages_B > 0, advantages_B)
 
 
 def negative_dominant_advantages(
-    rewards: Any, group_ids: Ids | Groups, *, ddof: int = 0, beta: float = 10.0
+    rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper", beta: float = 10.0
 ) -> Tensor:
     """Return GRPO's advantages, those above 0 divided by `beta`, shape B (Table 1)."""
-    return positive_dominant_advantages(rewards, group_ids, ddof=ddof, beta=1 / beta)
+    return positive_dominant_advantages(rewards, group_ids, formula=formula, beta=1 / beta)
 
 
-def _focused(rewards: Any, group_ids: Ids | Groups, ddof: int) -> tuple[Tensor, Tensor]:
+def _ddof(formula: Formula) -> int:
+    """Return the degrees of the standard deviation; epsilon is 0 in all control experiments."""
+    return 1 if formula == "repo" else 0
+
+
+def _focused(rewards: Any, group_ids: Ids | Groups, formula: Formula) -> tuple[Tensor, Tensor]:
     rewards_B, groups = rewards_tensor(rewards, group_ids)
-    base_B = grpo_advantages(rewards_B, groups, ddof=ddof)
+    base_B = grpo_advantages(rewards_B, groups, ddof=_ddof(formula))
     return _rescaled(base_B, groups.spread(groups.mean(rewards_B)), repo=False)
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from trainer_adapter.methods.groups import Groups, Ids, Tensor, rewards_tensor
-from trainer_adapter.methods.variants import Variant
+from trainer_adapter.methods.recipes import Formula
 
 REPO_EPSILON = 1e-6  # verl's, added to the standard deviation
 
@@ -12,7 +12,7 @@ def grpo_advantages(
     rewards: Any,
     group_ids: Ids | Groups,
     *,
-    variant: Variant = "paper",
+    formula: Formula = "paper",
     ddof: int | None = None,
     epsilon: float | None = None,
     norm_by_std: bool = True,
@@ -26,18 +26,18 @@ def grpo_advantages(
     Args:
         rewards: One reward a response, shape B, in any order.
         group_ids: The group of each response.
-        variant: `paper`: ddof 0, epsilon 0; a group whose rewards are all equal, a single response included,
+        formula: `paper`: ddof 0, epsilon 0; a group whose rewards are all equal, a single response included,
             gets 0. `repo` (verl 0.9.1): ddof 1, epsilon 1e-6; a single response keeps R / (1 + epsilon), or R
             where the deviation is left out.
-        ddof: Degrees taken off the group's size; default as the variant has it.
-        epsilon: Added to the standard deviation; default as the variant has it.
+        ddof: Degrees taken off the group's size; default as the formula has it.
+        epsilon: Added to the standard deviation; default as the formula has it.
         norm_by_std: Whether to divide by the standard deviation at all.
 
     Raises:
         ValueError: rewards and ids do not match, or a reward is not finite.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
-    repo = variant == "repo"
+    repo = formula == "repo"
     ddof = (1 if repo else 0) if ddof is None else ddof
     epsilon = (REPO_EPSILON if repo else 0.0) if epsilon is None else epsilon
     centred_B = groups.centred(rewards_B)
@@ -50,3 +50,8 @@ def grpo_advantages(
         std_G = std_G.where(groups.size_G > 1, 1.0)
     divisor_B = groups.spread(std_G + epsilon)
     return (centred_B / divisor_B).where(divisor_B > 0, 0.0)
+
+
+def dr_grpo_advantages(rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper") -> Tensor:
+    """Return A = R - mean over each group, shape B, float64 (Dr.GRPO, arXiv 2503.20783)."""
+    return grpo_advantages(rewards, group_ids, formula=formula, norm_by_std=False)

@@ -6,7 +6,7 @@ import torch
 
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.groups import Groups, Ids, Tensor, rewards_tensor
-from trainer_adapter.methods.variants import Variant
+from trainer_adapter.methods.recipes import Formula
 
 ALPHA = 0.05
 LOW, HIGH, MIDDLE, STEEPNESS = 0.4, 1.5, 0.75, 10.0
@@ -19,7 +19,7 @@ def lead_rewards(
     lengths: Any,
     group_ids: Ids | Groups,
     *,
-    variant: Variant = "paper",
+    formula: Formula = "paper",
     alpha: float = ALPHA,
     ddof: int | None = None,
     gate: float | None = None,
@@ -32,7 +32,7 @@ def lead_rewards(
         correct: Whether each response is correct (above 0), shape B.
         lengths: Response lengths in tokens, shape B.
         group_ids: The group of each response.
-        variant: `repo`: ddof 1 and epsilon 1e-6 on std; a group whose three shortest responses, wrong ones
+        formula: `repo`: ddof 1 and epsilon 1e-6 on std; a group whose three shortest responses, wrong ones
             included, average no more than `gate` tokens keeps 1 and -1.
         alpha: Strength of the preference for short responses.
         ddof: Degrees of the standard deviation; default 0 in `paper`, 1 in `repo`.
@@ -44,7 +44,7 @@ def lead_rewards(
     correct_B, groups = rewards_tensor(correct, group_ids)
     lengths_B, _ = rewards_tensor(lengths, groups)
     right_B = correct_B > 0
-    repo = variant == "repo"
+    repo = formula == "repo"
     ddof = (1 if repo else 0) if ddof is None else ddof
     gate = (REPO_GATE if repo else None) if gate is None else gate
     z_B = torch.zeros_like(lengths_B)
@@ -65,7 +65,7 @@ def lead_advantages(
     rewards: Any,
     group_ids: Ids | Groups,
     *,
-    variant: Variant = "paper",
+    formula: Formula = "paper",
     ddof: int | None = None,
     low: float = LOW,
     high: float = HIGH,
@@ -81,7 +81,7 @@ def lead_advantages(
         ValueError: rewards and ids do not match, or a reward is not finite.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
-    advantages_B = grpo_advantages(rewards_B, groups, variant=variant, ddof=ddof)
+    advantages_B = grpo_advantages(rewards_B, groups, formula=formula, ddof=ddof)
     share_B = groups.spread(groups.mean((rewards_B > 0).to(rewards_B.dtype)))
     difficulty_B = share_B.where(advantages_B > 0, 1 - share_B)
     weight_B = low + (high - low) / (1 + torch.exp(steepness * (difficulty_B - middle)))

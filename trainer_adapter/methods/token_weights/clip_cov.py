@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 
 from trainer_adapter.methods.groups import Tensor
+from trainer_adapter.methods.recipes import Formula
 from trainer_adapter.methods.token_weights.covariance import Covariance
-from trainer_adapter.methods.variants import Variant
 
 RATIO, LOWER, UPPER = 2e-4, 1.0, 5.0
 
@@ -24,13 +24,40 @@ class Candidates(NamedTuple):
         return min(self.wanted, int(self.candidate_BT.sum()))
 
 
+def clip_cov_weights(
+    log_prob_BT: Tensor,
+    advantages_B: Tensor,
+    mask_BT: Tensor,
+    *,
+    formula: Formula = "paper",
+    generator: torch.Generator | None = None,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> Tensor:
+    """Return the weight of each token, shape BT: 0 for those that are left out, 1 for the others.
+
+    The covariance is that of the whole step with the log-probs before the update, where the public code looks
+    at each micro-batch anew.
+    """
+    candidates = clip_cov_candidates(
+        log_prob_BT,
+        advantages_B,
+        mask_BT,
+        old_log_prob_BT=log_prob_BT,
+        formula=formula,
+        clip_low=clip_low,
+        clip_high=clip_high,
+    )
+    return (mask_BT > 0).logical_and_(~choose_clipped(candidates, generator)).to(log_prob_BT.dtype)
+
+
 def clip_cov_candidates(
     log_prob_BT: Tensor,
     advantages_BT: Tensor,
     mask_BT: Tensor,
     *,
     old_log_prob_BT: Tensor | None = None,
-    variant: Variant = "paper",
+    formula: Formula = "paper",
     ratio: float = RATIO,
     lower: float = LOWER,
     upper: float = UPPER,
@@ -46,7 +73,7 @@ def clip_cov_candidates(
         advantages_BT: Advantage of each token, or of each response (shape B).
         mask_BT: 1 at the tokens of a response, 0 at padding.
         old_log_prob_BT: Log-probs before the update; needed by `repo`.
-        variant: `paper`: covariance in [lower, upper], floor(ratio N) tokens. `repo` (verl 0.9.1): in
+        formula: `paper`: covariance in [lower, upper], floor(ratio N) tokens. `repo` (verl 0.9.1): in
             (lower, upper), tokens that PPO's bounds clip are no candidates, at least one is chosen.
         ratio: Share of the tokens to clip.
         lower: Least covariance of a candidate.
@@ -60,12 +87,12 @@ def clip_cov_candidates(
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio is {ratio}; give more than 0 and at most 1")
     covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, None)
-    if variant == "repo" and old_log_prob_BT is None:
+    if formula == "repo" and old_log_prob_BT is None:
         raise ValueError("the public code leaves out tokens that PPO clips: give old_log_prob_BT")
     candidate_BT = torch.zeros_like(covariance.log_prob_BT, dtype=torch.bool)
     for strip in covariance.strips:
         cov, padding = covariance.on(strip)
-        if old_log_prob_BT is None or variant == "paper":
+        if old_log_prob_BT is None or formula == "paper":
             strip.put((cov >= lower) & (cov <= upper) & ~padding, candidate_BT)
             continue
         advantages = strip.take(covariance.advantages)
@@ -73,7 +100,7 @@ def clip_cov_candidates(
         by_ppo = -advantages * ratio_of.clamp(1 - clip_low, 1 + clip_high) > -advantages * ratio_of
         strip.put((cov > lower) & (cov < upper) & ~by_ppo & ~padding, candidate_BT)
     wanted = math.floor(ratio * int(covariance.tokens_B.sum()))
-    return Candidates(candidate_BT, wanted if variant == "paper" else max(wanted, 1))
+    return Candidates(candidate_BT, wanted if formula == "paper" else max(wanted, 1))
 
 
 def choose_clipped(candidates: Candidates, generator: torch.Generator | None = None) -> Tensor:

@@ -9,8 +9,11 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.padding import no_padding_2_padding
 
 from trainer_adapter.methods.groups import Tensor
-from trainer_adapter.methods.losses import aggregate, clipped_surrogate, kl_estimate
+from trainer_adapter.methods.losses.aggregation import aggregate
+from trainer_adapter.methods.losses.kl import kl_estimate
+from trainer_adapter.methods.losses.policy import Surrogate
 from trainer_adapter.methods.recipes import Loss
+from trainer_adapter.methods.registry import call, find_formula
 
 SCALE_FIELD = "tagrpo_scale"
 """What the trainer writes beside each response, for the loss.
@@ -52,15 +55,21 @@ def recipe_loss(
     fields = data.select(*held).to_padded_tensor()
     scale_B4, loss = fields[SCALE_FIELD].to(torch.float64), terms.loss
     mask_BT = fields["response_mask"].to(new_BT.dtype)
-    surrogate = clipped_surrogate(
+    surrogate = call(
+        find_formula("surrogate", loss.surrogate),
         new_BT,
         fields["old_log_probs"],
         fields["advantages"],
         clip_low=loss.clip_low,
         clip_high=loss.clip_high,
         dual_clip=loss.dual_clip,
+        mask_BT=mask_BT,
     )
-    policy_BT = surrogate.loss_BT
+    policy_BT = surrogate.loss_BT if isinstance(surrogate, Surrogate) else surrogate
+    if policy_BT.shape != mask_BT.shape:
+        raise ValueError(
+            f"surrogate {loss.surrogate}: gave shape {tuple(policy_BT.shape)} for {tuple(mask_BT.shape)}"
+        )
     if "rollout_is_weights" in held:
         policy_BT = policy_BT * fields["rollout_is_weights"]
     mean = partial(aggregate, mode=loss.aggregation, ranks=ranks, scale=terms.response_length)
@@ -69,10 +78,11 @@ def recipe_loss(
     total = policy
     metrics = {
         "actor/pg_loss": policy,
-        "actor/pg_clipfrac": _share(surrogate.clipped_BT, mask_BT, ranks, tokens),
-        "actor/pg_clipfrac_lower": _share(surrogate.dual_clipped_BT, mask_BT, ranks, tokens),
         "actor/ppo_kl": _share(fields["old_log_probs"] - new_BT.detach(), mask_BT, ranks, tokens),
     }
+    if isinstance(surrogate, Surrogate):
+        metrics["actor/pg_clipfrac"] = _share(surrogate.clipped_BT, mask_BT, ranks, tokens)
+        metrics["actor/pg_clipfrac_lower"] = _share(surrogate.dual_clipped_BT, mask_BT, ranks, tokens)
     if entropy_BT is not None:
         bonus = mean(entropy_BT, mask_BT, responses=responses, tokens=tokens)
         metrics["actor/entropy_loss"] = bonus

@@ -13,6 +13,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils
 
 from trainer_adapter.methods.groups import Tensor
+from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
 from trainer_adapter.record.metrics import step_metrics
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, question_id
@@ -22,19 +23,20 @@ from trainer_adapter.verl.plugin.checks import (
     check_registrations,
     check_version,
 )
-from trainer_adapter.verl.plugin.estimates import Estimates, estimate
-from trainer_adapter.verl.plugin.estimator import hand_in
 from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
-from trainer_adapter.verl.plugin.recording import open_record, record_step
 from trainer_adapter.verl.plugin.replay import NeighborReplayBuffer
-from trainer_adapter.verl.plugin.rows import StepRows, read_rows
+from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
+from trainer_adapter.verl.plugin.step_texts import open_record, record_step
 
 _LOG = logging.getLogger("tagrpo.trainer")
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
 _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
 """What the workers of a text model read."""
+
+_computed: list[Tensor] = []
+"""Advantages of every row of verl's batch, padding rows included, for its next call of the estimator."""
 
 
 class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
@@ -147,15 +149,17 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Compute advantages and weights over the whole step, and let verl write them."""
         ends = {self.tokenizer.eos_token_id} - {None}
-        rows = read_rows(batch, end_ids=frozenset(ends), max_length=self.config.data.max_response_length)
-        mask_BT = rows.mask_AT[rows.real_A]
-        groups_B = rows.groups(self.recipe)
-        estimates = estimate(
+        responses = read_responses(
+            batch, end_ids=frozenset(ends), max_length=self.config.data.max_response_length
+        )
+        mask_BT = responses.mask_AT[responses.real_A]
+        groups_B = responses.groups(self.recipe)
+        made = step_advantages(
             self.recipe,
-            rows.scores_B,
-            rows.correct_B,
+            responses.scores_B,
+            responses.correct_B,
             mask_BT,
-            rows.tensors_BT["old_log_probs"],
+            responses.tensors_BT["old_log_probs"],
             groups_B,
             max_length=self.config.data.max_response_length,
             overlong_buffer=self.settings.overlong_buffer,
@@ -163,12 +167,12 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
                 (self.settings.seed or 0) * 1_000_003 + self.global_steps
             ),
         )
-        advantages_AT = torch.zeros(rows.mask_AT.shape, dtype=torch.float32)
-        advantages_AT[rows.real_A] = estimates.advantages_BT.float()
-        hand_in(advantages_AT)
+        advantages_AT = torch.zeros(responses.mask_AT.shape, dtype=torch.float32)
+        advantages_AT[responses.real_A] = made.advantages_BT.float()
+        _computed[:] = [advantages_AT]
         batch = super()._compute_advantage(batch, metrics)
-        batch = self._write_scales(batch, rows)
-        self._observe(rows, self._step_batch(batch, rows, groups_B, estimates), metrics)
+        batch = self._write_scales(batch, responses)
+        self._observe(responses, self._step_batch(batch, responses, groups_B, made), metrics)
         return batch
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
@@ -187,13 +191,13 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             batch.fields = [name for name in batch.fields if name in (*_DRAWN, *_COMPUTED)]
         return batch
 
-    def _write_scales(self, batch: Any, rows: StepRows) -> Any:
+    def _write_scales(self, batch: Any, responses: StepResponses) -> Any:
         actor = self.config.actor_rollout_ref.actor
-        kl_A = rows.real_A.clone()
+        kl_A = responses.real_A.clone()
         if self.settings.kl_on == "question":
-            kl_A[rows.real_A] = rows.numbers("variant") == 0
+            kl_A[responses.real_A] = responses.numbers("variant") == 0
         scales_A4 = scale_rows(
-            rows.mask_AT,
+            responses.mask_AT,
             kl_A,
             mini_batch=actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n,
             ranks=max(self.actor_rollout_wg._dispatch_info["actor"]) + 1,
@@ -203,46 +207,75 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         # What it returns names the fields that the workers will ask for.
         return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
 
-    def _step_batch(self, batch: Any, rows: StepRows, groups_B: Tensor, estimates: Estimates) -> StepBatch:
+    def _step_batch(
+        self, batch: Any, responses: StepResponses, groups_B: Tensor, made: StepAdvantages
+    ) -> StepBatch:
         correction_BT = None
         if self.recipe.anchor == "corrected":
             written = tq.kv_batch_get(
                 keys=batch.keys, partition_id=batch.partition_id, select_fields=["rollout_is_weights"]
             )
-            correction_BT = written.to_padded_tensor(padding=0.0)["rollout_is_weights"][rows.real_A]
-        mask_BT = rows.mask_AT[rows.real_A]
+            correction_BT = written.to_padded_tensor(padding=0.0)["rollout_is_weights"][responses.real_A]
+        mask_BT = responses.mask_AT[responses.real_A]
         return StepBatch(
             step=self.global_steps,
-            question_ids=tuple(each["question_id"] for each in rows.about),
-            neighbor_ids=tuple(each["neighbor_id"] for each in rows.about),
-            question_B=rows.question_B,
-            variant_B=rows.numbers("variant"),
-            session_B=rows.numbers("session"),
+            question_ids=tuple(each["question_id"] for each in responses.about),
+            neighbor_ids=tuple(each["neighbor_id"] for each in responses.about),
+            question_B=responses.question_B,
+            variant_B=responses.numbers("variant"),
+            session_B=responses.numbers("session"),
             group_B=groups_B,
-            rewards_B=estimates.rewards_B,
-            correct_B=rows.correct_B,
-            unknown_B=rows.unknown_B,
-            truncated_B=rows.truncated_B,
+            rewards_B=made.rewards_B,
+            correct_B=responses.correct_B,
+            unknown_B=responses.unknown_B,
+            truncated_B=responses.truncated_B,
             tokens_B=mask_BT.sum(-1),
-            prompt_tokens_B=torch.tensor([len(each["prompt_ids"]) for each in rows.about]),
-            response_ids_BT=rows.tensors_BT["responses"],
+            prompt_tokens_B=torch.tensor([len(each["prompt_ids"]) for each in responses.about]),
+            response_ids_BT=responses.tensors_BT["responses"],
             mask_BT=mask_BT,
-            old_log_probs_BT=rows.tensors_BT["old_log_probs"],
-            sampling_log_probs_BT=rows.sampling_log_probs(),
-            ref_log_probs_BT=rows.tensors_BT.get("ref_log_prob"),
-            entropies_BT=rows.tensors_BT.get("entropy"),
-            advantages_BT=estimates.advantages_BT.float(),
-            advantages_B=estimates.advantages_B,
-            weights_BT=estimates.weights_BT,
+            old_log_probs_BT=responses.tensors_BT["old_log_probs"],
+            sampling_log_probs_BT=responses.sampling_log_probs(),
+            ref_log_probs_BT=responses.tensors_BT.get("ref_log_prob"),
+            entropies_BT=responses.tensors_BT.get("entropy"),
+            advantages_BT=made.advantages_BT.float(),
+            advantages_B=made.advantages_B,
+            weights_BT=made.weights_BT,
             correction_BT=correction_BT,
         )
 
-    def _observe(self, rows: StepRows, step: StepBatch, metrics: dict[str, Any]) -> None:
+    def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Look at a step before the policy is updated."""
         metrics.update(step_metrics(step))
-        metrics["tagrpo/grader/timeouts"] = sum(graded.get("reason") == "timeout" for graded in rows.graded)
+        metrics["tagrpo/grader/timeouts"] = sum(
+            graded.get("reason") == "timeout" for graded in responses.graded
+        )
         if self._record is not None:
-            record_step(self._record, rows, step, self.tokenizer, with_tokens=self.settings.record_tokens)
+            record_step(
+                self._record, responses, step, self.tokenizer, with_tokens=self.settings.record_tokens
+            )
+
+
+def computed_advantages(
+    token_level_rewards: Tensor, response_mask: Tensor, **_: Any
+) -> tuple[Tensor, Tensor]:
+    """Return the advantages that the trainer computed, and the same as returns: verl's advantage estimator.
+
+    verl calls an estimator with rewards and group names alone; token weights need log-probs, filters and
+    reward shaping need correctness. So the trainer computes them and verl writes them.
+
+    Raises:
+        RuntimeError: none are there, or for another batch: it works with tagrpo's trainer only.
+    """
+    if not _computed:
+        raise RuntimeError(
+            "algorithm.adv_estimator=tagrpo needs tagrpo's trainer: set trainer.v1.trainer_mode=tagrpo"
+        )
+    advantages_BT = _computed.pop().to(token_level_rewards.dtype)
+    if advantages_BT.shape != response_mask.shape:
+        raise RuntimeError(
+            f"advantages of shape {tuple(advantages_BT.shape)} for a batch of {tuple(response_mask.shape)}"
+        )
+    return advantages_BT, advantages_BT
 
 
 def _place(key: str) -> tuple[str, int, int]:

@@ -59,7 +59,7 @@ def print_composition(composition: "Composition") -> None:
                 f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses a question",
             ],
             ["group", recipe.group],
-            ["advantage", f"{recipe.advantage} ({recipe.variant}, alpha {recipe.alpha:g})"],
+            ["advantage", f"{recipe.advantage} ({recipe.formula}, alpha {recipe.alpha:g})"],
             ["token weights", recipe.weights],
             ["anchor", recipe.anchor],
             ["loss", loss_in_words(recipe.loss)],

@@ -1,4 +1,4 @@
-"""What a step leaves behind: its rollouts and metrics, for the rollout record."""
+"""A step's responses in words, and the rollout record that they go into."""
 
 import logging
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.record.step_batch import StepBatch
-from trainer_adapter.verl.plugin.rows import StepRows
+from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.settings import RunSettings
 
 _LOG = logging.getLogger("tagrpo.rollouts")
@@ -44,7 +44,9 @@ def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings
     )
 
 
-def step_texts(rows: StepRows, step: StepBatch, tokenizer: Any, *, with_tokens: bool = False) -> "StepTexts":
+def step_texts(
+    responses: StepResponses, step: StepBatch, tokenizer: Any, *, with_tokens: bool = False
+) -> "StepTexts":
     """Return what the record holds of a step in words, in the order of the batch."""
     from trainer_adapter.record.rollout import TokenLengths
     from trainer_adapter.record.step_batch import StepTexts
@@ -55,15 +57,15 @@ def step_texts(rows: StepRows, step: StepBatch, tokenizer: Any, *, with_tokens: 
     ]
     asked: dict[tuple[int, int], str] = {}
     places = list(zip(step.question_B.tolist(), step.variant_B.tolist(), strict=True))
-    for place, about in zip(places, rows.about, strict=True):
+    for place, about in zip(places, responses.about, strict=True):
         if place not in asked:
             asked[place] = tokenizer.decode(about["prompt_ids"], skip_special_tokens=True)
-    responses = tokenizer.batch_decode(ids, skip_special_tokens=True)
+    texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
     lengths = None
     if with_tokens and step.sampling_log_probs_BT is not None:
         letter = tokenizer.encode("A", add_special_tokens=False)[-1]
         found = TokenLengths(partial(tokenizer.decode, skip_special_tokens=True), letter)
-        lengths = [found.of(row, text) for row, text in zip(ids, responses, strict=True)]
+        lengths = [found.of(row, text) for row, text in zip(ids, texts, strict=True)]
         if left_out := lengths.count(None):
             _LOG.warning(
                 "step %d: tokens of %d of %d responses are not recorded, since what they decode to together "
@@ -73,20 +75,25 @@ def step_texts(rows: StepRows, step: StepBatch, tokenizer: Any, *, with_tokens: 
     elif with_tokens:
         _LOG.warning("step %d: no log-ratios of tokens, the rollout engine gave no log-probs", step.step)
     return StepTexts(
-        responses=responses,
-        reasons=[str(graded.get("reason", "")) for graded in rows.graded],
-        extracted=[graded.get("extracted") or None for graded in rows.graded],
+        responses=texts,
+        reasons=[str(graded.get("reason", "")) for graded in responses.graded],
+        extracted=[graded.get("extracted") or None for graded in responses.graded],
         prompts=[asked[place] for place in places],
-        strategies=[about["strategy"] for about in rows.about],
+        strategies=[about["strategy"] for about in responses.about],
         token_lengths=lengths,
     )
 
 
 def record_step(
-    writer: "RolloutWriter", rows: StepRows, step: StepBatch, tokenizer: Any, *, with_tokens: bool = False
+    writer: "RolloutWriter",
+    responses: StepResponses,
+    step: StepBatch,
+    tokenizer: Any,
+    *,
+    with_tokens: bool = False,
 ) -> None:
     """Record the rollouts of a step; writing goes on beside training."""
     from trainer_adapter.record.step_batch import step_records
 
-    texts = step_texts(rows, step, tokenizer, with_tokens=with_tokens)
+    texts = step_texts(responses, step, tokenizer, with_tokens=with_tokens)
     writer.write(step.step, step_records(step, texts, weights_version=step.step - 1))

@@ -23,7 +23,7 @@ _FIELDS = [
 ]
 
 
-class StepRows(NamedTuple):
+class StepResponses(NamedTuple):
     """The rows of verl's batch: tensors of all of them (A), and what is known of the real ones (B)."""
 
     real_A: Tensor
@@ -60,7 +60,7 @@ class StepRows(NamedTuple):
         return drawn_BT
 
 
-def read_rows(batch: Any, *, end_ids: frozenset[int], max_length: int) -> StepRows:
+def read_responses(batch: Any, *, end_ids: frozenset[int], max_length: int) -> StepResponses:
     """Read the rows of `batch`, verl's handle on the step's responses.
 
     Args:
@@ -88,7 +88,7 @@ def read_rows(batch: Any, *, end_ids: frozenset[int], max_length: int) -> StepRo
     lengths_B = mask_BT.sum(-1)
     last_B = responses_BT.gather(-1, (lengths_B - 1).clamp(min=0).unsqueeze(-1))[:, 0]
     ended_B = torch.isin(last_B, torch.tensor(sorted(end_ids)))
-    return StepRows(
+    return StepResponses(
         real_A=real_A,
         mask_AT=mask_AT,
         about=tuple(_about(each, key) for each, key in zip(kept, keys, strict=True)),

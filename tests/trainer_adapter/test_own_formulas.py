@@ -1,0 +1,147 @@
+"""Formulas of the user's own, `module:function`, from a TOML file to the advantages of a step."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.errors import InputError
+from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe
+from trainer_adapter.methods.registry import FORMULAS, call, find_formula, is_own, own_sources
+from trainer_adapter.verl.plugin.overrides import recipe_overrides
+from trainer_adapter.verl.plugin.settings import recipe_of
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+
+from trainer_adapter.methods.losses.policy import clipped_surrogate
+from trainer_adapter.methods.step_advantages import step_advantages
+
+CODE = """
+import torch
+
+NOT_A_FUNCTION = 3
+
+def centred(rewards_B, groups):
+    return groups.centred(rewards_B)
+
+def shorter_first(rewards_B, groups, *, lengths_B, correct_B, alpha):
+    return torch.where(correct_B, alpha / lengths_B, -1.0).double()
+
+def one_for_all(rewards_B, groups):
+    return rewards_B.sum()
+
+def first_token(log_prob_BT, advantages_B, mask_BT, *, groups):
+    assert groups.count == 2
+    weights_BT = torch.zeros_like(log_prob_BT)
+    weights_BT[:, 0] = 2.0
+    return weights_BT
+
+def infinite(log_prob_BT, advantages_B, mask_BT):
+    return torch.full_like(log_prob_BT, torch.inf)
+
+def plain(log_prob_BT, old_log_prob_BT, advantages_BT, *, clip_high):
+    return -advantages_BT * (log_prob_BT - old_log_prob_BT).exp().clamp(max=1 + clip_high)
+"""
+STEP = {
+    "scores_B": torch.tensor([1.0, 0.0, 1.0, 1.0]),
+    "correct_B": torch.tensor([True, False, True, True]),
+    "mask_BT": torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 1], [1, 1, 0]]),
+    "old_log_probs_BT": -torch.ones(4, 3),
+    "group_B": torch.tensor([0, 0, 1, 1]),
+}
+
+
+@pytest.fixture(autouse=True)
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Put a module `my_formulas` on the path."""
+    import sys
+
+    (tmp_path / "my_formulas.py").write_text(CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path / "my_formulas.py"
+    sys.modules.pop("my_formulas", None)
+
+
+def own(**changes: Any) -> Recipe:
+    return compose(RECIPES["grpo"], {name: f"my_formulas:{value}" for name, value in changes.items()})
+
+
+def test_a_toml_file_names_them_and_a_step_is_computed_by_them(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'base = "ta_grpo"\nadvantage = "my_formulas:centred"\nweights = "my_formulas:first_token"\n'
+        '[loss]\nsurrogate = "my_formulas:plain"\n'
+    )
+    recipe = find_recipe(str(path))
+    # As it reaches verl's processes: inside verl's configuration.
+    carried = recipe_of({"tagrpo_recipe": json.loads(json.dumps(recipe_overrides(recipe)["+tagrpo_recipe"]))})
+    assert carried == recipe
+    made = step_advantages(carried, **STEP, max_length=3)
+    assert made.advantages_B.tolist() == [0.5, -0.5, 0.0, 0.0]
+    assert made.advantages_BT.tolist() == [[1.0, 0, 0], [-1.0, 0, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_they_get_what_they_name_and_nothing_else() -> None:
+    recipe = compose(own(advantage="shorter_first"), {"alpha": 0.5})
+    made = step_advantages(recipe, **STEP, max_length=3)
+    assert made.advantages_B.tolist() == pytest.approx([0.25, -1.0, 1 / 6, 0.25])
+    log_prob, old, advantages = torch.full((1, 2), -0.1), torch.full((1, 2), -1.0), torch.ones(1, 1)
+    plain = call(find_formula("surrogate", "my_formulas:plain"), log_prob, old, advantages, clip_low=0.2,
+                 clip_high=0.2, dual_clip=None)  # fmt: skip
+    torch.testing.assert_close(plain, clipped_surrogate(log_prob, old, advantages).loss_BT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"advantage": "one_for_all"}, r"advantage my_formulas:one_for_all: gave shape \(\), wanted is .*4"),
+        ({"weights": "infinite"}, "weights my_formulas:infinite: gave a value that is not finite"),
+    ],
+)
+def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        step_advantages(own(**changes), **STEP, max_length=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("no_such_module:f", "module no_such_module cannot be imported .*PYTHONPATH"),
+        ("my_formulas:absent", "module my_formulas has no absent"),
+        ("my_formulas:NOT_A_FUNCTION", "is int, not a function"),
+        ("nothing", r"advantage 'nothing' is no formula; there are: grpo, .*; or name your own as module:"),
+    ],
+)
+def test_one_that_cannot_be_found_is_refused(name: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        find_formula("advantage", name)
+
+
+@pytest.mark.parametrize("axis", ["advantage", "weights", "loss"])
+def test_a_recipe_takes_known_names_and_names_of_modules(axis: str) -> None:
+    for name in ("grpo_", "my formulas:f", "my_formulas:", ":f"):
+        changes = {"loss": {"surrogate": name}} if axis == "loss" else {axis: name}
+        with pytest.raises(InputError, match="is no formula; there are"):
+            compose(RECIPES["grpo"], changes)
+        assert not is_own(name)
+
+
+def test_every_formula_of_ours_is_where_its_line_says() -> None:
+    for axis, known in FORMULAS.items():
+        for name in known:
+            assert callable(find_formula(axis, name)), name
+
+
+def test_own_code_is_part_of_a_runs_identity(mine: Path) -> None:
+    names = own(advantage="centred").formulas
+    before = own_sources(names)
+    assert list(before) == ["my_formulas:centred"]
+    mine.write_text(CODE + "\n")
+    assert own_sources(names) != before
+    assert own_sources(RECIPES["cw_grpo"].formulas) == {}
+
+
+def test_a_group_of_one_may_have_an_advantage_of_your_own() -> None:
+    assert compose(own(advantage="centred"), {"responses": 1}).group_size == 1

@@ -1,0 +1,111 @@
+"""Every formula that a recipe can name, and where it stands; one of your own is `module:function`.
+
+A formula is a function in a file, and a line here. Looking it up imports its file and torch, its name not.
+"""
+
+import hashlib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from service.errors import InputError
+
+ADVANTAGES: dict[str, str] = {
+    "grpo": "advantages.grpo:grpo_advantages",
+    "dr_grpo": "advantages.grpo:dr_grpo_advantages",
+    "rloo": "advantages.rloo:rloo_advantages",
+    "a_grae": "advantages.a_grae:a_grae_advantages",
+    "a_grae_sample": "advantages.a_grae:a_grae_sample_advantages",
+    "a_grae_group": "advantages.a_grae:a_grae_group_advantages",
+    "dr_grpo_a_grae": "advantages.a_grae:dr_grpo_a_grae_advantages",
+    "positive_dominant": "advantages.a_grae:positive_dominant_advantages",
+    "negative_dominant": "advantages.a_grae:negative_dominant_advantages",
+    "hard_focused": "advantages.a_grae:hard_focused_advantages",
+    "easy_focused": "advantages.a_grae:easy_focused_advantages",
+    "grpo_lead": "advantages.grpo_lead:lead_advantages",
+    "w_reinforce": "advantages.w_reinforce:w_reinforce_advantages",
+}
+"""f(rewards_B, groups) -> B; may also take `formula`, `alpha`, `correct_B`, `lengths_B` by these names."""
+
+TOKEN_WEIGHTS: dict[str, str] = {
+    "cw_grpo": "token_weights.cw_grpo:cw_grpo_weights",
+    "clip_cov": "token_weights.clip_cov:clip_cov_weights",
+}
+"""f(log_prob_BT, advantages_B, mask_BT) -> BT; may also take `groups`, `formula`, `generator`, `clip_low` and
+`clip_high`. Log-probs are those before the update; the batch is the whole step."""
+
+SURROGATES: dict[str, str] = {"clipped": "losses.policy:clipped_surrogate"}
+"""f(log_prob_BT, old_log_prob_BT, advantages_BT) -> loss of each token, BT, or a `Surrogate`; may also take
+`clip_low`, `clip_high`, `dual_clip` and `mask_BT`. The batch is a micro-batch of one worker."""
+
+FORMULAS: dict[str, dict[str, str]] = {
+    "advantage": ADVANTAGES,
+    "weights": TOKEN_WEIGHTS,
+    "surrogate": SURROGATES,
+}
+"""By axis of a recipe."""
+
+
+def is_own(name: str) -> bool:
+    """Return whether a formula's name is `module:function`, one of the user's own."""
+    module, colon, function = name.partition(":")
+    return bool(colon) and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def find_formula(axis: str, name: str) -> Callable[..., Any]:
+    """Return the function that computes a formula.
+
+    Raises:
+        InputError: there is none of this name, or its module cannot be imported.
+    """
+    known = FORMULAS[axis]
+    if name in known:
+        reference = f"trainer_adapter.methods.{known[name]}"
+    elif is_own(name):
+        reference = name
+    else:
+        raise InputError(f"{axis} {name!r} is no formula; {ways_out(axis)}.")
+    module, _, function = reference.partition(":")
+    try:
+        formula: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    except ImportError as error:
+        raise InputError(
+            f"{axis} {name}: module {module} cannot be imported ({error}); install it, or put its folder on "
+            "PYTHONPATH."
+        ) from error
+    except AttributeError as error:
+        raise InputError(f"{axis} {name}: module {module} has no {function}.") from error
+    if not callable(formula):
+        raise InputError(f"{axis} {name}: is {type(formula).__name__}, not a function.")
+    return formula
+
+
+def ways_out(axis: str) -> str:
+    """Return what can be named on an axis, in words."""
+    return f"there are: {', '.join(FORMULAS[axis])}; or name your own as module:function"
+
+
+def call(function: Callable[..., Any], /, *given: Any, **offered: Any) -> Any:
+    """Call a formula with `given`, and with those of `offered` that it takes by name."""
+    taken = inspect.signature(function).parameters
+    return function(*given, **{name: value for name, value in offered.items() if name in taken})
+
+
+def own_sources(names: Mapping[str, str]) -> dict[str, str]:
+    """Return a hash of the file of each of the user's own formulas, by its name; {} where there are none.
+
+    Args:
+        names: of formulas, by axis.
+
+    Raises:
+        InputError: see `find_formula`.
+    """
+    hashes = {}
+    for axis, name in names.items():
+        if is_own(name):
+            find_formula(axis, name)
+            file = importlib.import_module(name.partition(":")[0]).__file__
+            hashes[name] = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+    return hashes

@@ -1,0 +1,49 @@
+"""Rewards that a recipe shapes: what the advantage is computed from, never what filters look at."""
+
+import torch
+
+from trainer_adapter.methods.advantages.grpo_lead import lead_rewards
+from trainer_adapter.methods.groups import Groups, Tensor
+from trainer_adapter.methods.recipes import Recipe
+
+
+def shaped_rewards(
+    recipe: Recipe,
+    scores_B: Tensor,
+    correct_B: Tensor,
+    lengths_B: Tensor,
+    groups: Groups,
+    *,
+    max_length: int,
+    buffer: int | None = None,
+) -> Tensor:
+    """Return the rewards of the recipe's reward axis, shape B, float64.
+
+    Args:
+        buffer: DAPO's L_cache; None takes a fifth of `max_length`.
+    """
+    if recipe.reward == "grpo_lead":
+        return lead_rewards(correct_B, lengths_B, groups, formula=recipe.formula)
+    scores_B = scores_B.to(torch.float64)
+    if recipe.reward == "overlong":
+        return scores_B + overlong_penalty(lengths_B, max_length, buffer or max(1, max_length // 5))
+    return scores_B
+
+
+def overlong_penalty(lengths: Tensor, max_length: int, cache: int) -> Tensor:
+    """Return DAPO's soft overlong penalty of each response, float64, same shape (arXiv 2503.14476, Eq. 13).
+
+    0 up to max_length - cache tokens, then falling evenly to -1 at max_length, and -1 beyond. It is added to
+    the reward, never to the correctness that filters look at.
+
+    Args:
+        lengths: tokens of each response.
+        max_length: L_max, the longest response that sampling allows.
+        cache: L_cache, the tokens before it over which the penalty grows (a fifth of L_max in the paper).
+
+    Raises:
+        ValueError: a cache that is not within 1 and `max_length`.
+    """
+    if not 1 <= cache <= max_length:
+        raise ValueError(f"cache is {cache} of {max_length} tokens; give 1 to {max_length}")
+    return ((max_length - cache - lengths.double()) / cache).clamp(-1.0, 0.0)

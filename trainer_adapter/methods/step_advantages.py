@@ -1,0 +1,91 @@
+"""From the correctness of a step's responses to the advantage of every token, by a recipe."""
+
+from typing import NamedTuple
+
+import torch
+
+from trainer_adapter.methods.groups import Groups, Tensor
+from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.registry import call, find_formula, is_own
+from trainer_adapter.methods.rewards import shaped_rewards
+
+
+class StepAdvantages(NamedTuple):
+    """Shaped rewards, advantages of responses (float64) and of tokens, and token weights (None: all 1)."""
+
+    rewards_B: Tensor
+    advantages_B: Tensor
+    advantages_BT: Tensor
+    weights_BT: Tensor | None
+
+
+def step_advantages(
+    recipe: Recipe,
+    scores_B: Tensor,
+    correct_B: Tensor,
+    mask_BT: Tensor,
+    old_log_probs_BT: Tensor,
+    group_B: Tensor,
+    *,
+    max_length: int,
+    overlong_buffer: int | None = None,
+    generator: torch.Generator | None = None,
+) -> StepAdvantages:
+    """Return what `recipe` makes of a step's responses; all of the step at once, padding rows left out.
+
+    Args:
+        scores_B: the reward function's scores; recipes with another reward axis than binary shape them.
+        correct_B: whether each answer is right.
+        mask_BT: 1 at the tokens of a response.
+        old_log_probs_BT: log-probs before the update, which the token weights look at.
+        group_B: the group of each response.
+        max_length: the most tokens a response may have.
+        overlong_buffer: with reward overlong, the last tokens in which the penalty grows.
+        generator: draws the tokens that Clip-Cov leaves out.
+
+    Raises:
+        InputError: a formula that cannot be found.
+        ValueError: what the formulas refuse, or a formula's result of another shape or not finite.
+    """
+    groups, lengths_B = Groups.of(group_B), mask_BT.sum(-1)
+    rewards_B = shaped_rewards(
+        recipe, scores_B, correct_B, lengths_B, groups, max_length=max_length, buffer=overlong_buffer
+    )
+    advantages_B = call(
+        find_formula("advantage", recipe.advantage),
+        rewards_B,
+        groups,
+        formula=recipe.formula,
+        alpha=recipe.alpha,
+        correct_B=correct_B,
+        lengths_B=lengths_B,
+    )
+    _check(f"advantage {recipe.advantage}", advantages_B, rewards_B.shape)
+    weights_BT = None
+    if recipe.weights != "none":
+        weights_BT = call(
+            find_formula("weights", recipe.weights),
+            old_log_probs_BT,
+            advantages_B,
+            mask_BT,
+            groups=groups,
+            formula=recipe.formula,
+            generator=generator,
+            clip_low=recipe.loss.clip_low,
+            clip_high=recipe.loss.clip_high,
+        )
+        _check(f"weights {recipe.weights}", weights_BT, mask_BT.shape, finite=is_own(recipe.weights))
+    # In the log-probs' precision: in float64 the whole step would be twice as large for nothing.
+    advantages_BT = advantages_B.to(old_log_probs_BT.dtype).unsqueeze(-1) * mask_BT
+    if weights_BT is not None:
+        advantages_BT.mul_(weights_BT)
+    return StepAdvantages(rewards_B, advantages_B, advantages_BT, weights_BT)
+
+
+def _check(name: str, values: Tensor, shape: torch.Size, *, finite: bool = True) -> None:
+    """Raise unless a formula gave what it has to; `finite` costs a look at every value."""
+    if not isinstance(values, torch.Tensor) or values.shape != shape:
+        got = f"shape {tuple(values.shape)}" if isinstance(values, torch.Tensor) else type(values).__name__
+        raise ValueError(f"{name}: gave {got}, wanted is shape {tuple(shape)}")
+    if finite and not torch.isfinite(values).all():
+        raise ValueError(f"{name}: gave a value that is not finite")
