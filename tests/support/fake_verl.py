@@ -1,6 +1,9 @@
 """A stand-in for `verl.trainer.main_ppo`, for tests of what starts and stops it."""
 
+import os
 from pathlib import Path
+
+import pytest
 
 _MAIN = """
 import json, os, signal, subprocess, sys, zipfile
@@ -51,8 +54,8 @@ for step in range(begin + 1, steps + 1):
 """
 
 
-def make_fake_verl(folder: Path) -> Path:
-    """Write a package `verl` into `folder`, which goes first on PYTHONPATH, and return the folder.
+def put_in_place(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Write a package `verl` into `folder`, which goes first on the PYTHONPATH of children.
 
     It trains `trainer.total_training_steps` steps from the last checkpoint on and saves each. FAKE_VERL makes
     it `fail` in its first step, `hang` there, be `stubborn` (hang and ignore SIGTERM), or leave an `orphan`.
@@ -62,4 +65,6 @@ def make_fake_verl(folder: Path) -> Path:
     (folder / "verl" / "__init__.py").write_text("")
     (package / "__init__.py").write_text("")
     (package / "main_ppo.py").write_text(_MAIN)
-    return folder
+    for name in ("FAKE_VERL", "TAGRPO_DB", "VERL_USE_EXTERNAL_MODULES", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")

@@ -1,5 +1,6 @@
 """Recipes: all names, their axes, composing, and what is refused."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe, read_recipe
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "methods-and-code.md"
 NAMES = """
 grpo grpo_matched grpo_ds grpo_matched_ds ta_grpo ta_grpo_v1 ta_grpo_star ta_grpo_corrected dr_grpo dapo rloo
 a_grae a_grae_sample a_grae_group dapo_a_grae dr_grpo_a_grae positive_dominant negative_dominant hard_focused
@@ -20,6 +22,11 @@ def test_every_method_is_a_recipe() -> None:
         recipe.name == name and "a recipe of your own" not in recipe.summary
         for name, recipe in RECIPES.items()
     )
+
+
+def test_every_recipe_is_explained_once() -> None:
+    explained = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.M)
+    assert explained == list(RECIPES)
 
 
 @pytest.mark.parametrize(

@@ -213,14 +213,6 @@ def test_they_are_imported_replaced_and_read(tmp_path: Path) -> None:
     assert_counts_hold(db)
 
 
-def test_a_shard_of_before_is_read(tmp_path: Path) -> None:
-    folder = write(tmp_path / "rollouts", 1)
-    (path,) = folder.glob("step-*.parquet")
-    before = list(read_rollouts(folder))
-    pq.write_table(pq.read_table(path).drop_columns(["token_ratios"]), path)
-    assert list(read_rollouts(folder)) == [replace(one, token_ratios=None) for one in before]
-
-
 @pytest.mark.parametrize(
     ("said", "named"),
     [

@@ -1,7 +1,6 @@
 """Training files that are broken, empty or lack a column: refused on the command line before verl starts."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import CommandLine
-from fake_verl import make_fake_verl
+from fake_verl import put_in_place
 from runs import Proposed, add_run
 from tiny_model import save_tiny_tokenizer
 
@@ -31,11 +30,8 @@ def tagrpo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 @pytest.fixture
 def place(tmp_path: Path, tagrpo: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an export in `out`, a tokenizer in `model`, and a stand-in for verl."""
-    for name in ("TAGRPO_DB", "FAKE_VERL", "VERL_USE_EXTERNAL_MODULES", "RAY_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-    fake = make_fake_verl(tmp_path / "fake")
-    monkeypatch.setenv("PYTHONPATH", f"{fake}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    put_in_place(monkeypatch, tmp_path / "fake")
     save_tiny_tokenizer(tmp_path / "model")
     asked = [(f"{a}+{a}=?", str(2 * a), [Proposed(f"Add {a} to {a}.")]) for a in range(3, 9)]
     with Database.open(tmp_path / "tagrpo.db") as database:

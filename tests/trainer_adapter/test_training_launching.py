@@ -21,6 +21,8 @@ from trainer_adapter.runs.launching import (
     last_step,
     make_ray_folder,
     run_child,
+    step_of,
+    total_steps_of,
 )
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
@@ -233,3 +235,17 @@ def test_the_log_says_how_far_it_came_and_why_it_failed(tmp_path: Path) -> None:
     assert hints(log)[0].startswith("the GPU's memory does not do: lower")
     log.write_text("nothing\nlooks like\nan error here\n")
     assert last_errors(log, 2) == ["looks like", "an error here"]
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "total"),
+    [
+        ("(TaskRunnerV1 pid=10256) step:3 - actor/lr:0.0001 - tagrpo/correct/mean:0.5", 3, None),
+        ("INFO:2026-11-21 23:09:56,330:Total training steps: 60", None, 60),
+        ("total_training_steps: 60", None, None),
+        ("footstep: 3 - no metrics", None, None),
+        ("", None, None),
+    ],
+)
+def test_a_line_tells_the_step_or_how_many_there_are(line: str, step: int | None, total: int | None) -> None:
+    assert (step_of(line), total_steps_of(line)) == (step, total)

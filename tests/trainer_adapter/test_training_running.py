@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from fake_verl import make_fake_verl
+from fake_verl import put_in_place
 from runs import Proposed, add_run
 from tiny_model import save_tiny_tokenizer
 
@@ -42,10 +42,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a database that has the set math@1, and verl's entry point replaced for children."""
-    fake = make_fake_verl(tmp_path / "fake")
-    monkeypatch.setenv("PYTHONPATH", f"{fake}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    for name in ("FAKE_VERL", "VERL_USE_EXTERNAL_MODULES", "RAY_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
+    put_in_place(monkeypatch, tmp_path / "fake")
     monkeypatch.chdir(tmp_path)
     asked = [
         (f"{a}+{a}=?", str(2 * a), [Proposed(f"Add {a} to {a}."), Proposed(f"Double {a}, please.")])

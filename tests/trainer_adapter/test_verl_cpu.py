@@ -36,7 +36,6 @@ def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workarounds: Any)
     for name, line in (
         (workarounds.DISTRIBUTED, workarounds.PROCESS_GROUP_LINE),
         (workarounds.ENGINE, workarounds.OFFLOAD_LINE),
-        (workarounds.LOG_PROBS, workarounds.LOG_PROBS_LINE),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"    {line}\n")
@@ -50,23 +49,9 @@ def test_the_tested_verl_is_taken(fake_verl: Path, workarounds: Any) -> None:
     workarounds.check_verl()
 
 
-def test_another_version_is_refused(
-    fake_verl: Path, workarounds: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(metadata, "version", lambda name: "0.9.2")
-    with pytest.raises(PrerequisiteError, match=r"verl 0\.9\.2 is installed; .* tested with 0\.9\.1"):
-        workarounds.check_verl()
-
-
 def test_a_changed_source_is_refused(fake_verl: Path, workarounds: Any) -> None:
     (fake_verl / workarounds.ENGINE).write_text("    offload_policy = None\n")
     with pytest.raises(PrerequisiteError, match=r"transformer_impl\.py has no line .*pin_memory"):
-        workarounds.check_verl()
-
-
-def test_a_missing_verl_says_how_to_get_it(workarounds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(PrerequisiteError, match=r"pip install 'tagrpo\[train\]'"):
         workarounds.check_verl()
 
 

@@ -2,13 +2,12 @@
 
 import importlib.util
 import os
-import subprocess
-import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from verl_code import run_code
 
 from service.errors import PrerequisiteError
 from trainer_adapter.verl.plugin import REGISTRATION, checks, registration
@@ -17,26 +16,6 @@ ROOT = Path(__file__).parents[2]
 needs_verl = pytest.mark.skipif(
     importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
 )
-
-
-def run_python(code: str, folder: Path, modules: str, *, plugins: str = "none") -> str:
-    """Return what a new process prints, in which verl loads `modules` and the entry points `plugins`."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={
-            **os.environ,
-            "VERL_USE_EXTERNAL_MODULES": modules,
-            "VERL_USE_EXTERNAL_PLUGINS": plugins,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]),
-        },
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 @needs_verl
@@ -57,8 +36,10 @@ print(agent_loop._agent_loop_registry["tagrpo"]["_target_"].rsplit(".", 1)[1])
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: as-installed\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text(f"[verl.plugins]\nas_installed = {REGISTRATION}\n")
-    printed = run_python(code, tmp_path, "trainer_adapter.verl.cpu", plugins="as_installed").splitlines()
-    assert printed[-3:] == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop"]
+    path = os.pathsep.join([str(ROOT), str(tmp_path)])
+    done = run_code(code, tmp_path, VERL_USE_EXTERNAL_PLUGINS="as_installed", PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-3:] == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop"]
 
 
 def test_what_waits_for_a_module_is_called_in_order_once_it_is_there(
@@ -109,7 +90,7 @@ try:
 except PrerequisiteError as error:
     print(error)
 """
-    printed = run_python(code, tmp_path, "trainer_adapter.verl.cpu")
+    printed = run_code(code, tmp_path, VERL_USE_EXTERNAL_PLUGINS="none").stdout
     assert "verl does not know tagrpo's trainer and agent loop and advantage estimator; set" in printed
     assert f"VERL_USE_EXTERNAL_MODULES={REGISTRATION}" in printed
 

@@ -2,14 +2,10 @@
 
 import importlib.util
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import psutil
 import pytest
-from verl_run import end_processes_of, metrics_of_steps, run_main_ppo
+from verl_run import metrics_of_steps, run_main_ppo
 
 from rephraser.sets.types import Neighbor, SetEntry
 from service.questions import make_question
@@ -143,31 +139,3 @@ def test_metrics_are_read_from_the_console_log() -> None:
     assert first == {"step": 1, "actor/pg_loss": -0.02, "val-core/sums/acc/mean@1": 0.5, "lr": 1e-06}
     assert math.isnan(second["actor/pg_loss"])
     assert second["training/global_step"] == 2
-
-
-def test_processes_in_sessions_of_their_own_are_ended(tmp_path: Path) -> None:
-    waiting = "import sys; print('ready', flush=True); sys.stdin.read()"
-    writing = f"file = open({str(tmp_path / 'log')!r}, 'w'); {waiting}"
-
-    def start(code: str, mark: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            env={**os.environ, "TAGRPO_TEST_RUN": mark},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        return process
-
-    marked, writer, other = start(waiting, "mine"), start(writing, ""), start(waiting, "another")
-    try:
-        end_processes_of("mine", str(tmp_path))
-        assert not psutil.pid_exists(marked.pid)
-        assert not psutil.pid_exists(writer.pid)
-        assert other.poll() is None
-    finally:
-        for process in (marked, writer, other):
-            process.kill()
-            process.communicate()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from command_line import CommandLine
 from eval_runs import add_eval_run
-from fake_verl import make_fake_verl
+from fake_verl import put_in_place
 from runs import Proposed, add_run
 from sqlalchemy import select
 from tiny_model import save_tiny_tokenizer
@@ -155,8 +155,7 @@ class TestRuns:
     @pytest.fixture
     def words(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
         pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
-        fake = make_fake_verl(place / "fake")
-        monkeypatch.setenv("PYTHONPATH", f"{fake}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        put_in_place(monkeypatch, place / "fake")
         model = save_tiny_tokenizer(place / "model")
         return ["train", "run", "ta_grpo", "--set", "math", "--model", model, "--cpu", "--name", "x", *SMALL]
 

@@ -1,13 +1,14 @@
 """Looking at training runs: all of them, a run's steps, its rollouts page by page, one of them whole."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from evaluator.grading import GradeValue
+from service.database.base import Base
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run, find_run, list_runs
 from trainer_adapter.record.rollout import TokenRatios
@@ -22,6 +23,11 @@ from trainer_adapter.record.tables import (
 )
 
 _LAST_CHARACTER = "\U0010ffff"
+_TABLES: dict[str, type[Base]] = {
+    "step": RolloutShardRow,
+    **dict.fromkeys(("question_id", "variant", "neighbor_id", "strategy"), RolloutPromptRow),
+}
+"""Where fields of a header stand that are not columns of `rollouts`."""
 
 
 @dataclass(frozen=True)
@@ -236,28 +242,7 @@ def read_step_numbers(session: Session, run_id: str) -> list[int]:
 def rollout_headers() -> Select[*tuple[Any, ...]]:
     """Return the query of all rollouts with the fields of `RolloutHeader` in order."""
     return (
-        select(
-            RolloutRow.id,
-            RolloutShardRow.step,
-            RolloutPromptRow.question_id,
-            RolloutPromptRow.variant,
-            RolloutPromptRow.neighbor_id,
-            RolloutPromptRow.strategy,
-            RolloutRow.group,
-            RolloutRow.session,
-            RolloutRow.tokens,
-            RolloutRow.truncated,
-            RolloutRow.reward,
-            RolloutRow.grade,
-            RolloutRow.reason,
-            RolloutRow.extracted,
-            RolloutRow.advantage,
-            RolloutRow.old_log_prob,
-            RolloutRow.sampling_log_prob,
-            RolloutRow.ref_log_prob,
-            RolloutRow.entropy,
-            RolloutRow.weights_version,
-        )
+        select(*(getattr(_TABLES.get(field.name, RolloutRow), field.name) for field in fields(RolloutHeader)))
         .join(RolloutShardRow, RolloutShardRow.id == RolloutRow.shard_id)
         .join(RolloutPromptRow, RolloutPromptRow.id == RolloutRow.prompt_id)
     )

@@ -9,7 +9,6 @@ from typing import Any
 
 from service.errors import InputError
 from trainer_adapter.record.rollout import (
-    ADDED,
     REQUIRED,
     ROWS_PER_GROUP,
     RUN_KEY,
@@ -98,8 +97,6 @@ def check_shard(path: Path) -> Shard:
             )
         for field in schema():
             place = found.get_field_index(field.name)
-            if place < 0 and field.name in ADDED:
-                continue
             if place < 0:
                 raise InputError(
                     f"{path}: has no column {field.name!r}; give the file as it was recorded, or remove it."
@@ -124,18 +121,17 @@ def check_rows(shard: Shard) -> None:
             the response's.
     """
     for part in _parts(shard):
-        if TOKENS in part.schema.names:
-            columns = (part.column(name).to_pylist() for name in (TOKENS, "tokens", "response"))
-            for said, tokens, response in zip(*columns, strict=True):
-                if said is not None:
-                    _check_tokens(shard.path, said, tokens, response)
+        columns = (part.column(name).to_pylist() for name in (TOKENS, "tokens", "response"))
+        for ratios, tokens, response in zip(*columns, strict=True):
+            if ratios is not None:
+                _check_tokens(shard.path, ratios, tokens, response)
 
 
-def _check_tokens(path: Path, said: str, tokens: int, response: str) -> None:
+def _check_tokens(path: Path, ratios: str, tokens: int, response: str) -> None:
     try:
-        found = TokenRatios.from_text(said)
+        found = TokenRatios.from_text(ratios)
     except ValueError as error:
-        raise InputError(f"{path}: column {TOKENS!r} holds {said[:40]!r} ({error}).") from error
+        raise InputError(f"{path}: column {TOKENS!r} holds {ratios[:40]!r} ({error}).") from error
     if (len(found.lengths), sum(found.lengths)) != (tokens, len(response)):
         raise InputError(
             f"{path}: column {TOKENS!r} tells of {len(found.lengths)} tokens with {sum(found.lengths)} "

@@ -84,8 +84,6 @@ REQUIRED: tuple[str, ...] = (
 """Columns that hold no null."""
 
 TOKENS = "token_ratios"
-ADDED: tuple[str, ...] = (TOKENS,)
-"""Columns that shards of earlier versions lack."""
 
 _NUMBERS = (
     *("reward", "advantage", "old_log_prob", "sampling_log_prob", "ref_log_prob"),
@@ -133,10 +131,9 @@ def to_table(run: str, records: Sequence[RolloutRecord], shape: Any) -> Any:
 
 
 def from_rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[RolloutRecord]:
-    """Yield the records of columns as pyarrow's `to_pydict` gives them; those of `ADDED` may be missing."""
-    given = [name for name in COLUMNS if name in columns]
-    for values in zip(*(columns[name] for name in given), strict=True):
-        yield RolloutRecord(**dict(zip(given, values, strict=True)))
+    """Yield the records of columns as pyarrow's `to_pydict` gives them."""
+    for values in zip(*(columns[name] for name in COLUMNS), strict=True):
+        yield RolloutRecord(*values)
 
 
 def _encodable(text: str | None) -> str | None:

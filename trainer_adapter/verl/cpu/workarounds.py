@@ -1,4 +1,4 @@
-"""The three places where verl 0.9.1 takes an accelerator for granted, and what stands there instead.
+"""The two places where verl 0.9.1 takes an accelerator for granted, and what stands there instead.
 
 Each names the line it goes around, and these lines are read first: another verl fails here, with a message,
 not somewhere in a worker. No file of verl is touched, only what its modules hold.
@@ -6,21 +6,16 @@ not somewhere in a worker. No file of verl is touched, only what its modules hol
 
 import importlib.util
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from service.errors import PrerequisiteError
-
-TESTED_VERSION = "0.9.1"
-_INSTALL = "pip install 'tagrpo[train]' brings it"
+from trainer_adapter.verl.plugin.checks import VERL_VERSION, check_version
 
 DISTRIBUTED = "utils/distributed.py"
 PROCESS_GROUP_LINE = 'backend = backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"'
 ENGINE = "workers/engine/fsdp/transformer_impl.py"
 OFFLOAD_LINE = "offload_policy = CPUOffloadPolicy(pin_memory=True)"
-LOG_PROBS = "utils/torch_functional.py"
-LOG_PROBS_LINE = "output = logprobs_from_logits_v2(logits, labels)"
 
 
 def check_verl() -> None:
@@ -29,24 +24,16 @@ def check_verl() -> None:
     Raises:
         PrerequisiteError: verl is missing, has another version, or no longer has the lines in question.
     """
+    check_version()
     found = importlib.util.find_spec("verl")
-    if found is None or found.origin is None:
-        raise PrerequisiteError(f"verl is not installed; training needs verl {TESTED_VERSION}: {_INSTALL}.")
-    version = metadata.version("verl")
-    if version != TESTED_VERSION:
-        raise PrerequisiteError(
-            f"verl {version} is installed; training on the CPU was tested with {TESTED_VERSION}: {_INSTALL}."
-        )
+    assert found is not None
+    assert found.origin is not None
     folder = Path(found.origin).parent
-    for name, line in (
-        (DISTRIBUTED, PROCESS_GROUP_LINE),
-        (ENGINE, OFFLOAD_LINE),
-        (LOG_PROBS, LOG_PROBS_LINE),
-    ):
+    for name, line in ((DISTRIBUTED, PROCESS_GROUP_LINE), (ENGINE, OFFLOAD_LINE)):
         if line not in (folder / name).read_text(encoding="utf-8"):
             raise PrerequisiteError(
                 f"verl/{name} has no line `{line}`; verl was changed, and trainer_adapter.verl.cpu no longer "
-                f"fits it. Install verl {TESTED_VERSION} anew."
+                f"fits it. Install verl {VERL_VERSION} anew."
             )
 
 
@@ -54,7 +41,6 @@ def apply() -> None:
     """Put the workarounds into verl's modules; a second call changes nothing."""
     _name_one_backend()
     _offload_without_pinning()
-    _score_all_tokens_at_once()
 
 
 def _name_one_backend() -> None:
@@ -95,30 +81,6 @@ def _offload_without_pinning() -> None:
             super().__init__(pin_memory=False)
 
     _replace(fsdp_utils, "CPUOffloadPolicy", CPUOffloadPolicy)
-
-
-def _score_all_tokens_at_once() -> None:
-    """Go around `verl/utils/torch_functional.py:109`.
-
-    Without flash-attn's kernel it calls `logsumexp` once for each token, to save memory. The small models
-    trained here have small vocabularies, and tens of thousands of calls a pass take longer than they save.
-    """
-    from verl.utils import torch_functional
-
-    if torch_functional.logprobs_from_logits_v2 is log_probs_of_labels:
-        return
-    _replace(torch_functional, "logprobs_from_logits_v2", log_probs_of_labels)
-
-
-def log_probs_of_labels(logits: Any, labels: Any) -> Any:
-    """Return the log-probability of each label: x_label - logsumexp(x), as verl's own function.
-
-    Args:
-        logits: [..., vocabulary].
-        labels: [...].
-    """
-    chosen = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-    return chosen - logits.logsumexp(-1)
 
 
 def _replace(module: Any, name: str, new: object) -> None:

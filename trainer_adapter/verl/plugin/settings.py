@@ -1,7 +1,7 @@
 """How a recipe is run in verl: what is no axis of it, and how both travel in verl's configuration."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -13,6 +13,20 @@ SETTINGS_KEY = "tagrpo_run"
 """The two blocks of verl's configuration that are ours."""
 
 _Kind = TypeVar("_Kind", Recipe, Loss, "RunSettings")
+
+
+_POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "answers": (lambda value: value in ("boxed", "all"), "boxed or all"),
+    "seed": (lambda value: value is None or value >= 0, "0 or more, or null"),
+    "max_gen_batches": (lambda value: value >= 1, "1 or more"),
+    "kl_on": (lambda value: value in ("all", "question"), "all or question"),
+    "correction": (lambda value: value in ("token", "sequence"), "token or sequence"),
+    "correction_threshold": (lambda value: value > 0, "more than 0"),
+    "overlong_buffer": (lambda value: value is None or value >= 1, "1 or more"),
+    "record_tokens": (lambda value: isinstance(value, bool), "true or false"),
+    "poll_interval_s": (lambda value: value > 0, "more than 0"),
+}
+"""What a setting may be, and the way out where it is not."""
 
 
 @dataclass(frozen=True)
@@ -49,26 +63,10 @@ class RunSettings:
     poll_interval_s: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.answers not in ("boxed", "all"):
-            raise InputError(f"{SETTINGS_KEY}.answers is {self.answers!r}; give boxed or all.")
-        if self.seed is not None and self.seed < 0:
-            raise InputError(f"{SETTINGS_KEY}.seed is {self.seed}; give 0 or more, or null.")
-        if self.max_gen_batches < 1:
-            raise InputError(f"{SETTINGS_KEY}.max_gen_batches is {self.max_gen_batches}; give 1 or more.")
-        if self.kl_on not in ("all", "question"):
-            raise InputError(f"{SETTINGS_KEY}.kl_on is {self.kl_on!r}; give all or question.")
-        if self.correction not in ("token", "sequence"):
-            raise InputError(f"{SETTINGS_KEY}.correction is {self.correction!r}; give token or sequence.")
-        if not self.correction_threshold > 0:
-            raise InputError(
-                f"{SETTINGS_KEY}.correction_threshold is {self.correction_threshold}; give more than 0."
-            )
-        if self.overlong_buffer is not None and self.overlong_buffer < 1:
-            raise InputError(f"{SETTINGS_KEY}.overlong_buffer is {self.overlong_buffer}; give 1 or more.")
-        if not isinstance(self.record_tokens, bool):
-            raise InputError(f"{SETTINGS_KEY}.record_tokens is {self.record_tokens!r}; give true or false.")
-        if not self.poll_interval_s > 0:
-            raise InputError(f"{SETTINGS_KEY}.poll_interval_s is {self.poll_interval_s}; give more than 0.")
+        for name, (fits, way_out) in _POSSIBLE.items():
+            value = getattr(self, name)
+            if not fits(value):
+                raise InputError(f"{SETTINGS_KEY}.{name} is {value!r}; give {way_out}.")
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that travels in verl's configuration."""
