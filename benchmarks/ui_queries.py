@@ -26,7 +26,7 @@ from rephraser.sets.wordings import wordings
 from rephraser.tables import CandidateRow, ReviewRow, StandingRow
 from rephraser.views import neighbors, search
 from service.questions import browsing as questions
-from service.questions.labels import count_labels
+from service.questions.browsing import count_labels
 from service.questions.tables import QuestionRow
 from service.runs import progress
 from trainer_adapter.record import browsing as rollouts

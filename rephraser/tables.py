@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from service.database.base import BY_KEY_ALONE, Base
 from service.database.triggers import append_only, on_creation, sealed_by
 from service.hashing import canonical_text, content_id
-from service.questions.tables import searched
+from service.questions.searching import searched
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 

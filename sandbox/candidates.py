@@ -11,7 +11,7 @@ from sandbox.phrasings import PHRASINGS, Phrasing
 from sandbox.problems import CHARGES, COUNTS, PRICES, Kind, Problem, answer
 from sandbox.questions import Asked
 from service.errors import InputError
-from service.questions.types import question_id
+from service.questions.question import question_id
 
 MOST = len(PHRASINGS) - 1
 

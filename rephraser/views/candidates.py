@@ -12,7 +12,7 @@ from rephraser.reviews.store import Candidate, Review, find_candidate, reviews_o
 from rephraser.run.plan import ANSWER
 from rephraser.tables import CandidateFindingRow, CandidateRow, ProposalRow, VerdictRow
 from service.errors import InputError
-from service.questions.types import Question
+from service.questions.question import Question
 from service.runs.store import Run, find_run
 from service.runs.tables import CellRow, RunRow
 

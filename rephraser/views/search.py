@@ -15,10 +15,10 @@ from rephraser.tables import (
     StandingRow,
 )
 from rephraser.views.suspects import find_suspects
+from service.questions.question import Question
 from service.questions.searching import may_hold, search_terms
 from service.questions.store import as_question, get_set
 from service.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow
-from service.questions.types import Question
 
 COUNTED_AT_MOST = 10_000
 

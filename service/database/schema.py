@@ -16,7 +16,8 @@ from service.database.base import Base
 
 TABLES = (
     "service.questions.tables",
-    "service.questions.contamination.tables",
+    "service.questions.searching",
+    "service.questions.contamination.store",
     "service.runs.tables",
     "evaluator.grading.versions",
     "evaluator.evals.tables",

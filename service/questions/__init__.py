@@ -3,6 +3,7 @@
 from service.questions.columns import Columns, RowLimits
 from service.questions.importing import ImportReport, store_import
 from service.questions.mixing import MixReport, mix_sets
+from service.questions.question import Question, make_question, question_id
 from service.questions.reading import ReadRows, read_source
 from service.questions.store import (
     Member,
@@ -13,7 +14,6 @@ from service.questions.store import (
     load_question_set,
     store_questions,
 )
-from service.questions.types import Question, make_question, question_id
 
 __all__ = [
     "Columns",

@@ -1,4 +1,4 @@
-"""Looking at what is stored: the sets with their counts, a set page by page, one question."""
+"""Looking at what is stored: sets with their counts, a set page by page, one question, labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from service.errors import InputError, NotFoundError
+from service.questions.question import Question
 from service.questions.store import Member, StoredSet, as_question, count_members, get_set
-from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
-from service.questions.types import Question
+from service.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow, QuestionSetRow
 
 PREFIXES_SHOWN = 5
 
@@ -129,3 +129,22 @@ def places(session: Session, question_id: str) -> list[Place]:
         .order_by(QuestionSetRow.name)
     )
     return [Place(name, position, held) for name, position, held in rows]
+
+
+@dataclass(frozen=True)
+class LabelCount:
+    """Questions of a subject and level; None where the source gave none."""
+
+    subject: str | None
+    level: str | None
+    questions: int
+
+
+def count_labels(session: Session) -> list[LabelCount]:
+    """Return the number of questions by subject and level, in their order; the sum is all questions."""
+    rows = session.execute(
+        select(QuestionLabelsRow.subject, QuestionLabelsRow.level, QuestionLabelsRow.questions).order_by(
+            QuestionLabelsRow.subject, QuestionLabelsRow.level
+        )
+    )
+    return [LabelCount(subject or None, level or None, number) for subject, level, number in rows]

@@ -11,7 +11,7 @@ from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.hashing import canonical_text
 from service.questions.files import JsonNumber
-from service.questions.types import Question, make_question
+from service.questions.question import Question, make_question
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
     "question": ("question", "problem", "prompt", "input", "instruction", "query"),

@@ -1,7 +1,10 @@
-"""Finds questions that are nearly the same text: MinHash over 5-byte windows, then an exact ratio."""
+"""Questions that are nearly the same text: MinHash over 5-byte windows, then an exact ratio; their kinds."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from service.questions.store import Member
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,6 +16,9 @@ BANDS = 16
 ROWS_PER_BAND = 4
 MOST_COMPARED = 40  # earlier texts compared with one text, so that thousands from one template stay quick
 CHUNK = 4096  # windows hashed at once: 64 hashes x 4096 x 8 bytes stay in the cache
+
+EqualAnswers = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
+Report = Callable[[int, int], None]
 
 
 def comparable(text: str) -> str:
@@ -98,6 +104,56 @@ class NearIndex:
             np.minimum(signature, hashed.min(axis=1), out=signature)
         rows = signature.reshape(BANDS, ROWS_PER_BAND)
         return [(band, rows[band].tobytes()) for band in range(BANDS)]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A row that resembles an earlier one (rows from 0), and the ratio (0 to 100) of their texts."""
+
+    row: int
+    earlier: int
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Pairs of rows, each row with its most similar earlier one.
+
+    conflicts: the same text (but for blanks and case) with another answer. near_duplicates: the same digits
+    in the same order, and the same answer. look_alikes: similar wording, but other numbers or another
+    answer, such as "find the sum" and "find the product": two problems, as a rule.
+    """
+
+    conflicts: tuple[Pair, ...]
+    near_duplicates: tuple[Pair, ...]
+    look_alikes: tuple[Pair, ...]
+
+
+def compare_members(members: Sequence[Member], equal: EqualAnswers, report: Report | None = None) -> Likeness:
+    """Compare each member with the earlier ones. `equal` says for pairs of answers whether they agree."""
+    index = NearIndex()
+    pairs: list[Pair] = []
+    same_digits: list[Pair] = []
+    by_position = {member.position: member.question for member in members}
+    for count, member in enumerate(members, 1):
+        match = index.add(member.position, member.question.text)
+        if match is not None:
+            pair = Pair(member.position, match.key, round(match.ratio, 1))
+            (same_digits if match.same_digits else pairs).append(pair)
+        if report is not None and (count % 200 == 0 or count == len(members)):
+            report(count, len(members))
+    answers = [(by_position[pair.row].answer, by_position[pair.earlier].answer) for pair in same_digits]
+    conflicts: list[Pair] = []
+    near: list[Pair] = []
+    for pair, agrees in zip(same_digits, equal(answers), strict=True):
+        texts = [comparable(by_position[row].text) for row in (pair.row, pair.earlier)]
+        if agrees:
+            near.append(pair)
+        elif texts[0] == texts[1]:
+            conflicts.append(pair)
+        else:
+            pairs.append(pair)
+    return Likeness(tuple(conflicts), tuple(near), tuple(sorted(pairs, key=lambda pair: pair.row)))
 
 
 def _digits(text: str) -> str:

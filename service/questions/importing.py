@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from service.database import Database
 from service.errors import InputError
 from service.questions.columns import Columns
-from service.questions.likeness import Likeness, compare_members
+from service.questions.duplicates import Likeness, compare_members
 from service.questions.reading import ReadRows
 from service.questions.store import (
     Member,

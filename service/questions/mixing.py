@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from service.database import Database
 from service.errors import InputError
 from service.questions.duplicates import NEAR_RATIO, NearIndex, comparable
+from service.questions.question import Question
 from service.questions.store import (
     Member,
     StoredSet,
@@ -24,7 +25,6 @@ from service.questions.store import (
     members_hash,
     store_set,
 )
-from service.questions.types import Question
 
 Progress = Callable[[str, int, int], None]
 REPORT_EVERY = 200

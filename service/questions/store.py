@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from service.database import utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
+from service.questions.question import Question
 from service.questions.tables import QuestionRow, QuestionSetCountsRow, QuestionSetMemberRow, QuestionSetRow
-from service.questions.types import Question
 
 T = TypeVar("T")
 _NAME = re.compile(r"\w[\w.-]{0,99}")

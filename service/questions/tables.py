@@ -66,41 +66,6 @@ class QuestionSetCountsRow(Base):
     held: Mapped[int]
 
 
-class SearchedTextRow(Base):
-    """A text that searches look at; its id is its number in `text_letters`. Kept by triggers.
-
-    `text_letters` is an index of three letters in a row over all texts of questions and candidates: a search
-    for any part of a text, LaTeX included, then looks at the few texts that hold all its triples of letters
-    instead of at all of them. The index keeps no copy of the texts and no places in them (`content=''`,
-    `detail=none`), which makes it about as large as they are; what it finds is looked at again by
-    `service.questions.searching`. Texts are never changed nor removed, so nothing has to be taken out of it.
-    """
-
-    __tablename__ = "searched_texts"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    question_id: Mapped[str]
-
-
-def searched(row: type[Base], question_id: str, text: str) -> None:
-    """Have new rows of a table searched: by the column of their question's id, and the SQL of their text."""
-    name = row.__tablename__
-    on_creation(
-        row,
-        f"""
-        CREATE TRIGGER {name}_searched AFTER INSERT ON {name} BEGIN
-            INSERT INTO searched_texts (question_id) VALUES (NEW.{question_id});
-            INSERT INTO text_letters (rowid, text) SELECT MAX(id), {text} FROM searched_texts;
-        END""",
-    )
-
-
-on_creation(
-    SearchedTextRow,
-    """
-    CREATE VIRTUAL TABLE text_letters
-    USING fts5(text, content='', tokenize='trigram', detail=none, columnsize=0)""",
-)
-searched(QuestionRow, "id", "NEW.text || char(10) || NEW.answer")
 on_creation(
     QuestionRow,
     """

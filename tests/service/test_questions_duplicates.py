@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
-from service.questions.duplicates import NearIndex, comparable
-from service.questions.likeness import compare_members, spelled_alike
+from service.questions.duplicates import NearIndex, comparable, compare_members
+from service.questions.question import make_question
 from service.questions.store import Member
-from service.questions.types import make_question
 
 LONG = "A farmer has seventeen sheep, and all but nine of them run away over the hill. How many remain?"
 
@@ -98,7 +97,7 @@ def test_look_alikes_are_sorted_by_what_they_mean() -> None:
             ("If $x+y=14$ and $x-y=6$, what is the value of $x$?", "10"),
             ("Name a prime number above one hundred.", "101"),
         ),
-        spelled_alike,
+        lambda pairs: [first == second for first, second in pairs],
     )
     assert [(pair.row, pair.earlier) for pair in likeness.near_duplicates] == [(1, 0)]
     assert [(pair.row, pair.earlier) for pair in likeness.conflicts] == [(2, 0)]

@@ -12,7 +12,7 @@ from evaluator.evals.overview import runs_overview
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions import make_question
-from service.questions.labels import LabelCount, count_labels
+from service.questions.browsing import LabelCount, count_labels
 from service.questions.store import Member, store_set
 from service.runs import progress
 from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fail_cell, fill_cell

@@ -4,14 +4,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, insert, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ForeignKey, Index, func, insert, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.database import utc_now
+from service.database.base import BY_KEY_ALONE, Base
+from service.database.triggers import append_only
 from service.questions.contamination.finding import VARIANT, Overlap, Settings
-from service.questions.contamination.tables import ContaminationCheckRow, OverlapRow
 
 _PER_STATEMENT = 5_000
+
+
+@append_only
+class ContaminationCheckRow(Base):
+    """A comparison of a set of texts with a benchmark. Without overlaps it says that none were found."""
+
+    __tablename__ = "contamination_checks"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    set_name: Mapped[str]  # a question set, or a neighbor set with its version
+    set_hash: Mapped[str]
+    benchmark: Mapped[str]
+    problems_hash: Mapped[str]  # see evaluator.evals.problems
+    settings: Mapped[dict[str, Any]]
+    created_at: Mapped[str]
+
+    __table_args__ = (Index(None, "problems_hash"),)
+
+
+@append_only
+class OverlapRow(Base):
+    """A text of the set that repeats a problem of the benchmark, by its strongest measure."""
+
+    __tablename__ = "overlaps"
+    check_id: Mapped[int] = mapped_column(ForeignKey("contamination_checks.id"), primary_key=True)
+    source_id: Mapped[str] = mapped_column(primary_key=True)  # a question or candidate
+    problem_id: Mapped[str] = mapped_column(primary_key=True)
+    measure: Mapped[str]  # exact, fuzzy, n-gram, variant
+    score: Mapped[float]
+
+    __table_args__ = (BY_KEY_ALONE,)
 
 
 @dataclass(frozen=True)

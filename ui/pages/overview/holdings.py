@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 
 from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.sets.store import list_sets
+from service.questions.browsing import count_labels
 from service.questions.browsing import list_sets as list_question_sets
-from service.questions.labels import count_labels
 from service.runs.progress import count_runs, spent_in_all
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
 from ui.pages.state import settings

@@ -15,7 +15,7 @@ from rephraser.views.neighbors import (
 )
 from service.database import Database
 from service.errors import TagrpoError
-from service.questions.types import Question
+from service.questions.question import Question
 from service.runs.store import find_run
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached

@@ -11,8 +11,8 @@ from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.run.start import KIND
 from rephraser.sets.store import list_sets
 from rephraser.views.search import QuestionFilters, finding_counts
+from service.questions.browsing import count_labels
 from service.questions.browsing import list_sets as list_question_sets
-from service.questions.labels import count_labels
 from service.runs.store import list_runs
 from ui.pages.state import links
 from ui.pages.state.database import cached

@@ -10,7 +10,7 @@ from rephraser.views.neighbors import NeighborCard, page_neighbors, read_cards
 from rephraser.views.suspects import Suspect, find_suspects
 from service.errors import TagrpoError
 from service.questions.browsing import Place, find_question, places
-from service.questions.types import Question
+from service.questions.question import Question
 from ui.pages.questions import evidence
 from ui.pages.questions.filters import choices, run_ids, say_absent, show_active
 from ui.pages.state import links
