@@ -45,14 +45,6 @@ def sources() -> list[Path]:
     return [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 
 
-def benchmarks() -> list[Path]:
-    return sorted((ROOT / "benchmarks").glob("*.py"))
-
-
-def runnable(path: Path) -> bool:
-    return '__name__ == "__main__"' in path.read_text(encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def project() -> dict[str, Any]:
     found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -141,23 +133,3 @@ def test_every_shipped_prompt_loads(name: str) -> None:
 def test_no_prompt_is_left_out_of_the_shipped_ones() -> None:
     files = {path.stem for path in (ROOT / "rephraser" / "proposing" / "prompts").iterdir()}
     assert files == set(SHIPPED)
-
-
-def test_a_benchmark_is_a_script_or_used_by_one() -> None:
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in benchmarks()}
-    for path in benchmarks():
-        if not runnable(path):
-            assert any(
-                re.search(rf"\b{path.stem}\b", text) for name, text in texts.items() if name != path.stem
-            )
-
-
-@pytest.mark.parametrize(
-    "script", [path for path in benchmarks() if runnable(path)], ids=lambda path: path.stem
-)
-def test_every_benchmark_explains_itself_and_takes_data(script: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(script), "--help"], capture_output=True, text=True, cwd=ROOT, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert "--data" in done.stdout

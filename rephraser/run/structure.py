@@ -20,7 +20,7 @@ PREMISE_CHANGED, PREMISE_DROPPED = "premise_changed", "premise_dropped"
 WEIGHING = frozenset({"numbers", "words", PREMISES})
 """Groups that make a verdict ask for more: more frequent on broken candidates than on honest ones.
 
-`benchmarks/gate.py` prints how often each group is met on either.
+`benchmarks/studies/gate.py` prints how often each group is met on either.
 """
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from benchmarks.passk_coverage import KS, POPULATIONS, coverage
+from benchmarks.studies.passk_coverage import KS, POPULATIONS, coverage
 from evaluator.passk import (
     NEW_PROBLEMS,
     RERUN,

@@ -1,6 +1,5 @@
-"""`benchmarks/gate.py`: real pairs through the whole gate, with answers of simulated solvers."""
+"""`benchmarks/studies/gate.py`: real pairs through the whole gate, with answers of simulated solvers."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -9,14 +8,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.studies import gate
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-_spec = importlib.util.spec_from_file_location("gate", ROOT / "benchmarks" / "gate.py")
-assert _spec is not None
-assert _spec.loader is not None
-gate: Any = importlib.util.module_from_spec(_spec)
-sys.modules["gate"] = gate
-_spec.loader.exec_module(gate)
 
 ORIGINAL = "A crate holds 12 jars and a box holds 5 jars. How many jars do a crate and a box hold together?"
 REPHRASED = "How many jars fit into one crate and one box together, if a crate takes 12 jars and a box 5?"
@@ -24,8 +18,8 @@ OTHER = "A crate holds 12 jars and a box holds 7 jars. How many jars do a crate 
 
 
 def run(*arguments: str) -> tuple[dict[str, Any], str]:
-    command = [sys.executable, str(ROOT / "benchmarks" / "gate.py"), "--cases", "450", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "benchmarks.studies.gate", "--cases", "450", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found, done.stderr
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from numpy.random import default_rng
 
-from benchmarks import verdict_simulation as simulation
+from benchmarks.studies import verdict_simulation as simulation
 from rephraser.verdict import BayesRule, OverlapRule, Rule, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,10 +109,11 @@ def test_success_rates_are_what_they_are_said_to_be() -> None:
 
 def run_benchmark(*arguments: str) -> tuple[str, dict[str, dict[str, float]]]:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "verdict.py"), "--cases", "300", *arguments],
+        [sys.executable, "-m", "benchmarks.studies.verdict", "--cases", "300", *arguments],
         capture_output=True,
         text=True,
         check=True,
+        cwd=ROOT,
     )
     return done.stdout, json.loads(done.stdout.splitlines()[-1])
 

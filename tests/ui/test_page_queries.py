@@ -1,19 +1,14 @@
 """Every query of the pages, on a small copy of the database that they are measured on: none walks a table."""
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 from plans import walked
 
+from benchmarks.pages.database import make_database
+from benchmarks.pages.places import World, read_world
+from benchmarks.pages.queries import Ask, other_ways, page_queries
 from service.database import Database
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
-from ui_database import make_database
-from ui_places import World, read_world
-from ui_queries import Ask, other_ways, page_queries
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Ray's workers as forks of one process that has imported much of what verl needs.
 
 A run on the CPU starts one worker after another, and each takes time and memory to import torch, transformers
-and what else verl needs (`benchmarks/verl_start.py`). Here the process that trains starts a server, which
+and what else verl needs (`benchmarks.speed.verl_start`). Here the process that trains starts a server, which
 imports these packages while Ray starts. What Ray starts as "Python" (its `py_executable`) is
 `fork_worker.py`, which asks the server for a fork of itself and stays as the fork's stand-in. The server ends
 with the process that trains. Without a server, or where it cannot fork, a worker starts as it would have.

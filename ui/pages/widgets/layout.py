@@ -80,7 +80,7 @@ def hand_over() -> None:
     """Let the browser draw what was shown so far while the rest is made; called before a page's charts.
 
     Another thread sends what a script shows, and hardly has its turn before the script has ended: then all of
-    the page is drawn at once, and nothing is to be seen before its charts. `benchmarks/ui_latency.py`
+    the page is drawn at once, and nothing is to be seen before its charts. `benchmarks/pages/latency.py`
     measures it (*paint*).
     """
     time.sleep(HAND_OVER_S)

@@ -1,0 +1,50 @@
+"""What the benchmarks share: the data folder, clocks, memory, and themselves run again in another process."""
+
+import argparse
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("TAGRPO_DATA", ROOT.parent / "shared" / "data"))
+
+
+def add_data(parser: argparse.ArgumentParser, help: str = "folder of public data sets") -> None:
+    """Add `--data DIR`, by default TAGRPO_DATA."""
+    parser.add_argument("--data", type=Path, default=DATA, help=help)
+
+
+def own_command(file: str, *arguments: object) -> list[str]:
+    """Return the command that runs the benchmark in `file` in a process of its own."""
+    module = ".".join(Path(file).resolve().relative_to(ROOT).with_suffix("").parts)
+    return [sys.executable, "-m", module, *map(str, arguments)]
+
+
+def peak_mb() -> float:
+    """Return the most memory that this process held, in MiB."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+def seconds(work: Callable[[], object], repeats: int = 5) -> float:
+    """Return the shortest of some runs of `work`, after one that warms up."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def rounded(value: Any, digits: int = 5) -> Any:
+    """Return a report with its numbers rounded."""
+    if isinstance(value, dict):
+        return {name: rounded(inner, digits) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(inner, digits) for inner in value]
+    return round(value, digits) if isinstance(value, float) else value

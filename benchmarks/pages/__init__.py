@@ -1,0 +1,1 @@
+"""How fast the pages are, on a large database made here."""

@@ -1,0 +1,76 @@
+"""How fast the pages are on a large database: made here, then asked every query the pages ask.
+
+    python -m benchmarks.pages.latency --make FILE [--scale 1] [--seed 0]
+    python -m benchmarks.pages.latency --queries FILE [--warm 40] [--cold 5]
+    python -m benchmarks.pages.latency --browser FILE [--pages questions,review] [--repeats 20]
+    python -m benchmarks.pages.latency --inserts [--repeats 5]
+
+`--make` writes 10,000 questions, 30,000 neighbors, 1,000,000 rollouts and 200,000 evaluation samples (see
+`ui_database`): about 0.96 GB, in about two minutes of one core. `--queries` prints the milliseconds of every
+query of every page, warm and cold, and beside paging by OFFSET and counting rows (see `ui_queries`).
+`--browser` starts `tagrpo ui --review` on it and prints how long first paint, later pages and every action
+take in Chromium, and the memory of the server (see `ui_browser`); its reviews are added to the database.
+`--inserts` says what keeping the counts costs where rows are written (see `ui_inserts`).
+
+The last line is one JSON object.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main() -> int:
+    """Do what was asked for; return 1 where something is over its target."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--make", type=Path, metavar="FILE", help="write the database into a new file")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full size")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--queries", type=Path, metavar="FILE", help="measure the pages' queries on it")
+    parser.add_argument("--warm", type=int, default=40, help="times that each query is asked")
+    parser.add_argument("--cold", type=int, default=5, help="times on a new connection and an empty cache")
+    parser.add_argument("--browser", type=Path, metavar="FILE", help="measure the pages in Chromium on it")
+    parser.add_argument("--pages", help="those of --browser, with commas; all without it")
+    parser.add_argument("--inserts", action="store_true", help="measure what keeping the counts costs")
+    parser.add_argument("--repeats", type=int, help="20 of --browser, 5 of --inserts")
+    options = parser.parse_args()
+    found: dict[str, Any] = {}
+    if options.make is not None:
+        if options.make.exists():
+            parser.error(f"{options.make} exists; name a new file or remove it")
+        from ui_database import make_database
+
+        found["make_s"] = make_database(options.make, scale=options.scale, seed=options.seed)
+        found["database_mb"] = round(options.make.stat().st_size / 1e6)
+    if options.queries is not None:
+        from ui_query_times import measure, print_table
+
+        found |= measure(options.queries, warm=options.warm, cold=options.cold)
+        print_table(found)
+    if options.inserts:
+        from ui_inserts import measure_inserts, print_inserts
+
+        found["inserts"] = measure_inserts(repeats=options.repeats or 5)
+        print_inserts(found["inserts"])
+    if options.browser is not None:
+        from ui_browser import measure_browser, print_end
+        from ui_interactions import PAGES
+
+        pages = options.pages.split(",") if options.pages else list(PAGES)
+        if not set(pages) <= set(PAGES):
+            parser.error(f"--pages: take some of {', '.join(PAGES)}")
+        found["browser"] = measure_browser(options.browser, repeats=options.repeats or 20, pages=pages)
+        print_end(found["browser"])
+    if not found:
+        parser.error("name --make, --queries, --browser or --inserts")
+    print(json.dumps(found))
+    over = found.get("over_target_warm") or found.get("browser", {}).get("over")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

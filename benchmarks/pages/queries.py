@@ -1,0 +1,352 @@
+"""Every query of the pages at random places, and other ways to ask for the same."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import func, or_, select, union
+from sqlalchemy.orm import Session
+
+from benchmarks.pages.places import World
+from evaluator.evals.contrast import contrast_runs, contrast_texts
+from evaluator.evals.overview import runs_overview
+from evaluator.evals.results import load_result
+from evaluator.evals.samples import page_samples, read_texts
+from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
+from rephraser.reviews import audit as audits
+from rephraser.reviews import queue as reviews
+from rephraser.reviews.agreement import run_agreement
+from rephraser.reviews.rates import growing_false_accepts
+from rephraser.reviews.status import current_statuses, standing_counts
+from rephraser.sets import changes as set_changes
+from rephraser.sets.counts import accept_rates, count_proposals
+from rephraser.sets.store import list_sets, load_entries, member_ids
+from rephraser.sets.wordings import wordings
+from rephraser.tables import CandidateRow, ReviewRow, StandingRow
+from rephraser.views import neighbors, search
+from service.questions import browsing as questions
+from service.questions.browsing import count_labels
+from service.questions.tables import QuestionRow
+from service.runs import progress
+from trainer_adapter.record import browsing as rollouts
+from trainer_adapter.record import joint_groups as groups
+from trainer_adapter.record import series
+from trainer_adapter.record.joint_groups import KINDS
+from trainer_adapter.record.tables import RolloutGroupRow, RolloutRow, RolloutShardRow
+
+Ask = Callable[[Session, random.Random], object]
+PAGE = 25
+
+
+def page_queries(world: World) -> dict[str, Ask]:
+    """Return every query by page and name."""
+    return {
+        **_overview(world),
+        **_questions(world),
+        **_reviews(world),
+        **_sets(world),
+        **_rollouts(world),
+        **_curves(world),
+    }
+
+
+def _overview(world: World) -> dict[str, Ask]:
+    def running(session: Session, chance: random.Random) -> None:
+        (found,) = progress.progress_of(session, [world.neighbor_run])
+        minutes = progress.last_minutes(session, world.neighbor_run.id)
+        progress.pace(minutes, found.open, datetime.now(UTC))
+        progress.newest_errors(session, world.neighbor_run.id)
+
+    return {
+        "overview: counts": lambda s, c: (
+            count_labels(s),
+            standing_counts(s),
+            progress.count_runs(s),
+            progress.spent_in_all(s),
+        ),
+        "overview: sets": lambda s, c: (list_sets(s), questions.list_sets(s)),
+        "overview: runs": lambda s, c: progress.page_runs(s),
+        "overview: evaluations": lambda s, c: runs_overview(s),
+        "overview: trainings": lambda s, c: rollouts.list_train_runs(s),
+        "overview: a run's pace and errors": running,
+    }
+
+
+def _questions(world: World) -> dict[str, Ask]:
+    def page(**filters: Any) -> Ask:
+        def ask(session: Session, chance: random.Random) -> object:
+            after = chance.choice(world.question_ids)
+            return search.page_questions(session, search.QuestionFilters(**filters), after=after, limit=PAGE)
+
+        return ask
+
+    def count(**filters: Any) -> Ask:
+        return lambda s, c: search.count_questions(s, search.QuestionFilters(**filters))
+
+    def answers(session: Session, chance: random.Random) -> None:
+        subject = chance.choice(world.answered)
+        found = neighbors.page_answers(session, subject, world.solver)
+        neighbors.read_answer_texts(session, [one.id for one in found])
+
+    return {
+        "questions: page": page(),
+        "questions: page, subject and level": page(subject="Geometry", level="Level 3"),
+        "questions: page, rejected": page(status="rejected"),
+        "questions: page, strategy, model, verdict": page(
+            strategy="format", model="openai/gpt-4-turbo", status="undecided"
+        ),
+        "questions: page, of a run": page(run_id=world.neighbor_run.id),
+        "questions: page, finding": page(finding="unit_lost"),
+        "questions: page, finding and strategy": page(finding="unit_lost", strategy="format"),
+        "questions: page, question set": page(question_set="extra"),
+        "questions: page, neighbor set": page(neighbor_set="math-ta@1"),
+        "questions: search, frequent word": page(text="tangent"),
+        "questions: search, nothing found": lambda s, c: search.page_questions(
+            s, search.QuestionFilters(text="no such words")
+        ),
+        "questions: search, a formula": lambda s, c: search.page_questions(
+            s, search.QuestionFilters(text=f"{c.randint(100, 999)}x +")
+        ),
+        "questions: search, two letters": lambda s, c: search.page_questions(
+            s, search.QuestionFilters(text="3x")
+        ),
+        "questions: search and rejected": page(text="tangent", status="rejected", subject="Algebra"),
+        "questions: count, all": count(),
+        "questions: count, accepted": count(status="accepted"),
+        "questions: count, search": count(text="tangent"),
+        "questions: findings of a run": lambda s, c: search.finding_counts(s, run_id=world.neighbor_run.id),
+        "question: its neighbors": lambda s, c: neighbors.page_neighbors(s, c.choice(world.question_ids)),
+        "question: members of a set": lambda s, c: member_ids(
+            s, world.set_ids[0], c.choice(world.question_ids)
+        ),
+        "question: a candidate": lambda s, c: neighbors.read_cards(s, c.choice(world.candidate_ids)),
+        "question: answers with texts": answers,
+    }
+
+
+def _reviews(world: World) -> dict[str, Ask]:
+    run = world.neighbor_run.id
+
+    def rates(session: Session, chance: random.Random) -> object:
+        audit = audits.get_audit(session, world.audit_id)
+        return audits.audit_rates(session, audit)
+
+    def growth(session: Session, chance: random.Random) -> object:
+        audit = audits.get_audit(session, world.audit_id)
+        rows = session.scalars(select(ReviewRow).where(ReviewRow.audit_id == audit.id))
+        return growing_false_accepts(audit.members, [_review(row) for row in rows])
+
+    return {
+        "review: queue of a run, blind": lambda s, c: reviews.open_queue(s, run, "ada", seed=c.randrange(99)),
+        "review: queue, undecided": lambda s, c: reviews.open_queue(s, run, "ada", statuses=("undecided",)),
+        "review: 25 items": lambda s, c: reviews.read_items(s, c.sample(world.candidate_ids, PAGE)),
+        "review: progress": lambda s, c: (
+            reviews.run_progress(s, run, "ada"),
+            reviews.audit_progress(s, world.audit_id, 400, "ada"),
+        ),
+        "review: agreement": lambda s, c: run_agreement(s, run),
+        "review: error rates": rates,
+        "review: rates as they grow": growth,
+    }
+
+
+def _review(row: ReviewRow) -> Any:
+    from rephraser.reviews.store import as_review
+
+    return as_review(row)
+
+
+def _sets(world: World) -> dict[str, Ask]:
+    first, second = world.set_ids[:2]
+
+    def changes(kind: Any) -> Ask:
+        return lambda s, c: set_changes.page_changes(
+            s, first, second, kind, after=(c.choice(world.question_ids), 0), limit=PAGE
+        )
+
+    return {
+        "sets: page of members": lambda s, c: load_entries(
+            s, second, first=c.randrange(world.set_positions), limit=PAGE
+        ),
+        "sets: what changed, counted": lambda s, c: set_changes.count_changes(s, first, second),
+        "sets: added, page": changes("added"),
+        "sets: removed, page": changes("removed"),
+        "sets: changed, page": changes("changed"),
+        "sets: rates of a run": lambda s, c: accept_rates(count_proposals(s, [world.neighbor_run.id])),
+        "sets: wordings of 300 questions": lambda s, c: wordings(s, second, seed=c.randrange(99)),
+    }
+
+
+def _rollouts(world: World) -> dict[str, Ask]:
+    def run(chance: random.Random) -> str:
+        return chance.choice(world.train_runs).id
+
+    def some_group(session: Session, chance: random.Random) -> Any:
+        step = chance.randrange(1, world.steps + 1)
+        wanted = groups.GroupFilters(step=step)
+        after = (step, chance.choice(world.trained))
+        found = groups.page_groups(session, run(chance), wanted, after=after, limit=1)
+        return found[0] if found else None
+
+    def page(**filters: Any) -> Ask:
+        def ask(session: Session, chance: random.Random) -> None:
+            after = (chance.randrange(1, world.steps + 1), chance.choice(world.trained))
+            found = groups.page_groups(
+                session, run(chance), groups.GroupFilters(**filters), after=after, limit=PAGE
+            )
+            groups.question_texts(session, [one.question_id for one in found])
+
+        return ask
+
+    def of_step(session: Session, chance: random.Random) -> object:
+        kind = chance.choice(KINDS)
+        wanted = groups.GroupFilters(step=chance.randrange(1, world.steps + 1), kind=kind)
+        return groups.page_groups(session, run(chance), wanted, limit=PAGE)
+
+    def whole(session: Session, chance: random.Random) -> None:
+        run_id, step = run(chance), chance.randrange(1, world.steps + 1)
+        (one,) = groups.page_groups(session, run_id, groups.GroupFilters(step=step), limit=1)
+        found = groups.read_joint_group(session, run_id, step, one.question_id)
+        ids = [rollout.id for column in found.columns for rollout in column.rollouts]
+        rollouts.read_rollout_texts(session, ids)
+
+    def plain(session: Session, chance: random.Random) -> object:
+        wanted = rollouts.RolloutFilters(step=chance.randrange(1, world.steps + 1))
+        return rollouts.page_rollouts(session, run(chance), wanted, limit=PAGE)
+
+    names = [f"tagrpo/zero/{kind}/share" for kind in ("original", "neighbors", "joint")]
+    names += [f"tagrpo/entropy/{part}" for part in ("mean", "original", "neighbors")]
+    names += ["tagrpo/covariance/positive/top_1", "tagrpo/anchor/log_ratio/variant_1", "actor/grad_norm"]
+    ids = [one.id for one in world.train_runs]
+    return {
+        "rollouts: steps of a run": lambda s, c: groups.page_steps(s, run(c)),
+        "rollouts: groups of a step by kind": of_step,
+        "rollouts: groups of a run": page(),
+        "rollouts: all wrong in a run": page(kind="all wrong"),
+        "rollouts: time-outs in a run": page(timeouts=True),
+        "rollouts: a joint group with texts": whole,
+        "rollouts: one question over training": lambda s, c: groups.question_history(
+            s, run(c), c.choice(world.trained)
+        ),
+        "rollouts: plain list of a step": plain,
+        "signal: names of metrics": lambda s, c: series.metric_names(s, ids),
+        "signal: nine metrics of four runs": lambda s, c: series.metric_series(s, ids, names),
+    }
+
+
+def _curves(world: World) -> dict[str, Ask]:
+    def pair(chance: random.Random) -> tuple[str, str]:
+        by_size: dict[int, list[str]] = {}
+        for run in world.eval_runs:
+            by_size.setdefault(len(world.problems[run.id]), []).append(run.id)
+        first, second = chance.sample(chance.choice(list(by_size.values())), 2)
+        return first, second
+
+    def contrast(session: Session, chance: random.Random) -> None:
+        found = contrast_runs(session, *pair(chance), chance.choice((1, 8, 64)))
+        contrast_texts(session, found.page("all", limit=PAGE))
+
+    def samples(session: Session, chance: random.Random) -> None:
+        run = chance.choice(world.eval_runs).id
+        problem = chance.choice(world.problems[run])
+        found = page_samples(
+            session,
+            run,
+            problem,
+            after_ordinal=chance.randrange(100),
+            limit=PAGE,
+            grader_id=world.graders[run],
+        )
+        read_texts(session, [one.id for one in found])
+
+    return {
+        "curves: counts of one run": lambda s, c: load_result(s, c.choice(world.eval_runs)),
+        "curves: counts of eight runs": lambda s, c: [load_result(s, run) for run in world.eval_runs],
+        "curves: who solves what at k": contrast,
+        "curves: samples with texts": samples,
+        "curves: cost axis": lambda s, c: series.drawn_by_step(s, c.choice(world.train_runs).id),
+    }
+
+
+def other_ways(world: World) -> dict[str, tuple[Ask, Ask]]:
+    """Return pairs (ours, the other way) by name: paging by OFFSET, counting rows when asked."""
+    run = world.neighbor_run.id
+    train = world.train_runs[-1].id
+
+    def our_rollouts(session: Session, chance: random.Random) -> object:
+        step = chance.randrange(1, world.steps + 1)
+        after = (step, chance.choice(world.trained))
+        return groups.page_groups(session, train, after=after, limit=PAGE)
+
+    def offset_rollouts(session: Session, chance: random.Random) -> object:
+        row = RolloutGroupRow
+        total = world.steps * 128
+        query = select(row).where(row.run_id == train).order_by(row.step, row.question_id)
+        return session.execute(query.limit(PAGE).offset(chance.randrange(total))).all()
+
+    def our_questions(session: Session, chance: random.Random) -> object:
+        wanted = search.QuestionFilters(status="accepted")
+        return search.page_questions(session, wanted, after=chance.choice(world.question_ids), limit=PAGE)
+
+    def offset_questions(session: Session, chance: random.Random) -> object:
+        query = (
+            select(StandingRow.question_id)
+            .where(StandingRow.status == "accepted")
+            .group_by(StandingRow.question_id)
+            .order_by(StandingRow.question_id)
+        )
+        found = session.scalars(query.limit(PAGE).offset(chance.randrange(len(world.question_ids)))).all()
+        return session.scalars(select(QuestionRow).where(QuestionRow.id.in_(found))).all()
+
+    def counted_evals(session: Session, chance: random.Random) -> object:
+        samples = (
+            select(RunProblemRow.run_id, func.count())
+            .join(SampleRow, SampleRow.run_problem_id == RunProblemRow.id)
+            .group_by(RunProblemRow.run_id)
+        )
+        grades = (
+            select(RunProblemRow.run_id, GradeRow.grader_id, GradeRow.value, func.count())
+            .join(GradeRow, GradeRow.run_problem_id == RunProblemRow.id)
+            .group_by(RunProblemRow.run_id, GradeRow.grader_id, GradeRow.value)
+        )
+        return session.execute(samples).all(), session.execute(grades).all()
+
+    def counted_steps(session: Session, chance: random.Random) -> object:
+        query = (
+            select(RolloutShardRow.step, RolloutRow.grade, func.count(), func.sum(RolloutRow.tokens))
+            .join(RolloutRow, RolloutRow.shard_id == RolloutShardRow.id)
+            .where(RolloutShardRow.run_id == train)
+            .group_by(RolloutShardRow.step, RolloutRow.grade)
+        )
+        return session.execute(query).all()
+
+    def searched(words: str) -> Ask:
+        return lambda s, c: search.page_questions(s, search.QuestionFilters(text=words), limit=PAGE)
+
+    def read_through(words: str) -> Ask:
+        def ask(session: Session, chance: random.Random) -> object:
+            questions = select(QuestionRow.id).where(
+                or_(QuestionRow.text.icontains(words), QuestionRow.answer.icontains(words))
+            )
+            candidates = select(CandidateRow.question_id).where(CandidateRow.text.icontains(words))
+            return session.scalars(union(questions, candidates).order_by("id").limit(PAGE)).all()
+
+        return ask
+
+    return {
+        "search, nothing found, texts read through": (
+            searched("no such words"),
+            read_through("no such words"),
+        ),
+        "search, a formula, texts read through": (searched("417x +"), read_through("417x +")),
+        "search, frequent word, texts read through": (searched("tangent"), read_through("tangent")),
+        "groups of a run, OFFSET": (our_rollouts, offset_rollouts),
+        "questions with an accepted candidate, OFFSET": (our_questions, offset_questions),
+        "all evaluations, rows counted": (lambda s, c: runs_overview(s), counted_evals),
+        "steps of a training, rows counted": (lambda s, c: groups.page_steps(s, train), counted_steps),
+        "candidates by verdict, looked up": (
+            lambda s, c: standing_counts(s, run),
+            lambda s, c: current_statuses(s, run),
+        ),
+    }

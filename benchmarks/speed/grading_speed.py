@@ -1,0 +1,238 @@
+"""Speed of the grader against plain sequential math-verify, and what hostile answers do to it.
+
+The same labelled responses are graded by `verify(parse(gold), parse(response))` one after the other with
+math-verify's own time-outs and its caches warm, by a grader that has seen none of them (cold), by the same
+grader again (warm), and by a new process that has only the verdicts in the database. Then hostile answers
+run alone, one by one, and beside the honest responses. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import add_data, own_command
+from evaluator.grading import Grade, GradeCase, Grader, GradeValue
+from evaluator.grading.versions import VerdictCache
+
+GRACE_S = 2.0  # to kill a worker and start another on a busy machine
+START = [(r"\boxed{\sin(7)+\sin(7)}", r"2\sin(7)")]
+
+
+def main() -> None:
+    """Print the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_data(parser)
+    parser.add_argument("--rows", type=int, help="grade only so many responses, drawn at random (seed 0)")
+    parser.add_argument("--workers", type=int, help="processes of the grader")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each pass; the median counts")
+    parser.add_argument("--limit", type=float, default=2.0, help="seconds a hostile case may take")
+    parser.add_argument("--skip-hostile", action="store_true")
+    parser.add_argument("--database", type=Path, help=argparse.SUPPRESS)  # the new process of the third pass
+    args = parser.parse_args()
+
+    import grading_data as data
+
+    rows = [row for file in data.RESPONSE_FILES for row in data.load(args.data, file)]
+    if args.rows:
+        rows = random.Random(0).sample(rows, min(args.rows, len(rows)))
+    cases = [row.case for row in rows]
+    if args.database is not None:
+        print(json.dumps(from_database(cases, args.database, args.workers)))
+        return
+    report: dict[str, Any] = {"responses": len(cases)}
+    report |= compare_speed(rows, cases, args)
+    if not args.skip_hostile:
+        report["hostile"] = run_hostile(cases, args)
+    print(json.dumps(report))
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Seconds that the work takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def forget() -> None:
+    """Empties the caches of this process that outlive a grader."""
+    from evaluator.grading import normal
+
+    normal.tidy.cache_clear()
+
+
+def compare_speed(
+    rows: Sequence[Any], cases: Sequence[GradeCase], args: argparse.Namespace
+) -> dict[str, Any]:
+    """Responses per second of each way, and the ratios."""
+    import grading_data as data
+
+    data.plain_math_verify(rows)  # warms its caches
+    plain: list[float] = []
+    cold: list[float] = []
+    warm: list[float] = []
+    from_nothing: list[float] = []
+    for _ in range(args.repeats):
+        if not plain:
+            plain.append(timed(lambda: data.plain_math_verify(rows)))
+        forget()
+        with Grader(workers=args.workers) as grader:
+            started = timed(lambda: grader.grade_many(START))
+            cold.append(timed(lambda: grader.grade_many(cases)))
+            warm.append(timed(lambda: grader.grade_many([GradeCase(**vars(case)) for case in cases])))
+            from_nothing.append(started + cold[-1])
+    seconds = {
+        "math_verify": min(plain),
+        "cold": statistics.median(cold),
+        "cold_with_start": statistics.median(from_nothing),
+        "warm": statistics.median(warm),
+        "database": new_process(cases, args),
+    }
+    for name, taken in seconds.items():
+        print(f"{name:16s} {taken:8.3f} s  {len(cases) / taken:10,.0f} responses/s")
+    ratio = {f"{name}_ratio": round(seconds["math_verify"] / seconds[name], 1) for name in list(seconds)[1:]}
+    return {
+        **ratio,
+        "seconds": {name: round(taken, 4) for name, taken in seconds.items()},
+        "per_second": {name: round(len(cases) / taken) for name, taken in seconds.items()},
+    }
+
+
+def new_process(cases: Sequence[GradeCase], args: argparse.Namespace) -> float:
+    """Seconds for a grader in a new process that finds its verdicts in the database."""
+    from service.database import Database
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "verdicts.db"
+        with Database.open(path) as db, Grader(workers=args.workers, cache=VerdictCache(db)) as grader:
+            grader.grade_many(cases)
+        command = own_command(__file__, "--data", str(args.data), "--database", str(path))
+        command += ["--rows", str(args.rows)] if args.rows else []
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
+
+
+def from_database(cases: Sequence[GradeCase], path: Path, workers: int | None) -> dict[str, float]:
+    """What the new process measures: grading with the stored verdicts, imports done."""
+    import evaluator.grading.versions  # noqa: F401
+    from service.database import Database
+
+    with Database.open(path) as db, Grader(workers=workers, cache=VerdictCache(db)) as grader:
+        return {"seconds": timed(lambda: grader.grade_many(cases))}
+
+
+def run_hostile(cases: Sequence[GradeCase], args: argparse.Namespace) -> dict[str, Any]:
+    """Hostile cases one by one, with the memory of the workers; then beside the honest ones."""
+    from grading_hostile import hostile_cases
+
+    hostile = hostile_cases()
+    taken: list[float] = []
+    grades: list[Grade] = []
+    with Grader(workers=args.workers, time_limit_s=args.limit) as grader, MemoryWatch() as memory:
+        grader.grade_many(START)
+        for case in hostile:
+            started = time.perf_counter()
+            grades += grader.grade_many([case])
+            taken.append(time.perf_counter() - started)
+    slowest = max(taken)
+    reasons: dict[str, int] = {}
+    for grade in grades:
+        reasons[grade.reason] = reasons.get(grade.reason, 0) + 1
+    print(f"{len(hostile)} hostile cases: slowest {slowest:.2f} s, worker peak {memory.peak_mb:,.0f} MB")
+    print(f"  {reasons}")
+    beside = honest_beside(cases, hostile, args)
+    print(f"honest responses beside hostile ones: {beside['share']:.0%} of their usual speed (medians)")
+    print(f"  {beside['best']:.0%} by the fastest passes, which other programs disturb least")
+    return {
+        "cases": len(hostile),
+        "over_limit": sum(seconds > args.limit + GRACE_S for seconds in taken),
+        "limit_s": args.limit,
+        "slowest_s": round(slowest, 3),
+        "false_correct": sum(grade.value is GradeValue.CORRECT for grade in grades),
+        "worker_peak_mb": round(memory.peak_mb),
+        "reasons": reasons,
+        "honest_throughput": round(beside["share"], 3),
+        "honest_throughput_best": round(beside["best"], 3),
+        "hostile_meanwhile": beside["hostile"],
+    }
+
+
+def honest_beside(
+    cases: Sequence[GradeCase], hostile: Sequence[GradeCase], args: argparse.Namespace
+) -> dict[str, Any]:
+    """Speed of honest responses while another thread grades hostile ones without end, against without.
+
+    Every honest pass is cold: the grader's memory is emptied before it. Both kinds of passes alternate.
+    """
+    usual: list[float] = []
+    beside: list[float] = []
+    served = 0
+    with Grader(workers=args.workers, time_limit_s=args.limit) as grader:
+        grader.grade_many(list(cases))
+
+        def honest() -> float:
+            grader.forget()
+            forget()
+            return timed(lambda: grader.grade_many(cases))
+
+        for _ in range(max(3, args.repeats)):
+            usual += [honest() for _ in range(3)]
+            stop = threading.Event()
+
+            def pester() -> None:
+                nonlocal served
+                order = random.Random(served)
+                while not stop.is_set():  # noqa: B023
+                    served += len(grader.grade_many([order.choice(hostile)]))
+
+            thread = threading.Thread(target=pester)
+            thread.start()
+            beside += [honest() for _ in range(3)]
+            stop.set()
+            thread.join()
+    print("  usual  ", " ".join(f"{seconds:.2f}" for seconds in usual))
+    print("  beside ", " ".join(f"{seconds:.2f}" for seconds in beside))
+    return {
+        "share": statistics.median(usual) / statistics.median(beside),
+        "best": min(usual) / min(beside),
+        "hostile": served,
+    }
+
+
+class MemoryWatch:
+    """The largest resident memory of any process below this one, sampled 20 times a second."""
+
+    def __enter__(self) -> MemoryWatch:
+        self.peak_mb = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        import psutil
+
+        me = psutil.Process()
+        while not self._stop.wait(0.05):
+            for child in me.children(recursive=True):
+                try:
+                    self.peak_mb = max(self.peak_mb, child.memory_info().rss / 2**20)
+                except psutil.Error:
+                    continue
+
+
+if __name__ == "__main__":
+    main()

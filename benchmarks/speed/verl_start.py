@@ -1,0 +1,100 @@
+"""Time and memory of a training of one step on the CPU: workers forked from one process, or on their own.
+
+Both sides are `tagrpo train run ta_grpo --cpu` with the sandbox's policy, 2 questions and 1 step, in
+alternation; one side switches the fork server off (`TAGRPO_FORK_SERVER=`), so that each of Ray's workers
+imports verl itself, as in verl. Memory is the largest sum of the proportional set sizes (PSS) of all its
+processes, looked at four times a second.
+
+    python -m benchmarks.speed.verl_start [--rounds 2]
+
+The last line is one JSON object: the median seconds and MiB of each side, and their ratios.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+TAGRPO = Path(sys.executable).with_name("tagrpo")
+SIDES = {"own": "", "forked": "start"}
+
+
+def prepare(folder: Path) -> None:
+    """Make policy, questions and an export."""
+    db, given = ("--db", "tagrpo.db"), ("--candidates", "candidates.jsonl")
+    made = ("candidates.jsonl", "--truth", "truth.jsonl")
+    for words in (
+        ("sandbox", "policy", "policy"),
+        ("sandbox", "questions", "questions", "--train", "8", "--heldout", "1"),
+        ("sandbox", "candidates", "questions", *made, "--per-question", "3", "--broken", "0"),
+        ("questions", "import", "questions/train.jsonl", "--name", "study", *db),
+        ("neighbors", "propose", "study", "--name", "true", "--proposer", "file", *given, "--n", "3", *db),
+        ("sets", "publish", "study", "--run", "true", "--include", "unverified", "--n", "3", *db),
+        ("sets", "export", "study@1", "verl", "--to", "verl", "--tokenizer", "policy", *db),
+    ):
+        done = subprocess.run([TAGRPO, *words], cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(words)}: {done.stderr}")
+
+
+def train(folder: Path, name: str, server: str) -> tuple[float, float]:
+    """Train one step; return seconds and the largest MiB."""
+    command = [TAGRPO, "train", "run", "ta_grpo", "--data", "verl", "--model", "policy", "--cpu", "--quiet"]
+    command += ["--name", name, "--folder", name, "--db", "tagrpo.db", "data.train_batch_size=2"]
+    command += ["actor_rollout_ref.actor.ppo_mini_batch_size=2", "data.max_response_length=40"]
+    command += ["trainer.total_training_steps=1", "tagrpo_run.poll_interval_s=0.1"]
+    environment = {**os.environ, "TAGRPO_FORK_SERVER": server, "OMP_NUM_THREADS": "1"}
+    started, most = time.monotonic(), 0
+    with (folder / f"{name}.log").open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+        looked = psutil.Process(process.pid)
+        while process.poll() is None:
+            most = max(most, sum(map(pss, [looked, *looked.children(recursive=True)])))
+            time.sleep(0.25)
+    if process.returncode:
+        raise SystemExit((folder / f"{name}.log").read_text()[-3000:])
+    return time.monotonic() - started, most / 2**20
+
+
+def pss(process: psutil.Process) -> int:
+    """Return the proportional set size in bytes, 0 for a process that is gone."""
+    try:
+        return int(process.memory_full_info().pss)
+    except psutil.Error:
+        return 0
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=2)
+    rounds = parser.parse_args().rounds
+    found: dict[str, list[tuple[float, float]]] = {side: [] for side in SIDES}
+    with tempfile.TemporaryDirectory() as hidden:
+        folder = Path(hidden)
+        prepare(folder)
+        for number in range(rounds):
+            for side, server in SIDES.items():
+                found[side].append(train(folder, f"{side}-{number}", server))
+                print(f"{side}: {found[side][-1][0]:.1f} s, {found[side][-1][1]:.0f} MiB", file=sys.stderr)
+    seconds = {side: statistics.median(each[0] for each in runs) for side, runs in found.items()}
+    memory = {side: statistics.median(each[1] for each in runs) for side, runs in found.items()}
+    result = {
+        "rounds": rounds,
+        "seconds": {side: round(value, 1) for side, value in seconds.items()},
+        "MiB": {side: round(value) for side, value in memory.items()},
+        "times_as_fast": round(seconds["own"] / seconds["forked"], 2),
+        "memory_share": round(memory["forked"] / memory["own"], 2),
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

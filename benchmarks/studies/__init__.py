@@ -1,0 +1,1 @@
+"""What the documentation says of data: agreement, error rates, coverage, trainings."""

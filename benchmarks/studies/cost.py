@@ -1,0 +1,94 @@
+"""What rephrasing MATH train will cost, before anything is asked: tokens of the real prompts, known prices.
+
+Prompts are counted with the model's tokenizer as litellm ships it. Answers are estimated: a rewrite is as
+long as its question times the ratio measured on real rephrasings, a solver's answer as long as the mean of
+real ones. Nothing is sent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.harness import add_data
+from rephraser.proposing.request import build_messages
+from rephraser.proposing.strategies import load_strategy
+from rephraser.verdict import OverlapRule
+from service.models.remote import PriceTable
+from service.models.remote.backend import litellm
+
+BATCH = 0.5  # price of a batch job
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def main() -> None:
+    """Print the report; the last line is one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_data(parser)
+    parser.add_argument("--model", default="gpt-4-turbo", help="proposer whose price litellm knows")
+    parser.add_argument("--strategy", default="perspectives", help="a shipped strategy, or a text file")
+    parser.add_argument("--rows", type=int, help="count only the first so many of each file")
+    parser.add_argument("--n", type=int, default=3, help="neighbors a question")
+    args = parser.parse_args()
+
+    price = PriceTable().price(args.model)
+    if price is None:
+        parser.error(f"litellm does not know the price of {args.model}")
+    strategy, rule = load_strategy(args.strategy), OverlapRule()
+
+    def count(text: str) -> int:
+        return int(litellm.token_counter(model=args.model, text=text))
+
+    pairs = list(rows(args.data / "rephrase_gsm8k_decontaminator.jsonl"))[: args.rows]
+    ratio = sum(count(p["question"]) for p in pairs) / sum(count(p["original_question"]) for p in pairs)
+    answer_tokens = fmean(
+        count(r["response"]) for r in list(rows(args.data / "qwen25math_100x8.jsonl"))[: args.rows]
+    )
+
+    questions = [str(row["question"]) for row in rows(args.data / "math_train.jsonl")][: args.rows]
+    prompt = completion = 0
+    for question in questions:
+        messages = build_messages(strategy, question, args.n, structured=False)
+        prompt += int(litellm.token_counter(model=args.model, messages=list(messages)))
+        tags = "<rephrasing></rephrasing>" * args.n
+        completion += round(count(question) * ratio * args.n) + count(tags)
+    usd = price.cost(prompt, completion)
+    each = len(questions)
+
+    solver = rule.original_samples * each, rule.looks[0] * args.n * each, rule.looks[-1] * args.n * each
+    fewest, most = solver[0] + solver[1], solver[0] + solver[2]
+    print(f"{each:,} questions, {args.n} neighbors each, {args.model}, {strategy.name} v{strategy.version}")
+    print(f"price: ${price.prompt:g} and ${price.completion:g} a million tokens of prompt and answer")
+    print(f"prompt tokens: {prompt:,} ({prompt / each:.0f} a question)")
+    print(f"answer tokens, estimated: {completion:,} ({completion / each:.0f} a question; ratio {ratio:.2f})")
+    print(f"one request a question: ${usd:.2f}, as batch jobs ${usd * BATCH:.2f}")
+    print(f"answers of the solver: {fewest:,} to {most:,}, about {answer_tokens:.0f} tokens each")
+    millions = [total * answer_tokens / 1e6 for total in (fewest, most)]
+    print(f"tokens of the solver: {millions[0]:.0f} to {millions[1]:.0f} million")
+    by_proposer = [price.cost(0, round(total * answer_tokens)) for total in (fewest, most)]
+    print(f"the same answers drawn from {args.model}: ${by_proposer[0]:,.0f} to ${by_proposer[1]:,.0f}")
+    print(
+        json.dumps(
+            {
+                "questions": each,
+                "prompt_tokens": prompt,
+                "answer_tokens_estimated": completion,
+                "usd_one_request_a_question": round(usd, 2),
+                "usd_as_batch_jobs": round(usd * BATCH, 2),
+                "solver_answers": [fewest, most],
+                "solver_tokens_an_answer": round(answer_tokens),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
