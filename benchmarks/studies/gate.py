@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import verdict_simulation as simulation
 from numpy.random import Generator, default_rng
 
 from benchmarks.harness import rounded
 from benchmarks.studies import question_pairs
+from benchmarks.studies import verdict_simulation as simulation
 from benchmarks.studies.question_pairs import print_head, print_row
 from benchmarks.studies.verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
 from rephraser.checks import Severity, check_candidate

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import verdict_simulation as simulation
 from numpy.random import Generator, default_rng
 from scipy.stats import beta
 
 from benchmarks.harness import add_data, rounded
+from benchmarks.studies import verdict_simulation as simulation
 from benchmarks.studies.verdict_simulation import RATES, WEIGHTS, Case
 from evaluator.grading import ClusterJob, Grader
 from evaluator.grading.normal import tidy
