@@ -47,53 +47,39 @@ async def fill_by_batch(
     for are theirs. Jobs are worked on one after the other, so that a cap on money is kept with little in
     reserve.
     """
-    async with keep_leases(db, owner):
-        return await _fill(db, run_id, scope, client, build, owner, spending, on_answer, report, poll_s, keep)
-
-
-async def _fill(
-    db: Database,
-    run_id: str,
-    scope: str,
-    client: BatchClient,
-    build: BuildRequests,
-    owner: str,
-    spending: Spending,
-    on_answer: Callable[[ChatResponse | Failure], None],
-    report: ReportJob,
-    poll_s: float,
-    keep: Keep,
-) -> Filled:
     result = Filled()
-    while True:
-        tag = _take_job(db, run_id, scope, owner) or _new_job(db, run_id, scope, client.endpoint.model, owner)
-        if tag is None:
-            return result
-        requests = build(_cells(db, tag))
-        if not requests:
+    async with keep_leases(db, owner):
+        while True:
+            tag = _take_job(db, run_id, scope, owner) or _new_job(
+                db, run_id, scope, client.endpoint.model, owner
+            )
+            if tag is None:
+                return result
+            requests = build(_cells(db, tag))
+            if not requests:
+                _set_state(db, tag, COLLECTED)
+                continue
+            with db.write() as session:
+                spending.refresh(session, run_id, owner)
+                spending.reserve(session, requests, client.price)
+            try:
+                job = await client.submit(tag, requests)
+            except BudgetError as error:
+                _drop_job(db, tag)
+                result.stopped, result.message = "budget", str(error)
+                return result
+            _set_state(db, tag, SUBMITTED, remote_id=job.id)
+            status = await client.wait(job.id, every_s=poll_s, report=report)
+            waiting: list[tuple[int, ChatResponse | Failure]] = []
+            async for request, answer in client.collect(status, requests):
+                waiting.append((int(request.key), answer))
+                result.count(answer)
+                on_answer(answer)
+                if len(waiting) >= ANSWERS_PER_COMMIT:
+                    store_answers(db, waiting, spending, keep)
+                    waiting = []
+            store_answers(db, waiting, spending, keep)
             _set_state(db, tag, COLLECTED)
-            continue
-        with db.write() as session:
-            spending.refresh(session, run_id, owner)
-            spending.reserve(session, requests, client.price)
-        try:
-            job = await client.submit(tag, requests)
-        except BudgetError as error:
-            _drop_job(db, tag)
-            result.stopped, result.message = "budget", str(error)
-            return result
-        _set_state(db, tag, SUBMITTED, remote_id=job.id)
-        status = await client.wait(job.id, every_s=poll_s, report=report)
-        waiting: list[tuple[int, ChatResponse | Failure]] = []
-        async for request, answer in client.collect(status, requests):
-            waiting.append((int(request.key), answer))
-            result.count(answer)
-            on_answer(answer)
-            if len(waiting) >= ANSWERS_PER_COMMIT:
-                store_answers(db, waiting, spending, keep)
-                waiting = []
-        store_answers(db, waiting, spending, keep)
-        _set_state(db, tag, COLLECTED)
 
 
 def _take_job(db: Database, run_id: str, scope: str, owner: str) -> str | None:

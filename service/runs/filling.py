@@ -104,8 +104,8 @@ def store_answers(
         for cell_id, answer in answers:
             if isinstance(answer, Failure) and answer.kind == CONTENT_FILTER:
                 # A refusal is an answer: it is read as one, and asked again with another seed.
-                keep(session, cell_id, _refusal(answer), _refusal_receipt(answer))
-            elif isinstance(answer, Failure):
+                answer = _refusal(answer)
+            if isinstance(answer, Failure):
                 message = f"{answer.kind}: {answer.message}"
                 fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
             else:
@@ -202,10 +202,6 @@ def _refusal(failure: Failure) -> ChatResponse:
         attempts=failure.attempts,
         latency_s=0.0,
     )
-
-
-def _refusal_receipt(failure: Failure) -> Receipt:
-    return Receipt("-", 0, 0, failure.cost_usd, failure.attempts, 0.0)
 
 
 def _receipt(answer: ChatResponse) -> Receipt:
