@@ -1,4 +1,4 @@
-"""Drawing responses for verl from a causal language model: the evaluator's moving batch, with log-probs."""
+"""Drawing responses for verl from a causal language model: a moving batch that keeps log-probs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
