@@ -3,9 +3,9 @@
 import re
 import tomllib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
 from evaluator.benchmarks.types import Benchmark, BenchmarkColumns
@@ -15,21 +15,31 @@ from service.errors import InputError
 from service.questions import hub
 from service.questions.store import default_set_name
 
-_TEXTS = (
-    "name",
-    "title",
-    "file",
-    "hub",
-    "split",
-    "revision",
-    "kind",
-    "tolerance",
-    "licence",
-    "citation",
-    "content_hash",
+Rule: TypeAlias = tuple[Callable[[Any], bool], str]
+"""Whether a value may stand there, and what is needed where it may not."""
+
+_TEXT: Rule = (lambda value: isinstance(value, str) and bool(value.strip()), "a text in quotes is needed")
+_COLUMN: Rule = (lambda value: isinstance(value, str) and bool(value), "the name of a column is needed")
+_NAMES: Rule = (
+    lambda value: isinstance(value, list) and all(isinstance(name, str) and name for name in value),
+    'a list of names is needed, like ["a", "b"]',
 )
-_KEYS = (*_TEXTS, "configs", "rows", "columns", "gated")
-_COLUMNS = ("question", "answer", "solution", "kind", "tolerance", "options")
+_KEYS: Mapping[str, Rule] = {
+    **dict.fromkeys(("name", "title", "file", "hub", "split", "revision", "kind"), _TEXT),
+    "tolerance": (lambda value: type(value) in (int, float) or _TEXT[0](value), _TEXT[1]),
+    **dict.fromkeys(("licence", "citation", "content_hash"), _TEXT),
+    "configs": _NAMES,
+    "rows": (lambda value: type(value) is int and value >= 1, "a whole number from 1 is needed"),
+    "columns": (
+        lambda value: isinstance(value, dict),
+        'columns must be a table: [columns], then question = "..."',
+    ),
+    "gated": (lambda value: isinstance(value, bool), "true or false is needed"),
+}
+_COLUMNS: Mapping[str, Rule] = {
+    **dict.fromkeys(("question", "answer", "solution", "kind", "tolerance"), _COLUMN),
+    "options": _NAMES,
+}
 
 
 def read_definition(path: Path) -> Benchmark:
@@ -101,9 +111,9 @@ class _Definition:
     def benchmark(self) -> Benchmark:
         if not self.values:
             raise InputError(f'{self.path}: is empty; it needs at least file = "..." or hub = "...".')
-        self._check_keys(self.values, _KEYS)
-        texts = {key: self._text(key) for key in _TEXTS}
-        file, hub_id = texts["file"], texts["hub"]
+        self._check(self.values, _KEYS)
+        given = self.values.get
+        file, hub_id = given("file"), given("hub")
         if (file is None) == (hub_id is None):
             raise InputError(f'{self.path}: give either file = "rows.jsonl" or hub = "org/name".')
         if hub_id is not None and not hub.is_id(hub_id):
@@ -111,76 +121,53 @@ class _Definition:
         for key in ("split", "revision", "configs"):
             if file is not None and key in self.values:
                 raise self.fail(key, f"{key} is for data sets of the Hub; file = ... has none")
-        name = texts["name"] or _file_name(self.path)
+        name = given("name") or _file_name(self.path)
         if default_set_name(name) != name or not name.isascii():
             raise self.fail(
                 "name", f'"{name}" cannot name a benchmark; use letters (a to z), digits, "-", "_", "."'
             )
         _check_name(name, self.place("name"))
-        kind, columns = self._kind(texts["kind"]), self._columns()
+        kind, columns = self._kind(), self._columns()
         if columns.options and kind is not AnswerKind.CHOICE:
             raise self.fail("options", 'options need kind = "choice"')
         return Benchmark(
             name=name,
-            title=texts["title"] or name,
+            title=given("title", name),
             hub_id=hub_id,
-            configs=self._configs(),
-            split=texts["split"] or ("test" if hub_id else None),
-            revision=texts["revision"],
-            rows=self._rows(),
+            configs=tuple(given("configs", ())),
+            split=given("split", "test" if hub_id else None),
+            revision=given("revision"),
+            rows=given("rows"),
             columns=columns,
             kind=kind,
-            licence=texts["licence"] or "not declared",
-            citation=texts["citation"] or "",
-            gated=self._flag("gated"),
-            content_hash=texts["content_hash"],
-            tolerance=self._tolerance(texts["tolerance"], kind),
+            licence=given("licence", "not declared"),
+            citation=given("citation", ""),
+            gated=given("gated", False),
+            content_hash=given("content_hash"),
+            tolerance=self._tolerance(kind),
             file=None if file is None else self.path.parent / file,
         )
 
-    def _check_keys(self, values: Mapping[str, Any], known: tuple[str, ...]) -> None:
-        for key in values:
-            if key not in known:
-                raise self.fail(key, f'unknown key "{key}"; known are {", ".join(known)}')
+    def _check(self, values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
+        for key, value in values.items():
+            if key not in rules:
+                raise self.fail(key, f'unknown key "{key}"; known are {", ".join(rules)}')
+            holds, needed = rules[key]
+            if not holds(value):
+                raise self.fail(key, f"{key} is {value!r}; {needed}")
 
-    def _text(self, key: str) -> str | None:
-        value = self.values.get(key)
-        if key == "tolerance" and isinstance(value, float | int) and not isinstance(value, bool):
-            return str(value)
-        if value is not None and (not isinstance(value, str) or not value.strip()):
-            raise self.fail(key, f"{key} is {value!r}; a text in quotes is needed")
-        return value
-
-    def _flag(self, key: str) -> bool:
-        value = self.values.get(key, False)
-        if not isinstance(value, bool):
-            raise self.fail(key, f"{key} is {value!r}; true or false is needed")
-        return value
-
-    def _rows(self) -> int | None:
-        value = self.values.get("rows")
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise self.fail("rows", f"rows is {value!r}; a whole number from 1 is needed")
-        return value
-
-    def _configs(self) -> tuple[str, ...]:
-        return self._names("configs", self.values.get("configs", []))
-
-    def _names(self, key: str, value: object) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-            raise self.fail(key, f'{key} is {value!r}; a list of names is needed, like ["a", "b"]')
-        return tuple(value)
-
-    def _kind(self, name: str | None) -> AnswerKind:
+    def _kind(self) -> AnswerKind:
+        name = self.values.get("kind", AnswerKind.LATEX)
         try:
-            return AnswerKind(name) if name else AnswerKind.LATEX
+            return AnswerKind(name)
         except ValueError:
             known = ", ".join(AnswerKind)
             raise self.fail("kind", f'"{name}" is no kind of answer; there are {known}') from None
 
-    def _tolerance(self, tolerance: str | None, kind: AnswerKind) -> str | None:
-        if tolerance is None:
+    def _tolerance(self, kind: AnswerKind) -> str | None:
+        if "tolerance" not in self.values:
             return None
+        tolerance = str(self.values["tolerance"])
         if kind is not AnswerKind.TOLERANCE:
             raise self.fail("tolerance", 'a tolerance needs kind = "tolerance"')
         try:
@@ -190,15 +177,9 @@ class _Definition:
         return tolerance
 
     def _columns(self) -> BenchmarkColumns:
-        value = self.values.get("columns", {})
-        if not isinstance(value, dict):
-            raise self.fail("columns", 'columns must be a table: [columns], then question = "..."')
-        self._check_keys(value, _COLUMNS)
-        options = self._names("options", value.get("options", []))
-        named = {key: column for key, column in value.items() if key != "options"}
-        for key, column in named.items():
-            if not isinstance(column, str) or not column:
-                raise self.fail(key, f"{key} is {column!r}; the name of a column is needed")
+        named = dict(self.values.get("columns", {}))
+        self._check(named, _COLUMNS)
+        options = tuple(named.pop("options", ()))
         if options and ("question" not in named or len(options) < 2 or "answer" in named):
             raise self.fail(
                 "options",
