@@ -32,8 +32,8 @@ from benchmarks.studies import question_pairs
 from benchmarks.studies import verdict_simulation as simulation
 from benchmarks.studies.question_pairs import print_head, print_row
 from benchmarks.studies.verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
-from rephraser.checks import Severity, check_candidate
-from rephraser.run.structure import WEIGHING, groups_of
+from rephraser.checks import Severity, check_candidate, groups_of
+from rephraser.run.check import WEIGHING
 from rephraser.verdict import OverlapRule, Rule, Structure, Verdict, rule_for
 
 WEIGHTS = {CHANGED: 0.78, UNANSWERABLE: 0.2, SAME_ANSWER: 0.02}  # as in verdict_simulation.WEIGHTS

@@ -3,6 +3,7 @@
 A review that was withdrawn counts no longer. Triggers keep the answer in the table of standings.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,14 @@ def current_statuses(session: Session, run_id: str, question_id: str | None = No
     if question_id is not None:
         query = query.where(StandingRow.question_id == question_id)
     return [CandidateStatus(*row) for row in session.execute(query)]
+
+
+def statuses_by_question(session: Session, run_id: str) -> dict[str, list[CandidateStatus]]:
+    """Return the run's candidates by question."""
+    grouped: dict[str, list[CandidateStatus]] = defaultdict(list)
+    for status in current_statuses(session, run_id):
+        grouped[status.question_id].append(status)
+    return grouped
 
 
 def read_status(session: Session, run_id: str, candidate_id: str) -> CandidateStatus:

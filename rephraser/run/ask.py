@@ -1,23 +1,75 @@
-"""Turns cells into chat requests: what a proposer or a solver is sent for them."""
+"""Turns cells into chat requests: what a proposer, a solver, or a model asked about premises is sent.
 
+A proposer is told earlier candidates and why they failed: one line each, and never an answer.
+"""
+
+import textwrap
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from rephraser.checks import Severity
+from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.request import RESPONSE_SCHEMA, Earlier, build_messages
-from rephraser.run.read import proposal_ordinal
-from rephraser.run.reasons import EARLIER_SHOWN
-from rephraser.run.spec import RunSpec, Sampling, SolverSpec
-from rephraser.run.subjects import read_subjects, read_texts
-from rephraser.run.topping import earlier_texts
-from rephraser.tables import CandidateRow, ProposalRow
+from rephraser.reviews.status import CandidateStatus
+from rephraser.run.spec import PremiseSpec, RunSpec, Sampling, SolverSpec, proposal_ordinal
+from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from service.database import Database
 from service.models.drawing import LeasedCell
 from service.models.remote import ChatRequest, Message
 from service.models.remote.sampler import chat_request
+from service.questions.tables import QuestionRow
 from service.runs.cells import Cell
+
+_IDS_PER_QUERY = 5_000
+EARLIER_SHOWN = 6  # earlier candidates a model is told to keep away from
+REASON_LENGTH = 240  # characters
+HINTS = 3
+_IDS_PER_READ = 500
+
+# Not which answers: the next rewrite would give them away, or be bent to them.
+_BY_ANSWERS = {
+    "rejected": "solved, it gives other answers than the problem, so something in it changes the problem",
+    "undecided": "solved, it does not clearly give the problem's answers, so it may not say the same",
+}
+_BY_REVIEW = "a reader found that it is not the same problem"  # the reader's words may hold the answer
+# Of these the details tell the answer once more, or number candidates that the proposer does not see.
+_WITHOUT_DETAIL = {
+    "answer_leaked": "it states the answer",
+    "same_as_sibling": "it repeats another rewrite",
+    "too_like_sibling": "its words are nearly those of another rewrite",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A question or candidate as samplers know it: `problem_id` is its id, the numbers are its place."""
+
+    id: int
+    position: int
+    problem_id: str
+    text: str
+
+
+def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
+    """Return the texts of questions and candidates by id."""
+    wanted = list(dict.fromkeys(ids))
+    found: dict[str, str] = {}
+    for start in range(0, len(wanted), _IDS_PER_QUERY):
+        part = wanted[start : start + _IDS_PER_QUERY]
+        for row in (QuestionRow, CandidateRow):
+            found.update(session.execute(select(row.id, row.text).where(row.id.in_(part))).all())
+    return found
+
+
+def read_subjects(session: Session, ids: Sequence[str]) -> list[Subject]:
+    """Return the subjects of these ids, in their order."""
+    texts = read_texts(session, ids)
+    return [Subject(place, place, identity, texts[identity]) for place, identity in enumerate(ids)]
 
 
 def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> list[ChatRequest]:
@@ -30,7 +82,7 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
         raise ValueError("a run that asks a model needs sampling settings")
     with db.read() as session:
         texts = read_texts(session, [cell.subject_id for cell in cells])
-        earlier = _earlier(session, run_id, [cell.subject_id for cell in cells])
+        earlier = proposed_texts(session, run_id, [cell.subject_id for cell in cells])
         elsewhere = earlier_texts(session, spec, {cell.subject_id for cell in cells})
     requests = []
     for cell in cells:
@@ -74,6 +126,79 @@ def solving_requests(db: Database, solver: SolverSpec, cells: Sequence[Cell]) ->
     ]
 
 
+def premise_requests(db: Database, premises: PremiseSpec, cells: Sequence[Cell]) -> list[ChatRequest]:
+    """Return the requests, one a cell."""
+    with db.read() as session:
+        rows = session.execute(
+            select(CandidateRow.id, QuestionRow.text, CandidateRow.text)
+            .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
+            .where(CandidateRow.id.in_([cell.subject_id for cell in cells]))
+        ).all()
+    texts = {identity: (question, candidate) for identity, question, candidate in rows}
+    return [
+        _request(cell, premise_messages(*texts[cell.subject_id]), premises.sampling, schema=None)
+        for cell in cells
+    ]
+
+
+def proposed_texts(
+    session: Session, run_id: str, question_ids: Sequence[str]
+) -> dict[str, list[tuple[int, str]]]:
+    """Return by question what this run has proposed, with its place, in order."""
+    rows = session.execute(
+        select(ProposalRow.question_id, ProposalRow.ordinal, CandidateRow.text)
+        .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
+        .where(ProposalRow.run_id == run_id, ProposalRow.question_id.in_(set(question_ids)))
+        .order_by(ProposalRow.question_id, ProposalRow.ordinal)
+    )
+    grouped: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for question_id, ordinal, text in rows:
+        grouped[question_id].append((ordinal, text))
+    return grouped
+
+
+def earlier_texts(
+    session: Session, spec: RunSpec, question_ids: Collection[str], *, standing: bool = False
+) -> dict[str, list[str]]:
+    """Return by question what the topped-up runs have proposed, in their order; `standing`: not rejected."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for run_id in spec.tops_up:
+        query = (
+            select(ProposalRow.question_id, CandidateRow.text)
+            .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
+            .where(ProposalRow.run_id == run_id, ProposalRow.question_id.in_(question_ids))
+            .order_by(ProposalRow.question_id, ProposalRow.ordinal)
+        )
+        if standing:
+            query = query.join(
+                StandingRow,
+                (StandingRow.run_id == ProposalRow.run_id)
+                & (StandingRow.candidate_id == ProposalRow.candidate_id),
+            ).where(StandingRow.status != "rejected")
+        for question_id, text in session.execute(query):
+            found[question_id].append(text)
+    return found
+
+
+def read_reasons(session: Session, run_id: str, candidates: Sequence[CandidateStatus]) -> dict[str, str]:
+    """Return by id why those of these candidates failed that did, from the run's newest verdicts."""
+    failed = {c.candidate_id: c for c in candidates if c.status in _BY_ANSWERS}
+    evidence: dict[str, dict[str, Any]] = {}
+    ids = list(failed)
+    for start in range(0, len(ids), _IDS_PER_READ):
+        query = select(VerdictRow.candidate_id, VerdictRow.evidence).where(
+            VerdictRow.run_id == run_id, VerdictRow.candidate_id.in_(ids[start : start + _IDS_PER_READ])
+        )
+        evidence.update(dict(session.execute(query.order_by(VerdictRow.id)).all()))
+    return {key: _reason(one, evidence.get(key, {})) for key, one in failed.items()}
+
+
+def latest_reasons(candidates: Sequence[CandidateStatus], reasons: Mapping[str, str]) -> dict[str, str]:
+    """Return what a new cell tells of these candidates, all of one question, by their ordinal."""
+    latest = sorted(candidates, key=lambda candidate: candidate.ordinal)[-EARLIER_SHOWN:]
+    return {str(c.ordinal): reasons[c.candidate_id] for c in latest if c.candidate_id in reasons}
+
+
 def _request(
     cell: Cell,
     messages: tuple[dict[str, str], ...],
@@ -92,14 +217,16 @@ def _request(
     )
 
 
-def _earlier(session: Session, run_id: str, question_ids: Sequence[str]) -> dict[str, list[tuple[int, str]]]:
-    rows = session.execute(
-        select(ProposalRow.question_id, ProposalRow.ordinal, CandidateRow.text)
-        .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
-        .where(ProposalRow.run_id == run_id, ProposalRow.question_id.in_(set(question_ids)))
-        .order_by(ProposalRow.question_id, ProposalRow.ordinal)
-    )
-    grouped: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for question_id, ordinal, text in rows:
-        grouped[question_id].append((ordinal, text))
-    return grouped
+def _reason(candidate: CandidateStatus, evidence: Mapping[str, Any]) -> str:
+    fatal: list[str] = []
+    hints: list[str] = []
+    for finding in evidence.get("findings", ()):
+        said = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
+        (fatal if finding["severity"] == Severity.FATAL else hints).append(said)
+    if candidate.reviewed:
+        reason = _BY_REVIEW
+    else:
+        reason = "; ".join(fatal) or _BY_ANSWERS[str(candidate.status)]
+    if hints:
+        reason += f". Check: {'; '.join(hints[:HINTS])}"
+    return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")

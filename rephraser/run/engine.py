@@ -11,13 +11,13 @@ from typing import Protocol
 from sqlalchemy.orm import Session
 
 from evaluator.grading import Grader
-from rephraser.run.ask import proposing_requests, solving_requests
-from rephraser.run.judge import check_structure, judge_answers
+from rephraser.run.ask import premise_requests, proposing_requests, solving_requests
+from rephraser.run.check import check_structure
+from rephraser.run.judge import judge_answers
+from rephraser.run.local_answers import draw_answers
 from rephraser.run.local_proposals import Source, propose_locally
 from rephraser.run.plan import add_planned, plan_answers, plan_proposals
-from rephraser.run.premises import collect_premises, premise_requests
-from rephraser.run.read import collect_answers, collect_proposals
-from rephraser.run.solving import draw_answers
+from rephraser.run.read import collect_answers, collect_premises, collect_proposals
 from rephraser.run.spec import RunSpec
 from service.database import Database
 from service.models.drawing import Sampler
@@ -43,7 +43,7 @@ class Report(Protocol):
 
 
 @dataclass
-class Outcome:
+class Invocation:
     """What one invocation did."""
 
     answered: int = 0
@@ -82,9 +82,9 @@ class Engine:
     grader_workers: int | None = None
     batch_poll_s: float = 60.0
 
-    async def drive(self) -> Outcome:
+    async def drive(self) -> Invocation:
         """Work until the run is done, the budget is spent, or only failed requests are left."""
-        outcome = Outcome()
+        outcome = Invocation()
         with self.db.write() as session:
             reopen_failed_cells(session, self.run.id)
             finish_run(session, self.run.id, finished=False)
@@ -221,7 +221,7 @@ class Engine:
             poll_s=self.batch_poll_s,
         )
 
-    def _draw(self, outcome: Outcome) -> None:
+    def _draw(self, outcome: Invocation) -> None:
         """Let the solvers on this machine draw, one after the other.
 
         In the event loop's own thread, which alone gets signals, and after what is remote: nothing is in

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.tokens import load_token_counter
-from rephraser.run.engine import Client, Engine, Outcome, Report
+from rephraser.run.engine import Client, Engine, Invocation, Report
+from rephraser.run.local_answers import check_engine, open_stored
 from rephraser.run.local_proposals import Source, rules_source
-from rephraser.run.local_solvers import check_engine, open_stored
 from rephraser.run.spec import RunSpec
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
@@ -119,7 +119,7 @@ def prepare(
     return Prepared(endpoints, prices, count_tokens, source, opened)
 
 
-def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, report: Report) -> Outcome:
+def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, report: Report) -> Invocation:
     """Work on a run until it is done, stopped by a cap, or only failures are left."""
     spec = RunSpec.from_json(run.spec)
     with db.read() as session:

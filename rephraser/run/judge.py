@@ -1,7 +1,7 @@
-"""From candidates to verdicts: structural checks first, then answers, clustered and compared."""
+"""From answers to verdicts: clustered by the grader, compared and judged by the rule of the run."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,148 +9,31 @@ from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob, Grader
-from rephraser.checks import CHECKS_VERSION, CheckOptions, Finding, Severity, check_candidate
+from rephraser.checks import CHECKS_VERSION
 from rephraser.checks.premises import Premises
 from rephraser.reviews.status import CandidateStatus
-from rephraser.run.plan import awaiting_answers, looks_taken, statuses_by_question
-from rephraser.run.premises import premise_evidence, premise_findings, read_premises
+from rephraser.run.check import (
+    PREMISE_CHANGED,
+    PREMISE_DROPPED,
+    Report,
+    looks_taken,
+    premise_evidence,
+    premise_findings,
+    structure_of,
+    verdict_row,
+)
+from rephraser.run.plan import awaiting_answers
+from rephraser.run.read import read_premises
 from rephraser.run.spec import RunSpec
-from rephraser.run.structure import PREMISE_CHANGED, PREMISE_DROPPED, structure_of
-from rephraser.run.topping import earlier_texts
-from rephraser.tables import CandidateRow, VerdictRow
+from rephraser.tables import VerdictRow
 from rephraser.verdict import AnswerCounts, Structure, Verdict, judge, rule_for, rule_spec
-from service.database import Database, utc_now
+from service.database import Database
 from service.questions.tables import QuestionRow
 from service.runs.tables import AnswerRow
 
-QUESTIONS_PER_BATCH = 200
 CANDIDATES_PER_BATCH = 100
 SHOWN_CLASS_LENGTH = 200
 _OF_PREMISES = (PREMISE_DROPPED, PREMISE_CHANGED)  # found anew at each look, from what the model answered
-Report = Callable[[int, int], None]
-
-
-def check_structure(
-    db: Database,
-    run_id: str,
-    spec: RunSpec,
-    *,
-    count_tokens: Callable[[str], int] | None,
-    report: Report,
-) -> int:
-    """Run the structural checks on all candidates that had none; return how many.
-
-    A fatal finding rejects. What is left is unverified: with a solver, until its answers are compared.
-    Without one for good, and undecided where evidence speaks against it that answers would have to outweigh.
-    """
-    with db.read() as session:
-        unchecked = [
-            statuses
-            for statuses in statuses_by_question(session, run_id).values()
-            if any(status.status is None for status in statuses)
-        ]
-        taken = looks_taken(session, run_id)
-    total = sum(status.status is None for statuses in unchecked for status in statuses)
-    done = 0
-    for start in range(0, len(unchecked), QUESTIONS_PER_BATCH):
-        batch = unchecked[start : start + QUESTIONS_PER_BATCH]
-        with db.read() as session:
-            texts = _texts(session, batch)
-            questions = {statuses[0].question_id for statuses in batch}
-            elsewhere = earlier_texts(session, spec, questions, standing=True)
-        rows = [
-            row
-            for statuses in batch
-            for row in _check_question(
-                run_id,
-                spec,
-                statuses,
-                texts,
-                taken,
-                elsewhere[statuses[0].question_id],
-                count_tokens=count_tokens,
-            )
-        ]
-        _store_first_verdicts(db, run_id, rows)
-        done += len(rows)
-        report(done, total)
-    return done
-
-
-def _check_question(
-    run_id: str,
-    spec: RunSpec,
-    statuses: Sequence[CandidateStatus],
-    texts: dict[str, tuple[str, str]],
-    taken: dict[str, int],
-    elsewhere: Sequence[str],
-    *,
-    count_tokens: Callable[[str], int] | None,
-) -> list[dict[str, Any]]:
-    """Check the candidates that had no verdict against the question and what passed these checks before.
-
-    Siblings whose answers were judged count whatever came out: how far that is must not matter here. So do
-    those of runs that this one tops up (`elsewhere`).
-    """
-    options = CheckOptions(
-        token_limit=spec.token_limit, count_tokens=count_tokens, min_distance=spec.min_distance
-    )
-    question, answer = texts[statuses[0].question_id]
-    siblings = list(elsewhere)
-    rows = []
-    for status in sorted(statuses, key=lambda s: s.ordinal):
-        text = texts[status.candidate_id][0]
-        if status.status is None:
-            findings = check_candidate(question, text, answer=answer, siblings=siblings, options=options)
-            row = _structural_verdict(run_id, spec, status.candidate_id, findings)
-            rows.append(row)
-            rejected = row["status"] == Verdict.REJECTED
-        else:
-            rejected = status.status == Verdict.REJECTED and not taken.get(status.candidate_id)
-        if not rejected:
-            siblings.append(text)
-    return rows
-
-
-def _structural_verdict(
-    run_id: str, spec: RunSpec, candidate_id: str, findings: Sequence[Finding]
-) -> dict[str, Any]:
-    fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
-    weighing = [finding for finding in findings if structure_of([finding.name]).flagged]
-    if fatal:
-        status, final, reason = Verdict.REJECTED, True, "; ".join(finding.detail for finding in fatal)
-    elif spec.solvers:
-        status, final, reason = Verdict.UNVERIFIED, False, "passed the structural checks; answers are awaited"
-    elif weighing:
-        status, final = Verdict.UNDECIDED, True
-        reason = "no solver compared answers, and " + "; ".join(finding.detail for finding in weighing)
-    else:
-        status, final = Verdict.UNVERIFIED, True
-        reason = "passed the structural checks; no solver, so answers were not compared"
-    evidence = {
-        "findings": [
-            {"name": finding.name, "severity": finding.severity.value, "detail": finding.detail}
-            for finding in findings
-        ],
-        "versions": {"checks": CHECKS_VERSION},
-    }
-    return _verdict_row(run_id, candidate_id, status, reason, final=final, posterior=None, evidence=evidence)
-
-
-def _store_first_verdicts(db: Database, run_id: str, rows: Sequence[dict[str, Any]]) -> None:
-    with db.write() as session:
-        # Another process of the same run may have checked them meanwhile.
-        judged = set(
-            session.scalars(
-                select(VerdictRow.candidate_id).where(
-                    VerdictRow.run_id == run_id,
-                    VerdictRow.candidate_id.in_([row["candidate_id"] for row in rows]),
-                )
-            )
-        )
-        fresh = [row for row in rows if row["candidate_id"] not in judged]
-        if fresh:
-            session.execute(insert(VerdictRow), fresh)
 
 
 @dataclass(frozen=True)
@@ -207,7 +90,7 @@ def ready_cases(
     answers = _answers(session, spec, subjects)
     findings = _findings(session, run_id, [status.candidate_id for status in batch])
     premises = read_premises(session, spec, [status.candidate_id for status in batch])
-    golds = {identity: answer for identity, (_, answer) in _texts(session, [batch]).items()}
+    golds = _golds(session, batch)
     cases = []
     for status in batch:
         look, said = taken[status.candidate_id], premises.get(status.candidate_id)
@@ -302,7 +185,7 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
     }
     if spec.premises is not None and case.premises is not None:
         evidence["premises"] = premise_evidence(spec.premises, case.premises)
-    return _verdict_row(
+    return verdict_row(
         run_id,
         case.candidate_id,
         judgement.verdict,
@@ -357,40 +240,7 @@ def _store_look(db: Database, run_id: str, cases: Sequence[Case], rows: Sequence
     return len(fresh)
 
 
-def _verdict_row(
-    run_id: str,
-    candidate_id: str,
-    status: Verdict,
-    reason: str,
-    *,
-    final: bool,
-    posterior: float | None,
-    evidence: dict[str, Any],
-) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "candidate_id": candidate_id,
-        "status": status.value,
-        "posterior": posterior,
-        "reason": reason,
-        "final": final,
-        "evidence": evidence,
-        "created_at": utc_now(),
-    }
-
-
-def _texts(session: Session, batch: Sequence[Sequence[CandidateStatus]]) -> dict[str, tuple[str, str]]:
-    """Return (text, gold answer) by id of the batch's questions, and (text, "") of its candidates."""
-    questions = {status.question_id for statuses in batch for status in statuses}
-    candidates = {status.candidate_id for statuses in batch for status in statuses}
-    found = {
-        identity: (text, answer)
-        for identity, text, answer in session.execute(
-            select(QuestionRow.id, QuestionRow.text, QuestionRow.answer).where(QuestionRow.id.in_(questions))
-        )
-    }
-    for identity, text in session.execute(
-        select(CandidateRow.id, CandidateRow.text).where(CandidateRow.id.in_(candidates))
-    ):
-        found[identity] = (text, "")
-    return found
+def _golds(session: Session, batch: Sequence[CandidateStatus]) -> dict[str, str]:
+    ids = {status.question_id for status in batch}
+    query = select(QuestionRow.id, QuestionRow.answer).where(QuestionRow.id.in_(ids))
+    return dict(session.execute(query).all())

@@ -1,18 +1,13 @@
 """Candidates that cost nothing: from rules, or from a file the user has."""
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
-
 from rephraser.proposing.rules import propose_by_rules
+from rephraser.run.ask import proposed_texts, read_texts
 from rephraser.run.plan import OpenSlots, open_slots
-from rephraser.run.read import proposal_ordinal, store_candidate
-from rephraser.run.spec import RunSpec, cell_seed
-from rephraser.tables import CandidateRow, ProposalRow
+from rephraser.run.read import store_candidate
+from rephraser.run.spec import RunSpec, cell_seed, proposal_ordinal
 from service.database import Database
-from service.questions.tables import QuestionRow
 
 QUESTIONS_PER_BATCH = 500
 Report = Callable[[int, int], None]
@@ -41,9 +36,12 @@ def propose_locally(db: Database, run_id: str, spec: RunSpec, source: Source, *,
     for start in range(0, len(slots), QUESTIONS_PER_BATCH):
         batch = slots[start : start + QUESTIONS_PER_BATCH]
         with db.read() as session:
-            texts, seen = _known(session, run_id, [slot.question_id for slot in batch])
+            ids = [slot.question_id for slot in batch]
+            texts, earlier = read_texts(session, ids), proposed_texts(session, run_id, ids)
+        seen = {question_id: {text for _, text in proposed} for question_id, proposed in earlier.items()}
         fresh = [
-            (slot, _next(source, slot, texts[slot.question_id], seen[slot.question_id])) for slot in batch
+            (slot, _next(source, slot, texts[slot.question_id], seen.get(slot.question_id, set())))
+            for slot in batch
         ]
         with db.write() as session:
             for slot, candidates in fresh:
@@ -70,17 +68,3 @@ def _next(source: Source, slot: OpenSlots, text: str, seen: set[str]) -> list[st
     missing = sum(slot.missing)
     proposed = source(slot.question_id, text, len(seen) + missing)
     return [candidate for candidate in proposed if candidate not in seen][:missing]
-
-
-def _known(session: Session, run_id: str, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, set[str]]]:
-    query = select(QuestionRow.id, QuestionRow.text).where(QuestionRow.id.in_(ids))
-    texts = dict(session.execute(query).all())
-    earlier = session.execute(
-        select(ProposalRow.question_id, CandidateRow.text)
-        .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
-        .where(ProposalRow.run_id == run_id, ProposalRow.question_id.in_(ids))
-    )
-    seen: dict[str, set[str]] = defaultdict(set)
-    for question_id, text in earlier:
-        seen[question_id].add(text)
-    return texts, seen

@@ -1,6 +1,7 @@
 """Which requests a run needs next, as far as the database shows: candidates for open slots, answers to judge.
 
-Planning is idempotent. Two processes, or one that was killed, plan the same cells.
+Planning is idempotent. Two processes, or one that was killed, plan the same cells. In a run that tops up
+others, their neighbors count.
 """
 
 from collections import defaultdict
@@ -8,22 +9,20 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import CandidateStatus, current_statuses
-from rephraser.run.reasons import latest_reasons, read_reasons
-from rephraser.run.spec import PremiseSpec, RunSpec, cell_seed
-from rephraser.run.structure import PREMISES, read_structures
-from rephraser.run.topping import counted_neighbors
-from rephraser.tables import VerdictRow
+from rephraser.reviews.status import CandidateStatus, current_statuses, statuses_by_question
+from rephraser.run.ask import latest_reasons, read_reasons
+from rephraser.run.check import looks_taken, read_structures
+from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, cell_seed
 from rephraser.verdict import rule_for
 from service.database import Database
+from service.errors import InputError
 from service.runs.cells import EMPTY, CellPlan, add_cells
-from service.runs.store import run_question_ids
+from service.runs.store import find_run, run_question_ids
 from service.runs.tables import CellRow, RunCellRow
 
-PROPOSE, ANSWER = "propose", "answer"
 PLANS_PER_COMMIT = 10_000
 
 
@@ -34,14 +33,6 @@ class OpenSlots:
     question_id: str
     round: int
     missing: tuple[int, ...]
-
-
-def statuses_by_question(session: Session, run_id: str) -> dict[str, list[CandidateStatus]]:
-    """Return the run's candidates by question."""
-    grouped: dict[str, list[CandidateStatus]] = defaultdict(list)
-    for status in current_statuses(session, run_id):
-        grouped[status.question_id].append(status)
-    return grouped
 
 
 def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
@@ -113,19 +104,6 @@ def _told(
     }
 
 
-def looks_taken(session: Session, run_id: str) -> dict[str, int]:
-    """Return for each candidate of the run how often its answers were judged.
-
-    A candidate's first verdict is the one of the structural checks, which judges no answers.
-    """
-    query = (
-        select(VerdictRow.candidate_id, func.count() - 1)
-        .where(VerdictRow.run_id == run_id)
-        .group_by(VerdictRow.candidate_id)
-    )
-    return dict(session.execute(query).all())
-
-
 def awaiting_answers(session: Session, run_id: str) -> list[CandidateStatus]:
     """Return the candidates that passed the structural checks and are not decided yet."""
     return [
@@ -165,6 +143,53 @@ def premise_plan(premises: PremiseSpec, candidate_id: str, attempt: int = 0) -> 
     """Return the cell that asks about a candidate's premises; runs with the same settings share it."""
     seed = cell_seed(premises.seed, premises.id, candidate_id, attempt)
     return CellPlan(premises.id, PREMISES, candidate_id, 0, 0, attempt, {"seed": seed})
+
+
+def runs_to_top_up(session: Session, references: Sequence[str], questions: str) -> tuple[str, ...]:
+    """Return the ids of these runs and of all that they top up themselves, each once.
+
+    Raises:
+        NotFoundError, InputError: no such run, not one of neighbors, or one of another question set.
+    """
+    found: dict[str, None] = {}
+    for reference in references:
+        run = find_run(session, reference)
+        if "strategies" not in run.spec:
+            raise InputError(
+                f"--tops-up {reference}: run {run.name!r} of kind {run.kind} holds no neighbors."
+            )
+        spec = RunSpec.from_json(run.spec)
+        if spec.questions != questions:
+            raise InputError(
+                f"--tops-up {reference}: that run is about questions {spec.questions!r}, not {questions!r}."
+            )
+        found |= dict.fromkeys((*spec.tops_up, run.id))
+    return tuple(found)
+
+
+def counted_neighbors(session: Session, spec: RunSpec) -> dict[str, set[str]]:
+    """Return by question the neighbors in the runs that this one tops up, as they stand now; reviews count.
+
+    Of a run without a solver those that passed the structural checks count, as they do for itself.
+    """
+    counted: dict[str, set[str]] = defaultdict(set)
+    for run_id in spec.tops_up:
+        good = RunSpec.from_json(find_run(session, run_id).spec).counting
+        for status in current_statuses(session, run_id):
+            if status.status in good:
+                counted[status.question_id].add(status.candidate_id)
+    return counted
+
+
+def lacking(session: Session, spec: RunSpec, question_ids: Sequence[str]) -> list[str]:
+    """Return those of these questions that have fewer neighbors than wanted, in their order."""
+    if not spec.tops_up:
+        return list(question_ids)
+    counted = counted_neighbors(session, spec)
+    there: set[str] = set()
+    for run_id in spec.tops_up:
+        there.update(run_question_ids(session, run_id))
+    return [one for one in question_ids if one in there and len(counted.get(one, ())) < spec.n]
 
 
 def add_planned(db: Database, run_id: str, plans: Sequence[CellPlan]) -> None:

@@ -1,7 +1,7 @@
-"""From raw answers in cells to candidates and sampled answers. Reading a cell twice changes nothing."""
+"""From raw answers in cells to candidates, sampled answers and premises. Reading twice changes nothing."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from sqlalchemy import Table, insert, select
@@ -9,14 +9,15 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.grading import find_answer
+from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.checks.wording import likeness
 from rephraser.proposing.parsing import Outcome, parse_candidates
-from rephraser.run.plan import ANSWER, PROPOSE
-from rephraser.run.spec import RunSpec, cell_seed
+from rephraser.run.ask import read_texts
+from rephraser.run.plan import premise_plan
+from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, cell_seed, proposal_ordinal
 from rephraser.tables import CandidateRow, ProposalRow, candidate_id
 from service.database import utc_now
 from service.hashing import canonical_text
-from service.questions.tables import QuestionRow
 from service.runs.cells import (
     EMPTY,
     FILLED,
@@ -35,15 +36,6 @@ _GROUPS_PER_READ = 100
 # The bare tables: the ORM spends more on a statement than SQLite does.
 _CANDIDATES = cast(Table, CandidateRow.__table__)
 _PROPOSALS = cast(Table, ProposalRow.__table__)
-ROUND_STRIDE, ATTEMPT_STRIDE, STRATEGY_STRIDE = 1_000_000, 10_000, 100
-
-
-def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:
-    """Return a candidate's place among its question's: by round, attempt, strategy, then as written.
-
-    Attempts are read one after the other, so a place is never taken before one that is compared with.
-    """
-    return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
 
 
 def store_candidate(session: Session, question_id: str, text: str, *, question: str, **proposal: Any) -> bool:
@@ -97,7 +89,7 @@ def collect_proposals(session: Session, run_id: str, spec: RunSpec, *, limit: in
 
 def _read_proposals(session: Session, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> None:
     bodies = read_bodies(session, [cell.id for cell in cells])
-    texts = _question_texts(session, [cell.subject_id for cell in cells])
+    texts = read_texts(session, [cell.subject_id for cell in cells])
     models = _models(session, [cell.id for cell in cells])
     retries: list[CellPlan] = []
     outcomes: dict[int, str] = {}
@@ -180,6 +172,44 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
     return len(cells)
 
 
+def collect_premises(session: Session, run_id: str, spec: RunSpec, *, limit: int = _CELLS_PER_READ) -> int:
+    """Read up to `limit` filled cells; return how many were read. Unreadable answers are asked for again."""
+    if spec.premises is None:
+        return 0
+    cells = unparsed_cells(session, run_id, PREMISES, limit=limit)
+    found = _parse_premises(session, cells)
+    set_outcomes(session, {cell.id: found[cell.id].outcome for cell in cells})
+    retries = [
+        premise_plan(spec.premises, cell.subject_id, cell.attempt + 1)
+        for cell in cells
+        if found[cell.id].outcome == UNREADABLE and cell.attempt + 1 < spec.content_attempts
+    ]
+    add_cells(session, run_id, retries)
+    return len(cells)
+
+
+def read_premises(session: Session, spec: RunSpec, candidate_ids: Collection[str]) -> dict[str, Premises]:
+    """Return what the model said about these candidates; one that is still to be asked is not in it."""
+    if spec.premises is None:
+        return {}
+    cells = read_cells(
+        session,
+        CellRow.scope == spec.premises.id,
+        CellRow.kind == PREMISES,
+        CellRow.subject_id.in_(candidate_ids),
+        CellRow.outcome.is_not(None),
+    )
+    latest: dict[str, Cell] = {}
+    for cell in sorted(cells, key=lambda one: one.attempt):
+        latest[cell.subject_id] = cell
+    found = _parse_premises(session, list(latest.values()))
+    return {
+        candidate_id: found[cell.id]
+        for candidate_id, cell in latest.items()
+        if found[cell.id].outcome != UNREADABLE or cell.attempt + 1 >= spec.content_attempts
+    }
+
+
 def read_choices(body: str) -> list[tuple[str, str]]:
     """Return (text, finish reason) of the choices of a stored completion; [] where it has none.
 
@@ -236,11 +266,15 @@ def _ready_groups(session: Session, run_id: str, limit: int) -> set[tuple[str, i
     return {(subject_id, number) for subject_id, number in rows}
 
 
-def _question_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
-    query = select(QuestionRow.id, QuestionRow.text).where(QuestionRow.id.in_(set(ids)))
-    return dict(session.execute(query).all())
-
-
 def _models(session: Session, cell_ids: Sequence[int]) -> dict[int, str | None]:
     query = select(CellRow.id, CellRow.model).where(CellRow.id.in_(cell_ids))
     return dict(session.execute(query).all())
+
+
+def _parse_premises(session: Session, cells: Sequence[Cell]) -> dict[int, Premises]:
+    bodies = read_bodies(session, [cell.id for cell in cells])
+    found = {}
+    for cell in cells:
+        text, truncated, _ = first_choice(bodies[cell.id])
+        found[cell.id] = parse_premises(text, truncated=truncated)
+    return found

@@ -16,6 +16,11 @@ from service.models.settings import PromptSpec, SamplingSettings
 
 ProposerKind = Literal["llm", "rules", "file"]
 
+PROPOSE, ANSWER, PREMISES = "propose", "answer", "premises"
+"""The kinds of cells: what a model is asked for."""
+
+ROUND_STRIDE, ATTEMPT_STRIDE, STRATEGY_STRIDE = 1_000_000, 10_000, 100
+
 BOXED_INSTRUCTION = "Reason step by step, and put your final answer within \\boxed{}."
 
 
@@ -251,6 +256,14 @@ class RunSpec:
             request_version=data.get("request_version", "1"),
             min_distance=data["checks"].get("min_distance", 0.0),  # earlier runs kept none
         )
+
+
+def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:
+    """Return a candidate's place among its question's: by round, attempt, strategy, then as written.
+
+    Attempts are read one after the other, so a place is never taken before one that is compared with.
+    """
+    return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
 
 
 def cell_seed(*parts: str | int) -> int:

@@ -10,8 +10,8 @@ from rephraser.proposing.file import FileCandidates
 from rephraser.proposing.rules import RULES_VERSION
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.execution import CandidateFile
+from rephraser.run.plan import lacking
 from rephraser.run.spec import RunSpec
-from rephraser.run.topping import lacking
 from service.database import Database
 from service.errors import InputError, TagrpoError
 from service.models.remote import Endpoint

@@ -1,11 +1,20 @@
 """Is a candidate the same problem? Judged from answer counts alone, by pure functions."""
 
+from rephraser.verdict.answer_counts import AnswerCounts, count_answers
 from rephraser.verdict.bayes_factor import BayesRule, log_bayes_factor, posterior
-from rephraser.verdict.counts import AnswerCounts, count_answers
-from rephraser.verdict.judge import RULES, Judgement, Rule, Verdict, judge, next_look, rule_for
+from rephraser.verdict.judge import (
+    RULES,
+    Judgement,
+    Rule,
+    Structure,
+    Verdict,
+    judge,
+    next_look,
+    rule_for,
+    rule_from_spec,
+    rule_spec,
+)
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
-from rephraser.verdict.spec import rule_from_spec, rule_spec
-from rephraser.verdict.structure import Structure
 
 __all__ = [
     "RULES",

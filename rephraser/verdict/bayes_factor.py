@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import exp, fsum, lgamma, log, log1p
 from typing import Self
 
-from rephraser.verdict.counts import AnswerCounts
+from rephraser.verdict.answer_counts import AnswerCounts
 from rephraser.verdict.overlap import check_sampling
 from service.errors import InputError
 

@@ -1,12 +1,17 @@
-"""From answer counts to a verdict with its reason."""
+"""From answer counts to a verdict with its reason, by a rule that is kept as plain data.
 
-from dataclasses import dataclass
+What structure says beside the answers makes a rule ask for more, and never decides alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 
+from rephraser.verdict.answer_counts import AnswerCounts
 from rephraser.verdict.bayes_factor import BayesRule, log_bayes_factor, posterior
-from rephraser.verdict.counts import AnswerCounts
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
-from rephraser.verdict.structure import NOTHING_FOUND, Structure
+from service.errors import InputError
+from service.hashing import Json
 
 Rule = OverlapRule | BayesRule
 RULES: dict[str, type[OverlapRule] | type[BayesRule]] = {"overlap": OverlapRule, "bayes": BayesRule}
@@ -21,6 +26,33 @@ class Verdict(StrEnum):
     REJECTED = "rejected"
     UNDECIDED = "undecided"
     UNVERIFIED = "unverified"
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What was found to differ between a candidate and its question.
+
+    Attributes:
+        groups: groups of findings that speak against the candidate (numbers, formulas, premises, ...).
+        premises_dropped: a premise of the question was found to be dropped.
+    """
+
+    groups: frozenset[str] = frozenset()
+    premises_dropped: bool = False
+
+    @property
+    def flagged(self) -> bool:
+        """Whether the verdict asks for more agreement."""
+        return bool(self.groups)
+
+    @property
+    def named(self) -> str:
+        """The groups in words."""
+        *others, last = sorted(self.groups)
+        return f"{', '.join(others)} and {last}" if others else last
+
+
+NOTHING_FOUND = Structure()
 
 
 @dataclass(frozen=True)
@@ -198,3 +230,34 @@ def _by_posterior(counts: AnswerCounts, rule: BayesRule, probability: float) -> 
     if counts.gold is None:
         return Verdict.UNDECIDED, f"{said}, but the gold answer's class is not known, so nothing is rejected."
     return Verdict.REJECTED, f"{said}, at most {rule.reject}."
+
+
+def rule_spec(rule: Rule) -> dict[str, Json]:
+    """Return the rule's name under "rule" and each of its fields; JSON keeps it as it is."""
+    name = next(name for name, kind in RULES.items() if type(rule) is kind)
+    values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(rule).items()}
+    return {"rule": name, **values}
+
+
+def rule_from_spec(spec: Mapping[str, Json]) -> Rule:
+    """Return the rule that `rule_spec` described; fields left out take their defaults.
+
+    Raises:
+        InputError: for an unknown rule or field, or values the rule refuses.
+    """
+    name = spec.get("rule")
+    if not isinstance(name, str) or name not in RULES:
+        raise InputError(f"verdict rule: {name!r} is not a rule; give one of {', '.join(RULES)}")
+    kind = RULES[name]
+    known = {field.name for field in fields(kind)}
+    if unknown := sorted(set(spec) - known - {"rule"}):
+        raise InputError(
+            f"verdict rule: {name} has no {', '.join(unknown)}; it has {', '.join(sorted(known))}"
+        )
+    values = {key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key != "rule"}
+    rule: OverlapRule | BayesRule
+    try:
+        rule = kind(**values)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InputError(f"verdict rule: {name} cannot use {values}: {error}") from error
+    return rule

@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Self
 
-from rephraser.verdict.counts import AnswerCounts
+from rephraser.verdict.answer_counts import AnswerCounts
 from service.errors import InputError
 
 FEWEST_SHARED = 2  # one answer in common, or one new answer, is an accident and no evidence

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from rephraser.checks import FINDINGS
 from rephraser.reviews.status import CandidateStatus, read_status, status_query
 from rephraser.reviews.store import Candidate, Review, find_candidate, reviews_of
-from rephraser.run.plan import ANSWER
+from rephraser.run.spec import ANSWER
 from rephraser.tables import CandidateFindingRow, CandidateRow, ProposalRow, VerdictRow
 from service.errors import InputError
 from service.questions.question import Question

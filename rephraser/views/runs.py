@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from rephraser.run.plan import PROPOSE, statuses_by_question
-from rephraser.run.spec import RunSpec
+from rephraser.reviews.status import statuses_by_question
+from rephraser.run.plan import counted_neighbors
+from rephraser.run.spec import PROPOSE, RunSpec
 from rephraser.run.start import KIND
-from rephraser.run.topping import counted_neighbors
 from rephraser.tables import ProposalRow
 from rephraser.views.search import finding_counts
 from rephraser.views.suspects import find_suspects

@@ -16,9 +16,9 @@ from rephraser.checks import Finding
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.ask import proposing_requests
 from rephraser.run.judge import judge_answers
-from rephraser.run.plan import ANSWER, PROPOSE, open_slots
+from rephraser.run.plan import open_slots
 from rephraser.run.read import collect_proposals, read_choices
-from rephraser.run.spec import RunSpec, Sampling, SolverSpec, cell_seed
+from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, Sampling, SolverSpec, cell_seed
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
 from rephraser.verdict import BayesRule, OverlapRule
 from rephraser.views.runs import summarize
@@ -372,7 +372,7 @@ def test_a_candidate_with_findings_is_looked_at_more_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finding = Finding("number_added", "7")
-    monkeypatch.setattr("rephraser.run.judge.check_candidate", lambda *_, **__: (finding,))
+    monkeypatch.setattr("rephraser.run.check.check_candidate", lambda *_, **__: (finding,))
     world = World(tmp_path, make_spec(n=1, rounds=1, rule=OverlapRule(accept_overlap=11)))
     world.plan()
     world.fill(world.claim()[0], proposals((GOOD[0],)))

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.grading import Grader
+from rephraser.checks import groups_of
 from rephraser.checks.premises import Premises, build_messages, parse_premises
-from rephraser.run.premises import premise_requests, read_premises
-from rephraser.run.spec import PremiseSpec, RunSpec
-from rephraser.run.structure import PREMISES, groups_of, structure_of
+from rephraser.run.ask import premise_requests
+from rephraser.run.check import structure_of
+from rephraser.run.read import read_premises
+from rephraser.run.spec import PREMISES, PremiseSpec, RunSpec
 from service.errors import InputError
 from service.runs.progress import count_states
 from service.runs.spending import read_ledger

@@ -10,8 +10,7 @@ from sqlalchemy import select
 
 from evaluator.grading import Grader
 from rephraser.reviews.status import CandidateStatus, current_statuses
-from rephraser.run.ask import proposing_requests
-from rephraser.run.reasons import EARLIER_SHOWN, REASON_LENGTH, latest_reasons, read_reasons
+from rephraser.run.ask import EARLIER_SHOWN, REASON_LENGTH, latest_reasons, proposing_requests, read_reasons
 from rephraser.run.spec import RunSpec
 from rephraser.tables import ProposalRow, ReviewRow, VerdictRow
 from rephraser.views.exchanges import proposing_exchange

@@ -6,7 +6,7 @@ import pytest
 from hand_filled import CHANGED, GOOD, OTHER, World, make_spec, proposals
 
 from evaluator.grading import Grader
-from rephraser.run.rejudging import Rejudged, judge_again
+from rephraser.run.rejudge import Rejudged, judge_again
 from rephraser.tables import VerdictRow
 from rephraser.verdict import BayesRule, OverlapRule, Rule, rule_spec
 from service.errors import InputError

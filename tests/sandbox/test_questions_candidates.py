@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rephraser.checks import Severity, check_candidate
-from rephraser.run.structure import structure_of
+from rephraser.run.check import structure_of
 from sandbox.candidates import Break, draw_candidates, make_candidate
 from sandbox.phrasings import PHRASINGS
 from sandbox.problems import Problem, draw_story, split_numbers

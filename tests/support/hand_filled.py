@@ -10,10 +10,10 @@ from sqlalchemy import select
 from evaluator.grading import Grader
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.ask import solving_requests
-from rephraser.run.judge import check_structure, judge_answers
+from rephraser.run.check import check_structure
+from rephraser.run.judge import judge_answers
 from rephraser.run.plan import add_planned, plan_answers, plan_proposals
-from rephraser.run.premises import collect_premises
-from rephraser.run.read import collect_answers, collect_proposals
+from rephraser.run.read import collect_answers, collect_premises, collect_proposals
 from rephraser.run.spec import RunSpec, Sampling, SolverSpec
 from rephraser.tables import CandidateRow, VerdictRow
 from service.database import Database

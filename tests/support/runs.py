@@ -15,8 +15,7 @@ from sqlalchemy import insert
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 
 from rephraser.proposing.strategies import Strategy
-from rephraser.run.read import proposal_ordinal
-from rephraser.run.spec import RunSpec, SolverSpec
+from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
 from service.database import Database, utc_now
 from service.questions import Question, make_question

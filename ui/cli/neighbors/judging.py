@@ -12,7 +12,7 @@ from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from rephraser.run.rejudging import Rejudged
+    from rephraser.run.rejudge import Rejudged
     from rephraser.verdict import Rule
 
 CHANGES_SHOWN = 20
@@ -134,7 +134,7 @@ def judge(
     Example: [bold]tagrpo neighbors judge math-gpt4 --rule overlap --accept 11 --dry-run[/bold]
     """
     from evaluator.grading import Grader
-    from rephraser.run.rejudging import judge_again
+    from rephraser.run.rejudge import judge_again
     from rephraser.run.start import find_neighbor_run
     from rephraser.verdict import rule_from_spec, rule_spec
 

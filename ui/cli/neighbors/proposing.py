@@ -54,6 +54,7 @@ def propose(
     --solver hosted_vllm/Qwen/Qwen3-4B --solver-api-base http://localhost:8000/v1 --max-usd 50
     """
     from rephraser.run.execution import prepare
+    from rephraser.run.plan import runs_to_top_up
     from rephraser.run.spec import PremiseSpec, RunSpec
     from rephraser.run.start import (
         NothingLacksError,
@@ -62,7 +63,6 @@ def propose(
         read_candidate_file,
         start_run,
     )
-    from rephraser.run.topping import runs_to_top_up
 
     proposer.check(requests.candidates)
     verdict_rule, execution = rule.make(), requests.execution()

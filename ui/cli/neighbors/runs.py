@@ -11,7 +11,7 @@ from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from rephraser.run.engine import Outcome
+    from rephraser.run.engine import Invocation
     from rephraser.views.runs import RunSummary
     from service.runs.store import Run
 
@@ -190,7 +190,7 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5) -> None:
         )
 
 
-def run_problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
+def run_problems(outcome: "Invocation", summary: "RunSummary") -> list[str]:
     """Say what of a run needs attention, each with the way out."""
     problems = []
     if outcome.stopped:

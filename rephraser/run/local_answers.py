@@ -1,21 +1,28 @@
-"""Solvers on this machine: their cells are work for a sampler, their answers are kept as those of servers."""
+"""Solvers on this machine: their cells are work for a sampler, their answers are kept as those of servers.
+
+Their checkpoints are opened again, and found to be those of the run, when it goes on.
+"""
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from rephraser.run.plan import ANSWER
-from rephraser.run.spec import SolverSpec, cell_seed
-from rephraser.run.subjects import Subject, read_subjects
+from rephraser.run.ask import Subject, read_subjects
+from rephraser.run.spec import ANSWER, SolverSpec, cell_seed
 from service.database import Database
+from service.errors import InputError, PrerequisiteError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Sampler
+from service.models.local import LocalSampler
 from service.models.rendering import PromptRoomError
 from service.runs.cells import EMPTY, Cell, claim_cells, fail_cell, fill_cell
 from service.runs.filling import Filled
 from service.runs.tables import CellRow, RunCellRow
+
+_OF_A_FOLDER = "weights_"  # the tag of `service.models.checkpoint.fingerprint`; else a commit of the Hub
 
 NO_ROOM = "prompt"
 """The kind of failure where a text does not fit into the model's context."""
@@ -65,6 +72,49 @@ class SolverCells(CellsToDraw):
         ]
         body = {"choices": choices, "engine": json.loads(drawn.raw)}
         fill_cell(session, drawn.leased.cell.id, json.dumps(body, ensure_ascii=False), drawn.receipt)
+
+
+def open_stored(solver: SolverSpec, *, batch_size: int | None) -> LocalSampler:
+    """Return the sampler of a stored solver: its folder or its commit on the Hub, its device and its dtype.
+
+    Raises:
+        PrerequisiteError: the folder is not there.
+    """
+    engine = solver.engine or {}
+    weights = str(engine["weights"])
+    is_folder = weights.startswith(_OF_A_FOLDER)
+    if is_folder and not Path(solver.model).is_dir():
+        raise PrerequisiteError(
+            f"the folder of the solver {solver.model} is not here; restore it, or run the command in the "
+            "directory in which the run was started."
+        )
+    return LocalSampler(
+        solver.model,
+        revision=None if is_folder else weights,
+        device=str(engine["device"]),
+        dtype=str(engine["dtype"]),
+        batch_size=batch_size,
+    )
+
+
+def check_engine(solver: SolverSpec, sampler: Sampler) -> None:
+    """See that a sampler is what a solver's answers so far were drawn with.
+
+    Raises:
+        InputError: weights, versions, device or chat template are others; they are listed.
+        PrerequisiteError: the engine is not installed, or the model cannot be found.
+    """
+    there, now = dict(solver.engine or {}), dict(sampler.describe())
+    changed = [
+        f"{key} ({there.get(key, 'not set')} there, {now.get(key, 'not set')} now)"
+        for key in sorted(set(there) | set(now))
+        if there.get(key) != now.get(key)
+    ]
+    if changed:
+        raise InputError(
+            f"the solver {solver.model} is not what this run was made with: {'; '.join(changed)}. Restore "
+            "it, or start a run of another --name: answers of two models are not mixed."
+        )
 
 
 def draw_answers(db: Database, run_id: str, solver: SolverSpec, sampler: Sampler, report: Report) -> Filled:

@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 
 from evaluator.grading import Grader
 from rephraser.reviews.status import CandidateStatus, current_statuses
-from rephraser.run.judge import CANDIDATES_PER_BATCH, Report, judge_cases, ready_cases
+from rephraser.run.check import Report
+from rephraser.run.judge import CANDIDATES_PER_BATCH, judge_cases, ready_cases
 from rephraser.run.spec import RunSpec
 from rephraser.tables import StandingRow, VerdictRow
 from rephraser.verdict import Rule, Verdict, rule_spec
