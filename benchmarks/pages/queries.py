@@ -24,7 +24,9 @@ from rephraser.sets.counts import accept_rates, count_proposals
 from rephraser.sets.store import list_sets, load_entries, member_ids
 from rephraser.sets.wordings import wordings
 from rephraser.tables import CandidateRow, ReviewRow, StandingRow
-from rephraser.views import neighbors, search
+from rephraser.views import questions as search
+from rephraser.views.candidates import CandidateFilters, page_candidates, read_cards
+from rephraser.views.evidence import page_answers, read_answer_texts
 from service.questions import browsing as questions
 from service.questions.browsing import count_labels
 from service.questions.tables import QuestionRow
@@ -86,8 +88,8 @@ def _questions(world: World) -> dict[str, Ask]:
 
     def answers(session: Session, chance: random.Random) -> None:
         subject = chance.choice(world.answered)
-        found = neighbors.page_answers(session, subject, world.solver)
-        neighbors.read_answer_texts(session, [one.id for one in found])
+        found = page_answers(session, subject, world.solver)
+        read_answer_texts(session, [one.id for one in found])
 
     return {
         "questions: page": page(),
@@ -116,11 +118,13 @@ def _questions(world: World) -> dict[str, Ask]:
         "questions: count, accepted": count(status="accepted"),
         "questions: count, search": count(text="tangent"),
         "questions: findings of a run": lambda s, c: search.finding_counts(s, run_id=world.neighbor_run.id),
-        "question: its neighbors": lambda s, c: neighbors.page_neighbors(s, c.choice(world.question_ids)),
+        "question: its neighbors": lambda s, c: page_candidates(
+            s, CandidateFilters(question_id=c.choice(world.question_ids))
+        ),
         "question: members of a set": lambda s, c: member_ids(
             s, world.set_ids[0], c.choice(world.question_ids)
         ),
-        "question: a candidate": lambda s, c: neighbors.read_cards(s, c.choice(world.candidate_ids)),
+        "question: a candidate": lambda s, c: read_cards(s, c.choice(world.candidate_ids)),
         "question: answers with texts": answers,
     }
 

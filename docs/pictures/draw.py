@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def views(database: Path) -> list[tuple[str, str, int]]:
     """Return name, address and height of each picture; what they show is found in the database."""
-    from rephraser.views.search import QuestionFilters, page_questions
+    from rephraser.views.questions import QuestionFilters, page_questions
     from service.database import Database
     from service.runs.store import list_runs
     from trainer_adapter.record.joint_groups import GroupFilters, page_groups

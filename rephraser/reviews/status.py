@@ -44,14 +44,14 @@ class CandidateStatus:
     final: bool
 
 
-def status_query(run_id: str) -> Select[*tuple[Any, ...]]:
-    """Return the query of a run's proposals with their status, ordered by question and ordinal.
+def status_query(run_id: str | None = None) -> Select[*tuple[Any, ...]]:
+    """Return the query of proposals (of a run, or of all) with their status, by question and ordinal.
 
     Its columns are named as the fields of `CandidateStatus`, so that callers can filter, count and page
     over `status_query(run_id).subquery()`. Reviews hold for the candidate in every run.
     """
     reviewed: ColumnElement[bool] = StandingRow.review_id.is_not(None)
-    return (
+    query = (
         select(
             StandingRow.question_id,
             StandingRow.candidate_id,
@@ -70,9 +70,9 @@ def status_query(run_id: str) -> Select[*tuple[Any, ...]]:
         .join(ProposalRow, ProposalRow.id == StandingRow.proposal_id)
         .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
         .outerjoin(ReviewRow, ReviewRow.id == StandingRow.review_id)
-        .where(StandingRow.run_id == run_id)
         .order_by(StandingRow.question_id, StandingRow.ordinal)
     )
+    return query if run_id is None else query.where(StandingRow.run_id == run_id)
 
 
 def current_statuses(session: Session, run_id: str, question_id: str | None = None) -> list[CandidateStatus]:

@@ -1,50 +1,94 @@
-"""Looking at candidates: a run page by page, and all that is known about one."""
+"""Candidates of a run or of a question, a page at a time, and all that is known about one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Select, func, or_, select
+from sqlalchemy import Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from rephraser.checks import FINDINGS
-from rephraser.reviews.status import CandidateStatus, read_status, status_query
+from rephraser.reviews.status import PENDING, CandidateStatus, read_status, status_query
 from rephraser.reviews.store import Candidate, Review, find_candidate, reviews_of
 from rephraser.run.spec import ANSWER
-from rephraser.tables import CandidateFindingRow, CandidateRow, ProposalRow, VerdictRow
-from service.errors import InputError
+from rephraser.tables import (
+    CandidateFindingRow,
+    CandidateRow,
+    ProposalRow,
+    ReviewRow,
+    StandingRow,
+    VerdictRow,
+)
+from rephraser.verdict.successes import Successes, read_successes
+from rephraser.views.evidence import Evidence, read_evidence
+from service.errors import InputError, NotFoundError
 from service.questions.question import Question
 from service.runs.store import Run, find_run
 from service.runs.tables import CellRow, RunRow
 
 
 @dataclass(frozen=True)
-class Filters:
-    """Which candidates of a run are wanted; None does not restrict.
+class CandidateFilters:
+    """Which candidates are wanted; None does not restrict.
 
     Attributes:
         status: accepted, rejected, undecided, unverified, or "pending" for those not judged yet.
         finding: name of a finding of the structural checks, in any verdict of the run.
     """
 
+    run_id: str | None = None
+    question_id: str | None = None
     status: str | None = None
     strategy: str | None = None
-    question_id: str | None = None
     finding: str | None = None
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A candidate of a run with its status and text."""
+class NeighborCard:
+    """A proposal with its text, where it stands and why.
 
+    Attributes:
+        verdict, verdict_reason: what the run itself says; None and empty while it has not judged.
+        cell_id: of the request it came from (`rephraser.views.evidence.proposing_exchange` shows prompt and
+            answer); None for rules and files.
+        usd, prompt_tokens, completion_tokens: of that request, which all its candidates share.
+        reviewer, review_reason: of the newest review.
+        likeness: of its wording to the question's, 0 to 1.
+        successes: of the solvers on question and candidate; None where answers were not compared.
+    """
+
+    proposal_id: int
+    run_id: str
+    run: str
     standing: CandidateStatus
     text: str
+    cell_id: int | None
+    usd: float | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    verdict: str | None
+    verdict_reason: str
+    evidence: Evidence
+    reviewer: str | None
+    review_reason: str | None
+    likeness: float
+    successes: Successes | None
+
+    @property
+    def candidate_id(self) -> str:
+        """The id of the candidate, which other runs may have proposed too."""
+        return self.standing.candidate_id
+
+    @property
+    def status(self) -> str:
+        """Accepted, rejected, undecided, unverified or pending; the review's where there is one."""
+        return self.standing.status or PENDING
 
 
 @dataclass(frozen=True)
 class Page:
     """Some candidates in order; `after` is the id to go on from, None at the end."""
 
-    candidates: tuple[Listed, ...]
+    candidates: tuple[NeighborCard, ...]
     total: int  # candidates that pass the filters
     after: str | None
 
@@ -101,44 +145,53 @@ class Detail:
     answering: Cost
 
 
-def page(session: Session, run: Run, filters: Filters, *, limit: int, after: str | None = None) -> Page:
+def page_candidates(
+    session: Session, filters: CandidateFilters, *, after: int | None = None, limit: int = 25
+) -> list[NeighborCard]:
+    """Return up to `limit` proposals behind the proposal `after`, by question, run, then as proposed.
+
+    Raises:
+        NotFoundError: `after` is no proposal that fits question and run.
+    """
+    order = (StandingRow.question_id, StandingRow.run_id, StandingRow.ordinal)
+    query = _filtered(_cards(), filters).order_by(None).order_by(*order).limit(limit)
+    if after is not None:
+        of_place = CandidateFilters(run_id=filters.run_id, question_id=filters.question_id)
+        place = session.execute(
+            _filtered(select(*order).where(StandingRow.proposal_id == after), of_place)
+        ).one_or_none()
+        if place is None:
+            raise NotFoundError(
+                f"{after} is no proposal to question {filters.question_id}; go on after one that is."
+            )
+        query = query.where(tuple_(*order) > tuple(place))
+    return [_card(row) for row in session.execute(query)]
+
+
+def page_run(
+    session: Session, run: Run, filters: CandidateFilters, *, limit: int, after: str | None = None
+) -> Page:
     """Return up to `limit` candidates of the run behind the candidate `after`, by question and ordinal.
 
     Raises:
         InputError: no such finding or strategy, or `after` is not of this run.
         NotFoundError: `after` is no candidate.
     """
-    standing = status_query(run.id).subquery()
-    columns = standing.c
-    query = select(standing)
-    if filters.status is not None:
-        wanted = None if filters.status == "pending" else filters.status
-        query = query.where(columns.status.is_(None) if wanted is None else columns.status == wanted)
     if filters.strategy is not None:
         _check_strategy(session, run, filters.strategy)
-        query = query.where(columns.strategy == filters.strategy)
-    if filters.question_id is not None:
-        query = query.where(columns.question_id == filters.question_id)
     if filters.finding is not None:
         _check_finding(filters.finding)
-        row = CandidateFindingRow
-        having = select(row.candidate_id).where(row.run_id == run.id, row.name == filters.finding)
-        query = query.where(columns.candidate_id.in_(having))
-    total = session.scalar(select(func.count()).select_from(query.subquery())) or 0
-    if after is not None:
-        question_id, ordinal = _place(session, run, after)
-        query = query.where(
-            or_(
-                columns.question_id > question_id,
-                (columns.question_id == question_id) & (columns.ordinal > ordinal),
-            )
-        )
-    with_text = query.add_columns(CandidateRow.text).join(
-        CandidateRow, CandidateRow.id == columns.candidate_id
-    )
-    rows = session.execute(with_text.order_by(columns.question_id, columns.ordinal).limit(limit + 1)).all()
-    listed = tuple(Listed(CandidateStatus(*row[:-1]), row[-1]) for row in rows[:limit])
-    return Page(listed, total, listed[-1].standing.candidate_id if len(rows) > limit else None)
+    fitting = _filtered(select(StandingRow.proposal_id), filters).subquery()
+    total = session.scalar(select(func.count()).select_from(fitting)) or 0
+    place = None if after is None else _proposal_id(session, run, after)
+    cards = page_candidates(session, filters, after=place, limit=limit + 1)
+    return Page(tuple(cards[:limit]), total, cards[limit - 1].candidate_id if len(cards) > limit else None)
+
+
+def read_cards(session: Session, candidate_id: str) -> list[NeighborCard]:
+    """Return a candidate as each run has it, with what stands behind its verdicts; empty where none has."""
+    query = _cards().where(StandingRow.candidate_id == candidate_id)
+    return [_card(row) for row in session.execute(query.order_by(None).order_by(StandingRow.proposal_id))]
 
 
 def read_detail(session: Session, candidate: Candidate, question: Question) -> Detail:
@@ -159,6 +212,69 @@ def read_detail(session: Session, candidate: Candidate, question: Question) -> D
         reviews=tuple(reviews_of(session, candidate.id)),
         answering=_cost(session, answering),
     )
+
+
+def _cards() -> Select[*tuple[Any, ...]]:
+    return (
+        status_query()
+        .add_columns(
+            StandingRow.proposal_id,
+            StandingRow.run_id,
+            RunRow.name.label("run"),
+            CandidateRow.text,
+            CandidateRow.likeness,
+            CellRow.id.label("cell_id"),
+            CellRow.cost_usd,
+            CellRow.prompt_tokens,
+            CellRow.completion_tokens,
+            VerdictRow.status.label("verdict"),
+            VerdictRow.reason.label("verdict_reason"),
+            VerdictRow.evidence,
+            ReviewRow.reviewer,
+            ReviewRow.reason.label("review_reason"),
+        )
+        .join(RunRow, RunRow.id == StandingRow.run_id)
+        .outerjoin(CellRow, CellRow.id == ProposalRow.cell_id)
+        .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
+    )
+
+
+def _card(row: Any) -> NeighborCard:
+    evidence = row.evidence or {}
+    return NeighborCard(
+        proposal_id=row.proposal_id,
+        run_id=row.run_id,
+        run=row.run,
+        standing=CandidateStatus(*(getattr(row, field.name) for field in fields(CandidateStatus))),
+        text=row.text,
+        cell_id=row.cell_id,
+        usd=row.cost_usd,
+        prompt_tokens=row.prompt_tokens,
+        completion_tokens=row.completion_tokens,
+        verdict=row.verdict,
+        verdict_reason=row.verdict_reason or "",
+        evidence=read_evidence(evidence),
+        reviewer=row.reviewer,
+        review_reason=row.review_reason,
+        likeness=row.likeness,
+        successes=read_successes(evidence, ({"model": name} for name in evidence.get("by_solver", ()))),
+    )
+
+
+def _filtered(query: Any, filters: CandidateFilters) -> Any:
+    for column, value in (
+        (StandingRow.run_id, filters.run_id),
+        (StandingRow.question_id, filters.question_id),
+        (StandingRow.status, filters.status),
+        (StandingRow.strategy, filters.strategy),
+    ):
+        if value is not None:
+            query = query.where(column == value)
+    if filters.finding is not None:
+        row = CandidateFindingRow
+        of_proposal = (row.run_id == StandingRow.run_id, row.candidate_id == StandingRow.candidate_id)
+        query = query.where(exists().where(row.name == filters.finding, *of_proposal))
+    return query
 
 
 def _proposal(session: Session, candidate: Candidate, run_id: str, cell_id: int | None) -> Proposal:
@@ -196,16 +312,14 @@ def _cost(session: Session, cell_ids: Select[int]) -> Cost:
     )
 
 
-def _place(session: Session, run: Run, after: str) -> tuple[str, int]:
+def _proposal_id(session: Session, run: Run, after: str) -> int:
     candidate = find_candidate(session, after)
-    row = session.execute(
-        select(ProposalRow.question_id, ProposalRow.ordinal).where(
-            ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id
-        )
-    ).one_or_none()
-    if row is None:
+    proposal_id = session.scalar(
+        select(ProposalRow.id).where(ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id)
+    )
+    if proposal_id is None:
         raise InputError(f"{candidate.id} is not a candidate of run {run.name!r}; go on after one that is.")
-    return row[0], row[1]
+    return proposal_id
 
 
 def _check_strategy(session: Session, run: Run, strategy: str) -> None:

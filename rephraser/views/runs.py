@@ -15,7 +15,7 @@ from rephraser.run.plan import counted_neighbors
 from rephraser.run.spec import PROPOSE, RunSpec
 from rephraser.run.start import KIND
 from rephraser.tables import ProposalRow
-from rephraser.views.search import finding_counts
+from rephraser.views.questions import finding_counts
 from rephraser.views.suspects import find_suspects
 from service.runs.cells import EMPTY, FAILED
 from service.runs.progress import count_states

@@ -13,7 +13,7 @@ from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.ask import EARLIER_SHOWN, REASON_LENGTH, latest_reasons, proposing_requests, read_reasons
 from rephraser.run.spec import RunSpec
 from rephraser.tables import ProposalRow, ReviewRow, VerdictRow
-from rephraser.views.exchanges import proposing_exchange
+from rephraser.views.evidence import proposing_exchange
 from service.database import utc_now
 from service.questions import Question
 from service.runs.cells import Cell

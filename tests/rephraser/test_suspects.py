@@ -11,8 +11,8 @@ from evaluator.grading import Grader
 from rephraser.reviews.store import Decision, record_reviews
 from rephraser.run.judge import judge_answers
 from rephraser.tables import CandidateRow
+from rephraser.views.questions import QuestionFilters, page_questions
 from rephraser.views.runs import summarize
-from rephraser.views.search import QuestionFilters, page_questions
 from rephraser.views.suspects import Suspect, find_suspects
 from service.errors import InputError
 

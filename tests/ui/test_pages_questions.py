@@ -13,7 +13,7 @@ from runs import Proposed, add_run, open_empty
 from evaluator.grading import Grader
 from rephraser import sets
 from rephraser.run.judge import judge_answers
-from rephraser.views.neighbors import AnswerClass, read_evidence
+from rephraser.views.evidence import AnswerClass, read_evidence
 from service.database import Database
 from service.questions import make_question
 from ui.pages.state import settings
@@ -205,9 +205,9 @@ def test_a_question_whose_gold_the_solvers_contradict_says_so_and_can_be_filtere
 
 def test_a_candidate_leads_to_its_question(filled):
     with filled.db.read() as session:
-        from rephraser.views.neighbors import page_neighbors
+        from rephraser.views.candidates import CandidateFilters, page_candidates
 
-        card = page_neighbors(session, OTHER.id)[0]
+        card = page_candidates(session, CandidateFilters(question_id=OTHER.id))[0]
     assert "**Answer** 17" in said(opened(candidate=card.candidate_id))
 
 

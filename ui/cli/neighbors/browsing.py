@@ -12,8 +12,8 @@ from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from rephraser.reviews.store import Review
-    from rephraser.views.candidates import Cost, Detail, Listed, Page, Proposal, StoredVerdict
-    from rephraser.views.exchanges import Exchange
+    from rephraser.views.candidates import Cost, Detail, NeighborCard, Page, Proposal, StoredVerdict
+    from rephraser.views.evidence import Exchange
 
 
 def list_(
@@ -40,15 +40,15 @@ def list_(
     Example: [bold]tagrpo neighbors list --run math-gpt4 --status rejected --finding number_missing[/bold]
     """
     from rephraser.run.start import choose_run
-    from rephraser.views import candidates as browsing
+    from rephraser.views.candidates import CandidateFilters, page_run
     from service.questions.browsing import find_question
 
     with db.reading() as session:
         chosen = choose_run(session, run)
         question_id = None if question is None else find_question(session, question).id
-        filters = browsing.Filters(status, strategy, question_id, finding)
-        page = browsing.page(session, chosen, filters, limit=limit, after=after)
-    candidates = [listed_json(listed) for listed in page.candidates]
+        filters = CandidateFilters(chosen.id, question_id, status, strategy, finding)
+        page = page_run(session, chosen, filters, limit=limit, after=after)
+    candidates = [card_json(card) for card in page.candidates]
     record = {"run": chosen.name, "total": page.total, "candidates": candidates, "after": page.after}
     terminal.emit(record, print_page, chosen.name, page)
 
@@ -66,7 +66,7 @@ def show(
     """
     from rephraser.reviews.store import find_candidate
     from rephraser.views.candidates import read_detail
-    from rephraser.views.exchanges import proposing_exchange
+    from rephraser.views.evidence import proposing_exchange
     from service.questions.browsing import find_question
 
     with db.open() as database:
@@ -84,10 +84,10 @@ def show(
 CLASS_SHOWN = 60
 
 
-def listed_json(listed: "Listed") -> dict[str, Any]:
+def card_json(card: "NeighborCard") -> dict[str, Any]:
     """Return a candidate of a page as JSON."""
-    values = asdict(listed.standing)
-    return {"candidate": values.pop("candidate_id"), **values, "text": listed.text}
+    values = asdict(card.standing)
+    return {"candidate": values.pop("candidate_id"), **values, "text": card.text}
 
 
 def print_page(run_name: str, page: "Page") -> None:
@@ -96,17 +96,16 @@ def print_page(run_name: str, page: "Page") -> None:
         output.say(f"no {'more ' if page.total else ''}candidate of {run_name} matches")
         return
     rows = []
-    for listed in page.candidates:
-        standing = listed.standing
-        status = standing.status or "pending"
+    for card in page.candidates:
+        standing = card.standing
         rows.append(
             [
-                standing.candidate_id[: output.ID_SHOWN],
+                card.candidate_id[: output.ID_SHOWN],
                 standing.question_id[: output.ID_SHOWN],
-                f"{status} (review)" if standing.reviewed else status,
+                f"{card.status} (review)" if standing.reviewed else card.status,
                 standing.posterior,
                 standing.strategy,
-                output.one_line(listed.text),
+                output.one_line(card.text),
             ]
         )
     output.table(["candidate", "question", "status", "posterior", "strategy", "text"], rows)

@@ -5,12 +5,13 @@ import dataclasses
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.views.exchanges import Exchange, proposing_exchange
-from rephraser.views.neighbors import (
+from rephraser.views.candidates import NeighborCard
+from rephraser.views.evidence import (
     AnswerHeader,
+    Exchange,
     FoundFinding,
-    NeighborCard,
     page_answers,
+    proposing_exchange,
     read_answer_texts,
 )
 from service.database import Database
@@ -51,9 +52,9 @@ def _exchange(session: Session, run_id: str, cell_id: int) -> Exchange:
 
 def provenance(card: NeighborCard) -> list[layout.Part]:
     """Return a neighbor's verdict, its strategy, and the model or file that it comes from, for a line."""
-    chips = [layout.verdict_chip(card.status), layout.chip(card.strategy)]
-    if card.model != card.strategy:
-        chips.append(layout.chip(card.model or card.proposer))
+    chips = [layout.verdict_chip(card.status), layout.chip(card.standing.strategy)]
+    if card.standing.model != card.standing.strategy:
+        chips.append(layout.chip(card.standing.model or card.standing.proposer))
     return chips
 
 
@@ -61,9 +62,9 @@ def reasons(card: NeighborCard) -> None:
     """Say why the verdict is what it is, and what the structural checks compared."""
     findings = card.evidence.findings
     fatal = "; ".join(finding.detail for finding in findings if finding.severity == "fatal")
-    words = [] if card.reason == fatal else [card.reason]
-    if card.posterior is not None:
-        words.append(f"posterior of the same problem {_posterior(card.posterior)}")
+    words = [] if card.verdict_reason == fatal else [card.verdict_reason]
+    if card.standing.posterior is not None:
+        words.append(f"posterior of the same problem {_posterior(card.standing.posterior)}")
     words.append(successes(card))
     if any(words):
         st.caption(escaped(" · ".join(filter(None, words))))
@@ -128,8 +129,8 @@ def _numbers(card: NeighborCard) -> None:
     rows = [
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
-        ("final", "yes" if card.final else "no: more answers may be drawn"),
-        ("posterior of the same problem", _number(card.posterior)),
+        ("final", "yes" if card.standing.final else "no: more answers may be drawn"),
+        ("posterior of the same problem", _number(card.standing.posterior)),
         ("log Bayes factor (nats)", _number(compared.log_bayes_factor)),
         ("answers in common", _number(compared.overlap)),
         ("most frequent answer of the question", _number(compared.original_top)),

@@ -10,7 +10,7 @@ from rephraser.checks import FINDINGS
 from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.run.start import KIND
 from rephraser.sets.store import list_sets
-from rephraser.views.search import QuestionFilters, finding_counts
+from rephraser.views.questions import QuestionFilters, finding_counts
 from service.questions.browsing import count_labels
 from service.questions.browsing import list_sets as list_question_sets
 from service.runs.store import list_runs

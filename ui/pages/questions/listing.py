@@ -6,7 +6,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.status import PENDING, STATUSES
-from rephraser.views.search import (
+from rephraser.views.questions import (
     ListedQuestion,
     QuestionFilters,
     QuestionPage,

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 from rephraser.reviews.status import PENDING, STATUSES
 from rephraser.reviews.store import find_candidate
 from rephraser.sets.store import find_set, member_ids
-from rephraser.views.neighbors import NeighborCard, page_neighbors, read_cards
+from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
 from rephraser.views.suspects import Suspect, find_suspects
 from service.errors import TagrpoError
 from service.questions.browsing import Place, find_question, places
@@ -43,9 +43,8 @@ def _read(session: Session, reference: str, candidate: str) -> tuple[Question, l
 def _neighbors(
     session: Session, question_id: str, run_id: str | None, status: str | None, after: int | None
 ) -> list[NeighborCard]:
-    return page_neighbors(
-        session, question_id, run_id=run_id, status=status, after=after, limit=NEIGHBORS + 1
-    )
+    wanted = CandidateFilters(run_id=run_id, question_id=question_id, status=status)
+    return page_candidates(session, wanted, after=after, limit=NEIGHBORS + 1)
 
 
 @cached

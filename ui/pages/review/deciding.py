@@ -21,7 +21,7 @@ from rephraser.reviews.queue import (
     run_progress,
 )
 from rephraser.reviews.store import Decision, Withdrawal, record_changes
-from rephraser.views.neighbors import NeighborCard, read_cards
+from rephraser.views.candidates import NeighborCard, read_cards
 from service.errors import TagrpoError
 from ui.pages.questions.evidence import provenance
 from ui.pages.review.choosing import Choice
@@ -210,8 +210,8 @@ def _texts(item: ReviewItem) -> None:
 def _provenance(card: NeighborCard) -> None:
     with layout.row():
         layout.line(*provenance(card))
-        if card.review_reason or card.reason:
-            st.caption(escaped(card.review_reason or card.reason))
+        if card.review_reason or card.verdict_reason:
+            st.caption(escaped(card.review_reason or card.verdict_reason))
 
 
 def _progress(opened: Opened) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from rephraser.views.neighbors import AnswerClass, Evidence
+from rephraser.views.evidence import AnswerClass, Evidence
 from ui.charts.theme import DARK_PALETTE, PALETTE
 from ui.pages.text.characters import visible
 

@@ -11,8 +11,15 @@ from sqlalchemy import text
 
 from rephraser import sets
 from rephraser.reviews.status import current_statuses, standing_counts
-from rephraser.views import neighbors, search
-from rephraser.views.search import QuestionFilters
+from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
+from rephraser.views.evidence import (
+    AnswerClass,
+    FoundFinding,
+    page_answers,
+    read_answer_texts,
+    read_evidence,
+)
+from rephraser.views.questions import QuestionFilters, count_questions, finding_counts, page_questions
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions import make_question
@@ -64,13 +71,13 @@ def matching(db: Database, **filters: Any) -> set[str]:
         found: list[str] = []
         after = None
         while True:
-            page = search.page_questions(session, QuestionFilters(**filters), after=after, limit=2)
+            page = page_questions(session, QuestionFilters(**filters), after=after, limit=2)
             found += [one.question.text for one in page.questions]
             after = page.after
             if after is None:
                 break
         assert len(found) == len(set(found))
-        assert search.count_questions(session, QuestionFilters(**filters)) == (len(found), True)
+        assert count_questions(session, QuestionFilters(**filters)) == (len(found), True)
     return set(found)
 
 
@@ -81,14 +88,14 @@ def of(*numbers: int) -> set[str]:
 def test_pages_are_walked_back_as_they_were_walked(db: Database) -> None:
     with db.read() as session:
         for filters in (QuestionFilters(), QuestionFilters(status="undecided"), QuestionFilters(text="What")):
-            forth = [search.page_questions(session, filters, limit=4)]
+            forth = [page_questions(session, filters, limit=4)]
             assert forth[0].before is None
             while forth[-1].after is not None:
-                forth.append(search.page_questions(session, filters, after=forth[-1].after, limit=4))
+                forth.append(page_questions(session, filters, after=forth[-1].after, limit=4))
             assert [len(page.questions) for page in forth] == [4, 4, 1]
             back = [forth[-1]]
             while back[-1].before is not None:
-                back.append(search.page_questions(session, filters, before=back[-1].before, limit=4))
+                back.append(page_questions(session, filters, before=back[-1].before, limit=4))
             assert [page.questions for page in back[::-1]] == [page.questions for page in forth]
 
 
@@ -133,9 +140,9 @@ def test_runs_sets_and_findings_restrict(db: Database) -> None:
     assert matching(db, finding="unit_lost", status="undecided", run_id=run_id) == of(6)
     assert matching(db, finding="unit_lost", strategy="perspectives") == set()
     with db.read() as session:
-        assert search.finding_counts(session, run_id=str(run_id)) == [("unit_lost", 1)]
+        assert finding_counts(session, run_id=str(run_id)) == [("unit_lost", 1)]
         with pytest.raises(NotFoundError, match="no question set"):
-            search.page_questions(session, QuestionFilters(question_set="none"))
+            page_questions(session, QuestionFilters(question_set="none"))
 
 
 def test_statuses_are_those_of_the_one_answer_to_where_a_candidate_stands(db: Database) -> None:
@@ -148,7 +155,7 @@ def test_statuses_are_those_of_the_one_answer_to_where_a_candidate_stands(db: Da
             assert sum(one.status == status for one in statuses) == sum(
                 one.candidates for one in standing_counts(session, run_id) if one.status == status
             )
-        (first, *_) = search.page_questions(session, QuestionFilters(text='"What is 1 +"')).questions
+        (first, *_) = page_questions(session, QuestionFilters(text='"What is 1 +"')).questions
         assert first.candidates == {"rejected": 1, "undecided": 1}
 
 
@@ -166,28 +173,35 @@ def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> No
         )
     add_review(db, question, "2 plus one?", "accepted", "the same to me")
     with db.read() as session:
-        cards: list[neighbors.NeighborCard] = []
-        while page := neighbors.page_neighbors(
-            session, question.id, after=cards[-1].proposal_id if cards else None, limit=1
+        cards: list[NeighborCard] = []
+        while page := page_candidates(
+            session,
+            CandidateFilters(question_id=question.id),
+            after=cards[-1].proposal_id if cards else None,
+            limit=1,
         ):
             cards += page
         by_text = {card.text: card for card in cards}
         assert set(by_text) == {"Add one to 2.", "2 plus one?", "Third of 2."}
         card = by_text["2 plus one?"]
-        assert (card.status, card.verdict, card.posterior) == ("accepted", "rejected", 0.01)
-        assert (card.reviewer, card.review_reason, card.reason) == ("tester", "the same to me", "new answer")
-        assert card.evidence.classes == (
-            neighbors.AnswerClass("3", 30, 2, True),
-            neighbors.AnswerClass("7", 1, 10, False),
+        assert (card.status, card.verdict, card.standing.posterior) == ("accepted", "rejected", 0.01)
+        assert (card.reviewer, card.review_reason, card.verdict_reason) == (
+            "tester",
+            "the same to me",
+            "new answer",
         )
-        assert card.evidence.findings == (neighbors.FoundFinding("unit_lost", "warning", "km became m"),)
+        assert card.evidence.classes == (
+            AnswerClass("3", 30, 2, True),
+            AnswerClass("7", 1, 10, False),
+        )
+        assert card.evidence.findings == (FoundFinding("unit_lost", "warning", "km became m"),)
         assert (card.evidence.log_bayes_factor, card.evidence.original_unparsed) == (-3.5, 1)
         pending = by_text["Third of 2."]
-        assert (pending.status, pending.verdict, pending.final) == ("pending", None, False)
-        assert pending.evidence == neighbors.read_evidence({})
-        assert [one.status for one in neighbors.read_cards(session, card.candidate_id)] == ["accepted"]
+        assert (pending.status, pending.verdict, pending.standing.final) == ("pending", None, False)
+        assert pending.evidence == read_evidence({})
+        assert [one.status for one in read_cards(session, card.candidate_id)] == ["accepted"]
         with pytest.raises(NotFoundError, match="no proposal to question"):
-            neighbors.page_neighbors(session, question.id, after=10**6)
+            page_candidates(session, CandidateFilters(question_id=question.id), after=10**6)
 
 
 def test_answers_are_read_from_the_stored_bodies(db: Database) -> None:
@@ -208,11 +222,11 @@ def test_answers_are_read_from_the_stored_bodies(db: Database) -> None:
                 {"c": cell.id, "o": ordinal},
             )
     with db.read() as session:
-        first, second = neighbors.page_answers(session, "q_1", "solver_1")
+        first, second = page_answers(session, "q_1", "solver_1")
         assert (first.ordinal, second.ordinal, first.extracted) == (0, 1, "7")
-        texts = neighbors.read_answer_texts(session, [first.id, second.id, 99])
+        texts = read_answer_texts(session, [first.id, second.id, 99])
         assert texts == {first.id: "answer 0", second.id: "answer 1"}
-        assert neighbors.page_answers(session, "q_1", "solver_1", after=0) == [second]
+        assert page_answers(session, "q_1", "solver_1", after=0) == [second]
 
 
 @pytest.mark.parametrize(
@@ -238,25 +252,25 @@ def test_no_filter_walks_a_large_table(db: Database, filters: dict[str, str]) ->
     sets.publish(db, "ta", run="first", n=1)
     wanted = QuestionFilters(**filters)
     for after in (None, "q_5"):
-        assert walked(db, lambda s, after=after: search.page_questions(s, wanted, after=after)) == set()
+        assert walked(db, lambda s, after=after: page_questions(s, wanted, after=after)) == set()
 
 
 @pytest.mark.parametrize("words", ["one", "$x", "What is 4 + 1?"])
 def test_no_search_walks_all_texts(db: Database, words: str) -> None:
     for filters in (QuestionFilters(text=words), QuestionFilters(text=words, status="rejected")):
         for after in (None, "q_5"):
-            asked = walked(db, lambda s, one=filters, after=after: search.page_questions(s, one, after=after))
+            asked = walked(db, lambda s, one=filters, after=after: page_questions(s, one, after=after))
             assert asked == set()
 
 
 def test_a_question_and_the_choices_of_filters_walk_no_large_table(db: Database) -> None:
     for ask in (
         standing_counts,
-        lambda s: search.finding_counts(s, run_id="r"),
-        lambda s: search.count_questions(s, QuestionFilters(subject="Algebra")),
-        lambda s: neighbors.page_neighbors(s, "q_1", status="accepted"),
-        lambda s: neighbors.read_cards(s, "c_1"),
-        lambda s: neighbors.page_answers(s, "q_1", "solver_1"),
-        lambda s: neighbors.read_answer_texts(s, [1, 2]),
+        lambda s: finding_counts(s, run_id="r"),
+        lambda s: count_questions(s, QuestionFilters(subject="Algebra")),
+        lambda s: page_candidates(s, CandidateFilters(question_id="q_1", status="accepted")),
+        lambda s: read_cards(s, "c_1"),
+        lambda s: page_answers(s, "q_1", "solver_1"),
+        lambda s: read_answer_texts(s, [1, 2]),
     ):
         assert walked(db, ask) == set()

@@ -7,7 +7,7 @@ import pytest
 from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 
-from rephraser.views.search import QuestionFilters, count_questions, page_questions
+from rephraser.views.questions import QuestionFilters, count_questions, page_questions
 from service.database import Database
 from service.questions.searching import may_hold, search_terms
 
