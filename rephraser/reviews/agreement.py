@@ -131,7 +131,7 @@ def run_agreement(session: Session, run_id: str) -> RunAgreement:
     return RunAgreement(
         reviewers=agreements(by_reviewer),
         with_verdict=tuple(one for one in with_verdict if one is not None),
-        disputed=tuple(id for id, found in sorted(decisions.items()) if len(found) > 1),
+        disputed=tuple(id for id, made in sorted(decisions.items()) if len(made) > 1),
         against_verdict=tuple(
             sorted({id for (id, _), decision in outside.items() if judged.get(id, decision) != decision})
         ),

@@ -105,12 +105,12 @@ def get_audit(session: Session, audit_id: int) -> Audit:
         NotFoundError: no such audit; the message lists those there are.
     """
     audits = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
-    found = session.execute(audits.where(AuditRow.id == audit_id)).one_or_none()
-    if found is None:
+    stored = session.execute(audits.where(AuditRow.id == audit_id)).one_or_none()
+    if stored is None:
         known = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(audits))
         hint = known or "none yet; draw one with `tagrpo neighbors audit`"
         raise NotFoundError(f"there is no audit {audit_id}, only: {hint}.")
-    row, name = found
+    row, name = stored
     members = session.execute(
         select(AuditMemberRow.candidate_id, AuditMemberRow.status, AuditMemberRow.stratum_size)
         .where(AuditMemberRow.audit_id == audit_id)
@@ -173,14 +173,14 @@ def final_verdicts(session: Session, run_id: str) -> dict[str, list[str]]:
 
 
 def _by_question(session: Session, candidate_ids: Sequence[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
+    grouped: dict[str, list[str]] = defaultdict(list)
     for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
         wanted = CandidateRow.id.in_(candidate_ids[start : start + _IDS_PER_QUERY])
         for identity, question in session.execute(
             select(CandidateRow.id, CandidateRow.question_id).where(wanted)
         ):
-            found[question].append(identity)
-    return found
+            grouped[question].append(identity)
+    return grouped
 
 
 def _find(session: Session, run_id: str, kind: Kind, *, size: int, seed: int) -> Audit | None:

@@ -100,15 +100,15 @@ def read_item(session: Session, candidate_id: str) -> ReviewItem:
 
 def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewItem]:
     """Return what a reviewer sees of these candidates, in their order; unknown ids are left out."""
-    found: dict[str, ReviewItem] = {}
+    items: dict[str, ReviewItem] = {}
     for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
         rows = session.execute(
             select(CandidateRow.id, QuestionRow.text, QuestionRow.answer, CandidateRow.text)
             .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
             .where(CandidateRow.id.in_(candidate_ids[start : start + _IDS_PER_QUERY]))
         )
-        found.update((row[0], ReviewItem(*row)) for row in rows)
-    return [found[id] for id in candidate_ids if id in found]
+        items.update((row[0], ReviewItem(*row)) for row in rows)
+    return [items[id] for id in candidate_ids if id in items]
 
 
 def run_progress(session: Session, run_id: str, reviewer: str) -> ReviewProgress:
@@ -141,7 +141,7 @@ def read_decisions(
 ) -> dict[str, dict[str, tuple[str, str]]]:
     """Return each reviewer's newest decision with its reason, by candidate; those of an audit if given."""
     of_audit = [] if audit_id is None else [ReviewRow.audit_id == audit_id]
-    found: dict[str, dict[str, tuple[str, str]]] = {}
+    decisions: dict[str, dict[str, tuple[str, str]]] = {}
     for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
         rows = session.execute(
             select(ReviewRow.candidate_id, ReviewRow.reviewer, ReviewRow.decision, ReviewRow.reason)
@@ -151,8 +151,8 @@ def read_decisions(
             .order_by(ReviewRow.id)
         )
         for candidate_id, reviewer, decision, reason in rows:
-            found.setdefault(candidate_id, {})[reviewer] = (decision, reason)
-    return found
+            decisions.setdefault(candidate_id, {})[reviewer] = (decision, reason)
+    return decisions
 
 
 def _progress(session: Session, total: int, newest: Select[int]) -> ReviewProgress:

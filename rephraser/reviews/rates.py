@@ -291,9 +291,9 @@ def _broken(strata: Sequence[Stratum]) -> BrokenShare:
     confidence = 1 - (1 - CONFIDENCE) / len(counted)
     share = low = high = 0.0
     for stratum in counted:
-        found, weight = stratum.rejected, stratum.size / total
-        interval = exact_interval(found.count, found.reviewed, confidence)
-        share += weight * found.count / found.reviewed
+        rejected, weight = stratum.rejected, stratum.size / total
+        interval = exact_interval(rejected.count, rejected.reviewed, confidence)
+        share += weight * rejected.count / rejected.reviewed
         low += weight * interval[0]
         high += weight * interval[1]
     return BrokenShare(sizes, share, low, high)

@@ -217,7 +217,7 @@ def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
 
 
 def _newest_reviews(session: Session, candidate_ids: Sequence[str]) -> dict[str, Decision]:
-    found: dict[str, Decision] = {}
+    newest_decisions: dict[str, Decision] = {}
     for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
         newest = (
             select(func.max(ReviewRow.id))
@@ -225,10 +225,10 @@ def _newest_reviews(session: Session, candidate_ids: Sequence[str]) -> dict[str,
             .group_by(ReviewRow.candidate_id)
         )
         for row in session.scalars(select(ReviewRow).where(ReviewRow.id.in_(newest))):
-            found[row.candidate_id] = Decision(
+            newest_decisions[row.candidate_id] = Decision(
                 row.candidate_id, _word(row.decision), row.reason, row.reviewer, row.audit_id
             )
-    return found
+    return newest_decisions
 
 
 def _near_ids(session: Session, wanted: str) -> list[str]:

@@ -58,12 +58,12 @@ class Subject:
 def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
     """Return the texts of questions and candidates by id."""
     wanted = list(dict.fromkeys(ids))
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for start in range(0, len(wanted), _IDS_PER_QUERY):
         part = wanted[start : start + _IDS_PER_QUERY]
         for row in (QuestionRow, CandidateRow):
-            found.update(session.execute(select(row.id, row.text).where(row.id.in_(part))).all())
-    return found
+            texts.update(session.execute(select(row.id, row.text).where(row.id.in_(part))).all())
+    return texts
 
 
 def read_subjects(session: Session, ids: Sequence[str]) -> list[Subject]:
@@ -161,7 +161,7 @@ def earlier_texts(
     session: Session, spec: RunSpec, question_ids: Collection[str], *, standing: bool = False
 ) -> dict[str, list[str]]:
     """Return by question what the topped-up runs have proposed, in their order; `standing`: not rejected."""
-    found: dict[str, list[str]] = defaultdict(list)
+    texts: dict[str, list[str]] = defaultdict(list)
     for run_id in spec.tops_up:
         query = (
             select(ProposalRow.question_id, CandidateRow.text)
@@ -176,8 +176,8 @@ def earlier_texts(
                 & (StandingRow.candidate_id == ProposalRow.candidate_id),
             ).where(StandingRow.status != "rejected")
         for question_id, text in session.execute(query):
-            found[question_id].append(text)
-    return found
+            texts[question_id].append(text)
+    return texts
 
 
 def read_reasons(session: Session, run_id: str, candidates: Sequence[CandidateStatus]) -> dict[str, str]:
@@ -221,8 +221,8 @@ def _reason(candidate: CandidateStatus, evidence: Mapping[str, Any]) -> str:
     fatal: list[str] = []
     hints: list[str] = []
     for finding in evidence.get("findings", ()):
-        said = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
-        (fatal if finding["severity"] == Severity.FATAL else hints).append(said)
+        detail = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
+        (fatal if finding["severity"] == Severity.FATAL else hints).append(detail)
     if candidate.reviewed:
         reason = _BY_REVIEW
     else:

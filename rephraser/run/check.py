@@ -99,9 +99,9 @@ def looks_taken(session: Session, run_id: str) -> dict[str, int]:
 
 def structure_of(names: Iterable[str]) -> Structure:
     """Return what findings of these names mean for the verdict."""
-    found = set(names)
-    premises = {PREMISES} if found & {PREMISE_CHANGED, PREMISE_DROPPED} else set()
-    return Structure((groups_of(found) | premises) & WEIGHING, PREMISE_DROPPED in found)
+    unique = set(names)
+    premises = {PREMISES} if unique & {PREMISE_CHANGED, PREMISE_DROPPED} else set()
+    return Structure((groups_of(unique) | premises) & WEIGHING, PREMISE_DROPPED in unique)
 
 
 def read_structures(
@@ -123,9 +123,9 @@ def premise_findings(premises: Premises) -> list[dict[str, str]]:
     """Return what was changed or dropped, in the form of findings of the structural checks."""
     pairs = ((PREMISE_DROPPED, premises.dropped), (PREMISE_CHANGED, premises.changed))
     return [
-        {"name": name, "severity": Severity.EVIDENCE.value, "detail": "; ".join(said)}
-        for name, said in pairs
-        if said
+        {"name": name, "severity": Severity.EVIDENCE.value, "detail": "; ".join(differing)}
+        for name, differing in pairs
+        if differing
     ]
 
 
@@ -248,7 +248,7 @@ def _texts(session: Session, batch: Sequence[Sequence[CandidateStatus]]) -> dict
     """Return (text, gold answer) by id of the batch's questions, and (text, "") of its candidates."""
     questions = {status.question_id for statuses in batch for status in statuses}
     candidates = {status.candidate_id for statuses in batch for status in statuses}
-    found = {
+    texts = {
         identity: (text, answer)
         for identity, text, answer in session.execute(
             select(QuestionRow.id, QuestionRow.text, QuestionRow.answer).where(QuestionRow.id.in_(questions))
@@ -257,5 +257,5 @@ def _texts(session: Session, batch: Sequence[Sequence[CandidateStatus]]) -> dict
     for identity, text in session.execute(
         select(CandidateRow.id, CandidateRow.text).where(CandidateRow.id.in_(candidates))
     ):
-        found[identity] = (text, "")
-    return found
+        texts[identity] = (text, "")
+    return texts

@@ -153,14 +153,14 @@ async def _check(clients: Sequence[RemoteClient]) -> None:
     """Raise `PrerequisiteError` where a model cannot be asked, before anything is."""
     for client in clients:
         async with client:
-            found = await client.check()
-        if found.problem is not None:
-            raise PrerequisiteError(f"{client.endpoint.model}: {found.problem}")
+            ability = await client.check()
+        if ability.problem is not None:
+            raise PrerequisiteError(f"{client.endpoint.model}: {ability.problem}")
 
 
 def _open_samplers(spec: RunSpec, execution: Execution, opened: Mapping[str, Sampler]) -> dict[str, Sampler]:
     """Return the samplers of solvers on this machine, each found to be what the run was made with."""
-    found: dict[str, Sampler] = {}
+    samplers: dict[str, Sampler] = {}
     for solver in spec.solvers:
         if solver.engine is None:
             continue
@@ -168,8 +168,8 @@ def _open_samplers(spec: RunSpec, execution: Execution, opened: Mapping[str, Sam
         if sampler is None:
             sampler = open_stored(solver, batch_size=execution.solver_batch_size)
             check_engine(solver, sampler)
-        found[solver.id] = sampler
-    return found
+        samplers[solver.id] = sampler
+    return samplers
 
 
 def _addresses(spec: RunSpec, execution: Execution) -> dict[str, str | None]:

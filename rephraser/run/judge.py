@@ -93,12 +93,12 @@ def ready_cases(
     golds = _golds(session, batch)
     cases = []
     for status in batch:
-        look, said = taken[status.candidate_id], premises.get(status.candidate_id)
-        if spec.premises is not None and said is None:
+        look, answered = taken[status.candidate_id], premises.get(status.candidate_id)
+        if spec.premises is not None and answered is None:
             continue
-        found = [one for one in findings[status.candidate_id] if one["name"] not in _OF_PREMISES]
-        found += [] if said is None else premise_findings(said)
-        looks = rule_for(spec.rule, structure_of(one["name"] for one in found)).looks
+        known = [one for one in findings[status.candidate_id] if one["name"] not in _OF_PREMISES]
+        known += [] if answered is None else premise_findings(answered)
+        looks = rule_for(spec.rule, structure_of(one["name"] for one in known)).looks
         original = _first(answers, spec, status.question_id, spec.rule.original_samples)
         candidate = None if look >= len(looks) else _first(answers, spec, status.candidate_id, looks[look])
         if original is None or candidate is None:
@@ -115,8 +115,8 @@ def ready_cases(
                 original=tuple(answer for part in original for answer in part),
                 candidate=tuple(answer for part in candidate for answer in part),
                 by_solver=by_solver,
-                findings=found,
-                premises=said,
+                findings=known,
+                premises=answered,
             )
         )
     return cases
@@ -145,7 +145,7 @@ def _first(
 
 def _answers(session: Session, spec: RunSpec, subjects: set[str]) -> dict[tuple[str, str], list[str | None]]:
     """Return the answers of each solver and subject in order, without a gap at the front."""
-    found: dict[tuple[str, str], list[str | None]] = defaultdict(list)
+    answers: dict[tuple[str, str], list[str | None]] = defaultdict(list)
     rows = session.execute(
         select(AnswerRow.solver_id, AnswerRow.subject_id, AnswerRow.ordinal, AnswerRow.extracted)
         .where(
@@ -155,10 +155,10 @@ def _answers(session: Session, spec: RunSpec, subjects: set[str]) -> dict[tuple[
         .order_by(AnswerRow.solver_id, AnswerRow.subject_id, AnswerRow.ordinal)
     ).all()
     for solver_id, subject_id, ordinal, extracted in rows:
-        drawn = found[solver_id, subject_id]
+        drawn = answers[solver_id, subject_id]
         if len(drawn) == ordinal:
             drawn.append(extracted)
-    return found
+    return answers
 
 
 def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:
@@ -204,9 +204,9 @@ def _counts(case: Case, clustering: Clustering) -> AnswerCounts:
     split = len(case.original)
     unsettled = set(clustering.unsettled)
     placed: tuple[list[int | None], list[int | None]] = ([], [])
-    for place, found in enumerate(clustering.assignment):
+    for place, cluster in enumerate(clustering.assignment):
         if place not in unsettled:
-            placed[place >= split].append(found)
+            placed[place >= split].append(cluster)
     original, candidate = placed
     before = sum(place < split for place in unsettled)
     classes = range(len(clustering.classes))

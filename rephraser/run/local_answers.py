@@ -127,8 +127,8 @@ def draw_answers(db: Database, run_id: str, solver: SolverSpec, sampler: Sampler
         PrerequisiteError: the model cannot be loaded.
     """
     failed = 0
-    while (found := _find_work(db, run_id, solver)) is not None:
-        work, answers = found
+    while (open_work := _find_work(db, run_id, solver)) is not None:
+        work, answers = open_work
         try:
             filled = sampler.fill(work, _Progress(report, answers))
         except PromptRoomError as error:

@@ -44,7 +44,7 @@ def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
     cells = _propose_cells(session, run_id)
     elsewhere = counted_neighbors(session, spec)
     names = [strategy.name for strategy in spec.strategies]
-    found = []
+    open_now = []
     for question_id in run_question_ids(session, run_id):
         candidates = statuses.get(question_id, [])
         asked = cells.get(question_id, [])
@@ -57,8 +57,8 @@ def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
         missing = tuple(max(0, wanted - kept.count(i)) for i, wanted in enumerate(slots))
         if any(missing):
             rounds = [number for number, _ in asked] + [candidate.round for candidate in candidates]
-            found.append(OpenSlots(question_id, max(rounds, default=-1) + 1, missing))
-    return found
+            open_now.append(OpenSlots(question_id, max(rounds, default=-1) + 1, missing))
+    return open_now
 
 
 def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]:
@@ -67,7 +67,7 @@ def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> list[CellPla
     Each keeps why earlier candidates failed, so that what it asks stays the same whatever is found later.
     """
     open_now = [slots for slots in open_slots(session, run_id, spec) if slots.round < spec.rounds]
-    told = _told(session, run_id, spec, [slots.question_id for slots in open_now if slots.round])
+    reasons = _told(session, run_id, spec, [slots.question_id for slots in open_now if slots.round])
     return [
         CellPlan(
             scope=run_id,
@@ -79,7 +79,7 @@ def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> list[CellPla
             payload={
                 "count": count,
                 "seed": cell_seed(spec.seed, slots.question_id, slots.round, index, 0),
-                **told.get(slots.question_id, {}),
+                **reasons.get(slots.question_id, {}),
             },
         )
         for slots in open_now
@@ -96,11 +96,11 @@ def _told(
         return {}
     statuses = statuses_by_question(session, run_id)
     earlier = {question_id: statuses.get(question_id, []) for question_id in question_ids}
-    reasons = read_reasons(session, run_id, [one for found in earlier.values() for one in found])
+    reasons = read_reasons(session, run_id, [one for candidates in earlier.values() for one in candidates])
     return {
         question_id: {"reasons": latest}
-        for question_id, found in earlier.items()
-        if (latest := latest_reasons(found, reasons))
+        for question_id, candidates in earlier.items()
+        if (latest := latest_reasons(candidates, reasons))
     }
 
 
@@ -151,7 +151,7 @@ def runs_to_top_up(session: Session, references: Sequence[str], questions: str) 
     Raises:
         NotFoundError, InputError: no such run, not one of neighbors, or one of another question set.
     """
-    found: dict[str, None] = {}
+    topped: dict[str, None] = {}
     for reference in references:
         run = find_run(session, reference)
         if "strategies" not in run.spec:
@@ -163,8 +163,8 @@ def runs_to_top_up(session: Session, references: Sequence[str], questions: str) 
             raise InputError(
                 f"--tops-up {reference}: that run is about questions {spec.questions!r}, not {questions!r}."
             )
-        found |= dict.fromkeys((*spec.tops_up, run.id))
-    return tuple(found)
+        topped |= dict.fromkeys((*spec.tops_up, run.id))
+    return tuple(topped)
 
 
 def counted_neighbors(session: Session, spec: RunSpec) -> dict[str, set[str]]:

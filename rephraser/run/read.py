@@ -152,7 +152,7 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
                     "subject_id": cell.subject_id,
                     "ordinal": start + index,
                     "choice": index,
-                    "extracted": found.text if (found := find_answer(text)) is not None else None,
+                    "extracted": answer.text if (answer := find_answer(text)) is not None else None,
                     "finish_reason": finish_reason,
                 }
             )
@@ -177,12 +177,12 @@ def collect_premises(session: Session, run_id: str, spec: RunSpec, *, limit: int
     if spec.premises is None:
         return 0
     cells = unparsed_cells(session, run_id, PREMISES, limit=limit)
-    found = _parse_premises(session, cells)
-    set_outcomes(session, {cell.id: found[cell.id].outcome for cell in cells})
+    premises = _parse_premises(session, cells)
+    set_outcomes(session, {cell.id: premises[cell.id].outcome for cell in cells})
     retries = [
         premise_plan(spec.premises, cell.subject_id, cell.attempt + 1)
         for cell in cells
-        if found[cell.id].outcome == UNREADABLE and cell.attempt + 1 < spec.content_attempts
+        if premises[cell.id].outcome == UNREADABLE and cell.attempt + 1 < spec.content_attempts
     ]
     add_cells(session, run_id, retries)
     return len(cells)
@@ -202,11 +202,11 @@ def read_premises(session: Session, spec: RunSpec, candidate_ids: Collection[str
     latest: dict[str, Cell] = {}
     for cell in sorted(cells, key=lambda one: one.attempt):
         latest[cell.subject_id] = cell
-    found = _parse_premises(session, list(latest.values()))
+    premises = _parse_premises(session, list(latest.values()))
     return {
-        candidate_id: found[cell.id]
+        candidate_id: premises[cell.id]
         for candidate_id, cell in latest.items()
-        if found[cell.id].outcome != UNREADABLE or cell.attempt + 1 >= spec.content_attempts
+        if premises[cell.id].outcome != UNREADABLE or cell.attempt + 1 >= spec.content_attempts
     }
 
 
@@ -273,8 +273,8 @@ def _models(session: Session, cell_ids: Sequence[int]) -> dict[int, str | None]:
 
 def _parse_premises(session: Session, cells: Sequence[Cell]) -> dict[int, Premises]:
     bodies = read_bodies(session, [cell.id for cell in cells])
-    found = {}
+    premises = {}
     for cell in cells:
         text, truncated, _ = first_choice(bodies[cell.id])
-        found[cell.id] = parse_premises(text, truncated=truncated)
-    return found
+        premises[cell.id] = parse_premises(text, truncated=truncated)
+    return premises

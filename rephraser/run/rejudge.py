@@ -167,7 +167,7 @@ def _standings(session: Session, run_id: str, rule: Rule) -> dict[str, _Standing
 
 
 def _counted(statuses: dict[str, str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counted: dict[str, int] = {}
     for status in sorted(statuses.values()):
-        found[status] = found.get(status, 0) + 1
-    return found
+        counted[status] = counted.get(status, 0) + 1
+    return counted

@@ -78,7 +78,7 @@ class SolverSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
-        found: dict[str, Any] = {
+        described: dict[str, Any] = {
             "model": self.model,
             "sampling": asdict(self.sampling),
             "samples_per_request": self.samples_per_request,
@@ -86,12 +86,12 @@ class SolverSpec:
             "seed": self.seed,
         }
         if self.prompt is not None:
-            del found["instruction"]
+            del described["instruction"]
             kwargs = dict(self.prompt.chat_template_kwargs)
-            found["prompt"] = {**asdict(self.prompt), "chat_template_kwargs": kwargs}
+            described["prompt"] = {**asdict(self.prompt), "chat_template_kwargs": kwargs}
         if self.engine is not None:
-            found["engine"] = dict(self.engine)
-        return found
+            described["engine"] = dict(self.engine)
+        return described
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "SolverSpec":

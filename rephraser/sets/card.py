@@ -137,11 +137,11 @@ def _verified(verdicts: Mapping[str, int]) -> str:
 def _successes(known: Mapping[str, Any] | None) -> str:
     if not known:
         return "How often a solver was right on questions and neighbors is not known."
-    found = ", ".join(f"{count:,} {name}" for name, count in known["difficulty"].items())
+    parts = ", ".join(f"{count:,} {name}" for name, count in known["difficulty"].items())
     return (
         f"Success rates of {', '.join(known['solvers'])} on {known['neighbors']:,} neighbors: "
         f"{known['neighbor_rate']:.1%}, on their questions {known['question_rate']:.1%}. Beside its question "
-        f"(level: within one standard error) a neighbor is {found}."
+        f"(level: within one standard error) a neighbor is {parts}."
     )
 
 

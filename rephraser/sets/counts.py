@@ -81,7 +81,7 @@ def count_successes(entries: Iterable[SetEntry]) -> dict[str, Any]:
     ]
     if not counted:
         return {}
-    found = Counter(successes.difficulty for _, successes in counted)
+    difficulties = Counter(successes.difficulty for _, successes in counted)
     return {
         "successes": {
             "sha256": content_hash(
@@ -89,7 +89,7 @@ def count_successes(entries: Iterable[SetEntry]) -> dict[str, Any]:
             ),
             "neighbors": len(counted),
             "solvers": sorted({one.solver for _, one in counted}),
-            "difficulty": {name: found[name] for name in ("easier", "level", "harder")},
+            "difficulty": {name: difficulties[name] for name in ("easier", "level", "harder")},
             "question_rate": _mean(one.question_right / one.question_drawn for _, one in counted),
             "neighbor_rate": _mean(one.neighbor_right / one.neighbor_drawn for _, one in counted),
         }
@@ -128,12 +128,12 @@ def accept_rates(
     total: Counter[str] = Counter()
     by_name: dict[str, Counter[str]] = {}
     for record in proposals:
-        found = Counter({status: int(record[status]) for status in (*STATUSES, PENDING)})
-        total.update(found)
-        by_name.setdefault(str(record[by]), Counter()).update(found)
+        counted = Counter({status: int(record[status]) for status in (*STATUSES, PENDING)})
+        total.update(counted)
+        by_name.setdefault(str(record[by]), Counter()).update(counted)
     rates = [_rate("all", total)]
     if len(by_name) > 1:
-        rates += [_rate(strategy, found) for strategy, found in sorted(by_name.items())]
+        rates += [_rate(strategy, counted) for strategy, counted in sorted(by_name.items())]
     return rates
 
 
@@ -142,10 +142,10 @@ def _mean(values: Iterable[float]) -> float:
     return round(sum(rates) / len(rates), 4)
 
 
-def _rate(strategy: str, found: Counter[str]) -> AcceptRate:
-    accepted = found["accepted"]
-    judged = accepted + found["rejected"] + found["undecided"]
-    unverified = found["unverified"] + found[PENDING]
+def _rate(strategy: str, counted: Counter[str]) -> AcceptRate:
+    accepted = counted["accepted"]
+    judged = accepted + counted["rejected"] + counted["undecided"]
+    unverified = counted["unverified"] + counted[PENDING]
     # Without a solver only structural checks and reviews decide; a share of those few would mislead.
     measured = judged > 0 and (accepted > 0 or unverified == 0)
     if not measured:

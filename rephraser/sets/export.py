@@ -63,17 +63,17 @@ def export_jsonl(
     sidecar = manifest_beside(target)
     check_file_target(sidecar, overwrite=overwrite)
     check_file_target(target, overwrite=overwrite)
-    found = _load_unchanged(db, reference)
+    whole = _load_unchanged(db, reference)
 
     def write(path: Path) -> None:
         with path.open("w", encoding="utf-8", newline="\n") as file:
-            for entry in _reporting(found.entries, report):
+            for entry in _reporting(whole.entries, report):
                 file.write(json.dumps(to_row(entry), ensure_ascii=False) + "\n")
 
-    described = _manifest_text(found.header, license_name)
+    described = _manifest_text(whole.header, license_name)
     write_file(sidecar, lambda path: _write_text(path, described), overwrite=overwrite)
     write_file(target, write, overwrite=overwrite)
-    return _report(found, target)
+    return _report(whole, target)
 
 
 def export_parquet(
@@ -94,14 +94,14 @@ def export_parquet(
     """
     _check_license(license_name)
     check_file_target(target, overwrite=overwrite)
-    found = _load_unchanged(db, reference)
-    described = _manifest_text(found.header, license_name)
+    whole = _load_unchanged(db, reference)
+    described = _manifest_text(whole.header, license_name)
 
     def write(path: Path) -> None:
-        _write_parquet(path, found.entries, described, report)
+        _write_parquet(path, whole.entries, described, report)
 
     write_file(target, write, overwrite=overwrite)
-    return _report(found, target)
+    return _report(whole, target)
 
 
 def export_hf(
@@ -135,20 +135,20 @@ def export_hf(
         check_push(push)
     _check_license(license_name)
     check_folder_target(target, overwrite=overwrite, mark=MANIFEST_NAME)
-    found = _load_unchanged(db, reference)
-    described = _manifest_text(found.header, license_name)
+    whole = _load_unchanged(db, reference)
+    described = _manifest_text(whole.header, license_name)
 
     def write(folder: Path) -> None:
         from rephraser.sets.card import write_card
 
         (folder / SPLIT_FILE).parent.mkdir()
-        size = _write_parquet(folder / SPLIT_FILE, found.entries, described, report)
+        size = _write_parquet(folder / SPLIT_FILE, whole.entries, described, report)
         _write_text(folder / MANIFEST_NAME, described)
-        write_card(folder, found.header, data_file=SPLIT_FILE, memory_bytes=size, license_name=license_name)
+        write_card(folder, whole.header, data_file=SPLIT_FILE, memory_bytes=size, license_name=license_name)
 
     write_folder(target, write, overwrite=overwrite, mark=MANIFEST_NAME)
-    address = None if push is None else push_folder(target, push, header=found.header, private=private)
-    return _report(found, target, address)
+    address = None if push is None else push_folder(target, push, header=whole.header, private=private)
+    return _report(whole, target, address)
 
 
 def check_push(repository: str) -> None:
@@ -221,13 +221,13 @@ def _check_license(license_name: str) -> None:
 def _load_unchanged(db: Database, reference: str) -> NeighborSet:
     """Load a set and refuse one that was tampered with: an export must not spread it."""
     with db.read() as session:
-        found = load_set(session, reference)
-    if set_hash(found.entries) != found.header.content_hash:
+        whole = load_set(session, reference)
+    if set_hash(whole.entries) != whole.header.content_hash:
         raise DatabaseError(
-            f"{found.header.ref}: its members no longer give its hash; `tagrpo sets verify "
-            f"{found.header.ref}` says what is wrong."
+            f"{whole.header.ref}: its members no longer give its hash; `tagrpo sets verify "
+            f"{whole.header.ref}` says what is wrong."
         )
-    return found
+    return whole
 
 
 def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, report: Report | None) -> int:
@@ -271,9 +271,9 @@ def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _report(found: NeighborSet, target: Path, pushed_to: str | None = None) -> ExportReport:
-    neighbors = sum(len(entry.neighbors) for entry in found.entries)
-    return ExportReport(found.header, target, len(found.entries), neighbors, pushed_to)
+def _report(whole: NeighborSet, target: Path, pushed_to: str | None = None) -> ExportReport:
+    neighbors = sum(len(entry.neighbors) for entry in whole.entries)
+    return ExportReport(whole.header, target, len(whole.entries), neighbors, pushed_to)
 
 
 def _explain(repository: str, folder: Path, error: Exception, token: str, what: str) -> str:

@@ -66,8 +66,8 @@ def publish(
     """
     check_name(name)
     with db.write() as session:
-        found = draft(session, run, selection or make_selection(**filters))
-        return write_set(session, name, found.entries, spec=found.spec, counts=found.counts)
+        version = draft(session, run, selection or make_selection(**filters))
+        return write_set(session, name, version.entries, spec=version.spec, counts=version.counts)
 
 
 def make_selection(**filters: Any) -> Selection:
@@ -139,7 +139,7 @@ def _candidates(
 ) -> tuple[dict[str, list[Fitting]], Counter[str]]:
     """Return what may be taken by question, in the order of runs and proposals, and what was left out."""
     seen: set[str] = set()
-    found: dict[str, list[Fitting]] = {}
+    fitting_ones: dict[str, list[Fitting]] = {}
     tallies: Counter[str] = Counter()
     contradicted = {
         status.candidate_id
@@ -159,8 +159,8 @@ def _candidates(
             else:
                 seen.add(status.candidate_id)
                 fitting = Fitting(status, texts[status.candidate_id], known[run.id].get(status.candidate_id))
-                found.setdefault(status.question_id, []).append(fitting)
-    return found, tallies
+                fitting_ones.setdefault(status.question_id, []).append(fitting)
+    return fitting_ones, tallies
 
 
 def _question_rates(
@@ -223,7 +223,7 @@ def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Fittin
 
 
 def _questions(session: Session, runs: Sequence[Run]) -> list[Question]:
-    found: dict[str, Question] = {}
+    questions: dict[str, Question] = {}
     for run in runs:
         rows = session.execute(
             select(
@@ -234,8 +234,8 @@ def _questions(session: Session, runs: Sequence[Run]) -> list[Question]:
             .order_by(RunQuestionRow.position)
         )
         for row in rows:
-            found.setdefault(row.id, Question(*row))
-    return list(found.values())
+            questions.setdefault(row.id, Question(*row))
+    return list(questions.values())
 
 
 def _texts(session: Session, run_id: str) -> dict[str, str]:
@@ -269,12 +269,12 @@ def _nothing_fits(
     selection: Selection,
     tallies: Mapping[str, int],
 ) -> str:
-    found = Counter(status.status or PENDING for of_run in statuses for status in of_run)
-    has = ", ".join(f"{count:,} {status}" for status, count in sorted(found.items())) or "none at all"
+    counted = Counter(status.status or PENDING for of_run in statuses for status in of_run)
+    has = ", ".join(f"{count:,} {status}" for status, count in sorted(counted.items())) or "none at all"
     ways = ["loosen the filters"]
-    if found.get("unverified") and "unverified" not in selection.include:
+    if counted.get("unverified") and "unverified" not in selection.include:
         ways.append("pass --include unverified (their answers were not compared)")
-    if found.get(PENDING):
+    if counted.get(PENDING):
         ways.append("let the run finish")
     if tallies["too like"]:
         ways.append(f"lower --min-distance ({tallies['too like']:,} were too like)")

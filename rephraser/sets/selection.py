@@ -123,9 +123,9 @@ def choose(question: str, fitting: Sequence[Fitting], selection: Selection) -> t
     near = [wording(question)]
     for group in _groups(fitting, selection):
         left = None if selection.n is None else selection.n - len(kept)
-        found = choose_apart(near, [words[place] for place in group], left, selection.min_distance)
-        kept += [group[place] for place in found]
-        near += [words[group[place]] for place in found]
+        apart = choose_apart(near, [words[place] for place in group], left, selection.min_distance)
+        kept += [group[place] for place in apart]
+        near += [words[group[place]] for place in apart]
     rest = [words[place] for place in range(len(fitting)) if place not in kept]
     too_like = sum(not choose_apart(near, [one], 1, selection.min_distance) for one in rest)
     return [fitting[place] for place in kept], too_like

@@ -90,14 +90,14 @@ def find_set(session: Session, reference: str) -> SetHeader:
         NotFoundError: nothing fits, or an id's beginning fits several; the message lists what there is.
     """
     name, at, version = reference.partition("@")
-    found = _headers(session, NeighborSetRow.name == name)
-    if not found and not at and reference.startswith(_ID_PREFIX):
+    versions = _headers(session, NeighborSetRow.name == name)
+    if not versions and not at and reference.startswith(_ID_PREFIX):
         by_id = _headers(session, NeighborSetRow.id.startswith(reference, autoescape=True))
         if len(by_id) > 1:
             ids = ", ".join(header.id for header in by_id)
             raise NotFoundError(f"several sets have ids that begin with {reference!r}: {ids}.")
-        found = by_id
-    if not found:
+        versions = by_id
+    if not versions:
         names = session.scalars(select(NeighborSetRow.name).distinct().order_by(NeighborSetRow.name)).all()
         raise NotFoundError(
             f"there is no neighbor set {name!r}, only: {', '.join(names)}."
@@ -105,13 +105,13 @@ def find_set(session: Session, reference: str) -> SetHeader:
             else f"there is no neighbor set {name!r}; make one with `tagrpo sets publish NAME --run RUN`."
         )
     if not at:
-        return found[-1]
+        return versions[-1]
     number = _VERSION.fullmatch(version)
-    for header in found:
+    for header in versions:
         if (number and header.version == int(number[1])) or version in header.tags:
             return header
     known = ", ".join(
-        "@".join((name, str(key))) for header in found for key in (header.version, *header.tags)
+        "@".join((name, str(key))) for header in versions for key in (header.version, *header.tags)
     )
     raise NotFoundError(f"set {name!r} has no version or tag {version!r}, only: {known}.")
 

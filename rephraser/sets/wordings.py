@@ -64,12 +64,12 @@ def wordings(session: Session, set_id: str, *, questions: int = QUESTIONS_SAMPLE
             lengths.setdefault(strategy, []).append(len(text) / max(len(question), 1))
             distances.setdefault(strategy, []).append(1 - likeness_of_words(words, mine))
         siblings += [1 - likeness_of_words(x, y) for (_, _, x), (_, _, y) in combinations(sets, 2)]
-    found = [value for values in lengths.values() for value in values]
+    every = [value for values in lengths.values() for value in values]
     return Wordings(
         questions=len(texts),
         seed=seed,
-        neighbors=len(found),
-        length=_summary(found),
+        neighbors=len(every),
+        length=_summary(every),
         from_question=_summary([value for values in distances.values() for value in values]),
         among_siblings=_summary(siblings),
         by_strategy={
@@ -96,12 +96,12 @@ def _texts(session: Session, set_id: str, places: Sequence[int]) -> list[tuple[s
         .outerjoin(CandidateRow, CandidateRow.id == NeighborSetMemberRow.candidate_id)
         .where(NeighborSetQuestionRow.set_id == set_id, NeighborSetQuestionRow.position.in_(places))
     )
-    found: dict[int, tuple[str, list[tuple[str, str]]]] = {}
+    entries: dict[int, tuple[str, list[tuple[str, str]]]] = {}
     for position, question, strategy, text in rows:
-        entry = found.setdefault(position, (question, []))
+        entry = entries.setdefault(position, (question, []))
         if text is not None:
             entry[1].append((strategy, text))
-    return [found[position] for position in sorted(found)]
+    return [entries[position] for position in sorted(entries)]
 
 
 def _summary(values: Sequence[float]) -> Summary | None:

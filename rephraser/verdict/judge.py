@@ -169,22 +169,22 @@ def _by_overlap(
     counts: AnswerCounts, rule: OverlapRule, shared: int, new: int, top: int
 ) -> tuple[Verdict, str]:
     size = counts.candidate_total
-    said = f"{shared} of {size} candidate answers are shared with the original"
+    sharing = f"{shared} of {size} candidate answers are shared with the original"
     if shared >= rule.accept_overlap:
         if shared <= rule.accept_over_new * new:
             return Verdict.UNDECIDED, (
-                f"{said}, but a new answer was given {_times(new)}: accepting needs more than "
+                f"{sharing}, but a new answer was given {_times(new)}: accepting needs more than "
                 f"{rule.accept_over_new * new} shared ones."
             )
         if _lost_the_gold(counts, rule):
             return Verdict.UNDECIDED, (
-                f"{said}, but none is correct, while {counts.original_gold} answers to the original are."
+                f"{sharing}, but none is correct, while {counts.original_gold} answers to the original are."
             )
         return Verdict.ACCEPTED, (
-            f"{said} ({rule.accept_overlap} needed); the largest new answer was given {_times(new)}."
+            f"{sharing} ({rule.accept_overlap} needed); the largest new answer was given {_times(new)}."
         )
     if shared > 0:
-        return Verdict.UNDECIDED, f"{said}: accepting needs {rule.accept_overlap}, rejecting none."
+        return Verdict.UNDECIDED, f"{sharing}: accepting needs {rule.accept_overlap}, rejecting none."
     if counts.gold is None:
         return Verdict.UNDECIDED, (
             f"No answer is shared, but the gold answer's class is not known: the new answer given "
@@ -222,14 +222,17 @@ def _lost_the_gold(counts: AnswerCounts, rule: OverlapRule) -> bool:
 
 
 def _by_posterior(counts: AnswerCounts, rule: BayesRule, probability: float) -> tuple[Verdict, str]:
-    said = f"The posterior of the same problem is {probability:.4f}"
+    chance = f"The posterior of the same problem is {probability:.4f}"
     if probability >= rule.accept:
-        return Verdict.ACCEPTED, f"{said}, at least {rule.accept}."
+        return Verdict.ACCEPTED, f"{chance}, at least {rule.accept}."
     if probability > rule.reject:
-        return Verdict.UNDECIDED, f"{said}, between {rule.reject} and {rule.accept}."
+        return Verdict.UNDECIDED, f"{chance}, between {rule.reject} and {rule.accept}."
     if counts.gold is None:
-        return Verdict.UNDECIDED, f"{said}, but the gold answer's class is not known, so nothing is rejected."
-    return Verdict.REJECTED, f"{said}, at most {rule.reject}."
+        return (
+            Verdict.UNDECIDED,
+            f"{chance}, but the gold answer's class is not known, so nothing is rejected.",
+        )
+    return Verdict.REJECTED, f"{chance}, at most {rule.reject}."
 
 
 def rule_spec(rule: Rule) -> dict[str, Json]:

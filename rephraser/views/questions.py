@@ -90,18 +90,18 @@ def page_questions(
     query, key = _matching(session, filters)
     if before is not None:
         ids = list(session.scalars(query.where(key < before).order_by(key.desc()).limit(limit + 1)))
-        shown, earlier, later = ids[:limit][::-1], len(ids) > limit, True
+        page, earlier, later = ids[:limit][::-1], len(ids) > limit, True
     else:
         # Every id is behind "": the index is entered by key on the first page too.
         ids = list(session.scalars(query.where(key > (after or "")).order_by(key).limit(limit + 1)))
-        shown, earlier, later = ids[:limit], after is not None, len(ids) > limit
-    rows = session.scalars(select(QuestionRow).where(QuestionRow.id.in_(shown)))
+        page, earlier, later = ids[:limit], after is not None, len(ids) > limit
+    rows = session.scalars(select(QuestionRow).where(QuestionRow.id.in_(page)))
     questions = {row.id: as_question(row) for row in rows}
-    counts = _count_candidates(session, shown)
+    counts = _count_candidates(session, page)
     return QuestionPage(
-        tuple(ListedQuestion(questions[id], counts[id]) for id in shown),
-        shown[-1] if shown and later else None,
-        shown[0] if shown and earlier else None,
+        tuple(ListedQuestion(questions[id], counts[id]) for id in page),
+        page[-1] if page and later else None,
+        page[0] if page and earlier else None,
     )
 
 
@@ -181,21 +181,21 @@ def _standing_conditions(filters: QuestionFilters) -> list[ColumnElement[bool]]:
 
 
 def _question_conditions(session: Session, filters: QuestionFilters) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = []
     if filters.subject is not None:
-        found.append(QuestionRow.subject == filters.subject)
+        conditions.append(QuestionRow.subject == filters.subject)
     if filters.level is not None:
-        found.append(QuestionRow.level == filters.level)
+        conditions.append(QuestionRow.level == filters.level)
     if filters.question_set is not None:
         wanted = get_set(session, filters.question_set)
-        found.append(
+        conditions.append(
             exists().where(
                 QuestionSetMemberRow.set_id == wanted.id, QuestionSetMemberRow.question_id == QuestionRow.id
             )
         )
     if filters.neighbor_set is not None:
         header = find_set(session, filters.neighbor_set)
-        found.append(
+        conditions.append(
             exists().where(
                 NeighborSetQuestionRow.question_id == QuestionRow.id,
                 NeighborSetQuestionRow.set_id == header.id,
@@ -203,13 +203,13 @@ def _question_conditions(session: Session, filters: QuestionFilters) -> list[Col
         )
     if filters.suspect:
         suspects = find_suspects(session, run_id=filters.run_id)
-        found.append(QuestionRow.id.in_({one.question_id for one in suspects}))
+        conditions.append(QuestionRow.id.in_({one.question_id for one in suspects}))
     if terms := search_terms(filters.text or ""):
         likely = may_hold(terms)
         if likely is not None:
-            found.append(QuestionRow.id.in_(likely))
-        found.append(_holds(terms))
-    return found
+            conditions.append(QuestionRow.id.in_(likely))
+        conditions.append(_holds(terms))
+    return conditions
 
 
 def _holds(terms: list[str]) -> ColumnElement[bool]:

@@ -78,14 +78,14 @@ def find_suspects(
         raise InputError(f"--agreement {agreement:g}: a share above 0.5, at most 1.")
     if min_answers < 1:
         raise InputError(f"--min-answers {min_answers}: at least 1.")
-    found = [
+    suspects = [
         suspect
         for suspect in _agreed(session, run_id, question_id)
         if min(suspect.question_drawn, suspect.neighbor_drawn) >= min_answers
         and suspect.question_agreeing >= agreement * suspect.question_drawn
         and suspect.neighbor_agreeing >= agreement * suspect.neighbor_drawn
     ]
-    return sorted(found, key=lambda one: (-one.share, -one.neighbor_drawn, one.question_id, one.run))
+    return sorted(suspects, key=lambda one: (-one.share, -one.neighbor_drawn, one.question_id, one.run))
 
 
 def _agreed(session: Session, run_id: str | None, question_id: str | None) -> Iterator[Suspect]:

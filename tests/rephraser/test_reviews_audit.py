@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,6 @@ from service.questions import make_question
 from service.runs.store import Run
 
 QUESTION = make_question("What is 2+3?", "5")
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        yield database
 
 
 @pytest.fixture

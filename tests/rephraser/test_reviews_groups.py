@@ -1,11 +1,10 @@
 """Audits of groups: questions with all their accepted neighbors, and the share with a broken one."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runs import Proposed, add_run, open_empty
+from runs import Proposed, add_run
 
 from rephraser.reviews.audit import Audit, audit_groups, open_audit
 from rephraser.reviews.queue import audit_queue, read_item
@@ -18,12 +17,6 @@ from service.errors import InputError
 from service.runs.store import Run
 
 QUESTIONS = 9
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        yield database
 
 
 @pytest.fixture

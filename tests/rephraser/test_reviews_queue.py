@@ -1,10 +1,8 @@
 """What the review page needs: order, progress, agreement, rates as they grow."""
 
-from pathlib import Path
-
 import pytest
 from plans import walked
-from runs import Proposed, add_run, open_empty
+from runs import Proposed, add_run
 
 from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.audit import audit_rates, list_audits, open_audit
@@ -13,11 +11,6 @@ from rephraser.reviews.rates import growing_false_accepts
 from rephraser.reviews.store import Decision, record_reviews, reviews_of
 from service.database import Database
 from service.runs.store import Run
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return open_empty(tmp_path / "t.db")
 
 
 @pytest.fixture

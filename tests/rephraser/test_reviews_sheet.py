@@ -1,10 +1,9 @@
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Proposed, add_run, open_empty
+from runs import Proposed, add_run
 
 from rephraser.reviews.audit import Audit, open_audit
 from rephraser.reviews.sheet import Sheet, read_sheet, write_sheet
@@ -17,12 +16,6 @@ from service.questions import make_question
 QUESTION = make_question("What is 2+3?", "5")
 TEXTS = ("Add 2 and 3.", "Add 2\u2028and 4.")
 GOOD, BAD = (candidate_id(QUESTION.id, text) for text in TEXTS)
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        yield database
 
 
 @pytest.fixture

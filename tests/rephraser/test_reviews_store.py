@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,11 @@ QUESTION = make_question("What is 2+3?", "5")
 GOOD, BAD, UNCLEAR = (candidate_id(QUESTION.id, text) for text in TEXTS)
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        verdicts = ("accepted", "rejected", "undecided")
-        proposed = [Proposed(text, (verdict,)) for text, verdict in zip(TEXTS, verdicts, strict=True)]
-        add_run(database, "run", [(QUESTION.text, "5", proposed)])
-        yield database
+@pytest.fixture(autouse=True)
+def _run(db: Database) -> None:
+    verdicts = ("accepted", "rejected", "undecided")
+    proposed = [Proposed(text, (verdict,)) for text, verdict in zip(TEXTS, verdicts, strict=True)]
+    add_run(db, "run", [(QUESTION.text, "5", proposed)])
 
 
 def record(db: Database, *decisions: Decision) -> int:

@@ -1,11 +1,8 @@
 """Decisions that were taken back: what was decided before counts again, everywhere."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from counted import assert_counts_hold
-from runs import Proposed, add_run, open_empty
+from runs import Proposed, add_run
 from sqlalchemy import text
 
 from rephraser.reviews.agreement import run_agreement
@@ -29,12 +26,6 @@ TEXTS = ("Add 2 and 3.", "Add 2 and 4.", "2 and 3 make?")
 QUESTION = make_question("What is 2+3?", "5")
 GOOD, BAD, UNCLEAR = (candidate_id(QUESTION.id, text) for text in TEXTS)
 ACCEPT, REFUSE = ("accepted", ""), ("rejected", "asks twice")
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        yield database
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
 """Which neighbors a version gets: least distance, several runs, adaptive numbers."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from runs import Asked, Proposed, add_run, make_spec, open_empty
+from runs import Asked, Proposed, add_run, make_spec
 from sqlalchemy import text
 
 from rephraser import sets
@@ -21,11 +18,9 @@ ASKED: list[Asked] = [
 ]
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        add_run(database, "run", ASKED)
-        yield database
+@pytest.fixture(autouse=True)
+def _run(db: Database) -> None:
+    add_run(db, "run", ASKED)
 
 
 def texts(db: Database, reference: str) -> dict[str, list[str]]:

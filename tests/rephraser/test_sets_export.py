@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,10 @@ FORMATS: dict[str, tuple[Export, str]] = {
 }
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        add_run(database, "run", ASKED[:2])
-        add_run(database, "unlabelled", ASKED, level=None, subject=None)
-        yield database
+@pytest.fixture(autouse=True)
+def _run(db: Database) -> None:
+    add_run(db, "run", ASKED[:2])
+    add_run(db, "unlabelled", ASKED, level=None, subject=None)
 
 
 @pytest.fixture

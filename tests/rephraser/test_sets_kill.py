@@ -4,11 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runs import Asked, Proposed, add_run, open_empty
+from runs import Asked, Proposed, add_run
 from sqlalchemy import text
 
 from rephraser import sets
@@ -35,11 +34,9 @@ db = Database.open(sys.argv[1])
 """
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        add_run(database, "run", ASKED)
-        yield database
+@pytest.fixture(autouse=True)
+def _run(db: Database) -> None:
+    add_run(db, "run", ASKED)
 
 
 def run_until_killed(db: Database, code: str, *arguments: str) -> None:

@@ -1,8 +1,5 @@
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
+from runs import Asked, Proposed, add_review, add_run, make_spec
 
 from rephraser import sets
 from rephraser.sets import SetEntry
@@ -27,12 +24,6 @@ ASKED: list[Asked] = [
     ("Is 7 prime?", "yes", [Proposed("Is 7 a prime number?", ("unverified",)), Proposed("Prime: 7?", ())]),
     ("Double 8.", "16", []),
 ]
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        yield database
 
 
 def texts(db: Database, reference: str) -> dict[str, list[str]]:

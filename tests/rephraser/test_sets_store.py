@@ -2,12 +2,11 @@
 
 import re
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from runs import Asked, Proposed, add_run, open_empty
+from runs import Asked, Proposed, add_run
 from sqlalchemy import delete, insert, text, update
 from sqlalchemy.exc import IntegrityError
 
@@ -24,11 +23,9 @@ ASKED: list[Asked] = [
 ]
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        add_run(database, "run", ASKED)
-        yield database
+@pytest.fixture(autouse=True)
+def _run(db: Database) -> None:
+    add_run(db, "run", ASKED)
 
 
 @pytest.fixture

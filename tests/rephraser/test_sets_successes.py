@@ -1,5 +1,4 @@
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,11 +22,9 @@ ASKED: list[Asked] = [
 ]
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        add_run(database, "run", ASKED)
-        yield database
+@pytest.fixture(autouse=True)
+def _run(db: Database) -> None:
+    add_run(db, "run", ASKED)
 
 
 def neighbors(db: Database, reference: str) -> list[sets.Neighbor]:

@@ -1,20 +1,10 @@
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from runs import Proposed, add_review, add_run, add_verdict, open_empty
+from runs import Proposed, add_review, add_run, add_verdict
 
 from rephraser.reviews.status import current_statuses, status_query
 from service.database import Database
 from service.questions import make_question
 
 SUM = make_question("What is 2+3?", "5")
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as database:
-        yield database
 
 
 def test_the_newest_verdict_of_the_run_counts(db: Database) -> None:
