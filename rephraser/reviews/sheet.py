@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
-from rephraser.reviews.queue import read_item
+from rephraser.reviews.queue import read_items
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate
 from service.errors import InputError, NotFoundError
 
@@ -40,8 +40,7 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
     """
     rows = []
     groups: dict[tuple[str, str], int] = {}
-    for member in audit.members:
-        item = read_item(session, member.candidate_id)
+    for item in read_items(session, [member.candidate_id for member in audit.members]):
         group = groups.setdefault((item.question, item.answer), len(groups) + 1)
         rows.append(
             {

@@ -1,7 +1,7 @@
 """Which neighbors a version gets: least distance, several runs, adaptive numbers."""
 
 import pytest
-from runs import Asked, Proposed, add_run, make_spec
+from runs import Asked, Proposed, add_run, make_spec, neighbor_texts
 from sqlalchemy import text
 
 from rephraser import sets
@@ -23,16 +23,10 @@ def _run(db: Database) -> None:
     add_run(db, "run", ASKED)
 
 
-def texts(db: Database, reference: str) -> dict[str, list[str]]:
-    with db.read() as session:
-        entries = sets.load_set(session, reference).entries
-    return {entry.question.text: [one.text for one in entry.neighbors] for entry in entries}
-
-
 def test_what_is_too_like_is_left_out_and_counted(db: Database) -> None:
     header = sets.publish(db, "math", run="run", min_distance=0.15).header
 
-    assert texts(db, "math")["What is 2+3?"] == [FAR]
+    assert neighbor_texts(db, "math")["What is 2+3?"] == [FAR]
     assert header.counts["too_like"] == 1
     assert header.spec["publish"]["min_distance"] == 0.15
     add_run(db, "near", [("What is 2+3?", "5", [Proposed(NEAR)])])
@@ -45,7 +39,7 @@ def test_what_is_too_like_is_left_out_and_counted(db: Database) -> None:
 def test_adaptive_leaves_questions_alone_that_give_a_gradient(db: Database) -> None:
     header = sets.publish(db, "math", run="run", adaptive=Adaptive()).header
 
-    sizes = {question: len(found) for question, found in texts(db, "math").items()}
+    sizes = {question: len(found) for question, found in neighbor_texts(db, "math").items()}
     # 16 of 32 gives a mixed group of 8, 0 and 31 of 32 hardly; of the last nothing is known
     assert sizes == {"What is 2+3?": 0, "Halve 8.": 1, "Double 8.": 2, "Is 7 prime?": 1}
     assert header.counts["adaptive"] == {"in need": 2, "alone": 1, "unknown": 1}
@@ -55,7 +49,7 @@ def test_adaptive_leaves_questions_alone_that_give_a_gradient(db: Database) -> N
 def test_a_larger_group_needs_fewer_neighbors(db: Database) -> None:
     sets.publish(db, "math", run="run", adaptive=Adaptive(g=64))
 
-    assert texts(db, "math")["Double 8."] == []
+    assert neighbor_texts(db, "math")["Double 8."] == []
 
 
 def test_adaptive_with_nothing_to_give_says_so(db: Database) -> None:
@@ -78,7 +72,7 @@ def test_several_runs_make_one_set_without_repetition(db: Database) -> None:
 
     header = sets.publish(db, "math", run=["run", "more"]).header
 
-    found = texts(db, "math")
+    found = neighbor_texts(db, "math")
     assert list(found) == [*(question for question, _, _ in ASKED), "Triple 3."]
     assert sorted(found["What is 2+3?"]) == sorted([FAR, NEAR, "Find the sum of 2 and 3."])
     assert found["Halve 8."] == ["What is half of 8?"]
@@ -99,7 +93,7 @@ def test_what_the_answers_of_another_run_reject_is_left_out(db: Database) -> Non
 
     header = sets.publish(db, "math", run=["run", "more"]).header
 
-    assert texts(db, "math")["Halve 8."] == []
+    assert neighbor_texts(db, "math")["Halve 8."] == []
     assert header.counts["contradicted"] == 1
 
 

@@ -1,5 +1,5 @@
 import pytest
-from runs import Asked, Proposed, add_review, add_run, make_spec
+from runs import Asked, Proposed, add_review, add_run, make_spec, neighbor_texts
 
 from rephraser import sets
 from rephraser.sets import SetEntry
@@ -26,19 +26,13 @@ ASKED: list[Asked] = [
 ]
 
 
-def texts(db: Database, reference: str) -> dict[str, list[str]]:
-    with db.read() as session:
-        entries = sets.load_set(session, reference).entries
-    return {entry.question.text: [neighbor.text for neighbor in entry.neighbors] for entry in entries}
-
-
 def test_the_n_accepted_that_lie_furthest_apart(db: Database) -> None:
     add_run(db, "run", ASKED)
 
     published = sets.publish(db, "math", run="run", n=2)
 
     assert (published.created, published.header.ref) == (True, "math@1")
-    assert texts(db, "math") == {
+    assert neighbor_texts(db, "math") == {
         "What is 2+3?": ["Sum up 2 and 3.", "Again: add 2 to 3."],
         "Halve 8.": ["What is half of 8?"],
         "Is 7 prime?": [],
@@ -51,7 +45,11 @@ def test_without_n_all_that_fit(db: Database) -> None:
 
     sets.publish(db, "math", run="run")
 
-    assert texts(db, "math")["What is 2+3?"] == ["Sum up 2 and 3.", "Again: add 2 to 3.", "Add 2 and 3."]
+    assert neighbor_texts(db, "math")["What is 2+3?"] == [
+        "Sum up 2 and 3.",
+        "Again: add 2 to 3.",
+        "Add 2 and 3.",
+    ]
 
 
 def test_counts_cover_the_members_and_the_run(db: Database) -> None:
@@ -95,8 +93,8 @@ def test_unverified_ones_need_to_be_asked_for_and_stand_behind_accepted_ones(db:
     plain = sets.publish(db, "plain", run="run").header
     both = sets.publish(db, "both", run="run", include=("accepted", "unverified")).header
 
-    assert texts(db, "plain") == {"What is 2+3?": ["2 plus 3?"]}
-    assert texts(db, "both") == {"What is 2+3?": ["2 plus 3?", "Add 2 and 3."]}
+    assert neighbor_texts(db, "plain") == {"What is 2+3?": ["2 plus 3?"]}
+    assert neighbor_texts(db, "both") == {"What is 2+3?": ["2 plus 3?", "Add 2 and 3."]}
     assert plain.counts["neighbors_by_verdict"]["unverified"] == 0
     assert both.counts["neighbors_by_verdict"]["unverified"] == 1
 
@@ -123,15 +121,15 @@ def test_filters(db: Database) -> None:
     sets.publish(db, "by-model", run="run", models=["other/model"])
     sets.publish(db, "sure", run="run", min_posterior=0.96, models=["test/proposer"])
 
-    assert texts(db, "by-strategy")["What is 2+3?"] == ["Sum up 2 and 3."]
-    assert texts(db, "by-strategy")["Halve 8."] == []
-    assert texts(db, "by-model") == {
+    assert neighbor_texts(db, "by-strategy")["What is 2+3?"] == ["Sum up 2 and 3."]
+    assert neighbor_texts(db, "by-strategy")["Halve 8."] == []
+    assert neighbor_texts(db, "by-model") == {
         "What is 2+3?": [],
         "Halve 8.": ["What is half of 8?"],
         "Is 7 prime?": [],
         "Double 8.": [],
     }
-    assert texts(db, "sure")["What is 2+3?"] == ["Again: add 2 to 3.", "Add 2 and 3."]
+    assert neighbor_texts(db, "sure")["What is 2+3?"] == ["Again: add 2 to 3.", "Add 2 and 3."]
 
 
 def test_reviews_override_verdicts_and_pass_the_posterior_filter(db: Database) -> None:
@@ -155,7 +153,7 @@ def test_only_with_neighbors_leaves_the_others_out_and_counts_them(db: Database)
 
     header = sets.publish(db, "math", run="run", only_with_neighbors=True).header
 
-    assert list(texts(db, "math")) == ["What is 2+3?", "Halve 8."]
+    assert list(neighbor_texts(db, "math")) == ["What is 2+3?", "Halve 8."]
     assert (header.counts["questions"], header.counts["questions_left_out"]) == (2, 2)
 
 

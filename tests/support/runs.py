@@ -16,6 +16,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
+from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
 from service.database import Database, utc_now
 from service.questions import Question, make_question
@@ -157,6 +158,13 @@ def add_review(db: Database, question: Question, text: str, decision: str, reaso
                 created_at=utc_now(),
             )
         )
+
+
+def neighbor_texts(db: Database, reference: str) -> dict[str, list[str]]:
+    """Return the texts of a published version's neighbors by the text of their question."""
+    with db.read() as session:
+        entries = load_set(session, reference).entries
+    return {entry.question.text: [neighbor.text for neighbor in entry.neighbors] for entry in entries}
 
 
 def add_large_run(db: Database, name: str = "large", *, questions: int = 7500, proposals: int = 4) -> Run:
