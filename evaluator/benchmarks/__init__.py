@@ -2,7 +2,7 @@
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
 from evaluator.benchmarks.golds import GoldFailure, check_golds, describe_failure, require_golds
-from evaluator.benchmarks.loading import find_benchmark, load_benchmark, load_custom
+from evaluator.benchmarks.loading import find_benchmark, load_benchmark
 from evaluator.benchmarks.types import (
     Benchmark,
     BenchmarkColumns,
@@ -24,7 +24,6 @@ __all__ = [
     "describe_failure",
     "find_benchmark",
     "load_benchmark",
-    "load_custom",
     "require_golds",
     "source_name",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
 from evaluator.benchmarks.custom import read_definition
-from evaluator.benchmarks.rows import RowRules, read_problems
+from evaluator.benchmarks.rows import read_problems
 from evaluator.benchmarks.types import Benchmark, ChangedBenchmarkError, LoadedBenchmark, content_hash
 from evaluator.evals.problems import Problem
 from service.errors import InputError, NotFoundError, PrerequisiteError
@@ -41,26 +41,14 @@ def load_benchmark(
         source = benchmark.file
     opened, origin = _open(benchmark, source)
     known = benchmark.name in BENCHMARKS
-    rules = RowRules(
-        columns=benchmark.columns,
-        kind=benchmark.kind,
-        tolerance=benchmark.tolerance,
-        options_seed=options_seed,
-        secret=benchmark.gated,
-        exact=source is None or not known,
-        own=not known,
+    problems = read_problems(
+        opened, benchmark, options_seed=options_seed, exact=source is None or not known, own=not known
     )
-    problems = read_problems(opened, rules)
     if benchmark.columns.options:
         origin["options_seed"] = options_seed
     pinned = source is None and benchmark.revision is not None
     content = _check(benchmark, problems, opened.name, pinned=pinned, allow_changed=allow_changed)
     return LoadedBenchmark(benchmark.name, benchmark.title, problems, origin, benchmark, content)
-
-
-def load_custom(path: str | Path) -> LoadedBenchmark:
-    """Load a benchmark of the user's own; see `load_benchmark`."""
-    return load_benchmark(str(path))
 
 
 def find_benchmark(name: str) -> Benchmark:

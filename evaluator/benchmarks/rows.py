@@ -2,56 +2,53 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from evaluator.benchmarks.options import render_options
-from evaluator.benchmarks.types import BenchmarkColumns
+from evaluator.benchmarks.types import Benchmark, BenchmarkColumns
 from evaluator.evals.problems import Problem, make_problem, number_copies
 from evaluator.grading import AnswerKind
 from evaluator.grading.kinds import read_tolerance
 from service.errors import InputError
+from service.hashing import content_hash
 from service.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
 from service.questions.files import BadRow, JsonNumber, RawRow, Source
 
 ROWS_NAMED = 5
+LETTERS = "ABCDEFGHIJ"
+"""Of the options of a multiple-choice question."""
+
 _DEGREES = re.compile(r"\^(?:\{\\circ\}|\\circ)|°")
 _INTEGER = re.compile(r"([-+]?)(\d+|\d{1,3}(?:,\d{3})+)(?:\.0*)?")
 
 
-@dataclass(frozen=True)
-class RowRules:
-    """How rows become problems; `exact` means that every named column must be there (a Hub data set)."""
+def read_problems(
+    source: Source, benchmark: Benchmark, *, options_seed: int, exact: bool, own: bool
+) -> tuple[Problem, ...]:
+    """Read every row of a source as a problem of a benchmark, in order; repeated ones are numbered.
 
-    columns: BenchmarkColumns
-    kind: AnswerKind
-    tolerance: str | None
-    options_seed: int
-    secret: bool  # say nothing of a row's content
-    exact: bool
-    own: bool  # a benchmark of the user's own: extra columns that are named must be there, `kind` counts
-
-
-def read_problems(source: Source, rules: RowRules) -> tuple[Problem, ...]:
-    """Read every row of a source as a problem, in order; repeated ones are numbered.
+    Args:
+        options_seed: shuffles the options of multiple-choice questions.
+        exact: every named column must be there (a Hub data set); a file may hold the rows under other names.
+        own: a benchmark of the user's own: extra columns that are named must be there, `kind` counts.
 
     Raises:
-        InputError: a column is missing, there are no rows, or rows cannot be used; the message names them.
+        InputError: a column is missing, there are no rows, or rows cannot be used; the message names them, of
+            a gated benchmark without their content.
     """
     rows = list(source.rows)
     good = [row for row in rows if isinstance(row, RawRow)]
-    problems = [_describe(row.place, row.problem, rules.secret) for row in rows if isinstance(row, BadRow)]
+    problems = [_describe(row.place, row.problem, benchmark) for row in rows if isinstance(row, BadRow)]
     if not rows:
         raise InputError(f"{source.name}: there are no rows in it.")
     made: list[Problem] = []
     if good:
         present = source.columns or tuple(dict.fromkeys(name for row in good for name in row.values))
-        columns, extra = _columns(rules, present, source.name)
+        columns, extra = _columns(benchmark.columns, present, source.name, exact=exact, own=own)
         for row in good:
             try:
-                made.append(_problem(row.values, columns, extra, rules))
+                made.append(_problem(row.values, columns, extra, benchmark, options_seed))
             except RowProblem as problem:
-                problems.append(_describe(row.place, _cause(problem), rules.secret))
+                problems.append(_describe(row.place, _cause(problem), benchmark))
     if problems:
         more = f"\n  and {len(problems) - ROWS_NAMED} more" if len(problems) > ROWS_NAMED else ""
         named = "\n  ".join(problems[:ROWS_NAMED])
@@ -62,12 +59,9 @@ def read_problems(source: Source, rules: RowRules) -> tuple[Problem, ...]:
     return tuple(number_copies(made))
 
 
-def _describe(place: str, problem: str, secret: bool) -> str:
-    return (
-        f"{place}: cannot be used (rows of a gated benchmark are not shown)"
-        if secret
-        else f"{place}: {problem}"
-    )
+def _describe(place: str, problem: str, benchmark: Benchmark) -> str:
+    hidden = "cannot be used (rows of a gated benchmark are not shown)"
+    return f"{place}: {hidden if benchmark.gated else problem}"
 
 
 def _cause(problem: RowProblem) -> str:
@@ -75,16 +69,17 @@ def _cause(problem: RowProblem) -> str:
     return str(problem).partition("; ")[0]
 
 
-def _columns(rules: RowRules, present: Collection[str], name: str) -> tuple[Columns, BenchmarkColumns]:
+def _columns(
+    wanted: BenchmarkColumns, present: Collection[str], name: str, *, exact: bool, own: bool
+) -> tuple[Columns, BenchmarkColumns]:
     """Return the columns of question and answer, and the extra ones, of those there are."""
-    wanted = rules.columns
     if wanted.options:
         missing = [column for column in (wanted.question, *wanted.options) if column not in present]
         if missing:
             raise InputError(f"{name}: no column {', '.join(map(repr, missing))}; {_there(present)}.")
         return Columns(question=wanted.question), BenchmarkColumns(options=wanted.options)
     asked = {"question": wanted.question, "answer": wanted.answer, "solution": wanted.solution}
-    if not rules.exact:  # a file may hold the same rows under other names
+    if not exact:
         asked = {
             part: column for part, column in asked.items() if column is not None and _has(present, column)
         }
@@ -101,9 +96,9 @@ def _columns(rules: RowRules, present: Collection[str], name: str) -> tuple[Colu
     extra: dict[str, str | None] = {}
     for part in ("kind", "tolerance"):
         column = getattr(wanted, part)
-        if column is not None and column not in present and rules.own:
+        if column is not None and column not in present and own:
             raise InputError(f'{name}: no column "{column}"; {_there(present)}.')
-        usual = part in present and (part == "tolerance" or rules.own)
+        usual = part in present and (part == "tolerance" or own)
         extra[part] = column if column in present else part if usual else None
     return columns, BenchmarkColumns(kind=extra["kind"], tolerance=extra["tolerance"])
 
@@ -117,16 +112,22 @@ def _there(present: Collection[str]) -> str:
 
 
 def _problem(
-    values: Mapping[str, Any], columns: Columns, extra: BenchmarkColumns, rules: RowRules
+    values: Mapping[str, Any],
+    columns: Columns,
+    extra: BenchmarkColumns,
+    benchmark: Benchmark,
+    options_seed: int,
 ) -> Problem:
     if extra.options:
-        return _choice(values, columns, extra.options, rules.options_seed)
+        text, *options = (_checked_text(values, name) for name in (columns.question or "", *extra.options))
+        rendered, letter = render_options(text, options, options_seed)
+        return make_problem(rendered, letter, AnswerKind.CHOICE)
     question = read_question(values, columns, RowLimits())
     tolerance = _short_text(values.get(extra.tolerance), extra.tolerance) if extra.tolerance else None
     kind = _short_text(values.get(extra.kind), extra.kind) if extra.kind else None
-    chosen = _kind(kind) if kind else AnswerKind.TOLERANCE if tolerance else rules.kind
+    chosen = _kind(kind) if kind else AnswerKind.TOLERANCE if tolerance else benchmark.kind
     if chosen is AnswerKind.TOLERANCE:
-        tolerance = tolerance or rules.tolerance
+        tolerance = tolerance or benchmark.tolerance
         try:
             read_tolerance(tolerance)
         except InputError as error:
@@ -135,13 +136,6 @@ def _problem(
         raise RowProblem(f'has a tolerance, but the kind "{chosen}"; only the kind "tolerance" takes one')
     answer = canonical_integer(question.answer) if chosen is AnswerKind.INTEGER else question.answer
     return make_problem(question.text, answer, chosen, tolerance)
-
-
-def _choice(values: Mapping[str, Any], columns: Columns, names: Sequence[str], seed: int) -> Problem:
-    rendered, letter = render_options(
-        _checked_text(values, columns.question or ""), [_checked_text(values, name) for name in names], seed
-    )
-    return make_problem(rendered, letter, AnswerKind.CHOICE)
 
 
 def _checked_text(values: Mapping[str, Any], name: str) -> str:
@@ -179,3 +173,22 @@ def canonical_integer(answer: str) -> str:
         return answer
     value = int(found[2].replace(",", ""))
     return str(-value if found[1] == "-" else value)
+
+
+def render_options(question: str, options: Sequence[str], seed: int) -> tuple[str, str]:
+    """Return the question's text with its options as (A), (B), ..., and the letter of the right one.
+
+    `options` holds the right option first. The order depends on the seed, the question and the options, not
+    on the row's place, so that other copies of the same question are shuffled alike.
+
+    Raises:
+        ValueError: fewer than two options or more than ten.
+    """
+    if not 2 <= len(options) <= len(LETTERS):
+        raise ValueError(f"{len(options)} options; a choice has 2 to {len(LETTERS)}")
+    keys = [
+        content_hash("option-order", [seed, question, list(options), place]) for place in range(len(options))
+    ]
+    order = sorted(range(len(options)), key=keys.__getitem__)
+    lines = [f"({letter}) {options[place]}" for letter, place in zip(LETTERS, order, strict=False)]
+    return "\n".join([question, "", *lines]), LETTERS[order.index(0)]

@@ -23,8 +23,7 @@ from evaluator.benchmarks import (
     require_golds,
     source_name,
 )
-from evaluator.benchmarks.options import render_options
-from evaluator.benchmarks.rows import canonical_integer
+from evaluator.benchmarks.rows import canonical_integer, render_options
 from evaluator.evals.problems import make_problem
 from evaluator.grading import AnswerKind, Grader
 from service.errors import InputError, NotFoundError

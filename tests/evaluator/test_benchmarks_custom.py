@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.benchmarks import ChangedBenchmarkError, content_hash, load_benchmark, load_custom
+from evaluator.benchmarks import ChangedBenchmarkError, content_hash, load_benchmark
 from evaluator.grading import AnswerKind
 from service.errors import InputError
 from service.runs.store import check_name
@@ -34,7 +34,7 @@ def toml(folder: Path, text: str) -> str:
 
 
 def test_a_file_of_rows_is_a_benchmark(rows: Path) -> None:
-    loaded = load_custom(rows)
+    loaded = load_benchmark(str(rows))
     assert (loaded.name, loaded.content) == ("rows", "not checked")
     assert [(problem.answer, problem.kind, problem.tolerance) for problem in loaded.problems] == [
         ("5", AnswerKind.LATEX, None),
@@ -60,7 +60,7 @@ def test_a_csv_file_is_a_benchmark(tmp_path: Path) -> None:
 def test_a_file_of_any_name_gives_a_name_that_runs_can_have(tmp_path: Path, stem: str, name: str) -> None:
     path = tmp_path / f"{stem}.jsonl"
     path.write_text(json.dumps(ROWS[0]) + "\n", encoding="utf-8")
-    assert load_custom(path).name == name
+    assert load_benchmark(str(path)).name == name
     assert check_name(f"model.{name}") == f"model.{name}"
 
 
@@ -71,7 +71,7 @@ def test_a_definition_names_columns_kind_and_size(tmp_path: Path) -> None:
         'name = "sums"\ntitle = "Sums"\nfile = "r.jsonl"\nkind = "integer"\nrows = 1\nlicence = "CC0"\n'
         'citation = "me"\n[columns]\nquestion = "q"\nanswer = "a.gold"\n',
     )
-    loaded = load_custom(name)
+    loaded = load_benchmark(name)
     assert (loaded.name, loaded.title) == ("sums", "Sums")
     assert [(problem.text, problem.answer) for problem in loaded.problems] == [("1+1?", "2")]
     assert loaded.benchmark is not None
@@ -80,7 +80,7 @@ def test_a_definition_names_columns_kind_and_size(tmp_path: Path) -> None:
 
 def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text('{"q": "Even?", "yes": "2", "no": 3}\n')
-    loaded = load_custom(
+    loaded = load_benchmark(
         toml(
             tmp_path,
             'file = "r.jsonl"\nkind = "choice"\ngated = true\n[columns]\nquestion = "q"\n'
@@ -95,10 +95,10 @@ def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: 
         '[columns]\nquestion = "q"\nanswer = "no"'
     )
     with pytest.raises(ChangedBenchmarkError, match="known by the content hash 123, this source has"):
-        load_custom(toml(tmp_path, text.format("123")))
+        load_benchmark(toml(tmp_path, text.format("123")))
     changed = load_benchmark(toml(tmp_path, text.format("123")), allow_changed=True)
     assert changed.problems[0].tolerance == "0.5"
-    assert load_custom(toml(tmp_path, text.format(content_hash(changed.problems)))).content == "as known"
+    assert load_benchmark(toml(tmp_path, text.format(content_hash(changed.problems)))).content == "as known"
 
 
 @pytest.mark.parametrize(
@@ -152,16 +152,16 @@ def test_what_is_wrong_with_a_definition_is_named(
     tmp_path: Path, rows: Path, text: str, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        load_custom(toml(tmp_path, text))
+        load_benchmark(toml(tmp_path, text))
 
 
 def test_a_definition_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_bytes(b'name = "a"\ntitle = "\xff"\n')
     with pytest.raises(InputError, match=r"mine\.toml:2: not UTF-8"):
-        load_custom(path)
+        load_benchmark(str(path))
     with pytest.raises(InputError, match="cannot be read"):
-        load_custom(tmp_path / "none.toml")
+        load_benchmark(str(tmp_path / "none.toml"))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_what_is_wrong_with_a_row_is_named(tmp_path: Path, row: dict[str, object
     path = tmp_path / "bad.jsonl"
     path.write_text(json.dumps(ROWS[0]) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=f"(?m)bad.jsonl:2: .*{message}"):
-        load_custom(path)
+        load_benchmark(str(path))
 
 
 def test_a_file_named_like_a_known_benchmark_is_not_taken_for_it(tmp_path: Path, rows: Path) -> None:
