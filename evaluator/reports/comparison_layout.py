@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evaluator.passk import Comparison, ComparisonPoint
 from evaluator.reports.comparing import BenchmarkComparison, MethodComparison
-from evaluator.reports.document import Document, Sheet, percent, signed
+from evaluator.reports.document import Document, Table, hundredths, joined, points, span
 from evaluator.reports.methods import differing_settings
 
 CHANGES_SHOWN = 5
@@ -36,35 +36,55 @@ def comparison_document(
         breaks.append(len(rows))
         rows += [_row(found, part, point) for point in part.comparison.points]
     title = f"pass@k, A = {found.label_a}, B = {found.label_b}; percent, differences in points"
-    sheets = [Sheet(title, columns, tuple(rows), breaks=tuple(breaks))]
+    tables = [Table(columns, tuple(rows), title, breaks=tuple(breaks))]
     if changes:
-        sheets.append(_changes_sheet(found, changes))
-    return Document(tuple(sheets), (*_notes(found), *extra_notes))
+        tables.append(_changes_table(found, changes))
+    return Document(tuple(tables), (*_notes(found), *extra_notes))
+
+
+def ahead(found: MethodComparison) -> str:
+    """Say at which k one side is ahead as far as the 95% intervals can tell, and where they cannot.
+
+    The comparison is of one benchmark.
+    """
+    [part] = found.parts
+    ks: dict[str, list[str]] = {found.label_a: [], found.label_b: [], "": []}
+    for point in part.comparison.points:
+        low, high = point.interval.low, point.interval.high
+        known = low is not None and high is not None
+        side = found.label_a if known and low > 0 else found.label_b if known and high < 0 else ""
+        ks[side].append(str(point.k))
+    clauses = [f"**{name}** is ahead at k = {joined(at)}" for name, at in ks.items() if name and at]
+    if not clauses:
+        return "the intervals tell no difference at any k"
+    if ks[""]:
+        clauses.append(f"the interval contains 0 at k = {joined(ks[''])}")
+    return "; ".join(clauses)
 
 
 def _row(found: MethodComparison, part: BenchmarkComparison, point: ComparisonPoint) -> tuple[str, ...]:
-    difference = signed(point.difference)
-    lowest, highest = map(signed, point.bounds)
+    difference = points(point.difference, 2)
+    lowest, highest = (points(bound, 2) for bound in point.bounds)
     if lowest != highest:
         difference += f"\n({lowest} to {highest})"
     mark = " (!)" if point.warning else ""
     return (
         part.benchmark,
         str(point.k),
-        percent(point.value_a),
-        percent(point.value_b),
+        hundredths(point.value_a),
+        hundredths(point.value_b),
         difference,
-        f"[{signed(point.interval.low, 1)}, {signed(point.interval.high, 1)}]{mark}",
+        span(point.interval.low, point.interval.high, points) + mark,
         _p(point.p_value),
         _p(found.adjusted[part.benchmark, point.k]),
         f"{point.wins}/{point.losses}/{point.ties}",
-        f"[{signed(point.same_interval.low, 1)}, {signed(point.same_interval.high, 1)}]",
+        span(point.same_interval.low, point.same_interval.high, points),
         f"{point.same_z:+.2f}",
         _p(point.same_p_value),
     )
 
 
-def _changes_sheet(found: MethodComparison, shown: int) -> Sheet:
+def _changes_table(found: MethodComparison, shown: int) -> Table:
     rows: list[tuple[str, ...]] = []
     breaks = []
     for part in found.parts:
@@ -78,12 +98,12 @@ def _changes_sheet(found: MethodComparison, shown: int) -> Sheet:
                 str(change.position),
                 f"{change.correct_a}/{change.n_a}",
                 f"{change.correct_b}/{change.n_b}",
-                signed(change.change, 1),
+                points(change.change),
             )
             for change in (*gains, *losses)
         ]
     columns = ("benchmark", "problem", "place", "A correct", "B correct", "A - B")
-    return Sheet("problems with the largest changes", columns, tuple(rows), words=2, breaks=tuple(breaks))
+    return Table(columns, tuple(rows), "problems with the largest changes", words=2, breaks=tuple(breaks))
 
 
 def _notes(found: MethodComparison) -> list[str]:

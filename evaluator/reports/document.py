@@ -1,36 +1,150 @@
-"""What a report or comparison shows, before any format: sheets of cells and notes below them."""
+"""What a report is made of, before any format, and how it writes numbers."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+R = TypeVar("R")
+
+ABSENT = "-"
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table. A cell may hold a second line behind a line break.
+class Heading:
+    """What the blocks below it are about."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; `code` and **strong** parts are marked as in Markdown."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Points:
+    """A list of short sentences, marked as `Text`."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as they are shown. A cell may hold a second line behind a line break.
 
     `words` columns at the left hold words, the others numbers. `breaks` are the rows before which a line is
     drawn.
     """
 
-    title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    title: str = ""
     words: int = 1
-    breaks: tuple[int, ...] = field(default=())
+    breaks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart.
+
+    Attributes:
+        name: of its file, without a suffix.
+        alt: what it shows, in words.
+        spec: the finished Vega-Lite specification.
+    """
+
+    name: str
+    alt: str
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Lines for a shell."""
+
+    lines: tuple[str, ...]
+
+
+Block: TypeAlias = Heading | Text | Points | Table | Picture | Commands
 
 
 @dataclass(frozen=True)
 class Document:
-    """Sheets in order, then notes, one sentence or more each."""
+    """Blocks in order, then notes, one sentence or more each, in which `code` is marked."""
 
-    sheets: tuple[Sheet, ...]
-    notes: tuple[str, ...]
+    blocks: Sequence[Block]
+    notes: tuple[str, ...] = ()
+    title: str = ""
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables in order."""
+        return [block for block in self.blocks if isinstance(block, Table)]
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """The pictures in order."""
+        return [block for block in self.blocks if isinstance(block, Picture)]
 
 
-def percent(share: float, digits: int = 2) -> str:
-    """Return a share in percent without the sign: 62.70."""
+def table_of(
+    rows: Iterable[R],
+    columns: Sequence[tuple[str, Callable[[R], str | int | None]]],
+    *,
+    title: str = "",
+    words: int = 1,
+) -> Table:
+    """Return a table with a line for each row.
+
+    Args:
+        columns: headings, and what of a row stands below each: whole numbers with thousands apart, "-" for
+            None.
+        words: see `Table`.
+    """
+    cells = tuple(tuple(_cell(value(row)) for _, value in columns) for row in rows)
+    return Table(tuple(heading for heading, _ in columns), cells, title, words)
+
+
+def _cell(value: str | int | None) -> str:
+    return ABSENT if value is None else f"{value:,}" if isinstance(value, int) else value
+
+
+def percent(share: float | None) -> str:
+    """Return a share as `12.3%`."""
+    return ABSENT if share is None else f"{100 * share:.1f}%"
+
+
+def hundredths(share: float, digits: int = 2) -> str:
+    """Return a share in percent without the sign, for where a heading names the unit: `62.70`."""
     return f"{100 * share:.{digits}f}"
 
 
-def signed(share: float, digits: int = 2) -> str:
-    """Return a difference of shares in points, with its sign: +3.10."""
-    return f"{100 * share:+.{digits}f}"
+def points(difference: float, digits: int = 1) -> str:
+    """Return a difference of shares in percentage points, with its sign: `+3.1`."""
+    return f"{100 * difference:+.{digits}f}"
+
+
+def span(
+    low: float | None,
+    high: float | None,
+    end: Callable[[float], str] = lambda share: hundredths(share, 1),
+) -> str:
+    """Return an interval, `[1.2, 3.4]`; by default of shares in percent.
+
+    Args:
+        end: writes an end of it.
+    """
+    return ABSENT if low is None or high is None else f"[{end(low)}, {end(high)}]"
+
+
+def number(value: float | None) -> str:
+    """Return a number with one decimal, thousands apart."""
+    return ABSENT if value is None else f"{value:,.1f}"
+
+
+def joined(words: Sequence[str]) -> str:
+    """Return words as `a, b and c`."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

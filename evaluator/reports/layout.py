@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluator.reports import published
-from evaluator.reports.document import Document, Sheet, percent
+from evaluator.reports.document import ABSENT, Document, Table, hundredths, span
 from evaluator.reports.notes import report_notes
 from evaluator.reports.published import Average
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import Score
-from evaluator.reports.sources import source_sheet
-
-ABSENT = "-"
+from evaluator.reports.sources import source_table
 
 
 @dataclass(frozen=True)
@@ -25,21 +23,21 @@ class _Place:
 
 def report_document(report: Report, extra_notes: Sequence[str] = ()) -> Document:
     """Return a table for each k, tables of what the numbers stand on, and the notes."""
-    sheets = [_scores(report, k) for k in report.ks]
-    return Document((*sheets, source_sheet(report), _basis(report)), (*report_notes(report), *extra_notes))
+    tables = [_scores(report, k) for k in report.ks]
+    return Document((*tables, source_table(report), _basis(report)), (*report_notes(report), *extra_notes))
 
 
 def score_cell(one: Score | None) -> str:
     """Return value (two of them where grades are unknown) and interval, in percent; "-" without a score."""
     if one is None:
         return ABSENT
-    value, high = percent(one.value), percent(one.value_high)
+    value, high = hundredths(one.value), hundredths(one.value_high)
     if high != value:
         value += f" to {high}"
-    return f"{value}\n[{percent(one.low, 1)}, {percent(one.high, 1)}]"
+    return f"{value}\n{span(one.low, one.high)}"
 
 
-def _scores(report: Report, k: int) -> Sheet:
+def _scores(report: Report, k: int) -> Table:
     with_paper = report.paper is not None and k == published.K
     places = _places(report, with_paper=with_paper)
     rows = [
@@ -55,7 +53,8 @@ def _scores(report: Report, k: int) -> Sheet:
     title = f"{report.metric.title(k)}, percent, with 95% intervals: {report.interval}"
     if with_paper:
         title += f"; paper: {report.paper} in {published.SOURCE}"
-    return Sheet(title, ("method", *(place.title for place in places)), tuple(rows), breaks=tuple(breaks))
+    columns = ("method", *(place.title for place in places))
+    return Table(columns, tuple(rows), title, breaks=tuple(breaks))
 
 
 def _places(report: Report, *, with_paper: bool) -> list[_Place]:
@@ -80,12 +79,12 @@ def _at(report: Report, label: str, place: _Place, k: int) -> Score | None:
     return None if line is None else line.at(k)
 
 
-def _basis(report: Report) -> Sheet:
+def _basis(report: Report) -> Table:
     refused = any(line.entry.refused for line in report.lines)
     columns = ["method", "benchmark", "run", "problems", "samples each", "truncated %", "unknown %"]
     columns += ["refused %"] if refused else []
     rows = [_basis_row(line, refused) for line in report.lines]
-    return Sheet("what they stand on", (*columns, "tokens", "USD"), tuple(rows), words=3)
+    return Table((*columns, "tokens", "USD"), tuple(rows), "what they stand on", words=3)
 
 
 def _basis_row(line: Line, refused: bool) -> tuple[str, ...]:
@@ -97,9 +96,9 @@ def _basis_row(line: Line, refused: bool) -> tuple[str, ...]:
         " + ".join(entry.runs),
         str(line.counts.problems) + (f" of {entry.counts.problems}" if line.left_out else ""),
         str(least) if least == most else f"{least} to {most}",
-        percent(entry.truncated, 1),
-        percent(entry.unknown, 2),
-        *([percent(entry.refused, 1)] if refused else []),
+        hundredths(entry.truncated, 1),
+        hundredths(entry.unknown, 2),
+        *([hundredths(entry.refused, 1)] if refused else []),
         "unknown" if entry.mean_tokens is None else f"{entry.mean_tokens:.0f}",
         "unknown" if entry.usd is None else f"{entry.usd:.2f}",
     )

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.evals.overview import choose_version
+from evaluator.evals.overview import RunOverview, choose_version, runs_overview
 from evaluator.evals.results import RunResult, load_result
 from evaluator.evals.runs import EvalSpec, list_eval_runs, matching_runs
 from evaluator.evals.sources import Sources
@@ -177,6 +178,49 @@ def run_label(run: Run) -> str:
     return run.name.removesuffix("." + _FIRST.sub(r"-first\1", run.spec["problems"]).replace("@", "-"))
 
 
+@dataclass(frozen=True)
+class MethodChoice:
+    """A method and its runs, one a benchmark.
+
+    `runs` are those whose samples are all graded by one version; `not_ready` are the names of the others.
+    """
+
+    label: str
+    runs: tuple[RunOverview, ...]
+    not_ready: tuple[str, ...] = ()
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """The benchmarks of its runs, in order."""
+        return tuple(str(one.run.spec["problems"]) for one in self.runs)
+
+    def references(self, benchmarks: tuple[str, ...]) -> tuple[str, ...]:
+        """Return what `load_methods` takes for it on these benchmarks."""
+        return tuple(
+            f"{self.label}={one.run.name}" for one in self.runs if one.run.spec["problems"] in benchmarks
+        )
+
+
+def method_choices(session: Session) -> list[MethodChoice]:
+    """Return all methods of which samples were drawn, in the order of their first runs.
+
+    A second run of a benchmark under one label does not go with the first: it stands under its whole name, or
+    under that with a number where the name is the label.
+    """
+    ready: dict[str, list[RunOverview]] = {}
+    waiting: dict[str, list[str]] = {}
+    for one in sorted(runs_overview(session), key=lambda one: (one.run.created_at, one.run.name)):
+        label = run_label(one.run)
+        if not one.samples or one.grader is None or not one.grader.complete:
+            waiting.setdefault(label, []).append(one.run.name)
+            continue
+        ready.setdefault(_free_label(ready, label, one), []).append(one)
+    labels = dict.fromkeys([*ready, *waiting])
+    return [
+        MethodChoice(label, tuple(ready.get(label, ())), tuple(waiting.get(label, ()))) for label in labels
+    ]
+
+
 def _parse(text: str) -> _Reference:
     label, sign, rest = text.rpartition("=") if "=" in text else ("", "", text)
     names = tuple(name.strip() for name in rest.split("+"))
@@ -237,3 +281,14 @@ def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _brief(value: Any) -> str:
     shown = "not set" if value is None else repr(value)
     return shown if len(shown) <= 40 else shown[:37] + "..."
+
+
+def _free_label(ready: Mapping[str, Sequence[RunOverview]], label: str, one: RunOverview) -> str:
+    """Return the first name under which this run's benchmark is not measured yet."""
+    benchmark, name = one.run.spec["problems"], one.run.name
+    names = chain((label, name), (f"{name} ({number})" for number in count(2)))
+    return next(
+        each
+        for each in names
+        if benchmark not in {other.run.spec["problems"] for other in ready.get(each, ())}
+    )

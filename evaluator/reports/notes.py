@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from evaluator.grading.versions import answers_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
-from evaluator.reports.document import percent
+from evaluator.reports.document import hundredths
 from evaluator.reports.methods import Method, differing_settings
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import MAJ_AT_K
@@ -66,7 +66,7 @@ def _choices(report: Report) -> Iterator[str]:
         )
     yield from report.no_average
     scores = [line.at(k) for line in report.lines for k in report.ks]
-    if any(percent(one.value_high) != percent(one.value) for one in scores):
+    if any(hundredths(one.value_high) != hundredths(one.value) for one in scores):
         yield (
             "Where the grader could not tell there are two values: unknown grades counted wrong, and counted "
             "right; the interval spans both."

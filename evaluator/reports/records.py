@@ -1,5 +1,10 @@
 """A report's values as rows, at full precision: for CSV and JSON, and for the curves."""
 
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evaluator.grading.versions import answers_of
@@ -74,6 +79,33 @@ def curve_rows(report: Report) -> list[dict[str, Any]]:
     The points of one label and benchmark all stand on the same problems.
     """
     return [{key: row[key] for key in _OF_CURVE} for row in records(report) if row["source"] == RUNS]
+
+
+def render_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows of one set of keys as CSV; numbers at full precision, None as an empty field."""
+    if not rows:
+        return ""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def render_json(value: Mapping[str, Any]) -> str:
+    """Return a value as JSON, see `finite`."""
+    return json.dumps(finite(value), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def finite(value: Any) -> Any:
+    """Return the value with infinite numbers, which JSON has not, as the texts "Infinity" and "-Infinity"."""
+    if isinstance(value, Mapping):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def _of_run(metric: Metric, line: Line, one: Score) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from evaluator.evals.sources import LAST_SENTENCE, PLACES
 from evaluator.grading.versions import answers_of
-from evaluator.reports.document import Sheet, percent
+from evaluator.reports.document import ABSENT, Table, hundredths
 from evaluator.reports.report import Line, Report
 
 TITLE = "where the answers were found, share of samples in percent"
@@ -35,13 +35,13 @@ def line_sources(line: Line) -> dict[str, float | None]:
     }
 
 
-def source_sheet(report: Report) -> Sheet:
+def source_table(report: Report) -> Table:
     """Return the shares as a table."""
     rows = [
         (row["label"], row["benchmark"], *(_cell(row[name]) for name in (*PLACES, CORRECT_SHARE)))
         for row in source_rows(report)
     ]
-    return Sheet(TITLE, ("method", "benchmark", *PLACES, CORRECT_SHARE), tuple(rows), words=2)
+    return Table(("method", "benchmark", *PLACES, CORRECT_SHARE), tuple(rows), TITLE, words=2)
 
 
 def source_notes(report: Report) -> Iterator[str]:
@@ -49,7 +49,7 @@ def source_notes(report: Report) -> Iterator[str]:
     if any(answers_of(line.entry.results[0].grader_version) == "boxed" for line in report.lines):
         yield "Only answers in a box count; an answer that stands anywhere else is wrong."
     much = [
-        f"{row['label']} on {row['benchmark']} ({percent(row[CORRECT_SHARE], 0)}%)"
+        f"{row['label']} on {row['benchmark']} ({hundredths(row[CORRECT_SHARE], 0)}%)"
         for row in source_rows(report)
         if (row[CORRECT_SHARE] or 0.0) >= MUCH
     ]
@@ -62,4 +62,4 @@ def source_notes(report: Report) -> Iterator[str]:
 
 
 def _cell(share: float | None) -> str:
-    return "-" if share is None else percent(share, 1)
+    return ABSENT if share is None else hundredths(share, 1)

@@ -218,6 +218,7 @@ class BreakEven:
 class CostReport:
     """Rows for GRPO at G, with dynamic sampling, at (N+1)G, at the break-even G, and for TA-GRPO."""
 
+    checkpoint: str
     g: int
     n: int
     rows: tuple[CostRow, ...]
@@ -258,7 +259,9 @@ def mean_tokens(checkpoint: Checkpoint) -> tuple[float | None, float | None]:
     return original, neighbor
 
 
-def cost_report(predicted: Forecast, g: int, n: int, tokens: TokenCosts) -> CostReport:
+def cost_report(
+    predicted: Forecast, g: int, n: int, tokens: TokenCosts, *, checkpoint: str = ""
+) -> CostReport:
     """Return what a mixed-reward group costs each way, by the shares that the forecast predicts.
 
     Raises:
@@ -269,7 +272,7 @@ def cost_report(predicted: Forecast, g: int, n: int, tokens: TokenCosts) -> Cost
     alone = GroupShape(ORIGINAL_GROUP, 0, g)
     rows = [_row(predicted, alone, tokens), _row(predicted, alone, tokens, name=DYNAMIC)]
     if n == 0:
-        return CostReport(g, n, tuple(rows), None, tokens)
+        return CostReport(checkpoint, g, n, tuple(rows), None, tokens)
     joint = GroupShape(JOINT_GROUP, n, g)
     equal = _equal_share(predicted, 1 - predicted.share(joint))
     rows.append(_row(predicted, GroupShape(MATCHED_GROUP, 0, (n + 1) * g), tokens))
@@ -286,7 +289,7 @@ def cost_report(predicted: Forecast, g: int, n: int, tokens: TokenCosts) -> Cost
         None if redraws is None else redraws * g,
         needed if (needed := (n + 1) * first.mixed) <= 1 else None,
     )
-    return CostReport(g, n, tuple(rows), break_even, tokens)
+    return CostReport(checkpoint, g, n, tuple(rows), break_even, tokens)
 
 
 def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts, *, name: str | None = None) -> CostRow:

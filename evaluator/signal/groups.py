@@ -1,7 +1,7 @@
 """A question with its neighbors, the grades and texts of the responses to each; means over questions."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -74,6 +74,29 @@ class Checkpoint:
     def only(self, group_ids: set[str]) -> "Checkpoint":
         """Return the checkpoint with the groups of these questions."""
         return Checkpoint(self.label, tuple(group for group in self.groups if group.group_id in group_ids))
+
+
+@dataclass(frozen=True)
+class GroupTexts:
+    """Responses by variant, 0 the original, in the order they were drawn."""
+
+    group_id: str
+    prompts: Mapping[int, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Responses to diagnose.
+
+    Attributes:
+        texts: from the label of a checkpoint and ids of questions to their responses, some at a time.
+        notes: remarks on what was read.
+    """
+
+    name: str
+    checkpoints: tuple[Checkpoint, ...]
+    texts: Callable[[str, Sequence[str]], Iterator[GroupTexts]]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,6 +190,12 @@ def usual_neighbors(groups: Sequence[QuestionGroup]) -> int:
     return max(numbers, key=lambda number: (numbers[number], number)) if numbers else 0
 
 
+def usual_responses(groups: Sequence[QuestionGroup]) -> int:
+    """Return how many responses most prompts have; of two equally frequent numbers the larger one."""
+    numbers = Counter(prompt.known + prompt.unknown for group in groups for prompt in group.prompts)
+    return max(numbers, key=lambda number: (numbers[number], number)) if numbers else 0
+
+
 def _added(first: PromptSample, second: PromptSample) -> PromptSample:
     return PromptSample(
         first.variant,
@@ -178,14 +207,6 @@ def _added(first: PromptSample, second: PromptSample) -> PromptSample:
         first.tokens + second.tokens,
         first.token_samples + second.token_samples,
     )
-
-
-@dataclass(frozen=True)
-class GroupTexts:
-    """Responses by variant, 0 the original, in the order they were drawn."""
-
-    group_id: str
-    prompts: Mapping[int, tuple[str, ...]]
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ import pytest
 from eval_runs import add_eval_run
 from sqlalchemy import update
 
-from evaluator.reports.choices import method_choices
-from evaluator.reports.methods import load_methods
+from evaluator.reports.methods import load_methods, method_choices
 from service.database import Database
 from service.runs.tables import RunRow
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from evaluator.reports.comparing import (
     compare_methods,
     comparison_records,
 )
-from evaluator.reports.comparison_layout import comparison_document
+from evaluator.reports.comparison_layout import ahead, comparison_document
 from evaluator.reports.methods import load_methods
 from service.database import Database
 from service.errors import InputError
@@ -139,11 +140,29 @@ def test_the_document_marks_what_cannot_be_relied_on(db: Database) -> None:
     runs(db, "a", one=[(8, 8, 0), *LOW[1:]])
     runs(db, "b", one=LOW)
     document = comparison_document(compared(db, "a", "b", ks=[1]), ["one more"], changes=2)
-    (row,) = document.sheets[0].rows
+    (row,) = document.tables[0].rows
     assert row[:5] == ("one", "1", "31.25", "25.00", "+6.25")
     assert row[5].endswith("(!)")
     assert row[8] == "1/0/11"
-    assert document.sheets[1].rows == (("one", make_problems(1, "one")[0].id, "0", "8/8", "2/8", "+75.0"),)
+    assert document.tables[1].rows == (("one", make_problems(1, "one")[0].id, "0", "8/8", "2/8", "+75.0"),)
     assert any(note.startswith("(!) one at k = 1: only 1 of 12 problems differ") for note in document.notes)
     assert document.notes[-1] == "one more"
-    assert len(comparison_document(compared(db, "a", "b", ks=[1]), changes=0).sheets) == 1
+    assert len(comparison_document(compared(db, "a", "b", ks=[1]), changes=0).tables) == 1
+
+
+def intervals(spans: dict[int, tuple[float | None, float | None]]) -> Any:
+    """Return a comparison of x with y of which the intervals at some k are known."""
+    points = [
+        SimpleNamespace(k=k, interval=SimpleNamespace(low=low, high=high)) for k, (low, high) in spans.items()
+    ]
+    part = SimpleNamespace(comparison=SimpleNamespace(points=points))
+    return SimpleNamespace(label_a="x", label_b="y", parts=[part])
+
+
+def test_a_side_is_ahead_only_where_the_interval_leaves_zero_out() -> None:
+    spans = {1: (-0.05, -0.01), 8: (0.01, 0.03), 16: (0.0, 0.03), 32: (None, None)}
+    assert ahead(intervals(spans)) == (
+        "**x** is ahead at k = 8; **y** is ahead at k = 1; the interval contains 0 at k = 16 and 32"
+    )
+    level = intervals({1: (-0.05, 0.01), 8: (None, None)})
+    assert ahead(level) == "the intervals tell no difference at any k"

@@ -11,13 +11,13 @@ from runs import open_empty
 from evaluator.evals.problems import PlacedProblem
 from evaluator.grading.versions import version_taking
 from evaluator.passk import SAME_PROBLEMS
-from evaluator.reports.document import Document, Sheet
+from evaluator.reports.document import Document, Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, report_notes
 from evaluator.reports.records import COLUMNS, curve_rows, records
 from evaluator.reports.report import Report, build_report, curve_ks
-from evaluator.reports.sources import TITLE, source_rows, source_sheet
+from evaluator.reports.sources import TITLE, source_rows, source_table
 from service.database import Database
 from service.errors import InputError
 from service.questions.contamination import Overlap, Settings, store_check
@@ -37,7 +37,7 @@ def build(db: Database, *references: str, **options: Any) -> Report:
         return build_report(load_methods(session, references), **options)
 
 
-def cells(sheet: Sheet) -> dict[str, dict[str, str]]:
+def cells(sheet: Table) -> dict[str, dict[str, str]]:
     """Return the first lines of a sheet's cells by row and column."""
     return {
         row[0]: {
@@ -87,7 +87,7 @@ def test_left_out_problems_are_left_out_for_all_rows_and_said(db: Database) -> N
     assert [line.at(8).value for line in report.lines] == [0.5, 1.0]
     assert {(line.left_out, one.problems) for line in report.lines for one in line.scores} == {(1, 2)}
     assert len(said(report, "1 of 3 problems are left out at every k")) == 2
-    basis = report_document(report).sheets[-1]
+    basis = report_document(report).tables[-1]
     assert [row[3] for row in basis.rows] == ["2 of 3", "2 of 3"]
     with pytest.raises(InputError, match="no problem of test has 16 graded samples"):
         build(db, "a", "b", ks=[16], allow_missing=True)
@@ -100,7 +100,7 @@ def test_an_average_stands_only_where_all_its_columns_do(db: Database) -> None:
         add_eval_run(db, f"b.{name}", HALF, benchmark=name)
     report = build(db, "a", "b")
     assert [(one.label, one.place, one.score.value) for one in report.averages] == [("a", 4, 0.5)]
-    table = cells(report_document(report).sheets[0])
+    table = cells(report_document(report).tables[0])
     assert table["a"] == {
         "method": "a",
         "AMC": "50.00",
@@ -129,7 +129,7 @@ def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> Non
     add_eval_run(db, "a.aime24", HALF, benchmark="aime24", model="hosted_vllm/Qwen/Qwen3-4B")
     report = build(db, "a")
     assert report.paper == "Qwen3-4B"
-    sheet = report_document(report).sheets[0]
+    sheet = report_document(report).tables[0]
     assert sheet.columns == (
         "method",
         "AMC",
@@ -184,26 +184,26 @@ def test_published_figures_are_not_set_beside_another_k(db: Database) -> None:
     assert report.paper is None
     assert said(report, "are pass@32")
     both = report_document(build(db, "a", ks=[8, 32]))
-    assert [len(sheet.rows) for sheet in both.sheets[:2]] == [1, 5]
+    assert [len(sheet.rows) for sheet in both.tables[:2]] == [1, 5]
 
 
 def test_amc23_is_not_the_amc_of_the_paper(db: Database) -> None:
     add_eval_run(db, "a.amc23", HALF, benchmark="amc23")
     report = build(db, "a")
     assert said(report, "all 40 of amc23")
-    assert report_document(report).sheets[0].columns == ("method", "amc23")
+    assert report_document(report).tables[0].columns == ("method", "amc23")
 
 
 def test_unknown_grades_are_bounds(db: Database) -> None:
     add_eval_run(db, "a", [(4, 2, 0), (4, 0, 2)])
     report = build(db, "a", ks=[1])
     document = report_document(report)
-    value, interval = document.sheets[0].rows[0][1].split("\n")
+    value, interval = document.tables[0].rows[0][1].split("\n")
     assert value == "25.00 to 50.00"
     low, high = interval.strip("[]").split(", ")
     assert float(low) < 25 < 50 < float(high)
     assert said(report, "there are two values")
-    assert document.sheets[-1].rows[0][6] == "25.00"  # unknown %
+    assert document.tables[-1].rows[0][6] == "25.00"  # unknown %
 
 
 def test_the_basis_says_what_stands_beside_the_scores(db: Database) -> None:
@@ -211,8 +211,7 @@ def test_the_basis_says_what_stands_beside_the_scores(db: Database) -> None:
         db, "a", [(8, 2, 0), (10, 0, 0)], truncated=[4, 5], usd=None, tokens=lambda *_: 300, finished=False
     )
     report = build(db, "a", ks=[1])
-    assert report_document(report).sheets[-1] == Sheet(
-        "what they stand on",
+    assert report_document(report).tables[-1] == Table(
         (
             "method",
             "benchmark",
@@ -225,6 +224,7 @@ def test_the_basis_says_what_stands_beside_the_scores(db: Database) -> None:
             "USD",
         ),
         (("a", "test", "a", "2", "8 to 10", "50.0", "0.00", "300", "unknown"),),
+        title="what they stand on",
         words=3,
     )
     assert said(report, "Run a is not finished")
@@ -236,7 +236,7 @@ def test_where_answers_were_found_stands_beside_the_scores(db: Database) -> None
     add_eval_run(db, "b.one", [(8, 0, 0), (8, 0, 0)], benchmark="one", seed=1)
     add_eval_run(db, "c.one", [(8, 2, 0), (8, 0, 0)], benchmark="one", seed=2)
     report = build(db, "a", "mixed=b.one+c.one", "c", ks=[1])
-    [sheet] = [one for one in report_document(report).sheets if one.title == TITLE]
+    [sheet] = [one for one in report_document(report).tables if one.title == TITLE]
     assert sheet.columns[2:] == ("box", "marker", "last sentence", "none found", "correct from last sentence")
     assert [row[2:] for row in sheet.rows] == [
         ("0.0", "81.2", "12.5", "6.2", "100.0"),
@@ -256,7 +256,7 @@ def test_where_answers_were_found_stands_beside_the_scores(db: Database) -> None
     ]
     assert (first["correct_from_last_sentence"], first["answers"]) == (1.0, "all")
     # Without a correct answer there is no share of them.
-    assert source_sheet(build(db, "b", ks=[1])).rows[0][-1] == "-"
+    assert source_table(build(db, "b", ks=[1])).rows[0][-1] == "-"
     assert said(build(db, "b", ks=[1]), "last sentence") == []
 
 
@@ -348,5 +348,5 @@ def test_a_report_reads_as_one_document(db: Database) -> None:
     add_eval_run(db, "a", HALF)
     document = report_document(build(db, "a"), ["one more"])
     assert isinstance(document, Document)
-    assert document.sheets[0].title == "pass@32, percent, with 95% intervals: new problems"
+    assert document.tables[0].title == "pass@32, percent, with 95% intervals: new problems"
     assert document.notes[-1] == "one more"

@@ -100,7 +100,7 @@ def test_zero_gradient_by_checkpoint(tagrpo: CommandLine, db: Path) -> None:
     assert "G=8, N=2" in text
     assert "By how much is the share lower with neighbors?" in text
     assert "Qwen3-1.7B base 77.0% 58.4% -18.6 points" in text
-    assert "needs 24 responses to an original" in words(done.err)
+    assert "needs 24 responses to an original" in words(done.out)
 
 
 def test_zero_gradient_as_json_and_csv(tagrpo: CommandLine, db: Path, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_forecast_of_a_run(tagrpo: CommandLine, db: Path) -> None:
     assert result["forecast_models"][0]["shift_assumed"] is False
     text = tagrpo("diagnose", "forecast", "base")
     assert "And for other N and G?" in text.out
-    assert "G=24 is beyond the 8 responses of the pilot" in words(text.err)
+    assert "G=24 is beyond the 8 responses of the pilot" in words(text.out)
 
 
 def test_forecast_of_a_pilot_without_neighbors(tagrpo: CommandLine, db: Path) -> None:
@@ -249,7 +249,7 @@ def test_diversity_of_runs(tagrpo: CommandLine, db: Path, tmp_path: Path) -> Non
     assert means["neighbors, N*G", "original, G"]["low"] > 0  # other questions' words
     text = tagrpo("diagnose", "diversity", "base", "--g", 4)
     assert "How far apart are responses?" in text.out
-    assert "no --embedding was named" in text.err
+    assert "no --embedding was named" in text.out
 
 
 def test_cost_in_tokens_and_money(tagrpo: CommandLine, db: Path) -> None:
@@ -265,7 +265,7 @@ def test_cost_in_tokens_and_money(tagrpo: CommandLine, db: Path) -> None:
     assert result["assumptions"]
     text = tagrpo("diagnose", "cost", "base")
     assert "Where is the break-even with TA-GRPO?" in text.out
-    assert "assumed: the policy stays as it was in the pilot" in text.err
+    assert "assumed: the policy stays as it was in the pilot" in text.out
     assert tagrpo("diagnose", "cost", "base", "--usd-per-gpu-hour", 3.6).code == 2
 
 
@@ -287,7 +287,7 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
         "diagnose", "report", "--rollouts", rollouts(tmp_path / "s.jsonl", responses=False), "--g", 4
     )
     assert without.code == 0
-    assert "diversity is left out" in without.err
+    assert "diversity is left out" in without.out
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,23 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.signal.groups import Checkpoint, GroupTexts, PromptSample, QuestionGroup
+from evaluator.signal.groups import Checkpoint, GroupTexts, PromptSample, QuestionGroup, Source
 from service.errors import InputError
 from service.runs.store import Run
 from trainer_adapter.record.tables import RolloutPromptRow, RolloutRow, RolloutShardRow, RolloutTextRow
 
 _QUESTIONS_AT_ONCE = 50
 _ORIGINAL = 0
+
+
+def training_source(session: Session, run: Run, first: int, last: int) -> Source:
+    """Return the responses of the steps `first` to `last`, read while the session is open.
+
+    Raises:
+        InputError: as `load_visits`.
+    """
+    checkpoint = load_visits(session, run, first, last)
+    return Source(checkpoint.label, (checkpoint,), lambda _, ids: visit_texts(session, run, first, last, ids))
 
 
 def load_visits(session: Session, run: Run, first: int, last: int) -> Checkpoint:

@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, Protocol, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, Protocol, TextIO
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from evaluator.reports.document import Document
 
 DbOption = Annotated[
     Path | None,
@@ -117,6 +120,14 @@ class Terminal:
 def print_error(message: str) -> None:
     """Print `error: message` on stderr."""
     _complain("error: ", "bold red", message)
+
+
+def show(document: "Document") -> None:
+    """Print a document, its tables folded to the width of a terminal."""
+    from evaluator.reports.rendering import text_parts
+
+    for text, title in text_parts(document, width=console().width if sys.stdout.isatty() else None):
+        (heading if title else say)(text)
 
 
 def note(message: str) -> None:

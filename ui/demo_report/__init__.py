@@ -24,16 +24,16 @@ def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> Non
         TagrpoError: a step has not left what it should, or the disk does not take it.
         PrerequisiteError: the packages that draw charts are missing.
     """
+    from evaluator.reports.html import render_html
+    from evaluator.reports.rendering import render_markdown
     from service.writing import write_folder
     from ui.charts.saving import draw
     from ui.charts.theme import in_dark
     from ui.demo_report.findings import read_findings
-    from ui.demo_report.html import render_html
-    from ui.demo_report.markdown import render_markdown
-    from ui.demo_report.page import build_page
+    from ui.demo_report.page import demo_document
 
-    page = build_page(plan, read_findings(plan), steps)
-    specs = {picture.name: dict(picture.spec) for picture in page.pictures()}
+    document = demo_document(plan, read_findings(plan), steps)
+    specs = {picture.name: dict(picture.spec) for picture in document.pictures}
     light = {name: draw(spec, ".svg").decode() for name, spec in specs.items()}
     dark = {name: draw(in_dark(spec), ".svg").decode() for name, spec in specs.items()}
 
@@ -41,7 +41,7 @@ def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> Non
         (place / _PICTURES).mkdir()
         for name, drawn in light.items():
             (place / _PICTURES / f"{name}.svg").write_text(drawn, encoding="utf-8")
-        (place / "report.md").write_text(render_markdown(page, _PICTURES), encoding="utf-8")
-        (place / _MARK).write_text(render_html(page, light, dark), encoding="utf-8")
+        (place / "report.md").write_text(render_markdown(document, pictures=_PICTURES), encoding="utf-8")
+        (place / _MARK).write_text(render_html(document, light, dark), encoding="utf-8")
 
     write_folder(plan.report, write, overwrite=True, mark=_MARK)

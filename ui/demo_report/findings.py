@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from evaluator.reports.comparing import MethodComparison, compare_methods
 from evaluator.reports.methods import load_methods
 from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.cost import CostReport
+from evaluator.signal.diagnosis import Part, Settings, diagnose
 from evaluator.signal.difficulty import DifficultyAudit
 from evaluator.signal.diversity import Diversity
 from evaluator.signal.forecast import ForecastRow
+from evaluator.signal.groups import Source
+from evaluator.signal.sources.eval_runs import eval_source
 from evaluator.signal.zero_gradient import ZeroGradient
 from rephraser.run.start import find_neighbor_run
 from rephraser.sets import find_set
@@ -29,10 +31,10 @@ from sandbox.demo_plan import (
 from sandbox.scoring import Score, read_truth, score_run
 from service.database import Database
 from trainer_adapter.record.browsing import choose_train_run, read_steps
-from ui.cli.diagnose import input as diagnose_input
-from ui.cli.diagnose import work as diagnose_work
 
 G = 8
+_OF_PILOT: tuple[Part, ...] = ("forecast", "difficulty")
+_OF_MODELS: tuple[Part, ...] = ("zero_gradient", "diversity", "cost")
 
 
 @dataclass(frozen=True)
@@ -98,25 +100,25 @@ def read_findings(plan: DemoPlan) -> Findings:
     by_label = {method.label: method for method in methods}
     compared = tuple(compare_methods(by_label[a], by_label[b], ks=KS) for a, b in comparisons(plan))
     measured = [PILOT, *(training.name for training in plan.trainings() if training.seed == 1)]
-    given = _load(plan, measured)
-    pilot = _load(plan, [PILOT])
-    [(_, _, rows)] = diagnose_work.forecasts(pilot, G, NEIGHBORS, None, 0)
-    diversities, _ = diagnose_work.diversities(given, None, G, NEIGHBORS, 500, 0)
+    settings = Settings(g=G, n=NEIGHBORS)
+    with Database.open(plan.database, create=False) as database:
+        pilot, every = _measured(database, [PILOT]), _measured(database, measured)
+        foreseen, audited = (diagnose(pilot, [part], settings) for part in _OF_PILOT)
+        shares, diversities, costs = (diagnose(every, [part], settings) for part in _OF_MODELS)
     return Findings(
         score,
         header,
-        tuple(rows),
-        diagnose_work.audits(pilot, 0.05, 0)[0],
+        foreseen.predictions[0].rows,
+        audited.audits[0],
         trained,
         report,
         compared,
-        tuple(diagnose_work.shares(given, G, NEIGHBORS)),
-        tuple(diversities),
-        tuple(report for _, report in diagnose_work.costs(given, G, NEIGHBORS, None, None, 0)),
+        shares.shares,
+        diversities.diversities,
+        costs.costs,
         (BASE, *measured[1:]),
     )
 
 
-def _load(plan: DemoPlan, names: list[str]) -> Any:
-    runs = [f"{name}.{QUESTIONS}-1" for name in names]
-    return diagnose_input.load(runs, None, db=plan.database, windows=1, threshold=None, grader=None)
+def _measured(database: Database, names: list[str]) -> Source:
+    return eval_source(database, [f"{name}.{QUESTIONS}-1" for name in names])

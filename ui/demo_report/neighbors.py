@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from ui.demo_report.document import Block, Picture, Table, Text
+from evaluator.reports.document import Block, Picture, Table, Text, percent, span
 from ui.demo_report.pictures import share_chart
-from ui.demo_report.words import percent, span
 
 if TYPE_CHECKING:
     from rephraser.sets.types import SetHeader

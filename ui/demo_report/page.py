@@ -11,8 +11,26 @@ from typing import Any
 import pandas as pd
 
 from evaluator.evals.sources import BOX
+from evaluator.reports.comparison_layout import ahead
+from evaluator.reports.document import (
+    ABSENT,
+    Block,
+    Commands,
+    Document,
+    Heading,
+    Picture,
+    Points,
+    Table,
+    Text,
+    joined,
+    number,
+    percent,
+    points,
+    span,
+)
 from evaluator.reports.records import curve_rows
 from evaluator.signal.cost import CostRow
+from evaluator.signal.diversity import densities
 from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
 from sandbox.demo import Step, speed_settings
 from sandbox.demo_plan import BASE, KS, DemoPlan
@@ -21,34 +39,32 @@ from ui.charts.densities import density_chart
 from ui.charts.difficulty import difficulty_chart
 from ui.charts.eval_curves import curve_chart
 from ui.demo_report import first_steps, neighbors
-from ui.demo_report.document import Block, Commands, Page, Picture, Points, Section, Table, Text
 from ui.demo_report.findings import Findings, G
 from ui.demo_report.pictures import share_chart, training_chart
-from ui.demo_report.words import joined, number, percent, points, span, verdict
 
 LINES_SHOWN = 8
 """Of a chart: more cannot be told apart."""
 
 
-def build_page(plan: DemoPlan, found: Findings, steps: Sequence[tuple[Step, float]]) -> Page:
+def demo_document(plan: DemoPlan, found: Findings, steps: Sequence[tuple[Step, float]]) -> Document:
     """Return the report of a finished demo.
 
     Args:
         steps: all steps with the seconds each took.
     """
-    return Page(
-        "A tour of TA-GRPO on a laptop",
-        _intro(plan, found, steps),
-        (
-            Section("Which candidates became neighbors", neighbors.blocks(found.score, found.neighbor_set)),
-            Section("What the pilot foresaw", _pilot(plan, found)),
-            Section("Training", _training(plan, found)),
-            Section("Held-out questions", _heldout(plan, found)),
-            Section("What training did to the training signal", _signal(found)),
-            Section("Look further", _further(plan)),
-            Section("Every command", _commands(steps)),
-        ),
-    )
+    sections = {
+        "Which candidates became neighbors": neighbors.blocks(found.score, found.neighbor_set),
+        "What the pilot foresaw": _pilot(plan, found),
+        "Training": _training(plan, found),
+        "Held-out questions": _heldout(plan, found),
+        "What training did to the training signal": _signal(found),
+        "Look further": _further(plan),
+        "Every command": _commands(steps),
+    }
+    blocks = _intro(plan, found, steps)
+    for title, part in sections.items():
+        blocks += [Heading(title), *part]
+    return Document(blocks, title="A tour of TA-GRPO on a laptop")
 
 
 def _intro(plan: DemoPlan, found: Findings, steps: Sequence[tuple[Step, float]]) -> list[Block]:
@@ -62,7 +78,7 @@ def _intro(plan: DemoPlan, found: Findings, steps: Sequence[tuple[Step, float]])
         ),
         Text("On the held-out questions, with 95% intervals:"),
         _scores(found, (1, 8, 32)),
-        Points(tuple(f"{c.label_a} against {c.label_b}: {verdict(c)}." for c in found.comparisons)),
+        Points(tuple(f"{c.label_a} against {c.label_b}: {ahead(c)}." for c in found.comparisons)),
         Text(_caution(plan)),
     ]
 
@@ -220,9 +236,9 @@ def _heldout(plan: DemoPlan, found: Findings) -> list[Block]:
         blocks += [Text(f"Mean over {plan.seeds} seeds, lowest and highest:"), _over_seeds(plan, found)]
     rows = [
         (
-            f"{compared.label_a} {chr(0x2212)} {compared.label_b}",
+            f"{compared.label_a} - {compared.label_b}",
             *(
-                f"{points(point.difference)} {span(point.interval.low, point.interval.high, signed=True)}"
+                f"{points(point.difference)} {span(point.interval.low, point.interval.high, points)}"
                 for point in compared.parts[0].comparison.points
             ),
         )
@@ -258,12 +274,15 @@ def _signal(found: Findings) -> list[Block]:
         cells = []
         for group in groups:
             row = by_group.get(group)
-            cells.append("-" if row is None else f"{percent(row.share)} {span(row.low, row.high)}")
+            cells.append(ABSENT if row is None else f"{percent(row.share)} {span(row.low, row.high)}")
         shares.append((label, *cells, f"{max(row.questions for row in by_group.values()):,}"))
         rows.append(
             (
                 label,
-                *(_distance(mean.value, mean.low, mean.high) for mean in spread.means.values()),
+                *(
+                    f"{mean.value:.3f} {span(mean.low, mean.high, '{:.3f}'.format)}"
+                    for mean in spread.means.values()
+                ),
             )
         )
         costs.append((label, {row.method: row for row in cost.rows}))
@@ -272,7 +291,7 @@ def _signal(found: Findings) -> list[Block]:
         [
             {**vars(row), "checkpoint": label}
             for label, result in zip(found.labels, found.diversities, strict=True)
-            for row in _densities(result)
+            for row in densities(result)
         ]
     )
     return [
@@ -299,21 +318,11 @@ def _signal(found: Findings) -> list[Block]:
 
 def _cost(row: CostRow | None) -> str:
     if row is None or row.responses is None:
-        return "-"
+        return ABSENT
     ends = ", ".join(
         "more" if end is None else number(end) for end in (row.responses_low, row.responses_high)
     )
     return f"{number(row.responses)} [{ends}]"
-
-
-def _distance(value: float, low: float | None, high: float | None) -> str:
-    return f"{value:.3f}" if low is None or high is None else f"{value:.3f} [{low:.3f}, {high:.3f}]"
-
-
-def _densities(result: Any) -> Any:
-    from evaluator.signal.diversity import densities
-
-    return densities(result)
 
 
 def _further(plan: DemoPlan) -> list[Block]:

@@ -11,12 +11,31 @@ from evaluator.evals.runs import find_eval_run
 from evaluator.evals.samples import count_samples, count_tokens
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading.versions import find_grader
-from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup
+from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup, Source
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
 
 _GROUPS_AT_ONCE = 20
+
+
+def eval_source(
+    database: Database, references: Sequence[str], *, grader_version: str | None = None
+) -> Source:
+    """Return the responses of eval runs, a checkpoint each, cut down to the questions that all of them hold.
+
+    Their texts are read while the database is open.
+
+    Raises:
+        NotFoundError, InputError: as `load_runs` and `common_questions`.
+    """
+    with database.read() as session:
+        runs = load_runs(session, references, grader_version=grader_version)
+    checkpoints, left_out = common_questions(runs)
+    notes = (f"{left_out:,} questions are left out: they are not in all of the runs",) if left_out else ()
+    return Source(
+        ", ".join(references), tuple(checkpoints), lambda label, ids: run_texts(database, label, ids), notes
+    )
 
 
 def load_runs(

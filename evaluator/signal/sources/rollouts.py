@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup
+from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup, Source
 from evaluator.signal.sources.rollout_rows import COUNT_COLUMNS, Prompt, Rollout, read_prompt, read_rollout
 from service.errors import InputError
 
@@ -48,6 +48,22 @@ class Rollouts:
     steps: tuple[tuple[Step, ...], ...]
     responses: int
     by_prompt: bool
+
+
+def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> Source:
+    """Return the responses of a file or folder of rollouts, as `read_rollouts` reads them."""
+    rollouts = read_rollouts(path, windows=windows, threshold=threshold)
+    steps = {each.label: part for each, part in zip(rollouts.checkpoints, rollouts.steps, strict=True)}
+    by_prompt = (
+        "some rows name no question, so each of their prompts counts as a question: neighbors cannot be told "
+        "from originals (give question_id and neighbor_id on every rollout)"
+    )
+    return Source(
+        str(path),
+        rollouts.checkpoints,
+        lambda label, ids: rollout_texts(path, steps[label], ids, threshold=threshold),
+        (by_prompt,) if rollouts.by_prompt else (),
+    )
 
 
 def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> Rollouts:

@@ -3,64 +3,26 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import BadParameter, Option
 
 from ui.cli import output
-from ui.cli.diagnose import input as given_by
-from ui.cli.diagnose import records as records
-from ui.cli.diagnose import reports as reports
-from ui.cli.diagnose import work as work
-from ui.cli.output import DbOption, JsonOption
+from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Rows, Seed, Windows
+from ui.cli.output import Terminal
+from ui.cli.settings import Db, command_group
 
 if TYPE_CHECKING:
-    from evaluator.signal.difficulty import DifficultyAudit
-    from evaluator.signal.diversity import Diversity
-
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Equal rewards, difficulty, diversity and cost of groups with and without neighbors.",
-    epilog="Example: tagrpo diagnose zero-gradient base step-100 --g 8",
-)
-
-EmbeddingOption = Annotated[
-    str | None,
-    typer.Option(
-        "--embedding",
-        help="sentence-transformers model, by name or folder; without one TF-IDF over words and formulas.",
-        show_default=False,
-    ),
-]
-QuestionsOption = Annotated[
-    int, typer.Option("--questions", min=2, help="Questions whose texts are embedded, drawn by the seed.")
-]
-UsdOption = Annotated[
-    float | None, typer.Option("--usd-per-gpu-hour", help="Price of a GPU hour.", show_default=False)
-]
-SpeedOption = Annotated[
-    float | None,
-    typer.Option(
-        "--tokens-per-second", help="Response tokens a GPU generates in a second.", show_default=False
-    ),
-]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Neighbors shown.")]
+    from evaluator.signal.diagnosis import Diagnosis
 
 
-@app.command("zero-gradient")
 def zero_gradient(
-    runs: given_by.RunsArgument = None,
-    rollouts: given_by.RolloutsOption = None,
-    g: given_by.GOption = 8,
-    neighbors: given_by.NeighborsOption = None,
-    windows: given_by.WindowsOption = 5,
-    correct_above: given_by.ThresholdOption = None,
-    grader: given_by.GraderOption = None,
-    published: Annotated[
-        bool, typer.Option("--published", help="Show the published shares beside them.")
-    ] = False,
-    csv: given_by.CsvOption = None,
-    overwrite: given_by.OverwriteOption = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    windows: Windows = 5,
+    published: Annotated[bool, Option(help="Show the published shares beside them.")] = False,
+    *,
+    responses: Responses,
+    group: Group,
+    rows: Rows,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Show the share of questions whose responses all get one reward, by checkpoint.
 
@@ -69,51 +31,32 @@ def zero_gradient(
 
     Example: [bold]tagrpo diagnose zero-gradient base step-100 --g 8 --csv figures[/bold]
     """
-    given = given_by.load(runs, rollouts, db=db, windows=windows, threshold=correct_above, grader=grader)
-    results = work.shares(given, g, neighbors)
-    work.deliver(
-        records.zero_gradient_tables(results),
-        given,
-        csv=csv,
-        overwrite=overwrite,
-        as_json=as_json,
-        more={"notes": {result.checkpoint: list(result.notes) for result in results}},
-    )
-    if not as_json:
-        reports.print_zero_gradient(results)
-        if published:
-            reports.print_published()
+    from evaluator.signal.diagnosis import Settings, diagnose
+
+    with responses.opened(db, windows) as source:
+        diagnosis = diagnose(source, ["zero_gradient"], Settings(g=group.g, n=group.neighbors))
+    _deliver(diagnosis, rows, terminal, published=published)
 
 
-@app.command()
 def forecast(
-    runs: given_by.RunsArgument = None,
-    rollouts: given_by.RolloutsOption = None,
-    g: given_by.GOption = 8,
-    neighbors: given_by.NeighborsOption = None,
     assume_shift_sd: Annotated[
         float | None,
-        typer.Option(
-            "--assume-shift-sd",
+        Option(
             min=0,
             help="For a pilot without neighbors: standard deviation of their logit shift; 0.5 to 1 is usual.",
-            show_default=False,
         ),
     ] = None,
     validate: Annotated[
         bool,
-        typer.Option(
-            "--validate",
-            help="Rollouts with counts of visits: forecast from one half, compare with the other.",
-        ),
+        Option(help="Rollouts with counts of visits: forecast from one half, compare with the other."),
     ] = False,
-    correct_above: given_by.ThresholdOption = None,
-    grader: given_by.GraderOption = None,
-    seed: given_by.SeedOption = 0,
-    csv: given_by.CsvOption = None,
-    overwrite: given_by.OverwriteOption = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    seed: Seed = 0,
+    *,
+    responses: Responses,
+    group: Group,
+    rows: Rows,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Predict from a small pilot what share of questions will give no gradient, for any N and G.
 
@@ -122,49 +65,47 @@ def forecast(
 
     Example: [bold]tagrpo diagnose forecast pilot --g 8 --neighbors 3[/bold]
     """
+    from evaluator.signal.diagnosis import Settings, diagnose
+
     if validate:
-        if rollouts is None or runs or neighbors is not None or assume_shift_sd is not None:
-            raise typer.BadParameter("--validate needs --rollouts with counts of visits, and --g only")
-        work.validate(rollouts, g, seed, csv=csv, overwrite=overwrite, as_json=as_json)
+        if responses.runs or group.neighbors is not None or assume_shift_sd is not None:
+            raise BadParameter("--validate needs --rollouts with counts of visits, and --g only")
+        _validate(responses.rollouts, group.g, seed, rows, terminal)
         return
-    given = given_by.load(runs, rollouts, db=db, windows=1, threshold=correct_above, grader=grader)
-    found = work.forecasts(given, g, neighbors, assume_shift_sd, seed)
-    work.deliver(
-        records.forecast_tables(found),
-        given,
-        csv=csv,
-        overwrite=overwrite,
-        as_json=as_json,
-        more={"seed": seed},
-    )
-    if not as_json:
-        for label, fitted, rows in found:
-            reports.print_forecast(label, fitted, rows)
+    with responses.opened(db) as source:
+        wanted = Settings(g=group.g, n=group.neighbors, shift_sd=assume_shift_sd, seed=seed)
+        diagnosis = diagnose(source, ["forecast"], wanted)
+    _deliver(diagnosis, rows, terminal)
 
 
-@app.command()
+def _validate(visits: Path | None, g: int | None, seed: int, rows: Rows, terminal: Terminal) -> None:
+    """Check the forecast on a file of visits."""
+    from evaluator.reports.diagnosis_layout import checks_document
+    from evaluator.signal.diagnosis import USUAL_G, check_forecast
+    from evaluator.signal.records import check_record
+    from evaluator.signal.sources.rollouts import read_visits
+
+    if visits is None:
+        raise BadParameter("--validate needs --rollouts with counts of visits, and --g only")
+    checks = check_forecast(read_visits(visits), USUAL_G if g is None else g, seed)
+    tables = {"forecast_checks": [check_record(check) for check in checks]}
+    rows.write(tables)
+    terminal.emit({"source": str(visits), **tables}, output.show, checks_document(checks))
+
+
 def difficulty(
-    runs: given_by.RunsArgument = None,
-    rollouts: given_by.RolloutsOption = None,
-    fdr: Annotated[
-        float, typer.Option("--fdr", help="Largest share of false alarms among the flagged neighbors.")
-    ] = 0.05,
-    limit: LimitOption = 20,
+    fdr: Annotated[float, Option(help="Largest share of false alarms among the flagged neighbors.")] = 0.05,
+    limit: Limit = 20,
     review_sheet: Annotated[
         Path | None,
-        typer.Option(
-            "--review-sheet",
-            help="Write the flagged neighbors to this new file, for tagrpo neighbors review --from.",
-            show_default=False,
-        ),
+        Option(help="Write the flagged neighbors to this new file, for tagrpo neighbors review --from."),
     ] = None,
-    correct_above: given_by.ThresholdOption = None,
-    grader: given_by.GraderOption = None,
-    seed: given_by.SeedOption = 0,
-    csv: given_by.CsvOption = None,
-    overwrite: given_by.OverwriteOption = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    seed: Seed = 0,
+    *,
+    responses: Responses,
+    rows: Rows,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Compare the success rates of neighbors with their originals; name neighbors to look at again.
 
@@ -175,48 +116,32 @@ def difficulty(
 
     Example: [bold]tagrpo diagnose difficulty base --review-sheet sheet.jsonl[/bold]
     """
-    given = given_by.load(runs, rollouts, db=db, windows=1, threshold=correct_above, grader=grader)
-    audits = work.audits(given, fdr, seed)
-    flagged = [row for audit in audits for row in audit.flagged]
-    sheet = None
-    if review_sheet is not None and flagged:
-        from ui.cli.diagnose.sheet import write_review_sheet
+    from evaluator.signal.diagnosis import Settings, diagnose
+    from ui.cli.diagnose.sheet import write_review_sheet
 
-        sheet = write_review_sheet(review_sheet, flagged, db)
-    work.deliver(
-        records.difficulty_tables(audits),
-        given,
-        csv=csv,
-        overwrite=overwrite,
-        as_json=as_json,
-        more={"flagged": [records.neighbor_record(row) for row in flagged], "review_sheet_rows": sheet},
-    )
-    if not as_json:
-        for audit in audits:
-            reports.print_difficulty(audit, limit)
-        if sheet is not None:
-            output.say(f"{sheet:,} rows written to {review_sheet}; fill in decision and reason, then")
-            output.say(f"  tagrpo neighbors review --from {review_sheet}")
+    with responses.opened(db) as source:
+        diagnosis = diagnose(source, ["difficulty"], Settings(fdr=fdr, seed=seed))
+    flagged, written = diagnosis.flagged, None
+    if review_sheet is not None and flagged:
+        written = write_review_sheet(review_sheet, flagged, db)
+    _deliver(diagnosis, rows, terminal, limit=limit, review_sheet_rows=written)
+    if written is not None and not terminal.as_json:
+        output.say(f"{written:,} rows written to {review_sheet}; fill in decision and reason, then")
+        output.say(f"  tagrpo neighbors review --from {review_sheet}")
     if flagged:
         raise output.needs_attention(f"neighbors with an implausible success rate: {len(flagged):,}")
 
 
-@app.command()
 def diversity(
-    runs: given_by.RunsArgument = None,
-    rollouts: given_by.RolloutsOption = None,
-    embedding: EmbeddingOption = None,
-    g: given_by.GOption = 8,
-    neighbors: given_by.NeighborsOption = None,
-    windows: given_by.WindowsOption = 5,
-    questions: QuestionsOption = 500,
-    correct_above: given_by.ThresholdOption = None,
-    grader: given_by.GraderOption = None,
-    seed: given_by.SeedOption = 0,
-    csv: given_by.CsvOption = None,
-    overwrite: given_by.OverwriteOption = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    windows: Windows = 5,
+    seed: Seed = 0,
+    *,
+    responses: Responses,
+    group: Group,
+    embedding: Embedding,
+    rows: Rows,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Compare how far apart responses are: to the original, to neighbors, and between the two.
 
@@ -225,37 +150,23 @@ def diversity(
 
     Example: [bold]tagrpo diagnose diversity base step-100 --embedding BAAI/bge-small-en-v1.5[/bold]
     """
-    given = given_by.load(runs, rollouts, db=db, windows=windows, threshold=correct_above, grader=grader)
-    results, remark = work.diversities(given, embedding, g, neighbors, questions, seed)
-    work.deliver(
-        records.diversity_tables(results),
-        given,
-        csv=csv,
-        overwrite=overwrite,
-        as_json=as_json,
-        more={"embedding": results[0].embedding, "remark": remark, "seed": seed},
-    )
-    if not as_json:
-        reports.print_diversity(results)
-    if remark:
-        output.note(remark)
+    from evaluator.signal.diagnosis import Settings, diagnose
+
+    with responses.opened(db, windows) as source:
+        wanted = Settings(group.g, group.neighbors, seed=seed, **vars(embedding))
+        diagnosis = diagnose(source, ["diversity"], wanted)
+    _deliver(diagnosis, rows, terminal)
 
 
-@app.command()
 def cost(
-    runs: given_by.RunsArgument = None,
-    rollouts: given_by.RolloutsOption = None,
-    g: given_by.GOption = 8,
-    neighbors: given_by.NeighborsOption = None,
-    usd_per_gpu_hour: UsdOption = None,
-    tokens_per_second: SpeedOption = None,
-    correct_above: given_by.ThresholdOption = None,
-    grader: given_by.GraderOption = None,
-    seed: given_by.SeedOption = 0,
-    csv: given_by.CsvOption = None,
-    overwrite: given_by.OverwriteOption = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    seed: Seed = 0,
+    *,
+    responses: Responses,
+    group: Group,
+    price: Price,
+    rows: Rows,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Show what a mixed-reward group costs: GRPO, larger G, dynamic sampling, TA-GRPO; and the break-even.
 
@@ -263,41 +174,26 @@ def cost(
 
     Example: [bold]tagrpo diagnose cost pilot --usd-per-gpu-hour 2.5 --tokens-per-second 2500[/bold]
     """
-    given = given_by.load(runs, rollouts, db=db, windows=1, threshold=correct_above, grader=grader)
-    found = work.costs(given, g, neighbors, usd_per_gpu_hour, tokens_per_second, seed)
-    assumptions = list(found[0][1].assumptions)
-    work.deliver(
-        records.cost_tables(found),
-        given,
-        csv=csv,
-        overwrite=overwrite,
-        as_json=as_json,
-        more={"assumptions": assumptions},
-    )
-    if not as_json:
-        for label, report in found:
-            reports.print_cost(label, report)
+    from evaluator.signal.diagnosis import Settings, diagnose
+
+    with responses.opened(db) as source:
+        wanted = Settings(group.g, group.neighbors, seed=seed, **vars(price))
+        diagnosis = diagnose(source, ["cost"], wanted)
+    _deliver(diagnosis, rows, terminal)
 
 
-@app.command("report")
-def report_(
-    runs: given_by.RunsArgument = None,
-    rollouts: given_by.RolloutsOption = None,
-    g: given_by.GOption = 8,
-    neighbors: given_by.NeighborsOption = None,
-    windows: given_by.WindowsOption = 5,
-    embedding: EmbeddingOption = None,
-    questions: QuestionsOption = 500,
-    usd_per_gpu_hour: UsdOption = None,
-    tokens_per_second: SpeedOption = None,
-    limit: LimitOption = 20,
-    correct_above: given_by.ThresholdOption = None,
-    grader: given_by.GraderOption = None,
-    seed: given_by.SeedOption = 0,
-    csv: given_by.CsvOption = None,
-    overwrite: given_by.OverwriteOption = False,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+def report(
+    windows: Windows = 5,
+    limit: Limit = 20,
+    seed: Seed = 0,
+    *,
+    responses: Responses,
+    group: Group,
+    embedding: Embedding,
+    price: Price,
+    rows: Rows,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Show all of it: equal rewards, forecast, numbers of neighbors, difficulty, diversity, cost.
 
@@ -306,56 +202,41 @@ def report_(
 
     Example: [bold]tagrpo diagnose report base step-100 --csv figures[/bold]
     """
-    from dataclasses import replace
+    from evaluator.signal.diagnosis import Settings, diagnose
 
-    from service.errors import InputError
+    with responses.opened(db, windows) as source:
+        wanted = Settings(group.g, group.neighbors, seed=seed, **vars(embedding), **vars(price))
+        diagnosis = diagnose(source, settings=wanted)
+    _deliver(diagnosis, rows, terminal, limit=limit)
 
-    given = given_by.load(runs, rollouts, db=db, windows=windows, threshold=correct_above, grader=grader)
-    pilot = replace(given, checkpoints=given.checkpoints[:1])
-    shares = work.shares(given, g, neighbors)
-    predicted = work.forecasts(pilot, g, neighbors, None, seed)
-    fitted = [one for _, one, _ in predicted]
-    choices = work.choices(pilot, g, neighbors, fitted)
-    costs = work.costs(pilot, g, neighbors, usd_per_gpu_hour, tokens_per_second, seed, fitted)
-    left_out: dict[str, str] = {}
-    audits: list[DifficultyAudit] = []
-    results: list[Diversity] = []
-    remark: str | None = None
-    try:
-        audits = work.audits(pilot, 0.05, seed)
-    except InputError as error:
-        left_out["difficulty"] = str(error)
-    try:
-        results, remark = work.diversities(given, embedding, g, neighbors, questions, seed)
-    except InputError as error:
-        left_out["diversity"] = str(error)
-    tables = {
-        **records.zero_gradient_tables(shares),
-        **records.forecast_tables(predicted),
-        **records.choice_tables([(label, rows) for label, rows, _ in choices]),
-        **records.difficulty_tables(audits),
-        **records.diversity_tables(results),
-        **records.cost_tables(costs),
-    }
-    work.deliver(tables, given, csv=csv, overwrite=overwrite, as_json=as_json, more={"left_out": left_out})
-    if not as_json:
-        reports.print_zero_gradient(shares)
-        for label, one, rows in predicted:
-            output.say()
-            reports.print_forecast(label, one, rows)
-        for _, found, questions_of in choices:
-            output.say()
-            reports.print_choices(found, g, questions_of)
-        for audit in audits:
-            output.say()
-            reports.print_difficulty(audit, limit)
-        if results:
-            output.say()
-            reports.print_diversity(results)
-        for label, costs_of in costs:
-            output.say()
-            reports.print_cost(label, costs_of)
-    if remark:
-        output.note(remark)
-    for part, reason in left_out.items():
-        output.note(f"{part} is left out: {reason}")
+
+def _deliver(
+    diagnosis: "Diagnosis",
+    rows: Rows,
+    terminal: Terminal,
+    *,
+    limit: int = 20,
+    published: bool = False,
+    **more: object,
+) -> None:
+    """Write the CSV files, and print the diagnosis; `more` stands in the JSON object alone."""
+    from evaluator.reports.diagnosis_layout import diagnosis_document
+    from evaluator.signal.records import diagnosis_record, tables
+
+    rows.write(tables(diagnosis))
+    document = diagnosis_document(diagnosis, limit=limit, published=published)
+    terminal.emit({**diagnosis_record(diagnosis), **more}, output.show, document)
+
+
+app = command_group(
+    "Equal rewards, difficulty, diversity and cost of groups with and without neighbors.",
+    "tagrpo diagnose zero-gradient base step-100 --g 8",
+    {
+        "zero-gradient": zero_gradient,
+        "forecast": forecast,
+        "difficulty": difficulty,
+        "diversity": diversity,
+        "cost": cost,
+        "report": report,
+    },
+)

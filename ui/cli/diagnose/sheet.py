@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from service.errors import InputError
 from ui.cli import output
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.signal.difficulty import NeighborRow
 
 
-def write_review_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Path | None) -> int:
+def write_review_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
     """Write a row for each flagged neighbor that is a candidate of the database; return their number.
 
     `candidate`, the texts, what was seen of it, and `decision` and `reason` to be filled in.
@@ -22,11 +23,10 @@ def write_review_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Path | 
     """
     from rephraser.reviews.queue import read_item
     from rephraser.tables import CandidateRow
-    from service.database import Database, locate_database
     from service.writing import write_file
 
     rows, foreign = {}, 0
-    with Database.open(locate_database(db), create=False) as database, database.read() as session:
+    with db.reading() as session:
         for row in flagged:
             if row.source_id is None or session.get(CandidateRow, row.source_id) is None:
                 foreign += 1

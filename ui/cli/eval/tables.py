@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from evaluator.reports.report import Majority, Report
     from service.database import Database
 
-Format = Literal["table", "markdown", "latex", "csv", "json"]
+Format = Literal["table", "markdown", "latex", "html", "csv", "json"]
 BY_SUFFIX: dict[str, Format] = {
     ".md": "markdown",
     ".tex": "latex",
+    ".html": "html",
     ".csv": "csv",
     ".json": "json",
     ".txt": "table",
@@ -78,11 +79,15 @@ class ReportFile:
         self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any], form: Format
     ) -> None:
         """Write or print the report."""
-        from evaluator.reports.rendering import RENDERERS, finite, render_csv, render_json
+        from evaluator.reports.records import finite, render_csv, render_json
+        from evaluator.reports.rendering import RENDERERS
         from service.writing import write_file
 
         if self.out is None and form == "json":
             output.print_json(finite(record))
+            return
+        if self.out is None and form == "table":
+            output.show(document)
             return
         if form == "json":
             text = render_json(record)

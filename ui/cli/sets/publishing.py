@@ -144,9 +144,9 @@ def _show_draft(draft: "Draft", rule: AdaptiveRule, terminal: Terminal) -> None:
     from evaluator.signal.cost import compare_choices
     from evaluator.signal.groups import count_groups
     from evaluator.signal.rate_model import fit_rates
+    from evaluator.signal.records import choice_record
     from rephraser.sets.counts import count_members, count_successes
     from service.errors import InputError
-    from ui.cli.diagnose.records import choice_record
 
     counts = {**count_members(draft.entries), **count_successes(draft.entries), **draft.counts}
     most = max(len(entry.neighbors) for entry in draft.entries)
@@ -165,12 +165,13 @@ def _show_draft(draft: "Draft", rule: AdaptiveRule, terminal: Terminal) -> None:
 def _print_draft(
     counts: Mapping[str, Any], rows: "Sequence[ChoiceRow]", g: int, groups: int, reason: str | None
 ) -> None:
-    from ui.cli.diagnose.reports import print_choices
+    from evaluator.reports.diagnosis_layout import choice_blocks
+    from evaluator.reports.document import Document
 
     output.say("would be published:")
     set_reports.print_members(counts)
     if rows:
         output.say()
-        print_choices(rows, g, groups)
+        output.show(Document(choice_blocks(rows, g, groups)))
     if reason:
         output.note(f"what other numbers of neighbors would yield is not known: {reason}")

@@ -154,7 +154,7 @@ def plan(
     shape = find_shape(model)
     pilot = None
     if run is not None:
-        pilot = read_pilot(run, assigned.recipe, assume_shift_sd, seed, db.db_file)
+        pilot = read_pilot(run, assigned.recipe, assume_shift_sd, seed, db)
         mean_tokens = mean_tokens or pilot.mean_tokens
     elif assume_shift_sd is not None:
         raise typer.BadParameter("--assume-shift-sd belongs to --run")

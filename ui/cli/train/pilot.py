@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ui.cli.diagnose import input as diagnose_input
-from ui.cli.diagnose import work as diagnose_work
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from trainer_adapter.methods.recipes import Recipe
@@ -29,23 +27,25 @@ class Pilot:
     mean_tokens: float | None
 
 
-def read_pilot(
-    run: str, recipe: "Recipe", assume_shift_sd: float | None, seed: int, db: Path | None
-) -> Pilot:
+def read_pilot(run: str, recipe: "Recipe", assume_shift_sd: float | None, seed: int, db: Db) -> Pilot:
     """Return the forecast of `tagrpo diagnose forecast` for the groups of a recipe.
 
     Raises:
         InputError: no eval run with grades; or it has no neighbors, and no shift is assumed.
     """
     from evaluator.signal.cost import mean_tokens
+    from evaluator.signal.diagnosis import Settings, diagnose
+    from evaluator.signal.sources.eval_runs import eval_source
     from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
 
-    given = diagnose_input.load([run], None, db=db, windows=1, threshold=None, grader=None)
     n = recipe.neighbors
-    [(label, _, rows)] = diagnose_work.forecasts(given, recipe.responses, n, assume_shift_sd, seed)
-    by_name = {row.shape.name: row for row in rows}
+    with db.open() as database:
+        source = eval_source(database, [run])
+    wanted = Settings(g=recipe.responses, n=n, shift_sd=assume_shift_sd, seed=seed)
+    [prediction] = diagnose(source, ["forecast"], wanted).predictions
+    by_name = {row.shape.name: row for row in prediction.rows}
     alone = by_name[ORIGINAL_GROUP]
-    of_original, of_neighbor = mean_tokens(given.checkpoints[0])
+    of_original, of_neighbor = mean_tokens(source.checkpoints[0])
     shares = {"grpo": alone.share, "recipe": alone.share}
     interval: tuple[float, float] | None = (alone.low, alone.high)
     if n:
@@ -59,4 +59,4 @@ def read_pilot(
     tokens = of_original
     if n and of_original is not None:
         tokens = None if of_neighbor is None else (of_original + n * of_neighbor) / (n + 1)
-    return Pilot(label, shares, interval, tokens)
+    return Pilot(prediction.checkpoint, shares, interval, tokens)

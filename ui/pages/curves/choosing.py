@@ -7,7 +7,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import RunOverview
-from evaluator.reports.choices import MethodChoice, method_choices
+from evaluator.reports.methods import MethodChoice, method_choices
 from evaluator.reports.published import in_order
 from evaluator.reports.scores import INTERVALS
 from ui.charts.theme import PALETTE

@@ -10,14 +10,14 @@ from sqlalchemy.orm import Session
 from evaluator.evals.contrast import Contrast, Contrasts, contrast_runs, contrast_texts
 from evaluator.evals.problems import RunProblem
 from evaluator.reports.comparing import MethodComparison, compare_methods
-from evaluator.reports.document import Document, Sheet
+from evaluator.reports.document import Document, Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes
 from evaluator.reports.records import curve_rows, records
 from evaluator.reports.report import Majority, build_report
 from evaluator.reports.scores import INTERVALS, Metric
-from evaluator.reports.sources import source_notes, source_sheet
+from evaluator.reports.sources import source_notes, source_table
 from service.errors import TagrpoError
 from ui.charts.eval_curves import panel_charts
 from ui.pages.state.database import cached
@@ -35,7 +35,7 @@ class Reported:
     records: tuple[dict[str, Any], ...] = ()
     document: Document | None = None
     specs: tuple[tuple[str, dict[str, Any]], ...] = ()
-    sources: Sheet | None = None
+    sources: Table | None = None
     sources_notes: tuple[str, ...] = ()
     error: str | None = None
 
@@ -81,7 +81,7 @@ def make_report(
             tuple(records(report)),
             report_document(report, contamination_notes(session, methods)),
             tuple((name, chart.to_dict()) for name, chart in charts.items()),
-            source_sheet(report),
+            source_table(report),
             tuple(source_notes(report)),
         )
     except TagrpoError as error:

@@ -8,7 +8,7 @@ from ui.pages.curves.cost import show_cost
 from ui.pages.curves.data import Reported, reported
 from ui.pages.curves.differences import show_differences
 from ui.pages.curves.panels import show_panels
-from ui.pages.curves.published_table import show_sources, show_table
+from ui.pages.curves.published_table import show_report, show_sources
 from ui.pages.state import settings
 from ui.pages.state.database import reading
 from ui.pages.widgets import layout
@@ -53,7 +53,7 @@ else:
     elif view == "differences":
         show_differences(choice)
     elif view == "table":
-        show_table(report)
+        show_report(report)
     elif view == "cost":
         show_cost(choice, report)
     else:

@@ -1,27 +1,25 @@
 """Difficulty and diversity of neighbors, computed on a button: they take seconds."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from math import isclose
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-import pandas as pd
 import streamlit as st
 
+from evaluator.signal.diagnosis import Diagnosis, Part
+from evaluator.signal.records import neighbor_record, tables
 from service.errors import TagrpoError
+from ui.charts.densities import density_panel
+from ui.charts.difficulty import DOT, difficulty_chart
 from ui.pages.state import links
 from ui.pages.text.markup import escaped
 from ui.pages.training_signal import sources
 from ui.pages.training_signal.runs import Run
-from ui.pages.training_signal.sources import Source
+from ui.pages.training_signal.sources import Responses
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.tables import Column, page_table, pick_row
 
-if TYPE_CHECKING:
-    from evaluator.signal.difficulty import NeighborRow
-
 LAST_STEPS = 20
-QUESTIONS = 100
 ROWS_SHOWN = 50
 
 CHART = "difficulty-chart"
@@ -39,34 +37,10 @@ FLAGGED = (
     Column("original_known", "of the original, graded", "whole"),
     Column("p_value", "p", "p"),
 )
-GRADED = tuple(one for one in FLAGGED if one.key not in ("flag", "rate", "original_rate"))
+GRADED = tuple(column for column in FLAGGED if column.key not in ("flag", "rate", "original_rate"))
 """Of neighbors at one place, which have their rates in common."""
 
 Record = dict[str, Any]
-R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What the page shows of a difficulty audit."""
-
-    spec: Record
-    neighbors: list[Record]
-    flagged: list[Record]
-    questions: int
-    shift: tuple[float, float, float]
-    sd: tuple[float, float, float]
-    at_bound: str
-
-
-@dataclass(frozen=True)
-class Distances:
-    """What the page shows of diversity."""
-
-    spec: Record | None
-    points: list[Record]
-    means: list[Record]
-    words: str
 
 
 def difficulty(runs: Sequence[Run]) -> None:
@@ -76,48 +50,57 @@ def difficulty(runs: Sequence[Run]) -> None:
         "The success rate of each neighbor beside that of its original. Shifts are wanted; a rate that is "
         "implausible given the question's other prompts may mean a leaked answer or another problem.",
     )
-    source = _choose(runs, "difficulty")
-    found = _on_button(source, "difficulty", lambda one: _audit(one)) if source else None
-    if found is None:
+    responses = _choose(runs)
+    diagnosis = _on_button(responses, "difficulty") if responses else None
+    if responses is None or diagnosis is None:
         return
+    [audit] = diagnosis.audits
+    rows, flagged = (list(map(neighbor_record, part)) for part in (audit.neighbors, audit.flagged))
+    spread = audit.spread
     layout.numbers(
         [
-            layout.Number("questions", f"{found.questions:,}"),
-            layout.Number("neighbors", f"{len(found.neighbors):,}"),
-            layout.Number("flagged", f"{len(found.flagged):,}", hint="at a false-discovery rate of 5%"),
-            layout.Number("mean shift", f"{found.shift[0]:+.2f}", "logits", "above 0: neighbors are easier"),
-            layout.Number("spread of shifts", f"{found.sd[0]:.2f}", "logits", "their standard deviation"),
+            layout.Number("questions", f"{audit.questions:,}"),
+            layout.Number("neighbors", f"{len(rows):,}"),
+            layout.Number("flagged", f"{len(flagged):,}", hint="at a false-discovery rate of 5%"),
+            layout.Number(
+                "mean shift", f"{spread.shift.mean:+.2f}", "logits", "above 0: neighbors are easier"
+            ),
+            layout.Number("spread of shifts", f"{spread.shift.sd:.2f}", "logits", "their standard deviation"),
         ]
     )
     st.caption(
         escaped(
-            f"95% intervals: mean shift {found.shift[1]:+.2f} to {found.shift[2]:+.2f}, "
-            f"spread {found.sd[1]:.2f} to {found.sd[2]:.2f} logits."
-            f"{f' But {found.at_bound}.' if found.at_bound else ''}"
+            f"95% intervals: mean shift {spread.mean_low:+.2f} to {spread.mean_high:+.2f}, "
+            f"spread {spread.sd_low:.2f} to {spread.sd_high:.2f} logits."
+            f"{f' But {spread.shift.at_bound}.' if spread.shift.at_bound else ''}"
         )
     )
     left, right = st.columns(2, gap="large")
     with left:
         charts.show_chart(
-            found.spec,
+            _difficulty_spec(rows, responses.words),
             "tagrpo-difficulty",
             CHART,
-            rows=found.neighbors,
+            rows=rows,
             stretch=False,
             on_select=_dot_clicked,
         )
         st.caption("A click on a circle lists its neighbors.")
     with right:
-        at = rows_at(found.neighbors, links.text("dot"))
+        at = rows_at(rows, links.text("dot"))
         if at:
             _at_a_dot(at)
         else:
-            _flagged(found)
+            _flagged(flagged)
+
+
+def _difficulty_spec(rows: Sequence[Record], title: str) -> Record:
+    spec = charts.kept_chart(difficulty_chart, rows, title=title, page=True)
+    # Streamlit would fit the title into the width of the square, and leave little of it.
+    return {**spec, "autosize": {"type": "pad"}}
 
 
 def _dot_clicked() -> None:
-    from ui.charts.difficulty import DOT
-
     dots = st.session_state[CHART]["selection"].get(DOT) or []
     dot = ",".join(repr(float(dots[0][name])) for name in ("original", "neighbor")) if dots else None
     links.put(dot=dot, flagged=None)
@@ -151,12 +134,12 @@ def _at_a_dot(rows: Sequence[Record]) -> None:
     )
 
 
-def _flagged(found: Audit) -> None:
+def _flagged(rows: Sequence[Record]) -> None:
     layout.section("Neighbors to look at again")
-    if not found.flagged:
+    if not rows:
         st.caption("None: no neighbor's rate is implausible at this false-discovery rate.")
         return
-    _neighbors(found.flagged, "tagrpo-flagged-neighbors", FLAGGED)
+    _neighbors(rows, "tagrpo-flagged-neighbors", FLAGGED)
 
 
 def _neighbors(rows: Sequence[Record], name: str, columns: Sequence[Column]) -> None:
@@ -190,19 +173,27 @@ def diversity(runs: Sequence[Run]) -> None:
         "neighbors add to what the policy tries. TF-IDF over words and formulas; with a model of embeddings: "
         "tagrpo diagnose diversity --embedding NAME.",
     )
-    source = _choose(runs, "diversity")
-    found = _on_button(source, "diversity", _distances) if source else None
-    if found is None:
+    responses = _choose(runs)
+    diagnosis = _on_button(responses, "diversity") if responses else None
+    if responses is None or diagnosis is None:
         return
-    if found.spec is None:
-        st.caption("All questions have one distance, so there is no density to draw.")
+    made = tables(diagnosis)
+    densities = made["diversity_densities"]
+    if densities:
+        spec = charts.kept_chart(density_panel, densities, title=responses.words)
+        charts.show_chart(spec, "tagrpo-diversity", "diversity-chart", rows=densities)
     else:
-        charts.show_chart(found.spec, "tagrpo-diversity", "diversity-chart", rows=found.points)
+        st.caption("All questions have one distance, so there is no density to draw.")
+    differences = {row["series"]: row["value"] for row in made["diversity_means"] if row["minus"]}
     page_table(
-        found.means,
+        [
+            {**row, "difference": differences.get(row["series"])}
+            for row in made["diversity_means"]
+            if not row["minus"]
+        ],
         [
             Column("series", "responses"),
-            Column("distance", "mean distance", "number"),
+            Column("value", "mean distance", "number"),
             Column("low", "from", "number"),
             Column("high", "to", "number"),
             Column("difference", "minus the original's", "number"),
@@ -210,13 +201,18 @@ def diversity(runs: Sequence[Run]) -> None:
         "diversity-table",
         name="tagrpo-diversity-means",
     )
-    st.caption(escaped(found.words))
+    st.caption(
+        escaped(
+            f"{len(made['diversity']):,} questions, G = {diagnosis.g}, N = {diagnosis.n}; intervals: 95%, "
+            f"for new questions. {' '.join(f'{remark}.' for remark in diagnosis.remarks)}"
+        )
+    )
 
 
-def _choose(runs: Sequence[Run], part: str) -> Source | None:
+def _choose(runs: Sequence[Run]) -> Responses | None:
     """Show the choice of the responses: a training run with its steps, or an evaluation run."""
     trained = {run.name: run for run in runs if run.rollouts and run.last_step is not None}
-    options = [*trained, *(one.name for one in sources.eval_choices() if one.name not in trained)]
+    options = [*trained, *(each.name for each in sources.eval_choices() if each.name not in trained)]
     if not options:
         layout.empty_state(
             "There are no responses to diagnose.",
@@ -237,7 +233,7 @@ def _choose(runs: Sequence[Run], part: str) -> Source | None:
     if asked := links.unknown("of", options):
         layout.note(f"There are no responses of {asked} in this database; these are those of {name}.")
     if name not in trained:
-        return Source(name)
+        return Responses(name)
     low, high = trained[name].first_step or 0, trained[name].last_step or 0
     with first_place:
         first = _step("From step", "from", max(low, high - LAST_STEPS + 1), low, high)
@@ -246,7 +242,7 @@ def _choose(runs: Sequence[Run], part: str) -> Source | None:
     if first > last:
         st.caption("The first step is behind the last one.")
         return None
-    return Source(name, first, last)
+    return Responses(name, first, last)
 
 
 def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
@@ -261,80 +257,22 @@ def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
     )
 
 
-def _on_button(source: Source, what: str, make: Callable[[Source], R]) -> R | None:
-    """Return the result once it was asked for; the address says so, so that a link shows it."""
-    wanted = links.flag("made") or sources.is_ready(source, what)
+def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
+    """Return the diagnosis once it was asked for; the address says so, so that a link shows it."""
+    wanted = links.flag("made") or sources.is_ready(responses, [part])
     if not wanted:
         st.button(
             "Compute",
             type="primary",
             icon=":material/play_arrow:",
-            key=f"{what}-make",
+            key=f"{part}-make",
             on_click=lambda: links.put(made=True),
         )
-        st.caption(escaped(f"Takes some seconds for {source.words}; the result is kept."))
+        st.caption(escaped(f"Takes some seconds for {responses.words}; the result is kept."))
         return None
     try:
-        with st.spinner(f"Computing {what}: {source.words}", show_time=True):  # safe
-            return sources.once(source, what, lambda: make(source))
+        with st.spinner(f"Computing {part}: {responses.words}", show_time=True):  # safe
+            return sources.diagnosed(responses, [part])
     except TagrpoError as error:
         layout.error_box("This cannot be computed.", str(error))
         return None
-
-
-def _audit(source: Source) -> Audit:
-    from evaluator.signal.difficulty import audit_difficulty
-    from ui.charts.difficulty import difficulty_chart
-
-    audit = audit_difficulty(sources.load(source))
-    rows, flagged = ([_row(one) for one in part] for part in (audit.neighbors, audit.flagged))
-    spread = audit.spread
-    chart = difficulty_chart(pd.DataFrame(rows), title=source.words, page=True)
-    return Audit(
-        # Streamlit would fit the title into the width of the square, and leave little of it.
-        {**chart.to_dict(), "autosize": {"type": "pad"}},
-        rows,
-        flagged,
-        audit.questions,
-        (spread.shift.mean, spread.mean_low, spread.mean_high),
-        (spread.shift.sd, spread.sd_low, spread.sd_high),
-        spread.shift.at_bound,
-    )
-
-
-def _row(neighbor: "NeighborRow") -> Record:
-    original = neighbor.original_correct / neighbor.original_known
-    return {**asdict(neighbor), "rate": neighbor.rate, "original_rate": original}
-
-
-def _distances(source: Source) -> Distances:
-    from evaluator.signal.diversity import densities
-    from evaluator.signal.diversity import diversity as measure
-    from evaluator.signal.embeddings import make_embedder
-    from ui.charts.densities import density_panel
-
-    g, n = sources.shape(sources.load(source))
-    groups = sources.texts(source, QUESTIONS)
-    embedder = make_embedder(
-        None, lambda: (text for group in groups for prompt in group.prompts.values() for text in prompt)
-    )
-    result = measure(source.words, groups, embedder, g, n)
-    points = [asdict(row) for row in densities(result)]
-    means = [
-        {
-            "series": name,
-            "distance": estimate.value,
-            "low": estimate.low,
-            "high": estimate.high,
-            "difference": result.differences[name].value if name in result.differences else None,
-        }
-        for name, estimate in result.means.items()
-    ]
-    title = source.words
-    return Distances(
-        density_panel(pd.DataFrame(points), title=title).to_dict() if points else None,
-        points,
-        means,
-        f"{len(result.rows):,} questions (of up to {QUESTIONS} drawn), G = {g}, N = {n}; "
-        f"{result.left_out:,} had too few responses. Intervals: 95%, for new questions.",
-    )

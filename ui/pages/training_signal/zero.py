@@ -13,7 +13,7 @@ from ui.pages.training_signal import lines
 from ui.pages.training_signal.forecasting import NONE, Predicted, choose_pilot, predict
 from ui.pages.training_signal.lines import Line, Panel
 from ui.pages.training_signal.runs import Chosen, Run, choose
-from ui.pages.training_signal.sources import Source
+from ui.pages.training_signal.sources import Responses
 from ui.pages.widgets import layout
 from ui.pages.widgets.tables import Column, page_table
 
@@ -29,7 +29,7 @@ LAST_STEPS = 10
 
 def show(runs: Sequence[Run]) -> None:
     """Show the table of where training stands, and the shares over training."""
-    pilots: list[Source | None] = []
+    pilots: list[Responses | None] = []
     chosen = choose(runs, lambda: pilots.append(choose_pilot(runs)))
     pilot = pilots[0]
     if pilot is None and (asked := links.unknown("pilot", [NONE])):

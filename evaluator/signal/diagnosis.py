@@ -1,0 +1,287 @@
+"""What the responses of a source say of the training signal, for command line, pages and demo alike."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar, get_args
+
+import numpy as np
+
+from evaluator.signal.cost import ChoiceRow, CostReport, TokenCosts, compare_choices, cost_report, mean_tokens
+from evaluator.signal.cost import usd_per_token as token_price
+from evaluator.signal.difficulty import FDR, DifficultyAudit, NeighborRow, audit_difficulty
+from evaluator.signal.diversity import Diversity, diversity
+from evaluator.signal.embeddings import make_embedder
+from evaluator.signal.forecast import (
+    Check,
+    Forecast,
+    ForecastRow,
+    Visits,
+    check_halves,
+    forecast,
+    paper_shapes,
+)
+from evaluator.signal.groups import (
+    Checkpoint,
+    Source,
+    count_groups,
+    pool_visits,
+    usual_neighbors,
+    usual_responses,
+)
+from evaluator.signal.rates import Shift
+from evaluator.signal.zero_gradient import ZeroGradient, zero_gradient
+from service.errors import InputError
+
+Part = Literal["zero_gradient", "forecast", "choices", "difficulty", "diversity", "cost"]
+PARTS: tuple[Part, ...] = get_args(Part)
+OPTIONAL: tuple[Part, ...] = ("difficulty", "diversity")
+"""What not all responses allow: they may have no neighbors, or no texts."""
+
+USUAL_G = 8
+QUESTIONS = 500
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked of the responses.
+
+    Attributes:
+        g: responses to each prompt in a group; by default 8, or as many as most prompts have if those are
+            fewer.
+        n: neighbors of a question; by default as many as most have.
+        fdr: largest share of false alarms among flagged neighbors.
+        shift_sd: for a pilot without neighbors: standard deviation of their logit shift.
+        embedding: a sentence-transformers model by name or folder; TF-IDF without one.
+        questions: whose texts are embedded, at most, drawn by the seed.
+        seed: of everything that is drawn.
+    """
+
+    g: int | None = None
+    n: int | None = None
+    fdr: float = FDR
+    shift_sd: float | None = None
+    embedding: str | None = None
+    questions: int = QUESTIONS
+    usd_per_gpu_hour: float | None = None
+    tokens_per_second: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The forecast from a checkpoint, with a row for each of the paper's groups."""
+
+    checkpoint: str
+    forecast: Forecast
+    rows: tuple[ForecastRow, ...]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What numbers of neighbors yield by the forecast from a checkpoint with so many questions."""
+
+    checkpoint: str
+    questions: int
+    rows: tuple[ChoiceRow, ...]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The parts that were asked for, each with a result a checkpoint.
+
+    Attributes:
+        notes: remarks on the source and on what was drawn from it.
+        left_out: why a part is missing.
+        embedding: what the embedder says of itself, None where nothing is to be said.
+    """
+
+    source: str
+    parts: tuple[Part, ...]
+    g: int
+    n: int
+    seed: int
+    notes: tuple[str, ...]
+    shares: tuple[ZeroGradient, ...] = ()
+    predictions: tuple[Prediction, ...] = ()
+    choices: tuple[Choices, ...] = ()
+    audits: tuple[DifficultyAudit, ...] = ()
+    diversities: tuple[Diversity, ...] = ()
+    costs: tuple[CostReport, ...] = ()
+    left_out: Mapping[Part, str] = field(default_factory=dict)
+    embedding: str | None = None
+
+    @property
+    def flagged(self) -> list[NeighborRow]:
+        """The neighbors with an implausible success rate."""
+        return [row for audit in self.audits for row in audit.flagged]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What has to be said beside the figures."""
+        return tuple(dict.fromkeys(_remarks(self)))
+
+
+def diagnose(source: Source, parts: Sequence[Part] = PARTS, settings: Settings = Settings()) -> Diagnosis:
+    """Return what the responses of a source say.
+
+    One part alone is computed for every checkpoint. Of several the forecast, what hangs on it (choices and
+    cost) and the difficulty are those of the first checkpoint, and of `OPTIONAL` parts those that the
+    responses do not allow are left out.
+
+    Raises:
+        InputError: settings that cannot be, or responses that do not allow a part.
+    """
+    groups = [group for checkpoint in source.checkpoints for group in checkpoint.groups]
+    g = max(2, min(USUAL_G, usual_responses(groups))) if settings.g is None else settings.g
+    if settings.n is not None and settings.n < 0:
+        raise InputError(f"--neighbors is {settings.n}; give 0 or more.")
+    if settings.shift_sd is not None and settings.n is None:
+        raise InputError("--assume-shift-sd needs --neighbors N: how many do you plan?")
+    n = usual_neighbors(groups) if settings.n is None else settings.n
+    several = len(parts) > 1
+    pilots = source.checkpoints[:1] if several else source.checkpoints
+    notes: list[str] = list(source.notes)
+    left_out: dict[Part, str] = {}
+
+    def results(part: Part, make: Callable[[], Iterable[R]]) -> tuple[R, ...]:
+        if part not in parts:
+            return ()
+        try:
+            return tuple(make())
+        except InputError as error:
+            if not several or part not in OPTIONAL:
+                raise
+            left_out[part] = str(error)
+            return ()
+
+    shares = results("zero_gradient", lambda: (zero_gradient(each, g, n) for each in source.checkpoints))
+    fitted: list[Forecast] = []
+    if {"forecast", "choices", "cost"} & set(parts):
+        fitted = [_fit(pilot, settings) for pilot in pilots]
+    pairs = list(zip(pilots, fitted, strict=False))
+    predictions = results("forecast", lambda: (_predict(pilot, model, g, n) for pilot, model in pairs))
+    choices = results("choices", lambda: (_choices(pilot, model, g, n) for pilot, model in pairs))
+    costs = results("cost", lambda: (_cost(pilot, model, g, n, settings) for pilot, model in pairs))
+    audits = results(
+        "difficulty",
+        lambda: (audit_difficulty(pilot, fdr=settings.fdr, seed=settings.seed) for pilot in pilots),
+    )
+    remarks: list[str | None] = [None]
+    diversities = results("diversity", lambda: _diversities(source, g, n, settings, notes, remarks))
+    return Diagnosis(
+        source.name,
+        tuple(parts),
+        g,
+        n,
+        settings.seed,
+        tuple(notes),
+        shares,
+        predictions,
+        choices,
+        audits,
+        diversities,
+        costs,
+        left_out,
+        remarks[-1],
+    )
+
+
+def check_forecast(visits: Visits, g: int, seed: int) -> list[Check]:
+    """Fit the forecast to halves of the visits, of all responses and of fewer, and compare with the others.
+
+    Raises:
+        InputError: as `check_halves`.
+    """
+    smallest = min(size for row in visits for _, size in row)
+    pilots = [None, *(m for m in (4, 2) if m < smallest)]
+    return [
+        check_halves(visits, g, m=m, at_random=at_random, seed=seed)
+        for at_random in (False, True)
+        for m in pilots
+    ]
+
+
+def _fit(pilot: Checkpoint, settings: Settings) -> Forecast:
+    counts = count_groups(pilot.groups)
+    if settings.shift_sd is None:
+        return forecast(counts, seed=settings.seed)
+    if (counts.known[:, 1:] > 0).any():
+        raise InputError("--assume-shift-sd is for pilots without neighbors; this one has some.")
+    return forecast(counts, shift=Shift(0.0, settings.shift_sd, 0.0, assumed=True), seed=settings.seed)
+
+
+def _predict(pilot: Checkpoint, fitted: Forecast, g: int, n: int) -> Prediction:
+    return Prediction(pilot.label, fitted, tuple(fitted.row(shape) for shape in paper_shapes(g, n)))
+
+
+def _choices(pilot: Checkpoint, fitted: Forecast, g: int, n: int) -> Choices:
+    groups = pool_visits(pilot.groups)
+    rows = compare_choices(groups, fitted.model, g, n if fitted.model.shift else 0)
+    return Choices(pilot.label, len(groups), tuple(rows))
+
+
+def _cost(pilot: Checkpoint, fitted: Forecast, g: int, n: int, settings: Settings) -> CostReport:
+    price = token_price(settings.usd_per_gpu_hour, settings.tokens_per_second)
+    return cost_report(fitted, g, n, TokenCosts(*mean_tokens(pilot), price), checkpoint=pilot.label)
+
+
+def _diversities(
+    source: Source, g: int, n: int, settings: Settings, notes: list[str], remarks: list[str | None]
+) -> list[Diversity]:
+    rng = np.random.default_rng(settings.seed)
+    drawn = {}
+    for checkpoint in source.checkpoints:
+        ids = list(dict.fromkeys(group.group_id for group in checkpoint.groups))
+        places = sorted(rng.permutation(len(ids))[: settings.questions].tolist())
+        drawn[checkpoint.label] = [ids[place] for place in places]
+        if len(places) < len(ids):
+            notes.append(
+                f"{checkpoint.label}: the responses to {len(places):,} of {len(ids):,} questions, drawn by "
+                f"seed {settings.seed}, are embedded"
+            )
+    embedder = make_embedder(
+        settings.embedding,
+        lambda: (
+            text
+            for label, ids in drawn.items()
+            for group in source.texts(label, ids)
+            for responses in group.prompts.values()
+            for text in responses
+        ),
+    )
+    remarks.append(embedder.remark)
+    return [
+        diversity(label, source.texts(label, ids), embedder, g, n, seed=settings.seed)
+        for label, ids in drawn.items()
+    ]
+
+
+def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
+    yield from diagnosis.notes
+    for result in diagnosis.shares:
+        yield from (f"{result.checkpoint}: {remark}" for remark in result.notes)
+    for prediction in diagnosis.predictions:
+        largest, fewest = max(row.shape.g for row in prediction.rows), prediction.forecast.samples[0]
+        if largest > fewest:
+            yield (
+                f"G={largest} is beyond the {fewest} responses of the pilot: it rests on the shape of the "
+                "model, which the interval does not hold"
+            )
+    for distances in diagnosis.diversities:
+        if distances.left_out:
+            yield f"{distances.checkpoint}: {distances.left_out:,} questions are left out: too few responses"
+        if distances.without_vector:
+            yield (
+                f"{distances.checkpoint}: {distances.without_vector:,} responses are left out: the embedding "
+                "finds nothing in them"
+            )
+    if diagnosis.embedding:
+        yield diagnosis.embedding
+    for costs in diagnosis.costs:
+        yield from (f"assumed: {assumption}" for assumption in costs.assumptions)
+        if costs.tokens.original is None:
+            yield "tokens are not known: neither the run nor the rollouts say how long responses are"
+    for part, reason in diagnosis.left_out.items():
+        yield f"{part} is left out: {reason}"

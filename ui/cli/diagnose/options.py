@@ -1,0 +1,144 @@
+"""What the commands of `tagrpo diagnose` take: responses, the size of groups, where rows go."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, BadParameter, Option
+
+from ui.cli import output
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from evaluator.signal.groups import Source
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Eval runs over a neighbor set, or rollouts in files."""
+
+    runs: Annotated[
+        tuple[str, ...],
+        Argument(
+            help="Eval runs over a neighbor set, by name or id: one, or one for each checkpoint.",
+            show_default=False,
+        ),
+    ] = ()
+    rollouts: Annotated[
+        Path | None,
+        Option(
+            help="In place of runs: rollouts of training, a JSON Lines or parquet file, or a folder of them "
+            "(verl's trainer.rollout_data_dir, tagrpo's own record).",
+        ),
+    ] = None
+    correct_above: Annotated[
+        float | None,
+        Option(
+            help="Rollouts: a response is correct if its reward is above this; not needed for 0/1 and -1/1."
+        ),
+    ] = None
+    grader: Annotated[str | None, Option(help="Version of the grader whose grades count.")] = None
+
+    @contextmanager
+    def opened(self, db: Db, windows: int = 1) -> "Iterator[Source]":
+        """Read the responses; their texts can be read inside.
+
+        Args:
+            windows: stretches of steps that rollouts are cut into.
+
+        Raises:
+            InputError: they cannot be used.
+        """
+        if bool(self.runs) == (self.rollouts is not None):
+            raise BadParameter("name eval runs, or give --rollouts PATH")
+        if self.rollouts is not None:
+            from evaluator.signal.sources.rollouts import file_source
+
+            if self.grader is not None:
+                raise BadParameter("--grader belongs to eval runs; rollouts bring their rewards")
+            yield file_source(self.rollouts, windows=windows, threshold=self.correct_above)
+            return
+        from evaluator.signal.sources.eval_runs import eval_source
+
+        if self.correct_above is not None:
+            raise BadParameter("--correct-above belongs to --rollouts")
+        with db.open() as database:
+            yield eval_source(database, self.runs, grader_version=self.grader)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The size of a group."""
+
+    g: Annotated[
+        int | None,
+        Option(
+            help="G, responses to each prompt in a group; by default 8, or as many as most prompts have if "
+            "those are fewer.",
+        ),
+    ] = None
+    neighbors: Annotated[
+        int | None, Option(help="N, neighbors of a question; by default as many as most have.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """How the texts of responses are compared."""
+
+    embedding: Annotated[
+        str | None,
+        Option(
+            help="sentence-transformers model, by name or folder; without one TF-IDF over words and formulas."
+        ),
+    ] = None
+    questions: Annotated[
+        int, Option(min=2, help="Questions whose texts are embedded, drawn by the seed.")
+    ] = 500
+
+
+@dataclass(frozen=True)
+class Price:
+    """What generating costs."""
+
+    usd_per_gpu_hour: Annotated[float | None, Option(help="Price of a GPU hour.")] = None
+    tokens_per_second: Annotated[
+        float | None, Option(help="Response tokens a GPU generates in a second.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where the rows behind the tables go."""
+
+    csv: Annotated[Path | None, Option(help="Also write the rows as CSV files into this folder.")] = None
+    overwrite: Annotated[bool, Option(help="Replace CSV files that exist.")] = False
+
+    def write(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Write each table with rows to NAME.csv in the folder, if one is given: all of them or none.
+
+        Raises:
+            InputError: a file exists and `overwrite` is off, or the disk does not take it.
+        """
+        from evaluator.reports.records import render_csv
+        from service.writing import check_file_target, write_file
+
+        if self.csv is None:
+            return
+        targets = {self.csv / f"{name}.csv": render_csv(rows) for name, rows in tables.items() if rows}
+        for target in targets:
+            check_file_target(target, overwrite=self.overwrite)
+        for target, text in targets.items():
+
+            def write(path: Path, text: str = text) -> None:
+                path.write_text(text, encoding="utf-8", newline="")
+
+            write_file(target, write, overwrite=self.overwrite)
+        output.note(f"{len(targets)} files written to {self.csv}")
+
+
+Windows = Annotated[int, Option(help="Stretches of steps that rollouts are shown in.")]
+Limit = Annotated[int, Option(min=1, help="Neighbors shown.")]
+Seed = Annotated[int, Option(min=0, help="Seed of everything that is drawn.")]
