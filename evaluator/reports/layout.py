@@ -1,10 +1,10 @@
 """A report as a document: the paper's table with intervals, what it stands on, and notes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evaluator.reports import published
-from evaluator.reports.document import ABSENT, Document, Table, hundredths, span
+from evaluator.reports.document import ABSENT, Document, Table, hundredths, span, table_of
 from evaluator.reports.notes import report_notes
 from evaluator.reports.published import Average
 from evaluator.reports.report import Line, Report
@@ -80,25 +80,32 @@ def _at(report: Report, label: str, place: _Place, k: int) -> Score | None:
 
 
 def _basis(report: Report) -> Table:
-    refused = any(line.entry.refused for line in report.lines)
-    columns = ["method", "benchmark", "run", "problems", "samples each", "truncated %", "unknown %"]
-    columns += ["refused %"] if refused else []
-    rows = [_basis_row(line, refused) for line in report.lines]
-    return Table((*columns, "tokens", "USD"), tuple(rows), "what they stand on", words=3)
+    columns: list[tuple[str, Callable[[Line], str | int | None]]] = [
+        ("method", lambda line: line.label),
+        ("benchmark", lambda line: line.entry.benchmark),
+        ("run", lambda line: " + ".join(line.entry.runs)),
+        ("problems", _problems),
+        ("samples each", _samples),
+        ("truncated %", lambda line: hundredths(line.entry.truncated, 1)),
+        ("unknown %", lambda line: hundredths(line.entry.unknown)),
+    ]
+    if any(line.entry.refused for line in report.lines):
+        columns.append(("refused %", lambda line: hundredths(line.entry.refused, 1)))
+    columns += [
+        ("tokens", lambda line: _known(line.entry.mean_tokens, ".0f")),
+        ("USD", lambda line: _known(line.entry.usd, ".2f")),
+    ]
+    return table_of(report.lines, columns, title="what they stand on", words=3)
 
 
-def _basis_row(line: Line, refused: bool) -> tuple[str, ...]:
-    entry = line.entry
+def _problems(line: Line) -> str:
+    return str(line.counts.problems) + (f" of {line.entry.counts.problems}" if line.left_out else "")
+
+
+def _samples(line: Line) -> str:
     least, most = int(line.counts.n.min()), int(line.counts.n.max())
-    return (
-        line.label,
-        entry.benchmark,
-        " + ".join(entry.runs),
-        str(line.counts.problems) + (f" of {entry.counts.problems}" if line.left_out else ""),
-        str(least) if least == most else f"{least} to {most}",
-        hundredths(entry.truncated, 1),
-        hundredths(entry.unknown, 2),
-        *([hundredths(entry.refused, 1)] if refused else []),
-        "unknown" if entry.mean_tokens is None else f"{entry.mean_tokens:.0f}",
-        "unknown" if entry.usd is None else f"{entry.usd:.2f}",
-    )
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _known(value: float | None, form: str) -> str:
+    return "unknown" if value is None else format(value, form)

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("streamlit")
 
+from eval_runs import add_eval_run
 from pages import charts, numbers, open_page, said, tables
 from training_pages import STEPS, trainings
 
@@ -56,6 +57,15 @@ def test_a_pilot_forecasts_what_its_groups_allow(filled):
     assert "Forecast from training plain, steps 1 to 5 (8 questions) for G = 4, N = 1" in said(app)
     assert "joint" in said(app)
     assert len([chart for chart in charts(app) if "forecast" in chart.spec]) == 3
+
+
+def test_a_pilot_without_neighbors_forecasts_the_original_alone(tmp_path):
+    path = trainings(tmp_path)
+    with Database.open(path) as database:
+        add_eval_run(database, "plain-pilot", [(8, correct, 0) for correct in range(9)])
+    app = opened(path, pilot="plain-pilot", run="joint")
+    assert "The pilot has no neighbors, so it says nothing about groups with them." in said(app)
+    assert len([chart for chart in charts(app) if "forecast" in chart.spec]) == 1
 
 
 @pytest.mark.parametrize("view", ["zero", "policy", "difficulty"])

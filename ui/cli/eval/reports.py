@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from evaluator.reports.document import hundredths
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.output import plural
@@ -149,9 +150,9 @@ def print_shown(shown: Shown) -> None:
         [
             [
                 point.k,
-                _percent(point.value) + (f" to {_percent(point.value_high)}" if unknown else ""),
-                f"{_percent(point.new_problems.low)} to {_percent(point.new_problems.high)}",
-                f"{_percent(point.same_problems.low)} to {_percent(point.same_problems.high)}",
+                hundredths(point.value, 1) + (f" to {hundredths(point.value_high, 1)}" if unknown else ""),
+                f"{hundredths(point.new_problems.low, 1)} to {hundredths(point.new_problems.high, 1)}",
+                f"{hundredths(point.same_problems.low, 1)} to {hundredths(point.same_problems.high, 1)}",
             ]
             for point in curve.points
         ],
@@ -164,8 +165,8 @@ def _beside(result: "RunResult") -> list[str]:
         "tokens not told" if result.mean_tokens is None else f"{result.mean_tokens:,.0f} tokens a response"
     )
     found = [
-        f"truncated {_percent(result.truncated / result.samples)}%",
-        f"refused {_percent(result.refused / result.samples)}%",
+        f"truncated {hundredths(result.truncated / result.samples, 1)}%",
+        f"refused {hundredths(result.refused / result.samples, 1)}%",
         tokens,
         "price not known" if result.usd is None else f"${result.usd:.4f}",
     ]
@@ -182,13 +183,9 @@ def _where_found(result: "RunResult") -> str:
     from evaluator.grading.versions import answers_of
 
     shares = result.sources.shares or {}
-    parts = [f"{place} {_percent(share)}%" for place, share in shares.items() if share]
+    parts = [f"{place} {hundredths(share, 1)}%" for place, share in shares.items() if share]
     only = " (boxed answers count only)" if answers_of(result.grader_version) == "boxed" else ""
     return f"answers{only}: {', '.join(parts)}"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}"
 
 
 def outcome_json(outcome: "EvalOutcome") -> dict[str, Any]:

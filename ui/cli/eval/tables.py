@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
+from evaluator.reports.document import ABSENT, hundredths
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.eval.settings import AnswersChoice
@@ -162,8 +163,8 @@ def list_(*, db: Db, terminal: Terminal) -> None:
                 line.problems,
                 str(line.most) if line.fewest == line.most else f"{line.fewest} to {line.most}",
                 "all" if line.graded == line.samples else f"{line.graded:,} of {line.samples:,}",
-                "-" if line.mean is None else f"{100 * line.mean:.2f}",
-                "-" if (shares := line.sources.shares) is None else f"{100 * shares[BOX]:.1f}",
+                ABSENT if line.mean is None else hundredths(line.mean),
+                ABSENT if (shares := line.sources.shares) is None else hundredths(shares[BOX], 1),
                 line.run.finished_at or "no",
             ]
             for line in runs

@@ -24,11 +24,15 @@ _slow = Results(96 * 2**20)  # a result may take an eighth of it: the audit of a
 
 @dataclass(frozen=True)
 class Responses:
-    """Those of an evaluation run (`first` and `last` are 0), or of the steps of a training run."""
+    """Those of an evaluation run (`first` and `last` are 0), or of the steps of a training run.
+
+    `neighbors` says whether there are any to neighbors.
+    """
 
     name: str
     first: int = 0
     last: int = 0
+    neighbors: bool = True
 
     @property
     def words(self) -> str:
@@ -123,4 +127,5 @@ def beginning(run: Run, steps: int) -> Responses | None:
     """Return the first steps of a training run."""
     if run.first_step is None or run.last_step is None or not run.rollouts:
         return None
-    return Responses(run.name, run.first_step, min(run.last_step, run.first_step + steps - 1))
+    last = min(run.last_step, run.first_step + steps - 1)
+    return Responses(run.name, run.first_step, last, neighbors=run.n > 0)

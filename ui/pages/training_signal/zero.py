@@ -1,16 +1,19 @@
-"""Zero-gradient shares over training, beside each other and beside the forecast."""
+"""Zero-gradient shares over training, beside each other and beside what a pilot predicts for them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 from sqlalchemy.orm import Session
 
+from evaluator.signal.diagnosis import Settings
+from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBORS_GROUP, ORIGINAL_GROUP
+from service.errors import TagrpoError
 from trainer_adapter.record.series import metric_series
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
-from ui.pages.training_signal import lines
-from ui.pages.training_signal.forecasting import NONE, Predicted, choose_pilot, predict
+from ui.pages.training_signal import lines, sources
 from ui.pages.training_signal.lines import Line, Panel
 from ui.pages.training_signal.runs import Chosen, Run, choose
 from ui.pages.training_signal.sources import Responses
@@ -25,14 +28,25 @@ GROUPS = (
 SHARE = "share"
 KINDS = {SHARE: "either", "all_right": "all right: too easy", "all_wrong": "all wrong: too hard"}
 LAST_STEPS = 10
+PILOT_STEPS = 5
+NO_PILOT = "no forecast"
+FORECAST_GROUPS = {ORIGINAL_GROUP: "original", NEIGHBORS_GROUP: "neighbors", JOINT_GROUP: "joint"}
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Share, low and high by group (original, neighbors, joint), and the forecast in words."""
+
+    shares: dict[str, tuple[float, float, float]]
+    words: str
 
 
 def show(runs: Sequence[Run]) -> None:
     """Show the table of where training stands, and the shares over training."""
     pilots: list[Responses | None] = []
-    chosen = choose(runs, lambda: pilots.append(choose_pilot(runs)))
+    chosen = choose(runs, lambda: pilots.append(_choose_pilot(runs)))
     pilot = pilots[0]
-    if pilot is None and (asked := links.unknown("pilot", [NONE])):
+    if pilot is None and (asked := links.unknown("pilot", [NO_PILOT])):
         layout.note(f"There is no pilot {asked} in this database, so no forecast is shown.")
     if not chosen.runs:
         layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
@@ -47,7 +61,7 @@ def show(runs: Sequence[Run]) -> None:
         )
         return
     _table(chosen)
-    _shares(chosen, predict(pilot, chosen.runs) if pilot else None)
+    _shares(chosen, _predict(pilot, chosen.runs) if pilot else None)
 
 
 @links.part
@@ -129,3 +143,58 @@ def last_shares(session: Session, runs: tuple[Run, ...]) -> list[dict[str, str |
             row[name] = sum(values) / len(values) if values else None
         rows.append(row)
     return rows
+
+
+def _choose_pilot(runs: Sequence[Run]) -> Responses | None:
+    """Show the choice of a pilot: an evaluation run, or the first steps of a training run."""
+    pilots = {
+        choice.name: Responses(choice.name, neighbors=choice.neighbors) for choice in sources.eval_choices()
+    }
+    for run in runs:
+        if start := sources.beginning(run, PILOT_STEPS):
+            pilots.setdefault(run.name, start)
+    options = [NO_PILOT, *pilots]
+    chosen = st.selectbox(
+        "Forecast from a pilot",
+        options,
+        format_func=lambda name: name if name == NO_PILOT else pilots[name].words,
+        help="A model of success rates is fitted to the pilot's responses, which takes some seconds; "
+        "it predicts the shares for the G and N of the training.",
+        **links.bound(
+            "pilot",
+            lambda: links.choice("pilot", options, NO_PILOT),
+            lambda name: None if name == NO_PILOT else name,
+        ),
+    )
+    return pilots.get(chosen)
+
+
+def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted | None:
+    """Return the forecast for the sizes of the first run that has neighbors, or the first run at all."""
+    sized = [run for run in runs if run.g]
+    of = next((run for run in sized if run.n), sized[0] if sized else None)
+    if of is None:
+        st.caption("A forecast needs the sizes of groups: none of these runs has recorded rollouts.")
+        return None
+    try:
+        with st.spinner(f"Fitting the pilot: {pilot.words}", show_time=True):  # safe
+            return _predicted(pilot, of.g, of.n)
+    except TagrpoError as error:
+        layout.error_box("There is no forecast from this pilot.", str(error))
+        return None
+
+
+def _predicted(pilot: Responses, g: int, n: int) -> Predicted:
+    wanted = Settings(g=g, n=n if pilot.neighbors else 0)
+    [prediction] = sources.diagnosed(pilot, ["forecast"], wanted).predictions
+    rows = {
+        FORECAST_GROUPS[row.shape.name]: row for row in prediction.rows if row.shape.name in FORECAST_GROUPS
+    }
+    figures = "; ".join(
+        f"{name} {row.share:.1%} ({row.low:.1%} to {row.high:.1%})" for name, row in rows.items()
+    )
+    questions = prediction.forecast.questions
+    words = f"Forecast from {pilot.words} ({questions:,} questions) for G = {g}, N = {n}: {figures}."
+    if n and "joint" not in rows:
+        words += " The pilot has no neighbors, so it says nothing about groups with them."
+    return Predicted({name: (row.share, row.low, row.high) for name, row in rows.items()}, words)
