@@ -13,9 +13,11 @@ from runs import Proposed, add_run, open_empty
 from evaluator.grading import Grader
 from rephraser import sets
 from rephraser.run.judge import judge_answers
+from rephraser.views.candidates import CandidateFilters, page_candidates
 from rephraser.views.evidence import AnswerClass, read_evidence
 from service.database import Database
 from service.questions import make_question
+from service.runs.store import list_runs
 from ui.pages.state import settings
 from ui.pages.text import answers
 from ui.pages.text.markup import safe_md
@@ -26,10 +28,9 @@ def use(tmp_path):
     return lambda path: settings.use(settings.Settings(path))
 
 
-@pytest.fixture
-def listed(use, tmp_path):
+def list_questions(folder):
     """45 questions; each third one has a rejected neighbor."""
-    db = open_empty(tmp_path / "t.db")
+    db = open_empty(folder / "t.db")
     asked = [
         (
             f"What is ${n} + 1$?",
@@ -41,13 +42,16 @@ def listed(use, tmp_path):
     add_run(db, "first", asked[:30], subject="Algebra", level="Level 1")
     add_run(db, "second", asked[30:], subject="Geometry", level="Level 2")
     db.close()
-    use(tmp_path / "t.db")
 
 
 @pytest.fixture
-def filled(use, tmp_path):
+def listed(copied):
+    return copied(list_questions)
+
+
+def fill(folder):
     """Two questions with neighbors of a model, answered by a solver: accepted, rejected, undecided ones."""
-    world = World(tmp_path, make_spec(n=3, rounds=1), (QUESTION, OTHER))
+    world = World(folder, make_spec(n=3, rounds=1), (QUESTION, OTHER))
     world.plan()
     for cell in world.claim():
         mine = cell.subject_id == QUESTION.id
@@ -58,8 +62,11 @@ def filled(use, tmp_path):
     with Grader(workers=1) as grader:
         judge_answers(world.db, world.run.id, world.spec, grader, report=lambda *_: None)
     world.db.close()
-    use(tmp_path / "t.db")
-    return world
+
+
+@pytest.fixture
+def filled(copied):
+    return copied(fill)
 
 
 opened = partial(open_page, "questions")
@@ -146,15 +153,17 @@ def test_a_question_shows_its_neighbors_with_what_speaks_for_and_against_them(fi
 
 
 def test_filters_that_narrow_a_questions_neighbors_are_named_and_members_of_a_set_marked(filled):
-    with Database.open(filled.db.path) as db:
-        sets.publish(db, "kept", run=filled.run.name, n=1)
+    with Database.open(filled) as db, db.read() as session:
+        (run,) = [run.name for run in list_runs(session)]
+    with Database.open(filled) as db:
+        sets.publish(db, "kept", run=run, n=1)
     app = opened(id=QUESTION.id, neighbors="kept@1")
     assert said(app).count("in kept@1") == 1
     assert said(app).count("accepted]") == 2
     assert "clear-neighbors" in [button.key for button in app.button]
     assert "in kept@1" not in said(opened(id=QUESTION.id))
     assert "run gone" in opened(id=QUESTION.id, run="gone").warning[0].value
-    app = opened(id=QUESTION.id, run=filled.run.name, nafter="1")
+    app = opened(id=QUESTION.id, run=run, nafter="1")
     (clear,) = [button for button in app.button if button.key == "clear-run"]
     clear.click().run()
     assert not {"run", "nafter"} & set(app.query_params)
@@ -204,8 +213,7 @@ def test_a_question_whose_gold_the_solvers_contradict_says_so_and_can_be_filtere
 
 
 def test_a_candidate_leads_to_its_question(filled):
-    with filled.db.read() as session:
-        from rephraser.views.candidates import CandidateFilters, page_candidates
+    with Database.open(filled, read_only=True) as db, db.read() as session:
 
         card = page_candidates(session, CandidateFilters(question_id=OTHER.id))[0]
     assert "**Answer** 17" in said(opened(candidate=card.candidate_id))

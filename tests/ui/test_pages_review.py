@@ -16,9 +16,9 @@ from service.runs.store import find_run
 VERDICTS = ("accepted", "rejected")
 
 
-@pytest.fixture
-def path(tmp_path):
-    db = open_empty(tmp_path / "t.db")
+def reviewed(folder):
+    """A run with an audit that ben and eve have decided; they differ on one candidate."""
+    db = open_empty(folder / "t.db")
     statuses = ["accepted"] * 8 + ["rejected"] * 2 + ["undecided"] * 2
     asked = [
         (
@@ -38,7 +38,11 @@ def path(tmp_path):
         rates = audit_rates(session, audit)
     assert rates.disputed == (ids[0],)
     db.close()
-    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def path(copied):
+    return copied(reviewed)
 
 
 def opened(path, review=True, **address):

@@ -23,9 +23,9 @@ from ui.pages.text.characters import visible
 QUESTION = f"q_{0:024x}"
 
 
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory):
-    return trainings(tmp_path_factory.mktemp("rollouts"))
+@pytest.fixture
+def filled(built):
+    return built(trainings)
 
 
 opened = partial(open_page, "rollouts")

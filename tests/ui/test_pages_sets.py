@@ -9,26 +9,24 @@ from pages import numbers, open_page, tables
 from runs import Proposed, add_review, add_run, open_empty
 
 from rephraser import sets
+from service.database import Database
 from service.questions import make_question
-from ui.pages.state import settings
 
 
-@pytest.fixture
-def path(tmp_path):
-    path = tmp_path / "t.db"
-    settings.use(settings.Settings(path))
-    return path
-
-
-@pytest.fixture
-def db(path):
+def versions(folder):
     """Versions 1 to 3: one neighbor a question, two of them, and two with a review in between."""
-    opened = publish_apples(path, 6)
+    opened = publish_apples(folder / "t.db", 6)
     question = make_question("How many apples are $2$ and one?", "3", "Level 3", "Algebra")
     add_review(opened, question, "Add one to $2$ apples.", "rejected")
     add_review(opened, question, "$2$ and one apples are how many?", "accepted")
     sets.publish(opened, "ta", run="r", n=2)
-    return opened
+    opened.close()
+
+
+@pytest.fixture
+def db(copied):
+    with Database.open(copied(versions)) as opened:
+        yield opened
 
 
 def shown(**parameters):
@@ -37,8 +35,8 @@ def shown(**parameters):
     return app
 
 
-def test_without_sets_the_command_that_publishes_is_shown(path):
-    open_empty(path)
+def test_without_sets_the_command_that_publishes_is_shown(copied):
+    copied(lambda folder: open_empty(folder / "t.db").close())
     assert any("tagrpo sets publish NAME --run RUN" in code.value for code in shown().code)
 
 
@@ -94,10 +92,15 @@ def test_verifying_says_that_everything_is_as_published(db):
     assert "is what was published" in app.success[0].value
 
 
-def test_success_counts_of_the_verdicts_are_shown(path):
-    opened = open_empty(path)
+def count_successes(folder):
+    opened = open_empty(folder / "t.db")
     add_run(opened, "r", [("Three and four?", "7", [Proposed("How many are 3 with 4?", right=(16, 12))])])
     sets.publish(opened, "counted", run="r")
-    found = numbers(shown())
-    assert (found["solved neighbors"], found["their questions"]) == ("100.0%", "50.0%")
-    assert (found["easier"], found["level"], found["harder"]) == ("1", "0", "0")
+    opened.close()
+
+
+def test_success_counts_of_the_verdicts_are_shown(copied):
+    copied(count_successes)
+    shares = numbers(shown())
+    assert (shares["solved neighbors"], shares["their questions"]) == ("100.0%", "50.0%")
+    assert (shares["easier"], shares["level"], shares["harder"]) == ("1", "0", "0")

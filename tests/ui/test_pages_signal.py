@@ -17,9 +17,9 @@ from ui.pages.training_signal.diagnosis import rows_at
 from ui.pages.widgets.methods import method_of
 
 
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory):
-    return trainings(tmp_path_factory.mktemp("signal"))
+@pytest.fixture
+def filled(built):
+    return built(trainings)
 
 
 opened = partial(open_page, "signal")

@@ -20,15 +20,18 @@ from ui.shipped_demo.packing import LETTERS, MOST_BYTES, pack
 from ui.shipped_demo.unpacking import SHIPPED, describe, shipped_demo, unpack
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    path = trainings(tmp_path_factory.mktemp("packed"))
-    with Database.open(path) as db:
+def demo(folder):
+    """Trainings, an evaluation, and a question to search for."""
+    with Database.open(trainings(folder)) as db:
         add_eval_run(db, "base.aime24", [(8, 4, 0), (8, 0, 1)], benchmark="aime24")
         with db.write() as session:
             asked = "INSERT INTO questions (id, text, answer, created_at) VALUES ('q_1', 'searched', '', '')"
             session.execute(text(asked))
-    return path
+
+
+@pytest.fixture
+def database(built):
+    return built(demo)
 
 
 def everything(path):
@@ -66,7 +69,7 @@ def test_every_row_and_all_of_the_schema_come_back(database, tmp_path):
             assert session.scalars(may_hold(["searched"])).all() == ["q_1"]
 
 
-def copied(database, tmp_path, *statements):
+def changed(database, tmp_path, *statements):
     path = tmp_path / "demo" / "tagrpo.db"
     path.parent.mkdir()
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(path)) as target:
@@ -80,7 +83,7 @@ def copied(database, tmp_path, *statements):
 
 
 def test_the_demos_folder_is_cut_to_its_name_and_other_paths_of_the_machine_are_refused(database, tmp_path):
-    path = copied(
+    path = changed(
         database,
         tmp_path,
         f"""UPDATE runs SET spec = '{{"model": "{tmp_path}/demo/policy"}}' WHERE name = 'joint'""",
@@ -120,7 +123,7 @@ def test_a_damaged_pack_and_one_of_another_version_say_so(database, tmp_path):
     (tmp_path / "other.xz").write_bytes(lzma.compress(b'{"format": 99, "revision": "1", "tables": {}}'))
     with pytest.raises(InputError, match="format 99 with schema 1"):
         shipped_demo(tmp_path / "other.xz")
-    path = copied(database, tmp_path, "UPDATE alembic_version SET version_num = '0001'")
+    path = changed(database, tmp_path, "UPDATE alembic_version SET version_num = '0001'")
     with pytest.raises(InputError, match="of schema 0001; only one of"):
         pack(path, tmp_path / "demo.xz")
 

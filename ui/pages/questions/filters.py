@@ -1,7 +1,7 @@
 """Which questions are listed: read from the address, chosen with widgets."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -26,20 +26,20 @@ SUSPECT = "suspect"
 PLACES = ("after", "before")
 """Parameters that lose their meaning when a filter changes."""
 
-NAMES = (
-    "q",
-    "subject",
-    "level",
-    "verdict",
-    "strategy",
-    "model",
-    "finding",
-    "run",
-    "set",
-    "neighbors",
-    "gold",
-)
-"""Parameters of the filters."""
+FOLDED = {
+    "subject": ("Subject", "any subject"),
+    "level": ("Level", "any level"),
+    "strategy": ("Strategy", "any strategy"),
+    "model": ("Model", "any model"),
+    "finding": ("Finding", "any finding"),
+    "run": ("Run", "any run"),
+    "set": ("Set of questions", "any set"),
+    "neighbors": ("Neighbor set", "any neighbor set"),
+    "gold": ("Gold answer", "any gold answer"),
+}
+"""Filters by their parameter: what each is called, and what it shows where it is not set."""
+NAMES = ("q", "verdict", *FOLDED)
+"""Parameters of all filters."""
 
 
 @cached
@@ -58,6 +58,7 @@ def choices(session: Session) -> dict[str, list[str]]:
         "set": [stored.name for stored, _, _ in list_question_sets(session)],
         "neighbors": [header.ref for header in list_sets(session)],
         "gold": [SUSPECT],
+        "finding": list(FINDINGS),
     }
 
 
@@ -74,17 +75,16 @@ def _findings(session: Session, run_id: str) -> list[tuple[str, int]]:
 
 def read() -> QuestionFilters:
     """Return the filters that the address names; what is not in the database is left out."""
-    known = choices()
-    chosen = {name: _or_none(links.choice(name, [ANY, *values], ANY)) for name, values in known.items()}
+    chosen = {name: links.choice(name, [ANY, *values], ANY) or None for name, values in choices().items()}
     run = chosen["run"]
     return QuestionFilters(
-        text=_or_none(links.text("q").strip()),
+        text=links.text("q").strip() or None,
         subject=chosen["subject"],
         level=chosen["level"],
         status=chosen["verdict"],
         strategy=chosen["strategy"],
         model=chosen["model"],
-        finding=_or_none(links.choice("finding", [ANY, *FINDINGS], ANY)),
+        finding=chosen["finding"],
         run_id=None if run is None else run_ids()[run],
         question_set=chosen["set"],
         neighbor_set=chosen["neighbors"],
@@ -104,28 +104,21 @@ def show() -> None:
             label_visibility="collapsed",
             **links.bound("q", lambda: links.text("q"), resets=PLACES),
         )
-        _select("Verdict", "verdict", known["verdict"], "any verdict", 165)
+        _select(
+            "verdict", "Verdict", "any verdict", known["verdict"], label_visibility="collapsed", width=165
+        )
         with st.popover("Filters", icon=":material/filter_list:", key="question-filters"):
-            _select("Subject", "subject", known["subject"], "any subject")
-            _select("Level", "level", known["level"], "any level")
-            _select("Strategy", "strategy", known["strategy"], "any strategy")
-            _select("Model", "model", known["model"], "any model")
-            _finding()
-            _select("Run", "run", known["run"], "any run")
-            _select("Set of questions", "set", known["set"], "any set")
-            _select("Neighbor set", "neighbors", known["neighbors"], "any neighbor set")
-            _select("Gold answer", "gold", known["gold"], "any gold answer")
-    show_active([name for name in NAMES if name not in ("q", "verdict")], PLACES)
+            for name, (label, unset) in FOLDED.items():
+                if name == "finding":
+                    _select_finding(label, unset)
+                else:
+                    _select(name, label, unset, known[name])
+    show_active(list(FOLDED), PLACES)
     say_absent(NAMES)
 
 
 def _select(
-    label: str,
-    name: str,
-    values: Sequence[str],
-    unset: str,
-    width: int | Literal["stretch"] = "stretch",
-    words: Callable[[str], str] = str,
+    name: str, label: str, unset: str, values: Sequence[str], words: Callable[[str], str] = str, **look: Any
 ) -> None:
     choose(
         st.selectbox,
@@ -134,12 +127,11 @@ def _select(
         [ANY, *values],
         words=lambda value: words(value) if value else unset,
         resets=PLACES,
-        label_visibility="visible" if width == "stretch" else "collapsed",
-        width=width,
+        **look,
     )
 
 
-def _finding() -> None:
+def _select_finding(label: str, unset: str) -> None:
     """Offer the findings of the chosen run with their counts, or all that the checks know."""
     run = links.text("run")
     counts = dict(_findings(run_ids()[run])) if run in run_ids() else {}
@@ -152,7 +144,7 @@ def _finding() -> None:
         words = name.replace("_", " ")
         return f"{words} ({counts[name]:,})" if name in counts else words
 
-    _select("Finding", "finding", names, "any finding", words=in_words)
+    _select("finding", label, unset, names, in_words)
 
 
 def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
@@ -161,7 +153,7 @@ def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
     Args:
         resets: parameters that lose their meaning when one is removed.
     """
-    known = _known()
+    known = choices()
     active = [name for name in names if links.text(name) in known[name]]
     if not active:
         return
@@ -178,15 +170,7 @@ def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
 
 def say_absent(names: Sequence[str]) -> None:
     """Say which of the filters ask for what is not in the database."""
-    asked = {name: links.unknown(name, values) for name, values in _known().items() if name in names}
+    asked = {name: links.unknown(name, values) for name, values in choices().items() if name in names}
     absent = [f"{name} {value}" for name, value in asked.items() if value]
     if absent:
         layout.note(f"Not in this database, so left out of the filters: {', '.join(absent)}.")
-
-
-def _known() -> dict[str, list[str]]:
-    return {**choices(), "finding": list(FINDINGS)}
-
-
-def _or_none(value: str) -> str | None:
-    return value or None
