@@ -40,6 +40,15 @@ def copied(built: Callable[[Make], Path], tmp_path: Path) -> Callable[[Make], Pa
 
 
 @pytest.fixture(autouse=True)
+def _no_packages_of_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test look for components in the metadata of all installed packages: two seconds a page."""
+    if "streamlit.testing.v1" in sys.modules:
+        from streamlit.components.v2 import manifest_scanner
+
+        monkeypatch.setattr(manifest_scanner, "scan_component_manifests", list)
+
+
+@pytest.fixture(autouse=True)
 def _forget_pages() -> Iterator[None]:
     yield
     if (settings := sys.modules.get("ui.pages.state.settings")) is not None:
