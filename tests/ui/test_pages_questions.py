@@ -214,7 +214,6 @@ def test_a_question_whose_gold_the_solvers_contradict_says_so_and_can_be_filtere
 
 def test_a_candidate_leads_to_its_question(filled):
     with Database.open(filled, read_only=True) as db, db.read() as session:
-
         card = page_candidates(session, CandidateFilters(question_id=OTHER.id))[0]
     assert "**Answer** 17" in said(opened(candidate=card.candidate_id))
 
