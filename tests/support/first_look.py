@@ -3,7 +3,9 @@
 import shutil
 from pathlib import Path
 
-from world_runs import tagrpo
+from typer.testing import CliRunner
+
+from ui.cli.app import app
 
 QUESTIONS = Path(__file__).with_name("first_look.jsonl")
 """42 questions of our own, with gold answers, levels and subjects."""
@@ -21,6 +23,6 @@ def make_first_look(folder: Path) -> Path:
         ("sets", "export", "demo", "--to", "hf", str(folder / "hf")),
         ("sets", "export", "demo", "--to", "verl", str(folder / "verl")),
     ):
-        done = tagrpo(*arguments, *db)
-        assert done.returncode == 0, done.stderr
+        done = CliRunner().invoke(app, [*arguments, *db], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
     return folder

@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 from command_line import CommandLine, words
-from eval_runs import add_methods
-from eval_sampling import running_server
 from first_look import make_first_look
 from rollout_shards import write_run
-from runs import open_empty
 from typer.main import get_command
 
 from ui.cli.app import app
@@ -153,7 +150,7 @@ def test_no_help_imports_a_heavy_module() -> None:
     script = f"""
 import sys
 from ui.cli.app import main
-for path in {[[], *map(list, COMMANDS)]!r}:
+for path in [], ["neighbors", "propose"]:
     sys.argv = ["tagrpo", *path, "--help"]
     try:
         main()
@@ -251,45 +248,21 @@ def test_the_database_can_be_named_by_the_environment(
 # JSON
 
 
-# Figures of `diagnose`, and whether they are of groups of a size.
-DIAGNOSED = {
-    "zero-gradient": True,
-    "forecast": True,
-    "difficulty": False,
-    "diversity": True,
-    "cost": True,
-    "report": True,
+# Their tests read the JSON of each of their commands.
+READ_ELSEWHERE = {"diagnose", "doctor", "eval", "train"}
+# The demo shows commands and reports nothing itself; a watch goes on, and so do the pages. A score and a
+# second verdict need a judged run (test_scoring.py, test_cli_judge.py), pre-training torch (test_policy.py).
+WITHOUT = {
+    *(("demo",), ("rollouts", "watch"), ("ui",)),
+    *(("sandbox", "score"), ("sandbox", "pretrain"), ("neighbors", "judge")),
 }
 
 
-def rollouts(folder: Path) -> Path:
-    """Write four responses to each of twelve questions and to a neighbor of each; return the file."""
-    rows = [
-        {
-            "question_id": f"q{question}",
-            "neighbor_id": f"c{question}" if neighbor else None,
-            "strategy": "format" if neighbor else None,
-            "reward": int((question + place + neighbor) % (2 + question % 3) == 0),
-            "response": f"Add {question} and {place}, then {neighbor}.",
-            "tokens": 10 + place,
-        }
-        for question in range(12)
-        for neighbor in (0, 1)
-        for place in range(4)
-    ]
-    path = folder / "rollouts.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tuple[str, ...], list[object]]:
+def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, ...], list[object]]:
     """Return for each command with --json the arguments of a call that does its work."""
     db, measured = demo / "tagrpo.db", folder / "measured.db"
-    with open_empty(measured) as database:
-        add_methods(database, "base", "tuned")
     write_run(folder / "recorded")
     return {
-        ("doctor",): ["--db", db],
         ("questions", "import"): [one_question(folder), "--name", "odd", "--db", db],
         ("questions", "list"): ["demo", "--db", db],
         ("questions", "show"): ["q_1ff", "--db", db],
@@ -297,22 +270,9 @@ def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tu
         ("questions", "mix"): [
             *("mixed", "--base", "demo", "--extra", "odd", "--chunks", "1", "--chunk", "1", "--db", db),
         ],
-        ("eval", "run"): [
-            *(one_question(folder), "--n", "1", "--model", "hosted_vllm/test-model", "--api-base", url),
-            *("--db", db),
-        ],
-        ("eval", "grade"): ["base.aime24", "--changes", "--db", measured],
-        ("eval", "show"): ["base.aime24", "--db", measured],
-        ("eval", "list"): ["--db", measured],
-        ("eval", "report"): ["base", "tuned", "--db", measured],
-        ("eval", "compare"): ["base", "tuned", "--db", measured],
         ("benchmarks", "list"): [],
         ("benchmarks", "check"): [one_question(folder)],
         ("questions", "contamination"): ["demo", "--benchmark", one_question(folder), "--db", db],
-        **{
-            ("diagnose", figure): ["--rollouts", rollouts(folder), *(["--g", "2"] if takes_g else [])]
-            for figure, takes_g in DIAGNOSED.items()
-        },
         ("neighbors", "propose"): ["demo", "--name", "rules", "--proposer", "rules", "--db", db],
         ("neighbors", "resume"): ["rules", "--db", db],
         ("neighbors", "list"): ["--db", db],
@@ -337,13 +297,6 @@ def json_commands(demo: Path, folder: Path, candidate: str, url: str) -> dict[tu
         ("sandbox", "questions"): [folder / "world", "--train", "8", "--heldout", "8"],
         ("sandbox", "candidates"): [folder / "world", folder / "c.jsonl", "--truth", folder / "t.jsonl"],
         ("sandbox", "policy"): [folder / "policy"],
-        ("train", "list"): [],
-        ("train", "show"): ["ta_grpo"],
-        ("train", "plan"): ["ta_grpo", "--model", "Qwen/Qwen3-4B", "--questions", "7498"],
-        ("train", "run"): [
-            *("grpo", "--data", demo / "verl", "--model", "some/model", "--dry-run", "--db", db),
-            *("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
-        ],
     }
 
 
@@ -352,15 +305,15 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
 ) -> None:
     own = Path(shutil.copytree(demo, tmp_path / "demo"))
     listed = json.loads(cli("neighbors", "list", "--db", own / "tagrpo.db", "--json").out)
-    with running_server(answer=lambda messages, n, seed: ["\\boxed{4}"] * n) as server:
-        calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"], server.url)
-        # The demo shows commands and reports nothing itself; a watch goes on, and so do the pages. A score
-        # needs a judged run (test_scoring.py), pre-training needs torch (test_policy.py).
-        others = {("demo",), ("rollouts", "watch"), ("ui",), ("sandbox", "score"), ("sandbox", "pretrain")}
-        others |= {("neighbors", "judge")}  # needs answers of a solver (test_cli_judge.py)
-        assert set(calls) == set(COMMANDS) - others
-        for path, arguments in calls.items():
-            done = cli(*path, *arguments, "--json")
-            assert done.code in (0, 1), (path, done.err)
-            assert isinstance(json.loads(done.out), dict), path
-            assert (done.code == 1) == ("attention:" in done.err), path
+    calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"])
+    assert set(calls) == {path for path in COMMANDS if path[0] not in READ_ELSEWHERE} - WITHOUT
+    for path, arguments in calls.items():
+        done = cli(*path, *arguments, "--json")
+        assert done.code in (0, 1), (path, done.err)
+        assert isinstance(json.loads(done.out), dict), path
+        assert (done.code == 1) == ("attention:" in done.err), path
+
+
+def test_every_command_that_reports_has_json() -> None:
+    silent = {path for path, found in COMMANDS.items() if all(p.name != "as_json" for p in found.params)}
+    assert silent == {("demo",), ("rollouts", "watch"), ("ui",)}
