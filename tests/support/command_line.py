@@ -3,16 +3,15 @@
 import io
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import pytest
 
 from ui.cli.app import main
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(NamedTuple):
     """What a command left: its exit code and what it wrote."""
 
     code: int
@@ -22,14 +21,21 @@ class Done:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """`tagrpo(...)` runs a command and returns how it ended."""
+    """`cli(...)` runs a command, with `typed` on stdin, and returns how it ended."""
 
     monkeypatch: pytest.MonkeyPatch
     capsys: pytest.CaptureFixture[str]
+    group: tuple[str, ...] = ()  # words before those of each call
 
-    def __call__(self, *arguments: object) -> Done:
+    def within(self, *group: str) -> "CommandLine":
+        """Return the command line of a group, as `tagrpo sets`."""
+        return replace(self, group=group)
+
+    def __call__(self, *arguments: object, typed: str | None = None) -> Done:
         self.monkeypatch.setenv("COLUMNS", "300")
-        self.monkeypatch.setattr(sys, "argv", ["tagrpo", *map(str, arguments)])
+        self.monkeypatch.setattr(sys, "argv", ["tagrpo", *self.group, *map(str, arguments)])
+        if typed is not None:
+            self.monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
         self.capsys.readouterr()
         code = _run()
         out, err = self.capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Databases that are built once for all tests of the pages; what a test has opened is forgotten after it."""
+"""The command line in an empty folder; databases built once for all pages, and forgotten after a test."""
 
 import shutil
 import sys
@@ -6,8 +6,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from command_line import CommandLine
 
 Make = Callable[[Path], object]
+
+
+@pytest.fixture
+def command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> CommandLine:
+    """Return `tagrpo` in an empty folder, with no key and no database in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("TAGRPO_DB", "HF_TOKEN", "OPENAI_API_KEY", "HOSTED_VLLM_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return CommandLine(monkeypatch, capsys)
+
+
+@pytest.fixture
+def cli(command_line: CommandLine) -> CommandLine:
+    """Return the same; a file whose commands are of one group has its own `cli`."""
+    return command_line
 
 
 @pytest.fixture(scope="session")

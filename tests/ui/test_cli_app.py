@@ -30,13 +30,6 @@ def walk(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
 COMMANDS = dict(walk(get_command(app)))
 
 
-@pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TAGRPO_DB", raising=False)
-    return CommandLine(monkeypatch, capsys)
-
-
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with questions, a run, a set, exports."""

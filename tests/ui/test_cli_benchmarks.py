@@ -1,37 +1,18 @@
 """`tagrpo benchmarks` as a user meets it."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import CommandLine
 
 from service.errors import PrerequisiteError
 from service.questions import hub
-from ui.cli.app import main
-
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Run `tagrpo benchmarks ...` in an empty folder; return exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tagrpo", "benchmarks", *arguments])
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        out, err = capsys.readouterr()
-        return int(code), out, err
-
-    return run
+def cli(cli: CommandLine) -> CommandLine:
+    return cli.within("benchmarks")
 
 
 def write(name: str, *golds: str) -> str:
@@ -40,7 +21,7 @@ def write(name: str, *golds: str) -> str:
     return name
 
 
-def test_the_list_names_every_benchmark(cli: Cli) -> None:
+def test_the_list_names_every_benchmark(cli: CommandLine) -> None:
     code, out, _ = cli("list")
     assert code == 0
     lines = {line.split()[0]: line for line in out.splitlines()}
@@ -54,7 +35,7 @@ def test_the_list_names_every_benchmark(cli: Cli) -> None:
     assert all(word in lines["math-test"] for word in ("5,000", "latex", " no "))
 
 
-def test_the_list_as_json_holds_revision_and_citation(cli: Cli) -> None:
+def test_the_list_as_json_holds_revision_and_citation(cli: CommandLine) -> None:
     code, out, _ = cli("list", "--json")
     rows = {row["name"]: row for row in json.loads(out)["benchmarks"]}
     assert code == 0
@@ -64,7 +45,7 @@ def test_the_list_as_json_holds_revision_and_citation(cli: Cli) -> None:
     assert "not pinned" in rows["olympiadbench"]["note"]
 
 
-def test_a_benchmark_that_is_fine_exits_with_0(cli: Cli) -> None:
+def test_a_benchmark_that_is_fine_exits_with_0(cli: CommandLine) -> None:
     code, out, err = cli("check", write("mine.jsonl", "0", "2", "4"))
     assert (code, out) == (
         0,
@@ -73,7 +54,7 @@ def test_a_benchmark_that_is_fine_exits_with_0(cli: Cli) -> None:
     assert "attention" not in err
 
 
-def test_a_gold_that_fails_exits_with_1(cli: Cli) -> None:
+def test_a_gold_that_fails_exits_with_1(cli: CommandLine) -> None:
     code, out, err = cli("check", write("mine.jsonl", "0", ""), write("fine.jsonl", "0"))
     assert code == 1
     assert "1 golds fail\n  row 1, gold '': unknown (no answer)" in out
@@ -81,7 +62,7 @@ def test_a_gold_that_fails_exits_with_1(cli: Cli) -> None:
     assert "not as they should be: mine.jsonl" in err
 
 
-def test_other_rows_than_expected_exit_with_1(cli: Cli) -> None:
+def test_other_rows_than_expected_exit_with_1(cli: CommandLine) -> None:
     write("a.jsonl", "0", "2")
     code, out, _ = cli("check", "aime24", "--from", "a.jsonl")
     assert code == 1
@@ -91,7 +72,7 @@ def test_other_rows_than_expected_exit_with_1(cli: Cli) -> None:
     assert "content changed" in out
 
 
-def test_json_holds_source_hash_and_failures(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_holds_source_hash_and_failures(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(*_: object, **__: object) -> None:
         raise PrerequisiteError("the Hub cannot be reached.")
 
@@ -117,13 +98,13 @@ def test_json_holds_source_hash_and_failures(cli: Cli, monkeypatch: pytest.Monke
         (["check", "none.toml"], "cannot be read"),
     ],
 )
-def test_bad_usage_exits_with_2(cli: Cli, arguments: list[str], message: str) -> None:
+def test_bad_usage_exits_with_2(cli: CommandLine, arguments: list[str], message: str) -> None:
     code, _, err = cli(*arguments)
     assert code == 2
     assert message in err
 
 
-def test_rows_of_gpqa_are_not_printed(cli: Cli) -> None:
+def test_rows_of_gpqa_are_not_printed(cli: CommandLine) -> None:
     secret = "a secret question"
     header = "Question,Correct Answer,Incorrect Answer 1,Incorrect Answer 2,Incorrect Answer 3"
     rows = [f"{secret} {n},right{n},b,c,d" for n in range(198)]

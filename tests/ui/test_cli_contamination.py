@@ -1,43 +1,25 @@
 """`tagrpo questions contamination` as a user meets it."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import CommandLine
 from runs import Proposed, add_run
 
 from service.database import Database
 from service.questions.contamination import overlaps_with
-from ui.cli.app import main
 
 HENS = "A farmer has 12 hens and each hen lays 3 eggs a week. How many eggs are laid in 4 weeks?"
 TRAINS = "Two trains leave at noon, 300 km apart, at 60 and 90 km per hour. When do they meet?"
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Run `tagrpo ...` in a folder with the question set "mine"; return exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TAGRPO_DB", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tagrpo", *arguments])
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        out, err = capsys.readouterr()
-        return int(code), out, err
-
+def cli(cli: CommandLine) -> CommandLine:
+    """Return `tagrpo` in a folder with the question set "mine"."""
     write("mine.jsonl", (TRAINS, "2 pm"), (HENS, "144"))
-    run("questions", "import", "mine.jsonl")
-    return run
+    cli("questions", "import", "mine.jsonl")
+    return cli
 
 
 def write(name: str, *rows: tuple[str, str]) -> str:
@@ -54,7 +36,7 @@ def checked() -> list[tuple[str, int, int]]:
     return [(one.set_name, one.problems, one.variants) for one in found]
 
 
-def test_repeated_problems_are_listed_without_their_texts(cli: Cli) -> None:
+def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> None:
     write("bench.jsonl", (HENS.replace("12", "$12$"), "144"), ("What is 1+1?", "2"), (TRAINS, "2 pm"))
     code, out, err = cli(
         "questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--out", "pairs.jsonl"
@@ -75,7 +57,7 @@ def test_repeated_problems_are_listed_without_their_texts(cli: Cli) -> None:
     assert checked() == [("mine", 2, 0)]
 
 
-def test_variants_alone_need_no_attention(cli: Cli) -> None:
+def test_variants_alone_need_no_attention(cli: CommandLine) -> None:
     write("bench.jsonl", (HENS.replace("12", "15"), "180"))
     code, out, _ = cli("questions", "contamination", "mine", "--benchmark", "bench.jsonl")
     assert code == 0
@@ -83,14 +65,14 @@ def test_variants_alone_need_no_attention(cli: Cli) -> None:
     assert checked() == [("mine", 0, 1)]
 
 
-def test_nothing_found_is_kept_too(cli: Cli) -> None:
+def test_nothing_found_is_kept_too(cli: CommandLine) -> None:
     write("bench.jsonl", ("What is 1+1?", "2"))
     assert checked() == []
     assert cli("questions", "contamination", "mine", "--benchmark", "bench.jsonl")[0] == 0
     assert checked() == [("mine", 0, 0)]
 
 
-def test_thresholds_are_options(cli: Cli) -> None:
+def test_thresholds_are_options(cli: CommandLine) -> None:
     write("bench.jsonl", (f"{HENS} Show every step of your work and check it.", "144"))
     command = ["questions", "contamination", "mine", "--benchmark", "bench.jsonl"]
     assert cli(*command, "--threshold", "0.9")[0] == 0
@@ -98,7 +80,7 @@ def test_thresholds_are_options(cli: Cli) -> None:
     assert cli(*command, "--n", "40")[0] == 0
 
 
-def test_answers_are_compared_by_the_grader(cli: Cli) -> None:
+def test_answers_are_compared_by_the_grader(cli: CommandLine) -> None:
     write("bench.jsonl", (HENS.replace("are laid", "get laid"), r"\frac{288}{2}"))
     code, out, _ = cli("questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--json")
     result = json.loads(out)
@@ -108,7 +90,7 @@ def test_answers_are_compared_by_the_grader(cli: Cli) -> None:
     assert result["settings"]["n"] == 8
 
 
-def test_neighbors_are_checked_beside_their_questions(cli: Cli) -> None:
+def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
     neighbor = "How many eggs are laid in 4 weeks by 12 hens, if each hen of the farm lays 3 eggs a week?"
     with Database.open("tagrpo.db") as db:
         add_run(db, "run", [(HENS, "144", [Proposed(neighbor)])])
@@ -141,7 +123,7 @@ def test_neighbors_are_checked_beside_their_questions(cli: Cli) -> None:
         (["mine", "--benchmark", "mine.jsonl", "--out", "no/such/folder.jsonl"], "cannot be written"),
     ],
 )
-def test_bad_usage_exits_with_2(cli: Cli, arguments: list[str], message: str) -> None:
+def test_bad_usage_exits_with_2(cli: CommandLine, arguments: list[str], message: str) -> None:
     code, _, err = cli("questions", "contamination", *arguments)
     assert code == 2
     assert message in err

@@ -12,14 +12,6 @@ from world_runs import world_server
 from ui.cli import doctor
 
 
-@pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    monkeypatch.chdir(tmp_path)
-    for name in ("TAGRPO_DB", "HF_TOKEN", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    return CommandLine(monkeypatch, capsys)
-
-
 def checks(out: str) -> dict[str, dict[str, Any]]:
     return {check["what"]: check for check in json.loads(out)["checks"]}
 

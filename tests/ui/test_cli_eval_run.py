@@ -18,12 +18,9 @@ MODEL = "hosted_vllm/test-model"
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    monkeypatch.chdir(tmp_path)
-    for name in ("TAGRPO_DB", "HOSTED_VLLM_API_KEY", "HF_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    write_sums(tmp_path / "sums.jsonl", 6)
-    return CommandLine(monkeypatch, capsys)
+def cli(cli: CommandLine) -> CommandLine:
+    write_sums(Path("sums.jsonl"), 6)
+    return cli
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,13 @@
 """`tagrpo neighbors list, show, review, audit` as a user meets them: output, exit codes, help."""
 
 import builtins
-import io
 import json
 import re
-import shlex
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import CommandLine
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import insert, select, update
 
@@ -21,7 +18,6 @@ from service.questions import make_question
 from service.runs.cells import CellPlan, Receipt, add_cells, fill_cell
 from service.runs.store import Run
 from service.runs.tables import CellRow
-from ui.cli.app import main
 
 SUM, HALF = make_question("What is 2+3?", "5"), make_question("Halve 8.", "4")
 ASKED: list[Asked] = [
@@ -56,15 +52,12 @@ EVIDENCE = {
     "solvers": ["solver_1"],
     "versions": {"grader": "1", "checks": "1"},
 }
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reviews.md"
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def db(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "t.db"
     monkeypatch.setenv("TAGRPO_DB", str(path))
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("TAGRPO_REVIEWER", "ada")
     open_empty(path).close()
     return path
@@ -77,30 +70,17 @@ def run(db: Path) -> Run:
 
 
 @pytest.fixture
-def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Run `tagrpo neighbors ...`, with `typed` on stdin; return exit code, stdout and stderr."""
-
-    def call(*arguments: str, typed: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tagrpo", "neighbors", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        out, err = capsys.readouterr()
-        return int(code), out, err
-
-    return call
+def cli(command_line: CommandLine, db: Path) -> CommandLine:
+    return command_line.within("neighbors")
 
 
-def listed(cli: Cli, *arguments: str) -> list[str]:
+def listed(cli: CommandLine, *arguments: str) -> list[str]:
     code, out, _ = cli("list", *arguments, "--json")
     assert code == 0
     return [candidate["candidate"] for candidate in json.loads(out)["candidates"]]
 
 
-def status(cli: Cli, identity: str) -> tuple[str, str, bool]:
+def status(cli: CommandLine, identity: str) -> tuple[str, str, bool]:
     _, out, _ = cli("show", identity, "--json")
     (standing,) = json.loads(out)["runs"]
     return standing["status"], standing["reason"], standing["reviewed"]
@@ -113,14 +93,7 @@ def add_evidence(db: Path, run: Run, identity: str, evidence: dict[str, Any], ve
         session.execute(insert(VerdictRow).values(**row, **more, evidence=evidence))
 
 
-@pytest.mark.parametrize("command", ["list", "show", "review", "audit"])
-def test_help_has_an_example(cli: Cli, command: str) -> None:
-    code, out, _ = cli(command, "--help")
-    assert code == 0
-    assert f"Example: tagrpo neighbors {command}" in out
-
-
-def test_a_list_by_pages(cli: Cli, run: Run) -> None:
+def test_a_list_by_pages(cli: CommandLine, run: Run) -> None:
     every = listed(cli)
     assert len(every) == 5
     assert [identity for identity in every if identity in {ADD, WRONG, ODD}] == [ADD, WRONG, ODD]
@@ -133,7 +106,7 @@ def test_a_list_by_pages(cli: Cli, run: Run) -> None:
     assert "no more candidate of run matches" in cli("list", "--after", every[4])[1]
 
 
-def test_a_list_by_filters(cli: Cli, run: Run, db: Path) -> None:
+def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
     finding = {"name": "number_added", "severity": "fatal", "detail": "4"}
     add_evidence(db, run, WRONG, {"findings": [finding]}, "rejected")
     decoy = {"findings": [{**finding, "name": "too_long", "detail": '"name": "number_added"'}]}
@@ -157,7 +130,7 @@ def test_a_list_by_filters(cli: Cli, run: Run, db: Path) -> None:
         assert (code, said in err) == (2, True), err
 
 
-def test_texts_of_models_cannot_write_to_the_terminal(cli: Cli, run: Run) -> None:
+def test_texts_of_models_cannot_write_to_the_terminal(cli: CommandLine, run: Run) -> None:
     for command in (("list",), ("show", ODD)):
         _, out, _ = cli(*command)
         assert "\x1b" not in out
@@ -165,7 +138,7 @@ def test_texts_of_models_cannot_write_to_the_terminal(cli: Cli, run: Run) -> Non
     assert "Add 2 and [b]4[/b]." in cli("show", WRONG)[1]
 
 
-def test_the_run_must_be_named_where_there_are_several_or_none(cli: Cli, db: Path) -> None:
+def test_the_run_must_be_named_where_there_are_several_or_none(cli: CommandLine, db: Path) -> None:
     assert "there is no run yet" in cli("list")[2]
     with Database.open(db) as database:
         add_run(database, "one", ASKED[1:])
@@ -178,7 +151,7 @@ def test_the_run_must_be_named_where_there_are_several_or_none(cli: Cli, db: Pat
     assert (code, f"{ADD} is not a candidate of run 'one'" in err) == (2, True)
 
 
-def test_show_has_texts_verdicts_and_the_answers_side_by_side(cli: Cli, run: Run, db: Path) -> None:
+def test_show_has_texts_verdicts_and_the_answers_side_by_side(cli: CommandLine, run: Run, db: Path) -> None:
     add_evidence(db, run, ADD, EVIDENCE, "accepted")
     code, out, _ = cli("show", ADD)
     assert code == 0
@@ -208,7 +181,7 @@ def test_show_has_texts_verdicts_and_the_answers_side_by_side(cli: Cli, run: Run
     assert found["runs"][0]["cost"] is None
 
 
-def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli: Cli, run: Run, db: Path) -> None:
+def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli: CommandLine, run: Run, db: Path) -> None:
     body = json.dumps({"choices": [{"message": {"content": "<b>Add 2 and 3.</b>"}, "finish_reason": "stop"}]})
     plans = [
         CellPlan(run.id, "propose", SUM.id, 0, 0, 0, {"count": 1, "seed": 3}),
@@ -236,7 +209,7 @@ def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli: Cli, run: Run, db:
     assert "no request to a model stands behind it" in cli("show", HALVED, "--raw")[1]
 
 
-def test_a_single_review(cli: Cli, run: Run) -> None:
+def test_a_single_review(cli: CommandLine, run: Run) -> None:
     code, out, _ = cli("review", ODD[:14], "--reject", "--reason", "garbled")
     assert (code, out) == (0, f"{ODD}: rejected by ada\n")
     assert status(cli, ODD) == ("rejected", "garbled", True)
@@ -277,14 +250,16 @@ def test_a_single_review(cli: Cli, run: Run) -> None:
         (("--from", "nowhere.jsonl"), "cannot be read"),
     ],
 )
-def test_reviews_that_make_no_sense(cli: Cli, run: Run, arguments: tuple[str, ...], said: str) -> None:
+def test_reviews_that_make_no_sense(
+    cli: CommandLine, run: Run, arguments: tuple[str, ...], said: str
+) -> None:
     code, _, err = cli("review", *arguments)
     assert code == 2
     assert said in " ".join(re.sub(r"[│╭╮╰╯─]", " ", err).split())
     assert status(cli, ADD)[2] is False
 
 
-def test_reviews_from_a_file_are_all_or_nothing(cli: Cli, run: Run, tmp_path: Path) -> None:
+def test_reviews_from_a_file_are_all_or_nothing(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     good = [
         {"candidate": ADD, "decision": "reject", "reason": "no"},
@@ -304,7 +279,7 @@ def test_reviews_from_a_file_are_all_or_nothing(cli: Cli, run: Run, tmp_path: Pa
     assert "0 decisions recorded, 2 were recorded before" in cli("review", "--from", str(path))[1]
 
 
-def test_interactive_reviewing_shows_what_the_verdict_says(cli: Cli, run: Run) -> None:
+def test_interactive_reviewing_shows_what_the_verdict_says(cli: CommandLine, run: Run) -> None:
     code, out, _ = cli("review", "--run", "run", "--interactive", typed="x\nr\n\nr\nnot the same\n")
     assert code == 0
     assert "1 to review as ada" in out
@@ -316,7 +291,7 @@ def test_interactive_reviewing_shows_what_the_verdict_says(cli: Cli, run: Run) -
     assert "0 to review" in cli("review", "--run", "run", "--interactive")[1]
 
 
-def test_interactive_reviewing_can_be_blind(cli: Cli, run: Run) -> None:
+def test_interactive_reviewing_can_be_blind(cli: CommandLine, run: Run) -> None:
     out = cli("review", "--interactive", "--blind", "--status", "accepted", typed="s\ns\n")[1]
     assert "Add 2 and 3." in out
     assert "What is half of 8?" in out
@@ -327,7 +302,7 @@ def test_interactive_reviewing_can_be_blind(cli: Cli, run: Run) -> None:
 
 
 @pytest.mark.parametrize("typed", ["a\nfine\nq\n", "a\nfine\n", "a\nfine\nr\n", "a\nfine\na\n"])
-def test_a_session_that_ends_early_keeps_what_was_decided(cli: Cli, run: Run, typed: str) -> None:
+def test_a_session_that_ends_early_keeps_what_was_decided(cli: CommandLine, run: Run, typed: str) -> None:
     code, out, _ = cli("review", "--interactive", "--status", "accepted", typed=typed)
     assert code == 0
     assert "1 accepted, 0 rejected, 0 skipped, 1 left to review" in out
@@ -335,7 +310,7 @@ def test_a_session_that_ends_early_keeps_what_was_decided(cli: Cli, run: Run, ty
     assert sorted(reviewed) == [("accepted", "accepted by the test", False), ("accepted", "fine", True)]
 
 
-def test_ctrl_c_keeps_what_was_decided(cli: Cli, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_what_was_decided(cli: CommandLine, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = iter(["a", "fine"])
 
     def typing() -> str:
@@ -350,13 +325,13 @@ def test_ctrl_c_keeps_what_was_decided(cli: Cli, run: Run, monkeypatch: pytest.M
     assert sum(status(cli, identity)[2] for identity in (ADD, HALVED)) == 1
 
 
-def test_interactive_json_keeps_stdout_for_the_counts(cli: Cli, run: Run) -> None:
+def test_interactive_json_keeps_stdout_for_the_counts(cli: CommandLine, run: Run) -> None:
     _, out, err = cli("review", "--interactive", "--json", typed="a\n\n")
     assert json.loads(out) == {"accepted": 1, "rejected": 0, "skipped": 0, "left": 0}
     assert "[a]ccept" in err
 
 
-def test_an_audit_from_the_draw_to_the_rates(cli: Cli, run: Run) -> None:
+def test_an_audit_from_the_draw_to_the_rates(cli: CommandLine, run: Run) -> None:
     code, out, err = cli("audit", "run", "--sample", "50", "--seed", "7")
     assert code == 1
     assert "audit 1 of run run, sample 50, seed 7: drawn" in out
@@ -395,7 +370,7 @@ def test_an_audit_from_the_draw_to_the_rates(cli: Cli, run: Run) -> None:
     assert f"{false_accepts} of 2, {false_accepts / 2:.1%} (exact 95% interval {percent})" in out
 
 
-def test_an_audit_of_groups(cli: Cli, run: Run, tmp_path: Path) -> None:
+def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     code, out, err = cli("audit", "run", "--groups", "--export", str(tmp_path / "sheet.jsonl"))
     assert (code, "audit 1 has 2 of 2 candidates without a decision" in err) == (1, True)
     assert "audit 1 of run run, 50 questions with all their accepted neighbors, seed 0: drawn" in out
@@ -427,7 +402,7 @@ def test_an_audit_of_groups(cli: Cli, run: Run, tmp_path: Path) -> None:
     assert f"groups with a broken neighbor: {groups['broken_groups'][0]}" in out
 
 
-def test_an_audit_by_sheet_and_two_reviewers(cli: Cli, run: Run, tmp_path: Path) -> None:
+def test_an_audit_by_sheet_and_two_reviewers(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.jsonl"
     code, out, _ = cli("audit", "--export", str(sheet))
     assert (code, f"4 rows written to {sheet}" in out) == (1, True)
@@ -449,34 +424,8 @@ def test_an_audit_by_sheet_and_two_reviewers(cli: Cli, run: Run, tmp_path: Path)
     assert status(cli, ODD)[:2] == ("rejected", "no")
 
 
-def test_an_audit_needs_final_verdicts(cli: Cli, db: Path) -> None:
+def test_an_audit_needs_final_verdicts(cli: CommandLine, db: Path) -> None:
     with Database.open(db) as database:
         add_run(database, "empty", [("Halve 8.", "4", [])])
     code, _, err = cli("audit")
     assert (code, "nothing to audit" in err) == (2, True)
-
-
-def test_the_docs_hold(cli: Cli, db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Database.open(db) as database:
-        add_run(database, "math-gpt4", ASKED)
-    monkeypatch.chdir(tmp_path)
-    decision = {"candidate": WRONG, "decision": "reject", "reason": "asks for the area"}
-    (tmp_path / "decisions.jsonl").write_text(json.dumps(decision))
-    page = PAGE.read_text(encoding="utf-8")
-    commands = [
-        shlex.split(line, comments=True)
-        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-        for line in block.splitlines()
-    ]
-    assert len(commands) == 14
-    for program, noun, *arguments in commands:
-        words = [ADD if word == "c_3fa1" else word for word in arguments]
-        assert program == "tagrpo"
-        if noun == "runs":
-            continue  # the fixture runs `tagrpo neighbors`; test_cli_runs has this one
-        code, _, err = cli(*words, typed="a\n\n" * 9)
-        open_audit = words[0] == "audit" and "without a decision" in err
-        assert code == int(open_audit), (words, err)
-    assert not open_audit
-    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(block, {})

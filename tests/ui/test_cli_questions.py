@@ -1,14 +1,10 @@
 """`tagrpo questions` as a user meets it: output, exit codes, help."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from ui.cli.app import main
+from command_line import CommandLine
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
@@ -16,27 +12,11 @@ ROWS = [
     {"question": "How many are there?", "answer": ""},
     {"question": "What is 3+4?", "answer": "7", "subject": "Sums"},
 ]
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Run `tagrpo questions ...` in an empty folder; return exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TAGRPO_DB", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tagrpo", "questions", *arguments])
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        out, err = capsys.readouterr()
-        return int(code), out, err
-
-    return run
+def cli(cli: CommandLine) -> CommandLine:
+    return cli.within("questions")
 
 
 @pytest.fixture
@@ -54,7 +34,7 @@ def more(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_import_says_what_was_read_held_back_and_why(cli: Cli, mine: Path) -> None:
+def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: Path) -> None:
     code, out, err = cli("import", str(mine))
     assert code == 1
     assert "4 rows read, 3 usable, 1 held back" in out
@@ -64,7 +44,7 @@ def test_an_import_says_what_was_read_held_back_and_why(cli: Cli, mine: Path) ->
     assert "attention: 1 held back" in err
 
 
-def test_importing_again_says_that_there_is_nothing_new(cli: Cli, mine: Path) -> None:
+def test_importing_again_says_that_there_is_nothing_new(cli: CommandLine, mine: Path) -> None:
     cli("import", str(mine))
     code, out, _ = cli("import", str(mine))
     assert code == 1  # the question without an answer still needs attention
@@ -72,13 +52,13 @@ def test_importing_again_says_that_there_is_nothing_new(cli: Cli, mine: Path) ->
     assert "4 rows read, 3 usable, 1 held back" in out
 
 
-def test_an_import_without_anything_odd_exits_with_0(cli: Cli, more: Path) -> None:
+def test_an_import_without_anything_odd_exits_with_0(cli: CommandLine, more: Path) -> None:
     code, out, _ = cli("import", str(more), "--name", "more")
     assert code == 0
     assert "10 rows read, 10 usable, 0 held back" in out
 
 
-def test_import_as_json(cli: Cli, mine: Path) -> None:
+def test_import_as_json(cli: CommandLine, mine: Path) -> None:
     code, out, _ = cli("import", str(mine), "--json")
     result = json.loads(out)
     assert code == 1
@@ -101,7 +81,7 @@ def test_import_as_json(cli: Cli, mine: Path) -> None:
     ],
 )
 def test_bad_input_exits_with_2_and_leaves_no_set(
-    cli: Cli, mine: Path, tmp_path: Path, arguments: list[str], message: str
+    cli: CommandLine, mine: Path, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "broken.jsonl").write_bytes(mine.read_bytes()[:120])
     (tmp_path / "nul.jsonl").write_bytes(b'{"question": "a\\u0000", "answer": "1"}\n')
@@ -112,7 +92,7 @@ def test_bad_input_exits_with_2_and_leaves_no_set(
         assert json.loads(cli("list", "--json")[1]) == {"sets": []}
 
 
-def test_a_changed_file_is_refused_under_the_old_name(cli: Cli, mine: Path) -> None:
+def test_a_changed_file_is_refused_under_the_old_name(cli: CommandLine, mine: Path) -> None:
     cli("import", str(mine))
     mine.write_text(json.dumps(ROWS[0]) + "\n")
     code, _, err = cli("import", str(mine))
@@ -121,7 +101,7 @@ def test_a_changed_file_is_refused_under_the_old_name(cli: Cli, mine: Path) -> N
     assert cli("import", str(mine), "--name", "mine-2")[0] == 0
 
 
-def test_rows_that_were_left_out_are_listed(cli: Cli, mine: Path) -> None:
+def test_rows_that_were_left_out_are_listed(cli: CommandLine, mine: Path) -> None:
     mine.write_bytes(mine.read_bytes() + b"{oops\n")
     code, out, err = cli("import", str(mine), "--skip-bad-rows")
     assert code == 1
@@ -129,7 +109,7 @@ def test_rows_that_were_left_out_are_listed(cli: Cli, mine: Path) -> None:
     assert "1 row left out" in err
 
 
-def test_lists(cli: Cli, mine: Path) -> None:
+def test_lists(cli: CommandLine, mine: Path) -> None:
     code, _, err = cli("list")
     assert code == 2
     assert "there is no database here" in err
@@ -154,7 +134,7 @@ def test_lists(cli: Cli, mine: Path) -> None:
     assert cli("list", "--held")[0] == 2
 
 
-def test_show_prints_the_text_as_it_is(cli: Cli, mine: Path) -> None:
+def test_show_prints_the_text_as_it_is(cli: CommandLine, mine: Path) -> None:
     cli("import", str(mine))
     listed = json.loads(cli("list", "mine", "--level", "2", "--json")[1])["questions"][0]
     code, out, _ = cli("show", listed["id"][:10])
@@ -170,7 +150,7 @@ def test_show_prints_the_text_as_it_is(cli: Cli, mine: Path) -> None:
     assert "several ids begin" in err
 
 
-def test_mixes_are_nested_and_repeatable(cli: Cli, mine: Path, more: Path) -> None:
+def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Path) -> None:
     cli("import", str(mine))
     cli("import", str(more))
     options = ("--base", "mine", "--extra", "more", "--chunk", "3", "--seed", "7")
@@ -190,10 +170,3 @@ def test_mixes_are_nested_and_repeatable(cli: Cli, mine: Path, more: Path) -> No
     assert code == 2
     assert "Import more, or ask for fewer" in err
     assert cli("mix", "x9", *options)[0] == 2
-
-
-@pytest.mark.parametrize("command", ["import", "list", "show", "mix"])
-def test_every_command_has_an_example(cli: Cli, command: str) -> None:
-    code, out, _ = cli(command, "--help")
-    assert code == 0
-    assert f"Example: tagrpo questions {command}" in out

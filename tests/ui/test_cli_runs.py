@@ -1,12 +1,10 @@
 """`tagrpo runs list` and `show` as a user meets them."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import CommandLine
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import select
 
@@ -15,9 +13,7 @@ from service.questions import make_question
 from service.runs.cells import CellPlan, Receipt, add_cells, fail_cell, fill_cell
 from service.runs.store import Run, open_run
 from service.runs.tables import CellRow
-from ui.cli.app import main
 
-Cli = Callable[..., tuple[int, str, str]]
 THREE = [Proposed(f"Sum up 2 and 3, way {number}.") for number in range(3)]
 ASKED: list[Asked] = [
     ("What is 2+3?", "5", THREE),
@@ -27,10 +23,9 @@ ASKED: list[Asked] = [
 
 
 @pytest.fixture
-def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def db(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "t.db"
     monkeypatch.setenv("TAGRPO_DB", str(path))
-    monkeypatch.setenv("COLUMNS", "200")
     open_empty(path).close()
     return path
 
@@ -42,34 +37,15 @@ def run(db: Path) -> Run:
 
 
 @pytest.fixture
-def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Run `tagrpo runs ...`; return exit code, stdout and stderr."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tagrpo", "runs", *arguments])
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        out, err = capsys.readouterr()
-        return int(code), out, err
-
-    return call
+def cli(command_line: CommandLine, db: Path) -> CommandLine:
+    return command_line.within("runs")
 
 
 def words(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("command", ["list", "show"])
-def test_help_has_an_example(cli: Cli, command: str) -> None:
-    code, out, _ = cli(command, "--help")
-    assert code == 0
-    assert f"Example: tagrpo runs {command}" in out
-
-
-def test_without_runs(cli: Cli) -> None:
+def test_without_runs(cli: CommandLine) -> None:
     start = "no runs that propose neighbors yet; start one with `tagrpo neighbors propose`\n"
     assert cli("list") == (0, start, "")
     assert json.loads(cli("list", "--json")[1]) == {"runs": []}
@@ -77,7 +53,7 @@ def test_without_runs(cli: Cli) -> None:
     assert (code, "there is no run yet" in err) == (2, True)
 
 
-def test_the_list_names_sizes_models_and_state(cli: Cli, run: Run, db: Path) -> None:
+def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: Path) -> None:
     with Database.open(db) as database:
         rules = make_spec(proposer="rules", model="rules", solvers=())
         add_run(database, "by-rules", ASKED[1:], spec=rules, finished=False)
@@ -97,7 +73,7 @@ def run_finished(db: Path, name: str) -> str | None:
         return find_run(session, name).finished_at
 
 
-def test_show_counts_and_names_what_is_missing(cli: Cli, run: Run) -> None:
+def test_show_counts_and_names_what_is_missing(cli: CommandLine, run: Run) -> None:
     code, out, err = cli("show", "math-run")
     assert (code, err) == (0, "")
     assert "1 of 3 questions have all 3 accepted neighbors" in out
@@ -110,7 +86,7 @@ def test_show_counts_and_names_what_is_missing(cli: Cli, run: Run) -> None:
     assert "answers by test/solver, rule overlap" in out
 
 
-def test_show_in_json_is_whole(cli: Cli, db: Path) -> None:
+def test_show_in_json_is_whole(cli: CommandLine, db: Path) -> None:
     with Database.open(db) as database:
         add_run(database, "bare", [(f"What is {number}+1?", str(number + 1), []) for number in range(25)])
     found = json.loads(cli("show", "bare", "--json")[1])
@@ -122,7 +98,7 @@ def test_show_in_json_is_whole(cli: Cli, db: Path) -> None:
     assert "25 questions" in shown
 
 
-def test_open_and_failed_requests_need_attention(cli: Cli, run: Run, db: Path) -> None:
+def test_open_and_failed_requests_need_attention(cli: CommandLine, run: Run, db: Path) -> None:
     question = make_question("Double 8.", "16").id
     plans = [CellPlan(run.id, "propose", question, 0, ordinal, 0, {"count": 1}) for ordinal in range(4)]
     with Database.open(db) as database, database.write() as session:
@@ -148,12 +124,12 @@ def test_open_and_failed_requests_need_attention(cli: Cli, run: Run, db: Path) -
     assert "0.5" in cli("list")[1]
 
 
-def test_an_unknown_run_names_those_there_are(cli: Cli, run: Run) -> None:
+def test_an_unknown_run_names_those_there_are(cli: CommandLine, run: Run) -> None:
     code, _, err = cli("show", "nope")
     assert (code, "only: math-run" in err) == (2, True)
 
 
-def test_runs_of_other_kinds_are_pointed_to(cli: Cli, db: Path) -> None:
+def test_runs_of_other_kinds_are_pointed_to(cli: CommandLine, db: Path) -> None:
     with Database.open(db) as database, database.write() as session:
         open_run(session, name="measured", kind="eval", spec={}, question_ids=[], versions={})
     assert cli("list")[2] == "1 more of kind eval: `tagrpo eval list`\n"

@@ -1,7 +1,6 @@
 """`tagrpo sets`: what it prints, its exit codes, its JSON."""
 
 import json
-import shlex
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
@@ -357,30 +356,3 @@ def test_chat_template_kwargs_must_be_json(cli: Cli, tmp_path: Path) -> None:
     result = cli("export", "math", str(tmp_path / "v"), "--to", "verl", "--chat-template-kwargs", "x", code=2)
 
     assert "not a JSON object" in " ".join(result.stderr.split())
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(command: str) -> None:
-    result = CliRunner().invoke(app, ["sets", command, "--help"])
-
-    assert result.exit_code == 0
-    assert f"Example: tagrpo sets {command}" in result.stdout
-
-
-def test_the_commands_of_the_docs(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Database.open(cli.db) as database:
-        add_run(
-            database, "math-gpt4", [*ASKED, ("Double 8.", "16", [Proposed("8+8?"), Proposed("2 times 8?")])]
-        )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    lines = (REPOSITORY / "docs" / "sets.md").read_text(encoding="utf-8").splitlines()
-    commands = [shlex.split(line)[3:] for line in lines if line.startswith("$ tagrpo sets ")]
-
-    assert {command[0] for command in commands} == set(COMMANDS)
-    for command in commands:
-        if "--push" in command:
-            assert isinstance(cli.error(*command), PrerequisiteError)
-        else:
-            cli(*command)
-    assert [item["set"] for item in cli.json("list", "copy")["sets"]] == ["copy@1"]

@@ -20,13 +20,6 @@ ODD = [
 ]
 
 
-@pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TAGRPO_DB", raising=False)
-    return CommandLine(monkeypatch, capsys)
-
-
 def odd_questions(folder: Path) -> Path:
     path = folder / "odd.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in ODD))
