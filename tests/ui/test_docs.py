@@ -103,7 +103,11 @@ def resolve(words: tuple[str, ...]) -> str:
     while isinstance(found, TyperGroup):
         names.append(words[len(names)])
         found = found.commands[names[-1]]
-    found.make_context(names[-1], list(words[len(names) :]))
+    rest = list(words[len(names) :])
+    if "--config" in rest:  # its file is written where the commands of the page are run
+        at = rest.index("--config")
+        del rest[at : at + 2]
+    found.make_context(names[-1], rest)
     return " ".join(names)
 
 
