@@ -17,7 +17,7 @@ def run_code(code: str, folder: Path, **environment: str) -> subprocess.Complete
         env={
             **inherited,
             "PYTHONPATH": str(Path(__file__).parents[2]),
-            "VERL_USE_EXTERNAL_MODULES": "trainer_adapter.verl.cpu",
+            "VERL_USE_EXTERNAL_MODULES": "trainer_adapter.verl.cpu.registration",
             **environment,
         },
         capture_output=True,

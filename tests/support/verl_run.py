@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainer_adapter.runs.composing import PYTHON_KEY
+from trainer_adapter.runs.composing import CPU_PLUGIN, PYTHON_KEY
 from trainer_adapter.runs.launching import MARK, end_processes, make_ray_folder
 from trainer_adapter.verl.cpu.fork_server import START, VARIABLE, python_of_workers
 from trainer_adapter.verl.plugin.overrides import hydra_arguments
@@ -54,7 +54,7 @@ def run_main_ppo(
         **os.environ,
         **(environment or {}),
         "PYTHONPATH": os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-        "VERL_USE_EXTERNAL_MODULES": ",".join(["trainer_adapter.verl.cpu", *modules]),
+        "VERL_USE_EXTERNAL_MODULES": ",".join([CPU_PLUGIN, *modules]),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
         "RAY_TMPDIR": str(ray_folder),

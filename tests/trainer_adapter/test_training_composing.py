@@ -157,7 +157,7 @@ def test_on_the_cpu_the_file_sets_what_is_of_the_machine() -> None:
         assert len(given) == (key == "trainer.logger")
         assert composition.value(key) == value or given
     assert external_modules(Machine(cpu=True)) == (
-        "trainer_adapter.verl.cpu,trainer_adapter.verl.plugin.registration"
+        "trainer_adapter.verl.cpu.registration,trainer_adapter.verl.plugin.registration"
     )
 
 

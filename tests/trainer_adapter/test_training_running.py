@@ -223,7 +223,7 @@ def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:
     assert f"data.train_files={place}/runs/x/data/train.parquet" in prepared.command
     assert f"data.val_files={place}/runs/x/data/validation.parquet" in prepared.command
     assert prepared.environment["VERL_USE_EXTERNAL_MODULES"] == (
-        "trainer_adapter.verl.cpu,trainer_adapter.verl.plugin.registration"
+        "trainer_adapter.verl.cpu.registration,trainer_adapter.verl.plugin.registration"
     )
     # three questions are left for training, and a batch takes two
     assert any("1 of 3 questions fill no batch" in note for note in prepared.notes)

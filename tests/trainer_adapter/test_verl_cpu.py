@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import os
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -132,6 +134,16 @@ def test_verl_finds_platform_rollout_and_workarounds(tmp_path: Path) -> None:
 
 @needs_verl
 def test_another_platform_beside_the_plug_in_is_refused(tmp_path: Path) -> None:
-    loaded = run_code("import trainer_adapter.verl.cpu", tmp_path, VERL_PLATFORM="nvidia")
+    loaded = run_code("import trainer_adapter.verl.cpu.registration", tmp_path, VERL_PLATFORM="nvidia")
     assert loaded.returncode != 0
     assert "VERL_PLATFORM is nvidia" in loaded.stderr
+
+
+def test_whoever_composes_a_run_imports_no_verl_and_chooses_no_platform() -> None:
+    code = (
+        "import os, sys\nimport trainer_adapter.runs.running, trainer_adapter.verl.cpu.fork_server\n"
+        "assert not {'verl', 'ray', 'torch'} & set(sys.modules) and 'VERL_PLATFORM' not in os.environ"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -165,7 +165,10 @@ class TestRuns:
         done = tagrpo(*words, "--dry-run")
         assert done.code == 0
         assert "-m verl.trainer.main_ppo" in done.out
-        assert "VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu,trainer_adapter.verl.plugin" in done.out
+        assert (
+            "VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu.registration,trainer_adapter.verl.plugin"
+            in done.out
+        )
         assert "12 of 12 questions have fewer than 3 neighbors" in done.err
         assert not (place / "runs").exists()
         as_json = json.loads(tagrpo(*words, "--dry-run", "--json").out)

@@ -19,7 +19,7 @@ from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
 
-CPU_PLUGIN = "trainer_adapter.verl.cpu"
+CPU_PLUGIN = "trainer_adapter.verl.cpu.registration"
 _CPU_FILE = Path(__file__).parents[1] / "verl" / "configs" / "tagrpo" / "cpu.yaml"
 PYTHON_KEY = "+ray_kwargs.ray_init.runtime_env.py_executable"
 _TEMPLATE_KEY = "data.apply_chat_template_kwargs"

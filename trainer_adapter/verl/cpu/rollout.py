@@ -3,9 +3,6 @@
 verl talks to it from two sides. Its agent loops call `ResponseServer.generate` for one prompt at a time; the
 server draws them in one moving batch. Its training worker holds a `TransformersRollout`, which
 sends the weights after every update.
-
-It stands outside `trainer_adapter.verl.cpu`: Ray imports a server's module before anything else in its
-process, and that package has to be imported by verl, not before it.
 """
 
 import asyncio

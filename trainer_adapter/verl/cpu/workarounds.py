@@ -94,6 +94,6 @@ def _replace(module: Any, name: str, new: object) -> None:
     if taken:
         raise PrerequisiteError(
             f"{', '.join(taken)} was imported before trainer_adapter.verl.cpu and keeps the old {name}; "
-            "load the plug-in by VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu."
+            "load the plug-in by VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu.registration."
         )
     setattr(module, name, new)
