@@ -66,7 +66,7 @@ async def service(url: str, cells: int, folder: Path) -> float:
     from service.models.remote import Budget, Endpoint, RemoteClient
     from service.questions import make_question, store_questions
     from service.runs.cells import CellPlan, add_cells
-    from service.runs.filling import fill_cells
+    from service.runs.filling import CellsToAsk, fill_cells
     from service.runs.leases import this_owner
     from service.runs.progress import count_states
     from service.runs.spending import Spending
@@ -87,16 +87,16 @@ async def service(url: str, cells: int, folder: Path) -> float:
         ]
         with db.write() as session:
             add_cells(session, run.id, plans)
-        filled = await fill_cells(
+        to_ask = CellsToAsk(
             db,
             run.id,
             solver.id,
-            client,
-            lambda leased: solving_requests(db, solver, leased),
-            owner=this_owner("benchmark"),
-            spending=Spending(client.budget, 0.0),
+            this_owner("benchmark"),
+            Spending(client.budget, 0.0),
+            build=lambda leased: solving_requests(db, solver, leased),
             on_answer=lambda _: None,
         )
+        filled = await fill_cells(to_ask, client)
         if filled.answered != len(part):
             raise RuntimeError(f"{filled.answered} of {len(part)} cells filled: {filled}")
 

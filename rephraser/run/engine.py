@@ -25,7 +25,7 @@ from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failur
 from service.models.stopping import finish_on_interrupt
 from service.runs.batching import fill_by_batch
 from service.runs.cells import is_complete, open_cells, release_dead_leases, reopen_failed_cells
-from service.runs.filling import BuildRequests, Filled, fill_cells
+from service.runs.filling import BuildRequests, CellsToAsk, Filled, fill_cells
 from service.runs.leases import this_owner
 from service.runs.spending import Spending
 from service.runs.store import Run, finish_run
@@ -196,30 +196,12 @@ class Engine:
         )
 
     async def _fill_scope(self, client: Client, scope: str, build: BuildRequests, tally: "Tally") -> Filled:
-        owner = this_owner(scope)
-        if isinstance(client, RemoteClient):
-            return await fill_cells(
-                self.db,
-                self.run.id,
-                scope,
-                client,
-                build,
-                owner=owner,
-                spending=self.spending,
-                on_answer=tally.count,
-            )
-        return await fill_by_batch(
-            self.db,
-            self.run.id,
-            scope,
-            client,
-            build,
-            owner=owner,
-            spending=self.spending,
-            on_answer=tally.count,
-            report=self._job,
-            poll_s=self.batch_poll_s,
+        cells = CellsToAsk(
+            self.db, self.run.id, scope, this_owner(scope), self.spending, build, on_answer=tally.count
         )
+        if isinstance(client, RemoteClient):
+            return await fill_cells(cells, client)
+        return await fill_by_batch(cells, client, report=self._job, poll_s=self.batch_poll_s)
 
     def _draw(self, outcome: Invocation) -> None:
         """Let the solvers on this machine draw, one after the other.

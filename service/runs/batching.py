@@ -15,9 +15,8 @@ from service.database import Database, utc_now
 from service.errors import BudgetError
 from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failure
 from service.runs.cells import EMPTY, Cell, claim_cells, read_cells
-from service.runs.filling import BuildRequests, Filled, Keep, keep_leases, keep_raw, store_answers
+from service.runs.filling import CellsToAsk, Filled, keep_leases
 from service.runs.leases import LEASE_S
-from service.runs.spending import Spending
 from service.runs.tables import BatchRow, CellRow
 
 CELLS_PER_JOB = 10_000  # providers take up to 50,000 lines and 200 MB
@@ -28,73 +27,62 @@ ReportJob = Callable[[BatchStatus], None]
 
 
 async def fill_by_batch(
-    db: Database,
-    run_id: str,
-    scope: str,
-    client: BatchClient,
-    build: BuildRequests,
-    *,
-    owner: str,
-    spending: Spending,
-    on_answer: Callable[[ChatResponse | Failure], None],
-    report: ReportJob,
-    poll_s: float,
-    keep: Keep = keep_raw,
+    cells: CellsToAsk, client: BatchClient, *, report: ReportJob, poll_s: float
 ) -> Filled:
-    """Collect the jobs that are under way for the run's cells in `scope`, then send the empty cells as jobs.
+    """Collect the jobs that are under way for the cells, then send the empty cells as jobs.
 
     Returns when no cell is left to send or a job does not fit under the cap; jobs that other processes wait
     for are theirs. Jobs are worked on one after the other, so that a cap on money is kept with little in
     reserve.
     """
-    result = Filled()
-    async with keep_leases(db, owner):
-        while True:
-            tag = _take_job(db, run_id, scope, owner) or _new_job(
-                db, run_id, scope, client.endpoint.model, owner
-            )
-            if tag is None:
-                return result
-            requests = build(_cells(db, tag))
-            if not requests:
+    db, result = cells.db, Filled()
+    async with keep_leases(db, cells.owner):
+        while (tag := _take_job(cells) or _new_job(cells, client.endpoint.model)) is not None:
+            leased = _cells(db, tag)
+            if not leased:
                 _set_state(db, tag, COLLECTED)
                 continue
             with db.write() as session:
-                spending.refresh(session, run_id, owner)
-                spending.reserve(session, requests, client.price)
+                cells.spending.refresh(session, cells.run_id, cells.owner)
+                requests = cells.reserve(session, leased, client.price)
             try:
                 job = await client.submit(tag, requests)
             except BudgetError as error:
                 _drop_job(db, tag)
                 result.stopped, result.message = "budget", str(error)
-                return result
+                break
             _set_state(db, tag, SUBMITTED, remote_id=job.id)
             status = await client.wait(job.id, every_s=poll_s, report=report)
             waiting: list[tuple[int, ChatResponse | Failure]] = []
             async for request, answer in client.collect(status, requests):
                 waiting.append((int(request.key), answer))
                 result.count(answer)
-                on_answer(answer)
+                cells.on_answer(answer)
                 if len(waiting) >= ANSWERS_PER_COMMIT:
-                    store_answers(db, waiting, spending, keep)
+                    cells.store(waiting)
                     waiting = []
-            store_answers(db, waiting, spending, keep)
+            cells.store(waiting)
             _set_state(db, tag, COLLECTED)
+    return result
 
 
-def _take_job(db: Database, run_id: str, scope: str, owner: str) -> str | None:
+def _take_job(cells: CellsToAsk) -> str | None:
     """Lease a job that was begun for cells of this scope, not collected, and that nobody waits for."""
     now = time.time()
-    with db.write() as session:
+    with cells.db.write() as session:
         tag = session.scalar(
             select(BatchRow.id)
             .join(CellRow, CellRow.batch_id == BatchRow.id)
             .where(
-                BatchRow.run_id == run_id,
-                CellRow.scope == scope,
+                BatchRow.run_id == cells.run_id,
+                CellRow.scope == cells.scope,
                 CellRow.state == EMPTY,
                 BatchRow.state != COLLECTED,
-                or_(CellRow.lease_owner.is_(None), CellRow.lease_owner == owner, CellRow.lease_until < now),
+                or_(
+                    CellRow.lease_owner.is_(None),
+                    CellRow.lease_owner == cells.owner,
+                    CellRow.lease_until < now,
+                ),
             )
             .order_by(BatchRow.created_at, BatchRow.id)
             .limit(1)
@@ -103,25 +91,30 @@ def _take_job(db: Database, run_id: str, scope: str, owner: str) -> str | None:
             session.execute(
                 update(CellRow)
                 .where(CellRow.batch_id == tag, CellRow.state == EMPTY)
-                .values(lease_owner=owner, lease_until=now + LEASE_S)
+                .values(lease_owner=cells.owner, lease_until=now + LEASE_S)
             )
         return tag
 
 
-def _new_job(db: Database, run_id: str, scope: str, model: str, owner: str) -> str | None:
+def _new_job(cells: CellsToAsk, model: str) -> str | None:
     """Bind empty cells to a new tag and return it; None where no cell is free."""
     tag = uuid.uuid4().hex
-    with db.write() as session:
-        cells = claim_cells(session, run_id, scope, owner=owner, limit=CELLS_PER_JOB)
-        if not cells:
+    with cells.db.write() as session:
+        leased = claim_cells(session, cells.run_id, cells.scope, owner=cells.owner, limit=CELLS_PER_JOB)
+        if not leased:
             return None
         session.execute(
             insert(BatchRow).values(
-                id=tag, run_id=run_id, model=model, remote_id=None, state=SUBMITTING, created_at=utc_now()
+                id=tag,
+                run_id=cells.run_id,
+                model=model,
+                remote_id=None,
+                state=SUBMITTING,
+                created_at=utc_now(),
             )
         )
         session.execute(
-            update(CellRow).where(CellRow.id.in_([cell.id for cell in cells])).values(batch_id=tag)
+            update(CellRow).where(CellRow.id.in_([cell.id for cell in leased])).values(batch_id=tag)
         )
     return tag
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from service.database import Database
 from service.errors import DatabaseError
-from service.models.remote import ChatRequest, ChatResponse, Choice, Failure, RemoteClient
+from service.models.remote import ChatRequest, ChatResponse, Choice, Failure, Price, RemoteClient
 from service.models.remote.chat import CONTENT_FILTER
 from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, fill_cell, release_leases, renew_leases
 from service.runs.leases import LEASE_S
@@ -49,6 +49,44 @@ def keep_raw(session: Session, cell_id: int, answer: ChatResponse, receipt: Rece
     fill_cell(session, cell_id, answer.raw, receipt)
 
 
+@dataclass(frozen=True)
+class CellsToAsk:
+    """The empty cells of a run in `scope` that a remote model is asked for, and what becomes of its answers.
+
+    `on_answer` is told each answer once it is stored.
+    """
+
+    db: Database
+    run_id: str
+    scope: str
+    owner: str
+    spending: Spending
+    build: BuildRequests
+    on_answer: Callable[[ChatResponse | Failure], None]
+    keep: Keep = keep_raw
+
+    def reserve(self, session: Session, leased: Sequence[Cell], price: Price | None) -> list[ChatRequest]:
+        """Return the requests of leased cells, whose worst case is seen by other processes from now on."""
+        requests = self.build(leased)
+        self.spending.reserve(session, requests, price)
+        return requests
+
+    def store(self, answers: Sequence[tuple[int, ChatResponse | Failure]]) -> None:
+        """Commit answers by cell id in one transaction."""
+        with self.db.write() as session:
+            for cell_id, answer in answers:
+                if isinstance(answer, Failure) and answer.kind == CONTENT_FILTER:
+                    # A refusal is an answer: it is read as one, and asked again with another seed.
+                    answer = _refusal(answer)
+                if isinstance(answer, Failure):
+                    message = f"{answer.kind}: {answer.message}"
+                    fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
+                else:
+                    self.keep(session, cell_id, answer, _receipt(answer))
+            # Under the write lock, as `refresh` is: what this process stores is never taken for another's.
+            self.spending.add_stored(answer.cost_usd for _, answer in answers)
+
+
 class CellWriter:
     """Commits answers of many requests in one transaction each time the database is free.
 
@@ -56,10 +94,8 @@ class CellWriter:
     loses at most what was in flight.
     """
 
-    def __init__(self, db: Database, spending: Spending, keep: Keep = keep_raw) -> None:
-        self._db = db
-        self._spending = spending
-        self._keep = keep
+    def __init__(self, cells: CellsToAsk) -> None:
+        self._cells = cells
         self._waiting: list[tuple[int, ChatResponse | Failure, asyncio.Future[None]]] = []
         self._running: asyncio.Task[None] | None = None
 
@@ -80,7 +116,7 @@ class CellWriter:
             batch, self._waiting = self._waiting, []
             try:
                 answers = [(cell_id, answer) for cell_id, answer, _ in batch]
-                await asyncio.to_thread(store_answers, self._db, answers, self._spending, self._keep)
+                await asyncio.to_thread(self._cells.store, answers)
             except BaseException as error:
                 for _, _, done in batch:
                     if not done.done():
@@ -91,27 +127,6 @@ class CellWriter:
                 for _, _, done in batch:
                     if not done.done():
                         done.set_result(None)
-
-
-def store_answers(
-    db: Database,
-    answers: Sequence[tuple[int, ChatResponse | Failure]],
-    spending: Spending,
-    keep: Keep = keep_raw,
-) -> None:
-    """Commit answers by cell id in one transaction."""
-    with db.write() as session:
-        for cell_id, answer in answers:
-            if isinstance(answer, Failure) and answer.kind == CONTENT_FILTER:
-                # A refusal is an answer: it is read as one, and asked again with another seed.
-                answer = _refusal(answer)
-            if isinstance(answer, Failure):
-                message = f"{answer.kind}: {answer.message}"
-                fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
-            else:
-                keep(session, cell_id, answer, _receipt(answer))
-        # Under the write lock, as `refresh` is: what this process stores is never taken for another's.
-        spending.add_stored(answer.cost_usd for _, answer in answers)
 
 
 @contextlib.asynccontextmanager
@@ -135,34 +150,22 @@ async def keep_leases(db: Database, owner: str, *, every_s: float = LEASE_S / 10
         task.cancel()
 
 
-async def fill_cells(
-    db: Database,
-    run_id: str,
-    scope: str,
-    client: RemoteClient,
-    build: BuildRequests,
-    *,
-    owner: str,
-    spending: Spending,
-    on_answer: Callable[[ChatResponse | Failure], None],
-    keep: Keep = keep_raw,
-) -> Filled:
-    """Ask for every empty cell of the run in `scope` and store what comes back.
+async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
+    """Ask for every empty cell and store what comes back.
 
     Cells are leased a few at a time, as the client takes them, so another process of the same run finds work
     too. Returns when none is left to lease, the budget is spent, or every further request would fail.
     """
-    writer = CellWriter(db, spending, keep)
+    db, owner = cells.db, cells.owner
+    writer = CellWriter(cells)
     result = Filled()
 
     def lease() -> list[ChatRequest]:
         with db.write() as session:
-            spending.refresh(session, run_id, owner)
-            leased = claim_cells(session, run_id, scope, owner=owner, limit=CELLS_PER_CLAIM)
-            asked = build(leased)
+            cells.spending.refresh(session, cells.run_id, owner)
+            leased = claim_cells(session, cells.run_id, cells.scope, owner=owner, limit=CELLS_PER_CLAIM)
             # With the lease: between the two another process would not see what these may cost.
-            spending.reserve(session, asked, client.price)
-        return asked
+            return cells.reserve(session, leased, client.price)
 
     async def requests() -> AsyncIterator[ChatRequest]:
         while True:
@@ -175,7 +178,7 @@ async def fill_cells(
     async def store(request: ChatRequest, answer: ChatResponse | Failure) -> None:
         await writer.store(int(request.key), answer)
         result.count(answer)
-        on_answer(answer)
+        cells.on_answer(answer)
 
     def release() -> None:
         with db.write() as session:

@@ -31,7 +31,7 @@ import os, signal, sys
 from service.runs import filling
 
 place, left = sys.argv.pop(1), int(sys.argv.pop(1))
-store_answers, fill_cell = filling.store_answers, filling.fill_cell
+store_answers, fill_cell = filling.CellsToAsk.store, filling.fill_cell
 
 def die_at(reached):
     if reached == place and left <= 0:
@@ -48,7 +48,7 @@ def fill(*arguments, **named):
     fill_cell(*arguments, **named)
     die_at("in the commit")
 
-filling.store_answers, filling.fill_cell = store, fill
+filling.CellsToAsk.store, filling.fill_cell = store, fill
 from ui.cli.app import main
 main()
 """

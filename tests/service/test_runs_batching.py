@@ -21,7 +21,7 @@ from service.models.remote import (
 from service.questions import make_question, store_questions
 from service.runs import cells
 from service.runs.batching import fill_by_batch
-from service.runs.filling import Filled
+from service.runs.filling import CellsToAsk, Filled
 from service.runs.spending import Spending, reserved_usd, spent_usd
 from service.runs.store import Run, open_run
 
@@ -74,20 +74,10 @@ def fill(db: Database, run: Run, provider: Provider, owner: str) -> Filled:
     def build(leased: Sequence[cells.Cell]) -> list[ChatRequest]:
         return [ChatRequest(cell.id, (Message("user", "?"),), max_tokens=2) for cell in leased]
 
-    return asyncio.run(
-        fill_by_batch(
-            db,
-            run.id,
-            run.id,
-            cast(BatchClient, provider),
-            build,
-            owner=owner,
-            spending=Spending(Budget(max_usd=100.0), 0.0),
-            on_answer=lambda _: None,
-            report=lambda _: None,
-            poll_s=0.01,
-        )
-    )
+    spending = Spending(Budget(max_usd=100.0), 0.0)
+    to_ask = CellsToAsk(db, run.id, run.id, owner, spending, build, on_answer=lambda _: None)
+    client = cast(BatchClient, provider)
+    return asyncio.run(fill_by_batch(to_ask, client, report=lambda _: None, poll_s=0.01))
 
 
 def test_a_job_is_sent_by_one_process_only_and_taken_over_when_that_is_dead(db: Database) -> None:

@@ -1,4 +1,10 @@
-"""Decoding in one moving batch: rows that end leave it at once, waiting ones take their places."""
+"""Decoding in one moving batch: rows that end leave it at once, waiting ones take their places.
+
+What it buys, in seconds of CPU (one thread) on the demo's policy with the same samples: against `generate` in
+whole batches 1.7 times less for an evaluation (64 rows at a time) and 1.8 times less for the 512 responses of
+a step of training. Batches that only shrink are about as good there, where responses are 9 to 33 tokens long;
+with responses of hundreds of tokens their last rows decode alone for most of the time.
+"""
 
 from bisect import insort
 from collections.abc import Sequence

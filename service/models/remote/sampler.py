@@ -30,7 +30,7 @@ from service.models.settings import DrawingSpec
 from service.models.stopping import finish_on_interrupt
 from service.runs.batching import fill_by_batch
 from service.runs.cells import Cell, Receipt
-from service.runs.filling import REFUSED_BODY, Filled, fill_cells
+from service.runs.filling import REFUSED_BODY, CellsToAsk, Filled, fill_cells
 from service.runs.spending import Spending, spent_usd
 
 _TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "thinking", "refusal"})
@@ -140,24 +140,21 @@ class RemoteSampler:
         return await find_serving(self.endpoint)
 
     async def _fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
-        spending = self._spending[work.run_id]
         filling = _Filling(work, report)
+        cells = CellsToAsk(
+            work.db,
+            work.run_id,
+            work.scope,
+            work.owner,
+            self._spending[work.run_id],
+            filling.build,
+            filling.count,
+            filling.keep,
+        )
         if self._sends_jobs:
             jobs = BatchClient(self.endpoint, budget=self._budget, prices=self._prices, retries=self._retries)
             async with jobs:
-                return await fill_by_batch(
-                    work.db,
-                    work.run_id,
-                    work.run_id,
-                    jobs,
-                    filling.build,
-                    owner=work.owner,
-                    spending=spending,
-                    on_answer=filling.count,
-                    report=filling.count_job,
-                    poll_s=self._batch_poll_s,
-                    keep=filling.keep,
-                )
+                return await fill_by_batch(cells, jobs, report=filling.count_job, poll_s=self._batch_poll_s)
         client = RemoteClient(
             self.endpoint,
             budget=self._budget,
@@ -168,17 +165,7 @@ class RemoteSampler:
         async with client:
             filling.client = client
             with finish_on_interrupt(client.interrupt):
-                filled = await fill_cells(
-                    work.db,
-                    work.run_id,
-                    work.run_id,
-                    client,
-                    filling.build,
-                    owner=work.owner,
-                    spending=spending,
-                    on_answer=filling.count,
-                    keep=filling.keep,
-                )
+                filled = await fill_cells(cells, client)
             if not client.sends("seed"):
                 self._notices["the server takes no seed: the same run would draw other responses"] = None
         if filled.message is not None and "chat template" in filled.message.lower():
