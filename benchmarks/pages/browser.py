@@ -43,7 +43,8 @@ def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> di
     Decisions of the review page are added to the database, by a reviewer of a new name.
     """
     from playwright.sync_api import sync_playwright
-    from ui_interactions import PAGES, ROUNDS, START
+
+    from benchmarks.pages.interactions import PAGES, ROUNDS, START
 
     binary = chromium()
     if binary is None:

@@ -137,7 +137,7 @@ START: dict[str, str] = {"review": "/review?reviewer={reviewer}"}
 
 
 def _run_names() -> list[str]:
-    from ui_made_responses import TRAININGS
+    from benchmarks.pages.made_responses import TRAININGS
 
     return [f"{name}  (" for name in TRAININGS]
 

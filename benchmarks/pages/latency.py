@@ -42,23 +42,23 @@ def main() -> int:
     if options.make is not None:
         if options.make.exists():
             parser.error(f"{options.make} exists; name a new file or remove it")
-        from ui_database import make_database
+        from benchmarks.pages.database import make_database
 
         found["make_s"] = make_database(options.make, scale=options.scale, seed=options.seed)
         found["database_mb"] = round(options.make.stat().st_size / 1e6)
     if options.queries is not None:
-        from ui_query_times import measure, print_table
+        from benchmarks.pages.query_times import measure, print_table
 
         found |= measure(options.queries, warm=options.warm, cold=options.cold)
         print_table(found)
     if options.inserts:
-        from ui_inserts import measure_inserts, print_inserts
+        from benchmarks.pages.inserts import measure_inserts, print_inserts
 
         found["inserts"] = measure_inserts(repeats=options.repeats or 5)
         print_inserts(found["inserts"])
     if options.browser is not None:
-        from ui_browser import measure_browser, print_end
-        from ui_interactions import PAGES
+        from benchmarks.pages.browser import measure_browser, print_end
+        from benchmarks.pages.interactions import PAGES
 
         pages = options.pages.split(",") if options.pages else list(PAGES)
         if not set(pages) <= set(PAGES):

@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--database", type=Path, help=argparse.SUPPRESS)  # the new process of the third pass
     args = parser.parse_args()
 
-    import grading_data as data
+    from benchmarks.studies import graded_responses as data
 
     rows = [row for file in data.RESPONSE_FILES for row in data.load(args.data, file)]
     if args.rows:
@@ -74,7 +74,7 @@ def compare_speed(
     rows: Sequence[Any], cases: Sequence[GradeCase], args: argparse.Namespace
 ) -> dict[str, Any]:
     """Responses per second of each way, and the ratios."""
-    import grading_data as data
+    from benchmarks.studies import graded_responses as data
 
     data.plain_math_verify(rows)  # warms its caches
     plain: list[float] = []
@@ -132,7 +132,7 @@ def from_database(cases: Sequence[GradeCase], path: Path, workers: int | None) -
 
 def run_hostile(cases: Sequence[GradeCase], args: argparse.Namespace) -> dict[str, Any]:
     """Hostile cases one by one, with the memory of the workers; then beside the honest ones."""
-    from grading_hostile import hostile_cases
+    from benchmarks.speed.grading_hostile import hostile_cases
 
     hostile = hostile_cases()
     taken: list[float] = []

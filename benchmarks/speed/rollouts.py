@@ -98,7 +98,7 @@ def measure(folder: Path, steps: int) -> dict[str, Any]:
 
 def make_texts() -> list[str]:
     """Responses to draw from; each gets a number of its own in front."""
-    from store import Writer
+    from benchmarks.speed.store import Writer
 
     writer = Writer(0)
     return [writer.text(number)[-(TEXT_BYTES - 12) :] for number in range(4_000)]

@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--skip-math-verify", action="store_true", help="do not run plain math-verify beside")
     args = parser.parse_args()
 
-    import grading_data as data
+    from benchmarks.studies import graded_responses as data
 
     folders = args.paths or [args.data]
     report: Report = {}
@@ -61,7 +61,7 @@ def main() -> None:
 
 def measure(grader: Grader, rows: Sequence[Any], *, plain: bool) -> tuple[Report, list[Report]]:
     """Figures of a file, as a whole and by model, and its disagreements."""
-    import grading_data as data
+    from benchmarks.studies import graded_responses as data
 
     grades = grader.grade_many([row.case for row in rows])
     verdicts = data.plain_math_verify(rows) if plain else None
@@ -151,7 +151,7 @@ def correct(grade: Grade) -> bool:
 
 def disagreement(row: Any, grade: Grade, verdict: bool | None) -> Report:
     """A disagreement as it is written to the file; `why` is our policy where it is one."""
-    import grading_data as data
+    from benchmarks.studies import graded_responses as data
 
     return {
         "file": row.file,
