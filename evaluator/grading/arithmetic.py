@@ -313,7 +313,7 @@ def same_value(first: str, second: str) -> bool | None:
                 name: _POINTS[(start + 3 * place) % len(_POINTS)] + place // len(_POINTS)
                 for place, name in enumerate(names)
             }
-            values = [_at(side, point) for side in (left, right)]
+            values = [_value_at(side, point) for side in (left, right)]
             if values[0] is None and values[1] is None:
                 continue  # not defined here, or not readable anywhere
             if values[0] is None or values[1] is None:
@@ -327,9 +327,10 @@ def same_value(first: str, second: str) -> bool | None:
     return True if agreed >= _FEWEST_POINTS and letters[0] == letters[1] else None
 
 
-def _at(side: Sequence[Token], point: Mapping[str, Decimal]) -> Value | None:
+def _value_at(tokens: Sequence[Token], point: Mapping[str, Decimal]) -> Value | None:
+    """The value at a point, None where there is none; call in the decimal context."""
     try:
-        return Reader(side, point).value()
+        return Reader(tokens, point).value()
     except (UnreadableError, ArithmeticError):
         return None
 
@@ -353,12 +354,11 @@ def is_arithmetic(text: str) -> bool:
         return True
     try:
         tokens = tokens_of(text)
-        point = {token: _POINTS[3] + place for place, (kind, token) in enumerate(tokens) if kind == "letter"}
-        with decimal.localcontext(_CONTEXT):
-            Reader(tokens, point).value()
-    except (UnreadableError, ArithmeticError):
+    except UnreadableError:
         return False
-    return True
+    point = {token: _POINTS[3] + place for place, (kind, token) in enumerate(tokens) if kind == "letter"}
+    with decimal.localcontext(_CONTEXT):
+        return _value_at(tokens, point) is not None
 
 
 def _decides(tokens: list[Token]) -> bool:

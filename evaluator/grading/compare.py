@@ -145,8 +145,8 @@ def _judge(gold: str, answer: str, means: Means, depth: int) -> Judged:
     gold, answer = structure.exact_part(gold), structure.exact_part(answer)
     if (choice := _judge_choice(gold, answer)) is not None:
         return choice
-    if (said := _judge_sentence(gold, answer)) is not None:
-        return said
+    if (sentence := _judge_sentence(gold, answer)) is not None:
+        return sentence
     gold_list, answer_list = structure.solutions(gold), structure.solutions(answer)
     if len(gold_list) > 1 or len(answer_list) > 1:
         return _judge_lists(gold, answer, gold_list, answer_list, means, depth)

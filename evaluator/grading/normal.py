@@ -74,11 +74,11 @@ def tidy(text: str, *, join_thousands: bool = True) -> str:
     """
     text = " ".join(_typed(text[: 4 * LONGEST_ANSWER]).split())
     for _ in range(3):
-        if found := _MARKDOWN.fullmatch(text):
-            text = found.group(2).strip()
+        if match := _MARKDOWN.fullmatch(text):
+            text = match.group(2).strip()
     if r"\begin" not in text:
         text = _DOUBLED_SLASH.sub(r"\\", text)
-    text = _TIME.sub(lambda found: f"{found[1]}{found[2] or ':00'} {found[3].lower()}.m.", text)
+    text = _TIME.sub(lambda match: f"{match[1]}{match[2] or ':00'} {match[3].lower()}.m.", text)
     text = _unwrap_delimiters(text)
     text = _PHANTOM.sub(" ", text)
     text = _COMMAND.sub(_one_command, _QUAD.sub(r"\\\1 ", text))
@@ -101,12 +101,12 @@ def tidy(text: str, *, join_thousands: bool = True) -> str:
 def _typed(text: str) -> str:
     r"""Unicode mathematics as LaTeX: `4√38 x³` as `4\sqrt{38} x^{3}`, `b₂` as `b_{2}`."""
     if "<su" in text:
-        text = _TAGGED.sub(lambda found: f"{'^' if found[1] == 'sup' else '_'}{{{found[2]}}}", text)
+        text = _TAGGED.sub(lambda match: f"{'^' if match[1] == 'sup' else '_'}{{{match[2]}}}", text)
     if not _NOT_ASCII.search(text):
         return text
-    text = _ROOT.sub(lambda found: rf"\sqrt{{{found[1] or found[2]}}}", text)
-    text = _RAISED.sub(lambda found: f"^{{{_plain_digits(found[0])}}}", text)
-    text = _LOWERED.sub(lambda found: f"_{{{_plain_digits(found[0])}}}", text)
+    text = _ROOT.sub(lambda match: rf"\sqrt{{{match[1] or match[2]}}}", text)
+    text = _RAISED.sub(lambda match: f"^{{{_plain_digits(match[0])}}}", text)
+    text = _LOWERED.sub(lambda match: f"_{{{_plain_digits(match[0])}}}", text)
     return text.translate(_CHARACTERS)
 
 
@@ -195,28 +195,28 @@ def exact_number(text: str) -> ExactNumber | None:
     r"""Reads tidy text as an exact rational: `-12`, `.5`, `3/4`, `\frac{3}{4}`, `1\frac{1}{2}`, `1 1/2`,
     `7 \times 10^{35}`, `7e35`. None for anything else, also for percentages and a zero denominator.
     """
-    while found := _PARENTHESISED.fullmatch(text):
-        text = (found.group(1) if found.group(1) is not None else found.group(2)).strip()
+    while match := _PARENTHESISED.fullmatch(text):
+        text = (match.group(1) if match.group(1) is not None else match.group(2)).strip()
     if _NUMBER.fullmatch(text):
         return ExactNumber(Fraction(text), len(text.partition(".")[2]))
     sign = -1 if text.startswith("-") else 1
-    if found := _POWER_OF_TEN.fullmatch(text) or _E_NOTATION.fullmatch(text):
-        power = int(found.group(3) or found.group(4))
-        return ExactNumber(sign * Fraction(found.group(2) or 1) * Fraction(10) ** power)
-    if found := _REPEATING.fullmatch(text):
-        whole, fixed, period = found.group(1) or "0", found.group(2), found.group(3)
+    if match := _POWER_OF_TEN.fullmatch(text) or _E_NOTATION.fullmatch(text):
+        power = int(match.group(3) or match.group(4))
+        return ExactNumber(sign * Fraction(match.group(2) or 1) * Fraction(10) ** power)
+    if match := _REPEATING.fullmatch(text):
+        whole, fixed, period = match.group(1) or "0", match.group(2), match.group(3)
         scale = 10 ** len(fixed)
         repeated = Fraction(int(period), (10 ** len(period) - 1) * scale)
         return ExactNumber(sign * (Fraction(int(whole + fixed), scale) + repeated))
     try:
-        if found := _RATIO.fullmatch(text):
-            return ExactNumber(sign * Fraction(found.group(2)) / Fraction(found.group(3)))
-        if found := _MIXED.fullmatch(text):
+        if match := _RATIO.fullmatch(text):
+            return ExactNumber(sign * Fraction(match.group(2)) / Fraction(match.group(3)))
+        if match := _MIXED.fullmatch(text):
             return ExactNumber(
-                sign * (int(found.group(2)) + Fraction(int(found.group(3)), int(found.group(4))))
+                sign * (int(match.group(2)) + Fraction(int(match.group(3)), int(match.group(4))))
             )
-        if found := _FRAC.fullmatch(text):
-            whole, top, bottom = found.group(2).strip(), Fraction(found.group(3)), Fraction(found.group(4))
+        if match := _FRAC.fullmatch(text):
+            whole, top, bottom = match.group(2).strip(), Fraction(match.group(3)), Fraction(match.group(4))
             if whole and (top < 0 or bottom < 0):
                 return None
             return ExactNumber(sign * ((int(whole) if whole else 0) + top / bottom))
@@ -313,32 +313,32 @@ def split_unit(text: str) -> tuple[str, str | None]:
     >>> split_unit(r"9\text{ square inches}")
     ('9', 'square inch')
     """
-    if found := _CLOCK.fullmatch(text):
-        return found["core"], found["half"]
+    if match := _CLOCK.fullmatch(text):
+        return match["core"], match["half"]
     if text.startswith((r"\$", "\\pounds", "£", "€")):
         rest = re.sub(r"^(?:\\\$|\\pounds ?|£|€)", "", text)
         return split_unit(rest)[0], "euro" if text[0] == "€" else "pound" if text[0] != "\\" else "dollar"
     for sign in ("-\\$", "-£", "-€"):
         if text.startswith(sign):
             return "-" + split_unit(text[len(sign) :])[0], "dollar"
-    if found := _SUFFIX.fullmatch(text):
-        if found["percent"]:
-            return found["core"], "percent"
-        if found["degree"]:
-            return found["core"], "degree"
-        words = found["text"]
-    elif (found := _BARE_SUFFIX.fullmatch(text)) is not None:
-        words = found["text"]
+    if match := _SUFFIX.fullmatch(text):
+        if match["percent"]:
+            return match["core"], "percent"
+        if match["degree"]:
+            return match["core"], "degree"
+        words = match["text"]
+    elif (match := _BARE_SUFFIX.fullmatch(text)) is not None:
+        words = match["text"]
     else:
         return text, None
     if any(word in _NOT_A_UNIT for word in words.lower().split()):
         return text, None
-    if found.re is _BARE_SUFFIX and not _bare_unit(words, found["power"]):
+    if match.re is _BARE_SUFFIX and not _bare_unit(words, match["power"]):
         return text, None
-    core = found["core"].rstrip("\\ ").strip()
-    if not core or (found.re is _SUFFIX and not re.search(r"\d|\\pi|\\frac|\\sqrt|[a-z]", core)):
+    core = match["core"].rstrip("\\ ").strip()
+    if not core or (match.re is _SUFFIX and not re.search(r"\d|\\pi|\\frac|\\sqrt|[a-z]", core)):
         return text, None
-    return core, _one_unit(words, found["power"])
+    return core, _one_unit(words, match["power"])
 
 
 def _bare_unit(words: str, power: str | None) -> bool:
