@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from openai_faults import for_text
 from openai_server import OpenAIServer
+from remote_clients import OPENAI, VLLM, Got, batch_client
 
 from service.errors import BudgetError, InputError, PrerequisiteError
 from service.models.remote import (
@@ -18,13 +19,9 @@ from service.models.remote import (
     Endpoint,
     Failure,
     Message,
-    Price,
     PriceTable,
-    RetryPolicy,
 )
 
-VLLM, OPENAI = "hosted_vllm/test-model", "openai/test-model"
-PRICED = PriceTable({VLLM: Price(100.0, 200.0), OPENAI: Price(100.0, 200.0)})
 REQUESTS = [
     ChatRequest(number, (Message("user", f"question {number}"),), n=2, max_tokens=20, seed=number)
     for number in range(6)
@@ -32,19 +29,12 @@ REQUESTS = [
 USED = (3 * 100e-6 + 8 * 200e-6) / 2
 WORST = ((10 + 16 + 64) * 100e-6 + 40 * 200e-6) / 2
 
-Got = dict[int | str, ChatResponse | Failure]
-
-
-def client(server: OpenAIServer, model: str = OPENAI, **settings: Any) -> BatchClient:
-    settings = {"retries": RetryPolicy(3, 0.01), "prices": PRICED, **settings}
-    return BatchClient(Endpoint(model, server.url, 5.0), **settings)
-
 
 def with_client(
     server: OpenAIServer, work: Callable[[BatchClient], Awaitable[Any]], model: str = OPENAI, **settings: Any
 ) -> Any:
     async def main() -> Any:
-        async with server, client(server, model, **settings) as batches:
+        async with server, batch_client(server, model, **settings) as batches:
             return await work(batches)
 
     return asyncio.run(main())
@@ -76,7 +66,7 @@ def test_the_same_question_gets_the_same_answer_as_alone() -> None:
     from service.models.remote import RemoteClient
 
     async def main() -> tuple[ChatResponse | Failure, Got]:
-        async with server, client(server) as batches:
+        async with server, batch_client(server) as batches:
             _, got = await whole(batches)
             async with RemoteClient(batches.endpoint) as remote:
                 return await remote.complete(REQUESTS[3]), got
@@ -93,10 +83,10 @@ def test_the_same_question_gets_the_same_answer_as_alone() -> None:
 def test_a_killed_process_finds_its_job_again() -> None:
     async def main() -> tuple[BatchStatus, BatchStatus, Got, float]:
         async with server:
-            async with client(server) as killed:
+            async with batch_client(server) as killed:
                 first = await killed.submit("t1", REQUESTS)
             budget = Budget(max_usd=0.0001)  # it was paid for already; the cap cannot forbid it any more
-            async with client(server, budget=budget) as later:
+            async with batch_client(server, budget=budget) as later:
                 again = await later.submit("t1", REQUESTS)
                 status = await later.wait(again.id, every_s=0.01)
                 got = {request.key: answer async for request, answer in later.collect(status, REQUESTS)}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from openai_faults import Fault, always, fault_sequence
 from openai_server import OpenAIServer
+from remote_clients import OPENAI, PRICED, QUICK, VLLM, answered, client, failed
 
 from service.errors import BudgetError, PrerequisiteError
 from service.models.remote import (
@@ -18,16 +19,14 @@ from service.models.remote import (
     ChatRequest,
     ChatResponse,
     Endpoint,
+    EndpointCheck,
     Failure,
     Message,
-    Price,
     PriceTable,
     RemoteClient,
     RetryPolicy,
 )
 
-VLLM, OPENAI = "hosted_vllm/test-model", "openai/test-model"
-QUICK = RetryPolicy(attempts=3, base_s=0.01)
 SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "string"}},
@@ -35,15 +34,8 @@ SCHEMA = {
     "additionalProperties": False,
 }
 ASK = ChatRequest("k", (Message("user", "What is 2 + 3?"),), n=2, temperature=0.7, max_tokens=50, seed=5)
-PRICED = PriceTable({VLLM: Price(100.0, 200.0), OPENAI: Price(100.0, 200.0)})
 WORST = (14 + 16 + 64) * 100e-6 + 100 * 200e-6
 USED = 4 * 100e-6 + 8 * 200e-6  # 14 characters, and two answers of 16, at four characters a token
-
-
-def client(server: OpenAIServer, model: str = VLLM, **settings: Any) -> RemoteClient:
-    timeout_s = settings.pop("timeout_s", 5.0)
-    settings = {"retries": QUICK, "prices": PRICED, "seed": 1, **settings}
-    return RemoteClient(Endpoint(model, server.url, timeout_s), **settings)
 
 
 def ask(
@@ -54,16 +46,6 @@ def ask(
             return await remote.complete(request)
 
     return asyncio.run(main())
-
-
-def answered(result: ChatResponse | Failure) -> ChatResponse:
-    assert isinstance(result, ChatResponse), result
-    return result
-
-
-def failed(result: ChatResponse | Failure) -> Failure:
-    assert isinstance(result, Failure), result
-    return result
 
 
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
@@ -338,36 +320,33 @@ def test_a_missing_key_is_named_before_and_not_retried_after(monkeypatch: pytest
     assert failed(result).attempts == 1
 
 
-def check(server: OpenAIServer, model: str = VLLM) -> Any:
-    async def main() -> Any:
-        async with server, client(server, model) as remote:
-            return await remote.check()
-
-    return asyncio.run(main())
+async def check(server: OpenAIServer, url: str | None = None) -> EndpointCheck:
+    async with server, RemoteClient(Endpoint(VLLM, url or server.url), prices=PRICED) as remote:
+        return await remote.check()
 
 
-def test_checking_an_endpoint() -> None:
-    found = check(OpenAIServer(models=["test-model", "other"]))
-    assert (found.reachable, found.model_listed, found.problem) == (True, True, None)
-    assert (found.structured, found.supports_n, found.price_known) == (True, True, True)
-    found = check(OpenAIServer(models=["other"]))
-    assert (found.reachable, found.model_listed) == (True, False)
-    assert "'test-model', only: other" in found.problem
-    found = check(OpenAIServer(models=None))
-    assert (found.reachable, found.model_listed, found.problem) == (True, None, None)
-    found = check(OpenAIServer(key="another"))
-    assert not found.reachable
-    assert "refuses the key" in found.problem
+@pytest.mark.parametrize(
+    ("settings", "reachable", "listed", "problem"),
+    [
+        ({"models": ["test-model", "other"]}, True, True, None),
+        ({"models": ["other"]}, True, False, "'test-model', only: other"),
+        ({"models": None}, True, None, None),
+        ({"key": "another"}, False, None, "refuses the key"),
+    ],
+)
+def test_checking_an_endpoint(
+    settings: dict[str, Any], reachable: bool, listed: bool | None, problem: str | None
+) -> None:
+    endpoint = asyncio.run(check(OpenAIServer(**settings)))
+    assert (endpoint.reachable, endpoint.model_listed) == (reachable, listed)
+    assert (endpoint.structured, endpoint.supports_n, endpoint.price_known) == (True, True, True)
+    assert endpoint.problem is None if problem is None else problem in (endpoint.problem or "")
 
 
 def test_checking_an_endpoint_that_is_not_there(unused_url: str) -> None:
-    async def main() -> Any:
-        async with RemoteClient(Endpoint(VLLM, unused_url)) as remote:
-            return await remote.check()
-
-    found = asyncio.run(main())
-    assert not found.reachable
-    assert "cannot be reached" in found.problem
+    endpoint = asyncio.run(check(OpenAIServer(), unused_url))
+    assert not endpoint.reachable
+    assert "cannot be reached" in (endpoint.problem or "")
 
 
 def test_no_problem_of_an_endpoint_names_the_password_in_its_address() -> None:

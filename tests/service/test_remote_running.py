@@ -8,26 +8,19 @@ from typing import Any
 import pytest
 from openai_faults import Seen, always, fault_sequence, first_of, for_text, random_faults
 from openai_server import OpenAIServer
+from remote_clients import Got, client
 
 from service.models.remote import (
     Budget,
     ChatRequest,
     ChatResponse,
-    Endpoint,
     Failure,
     Message,
-    Price,
-    PriceTable,
-    RemoteClient,
     RetryPolicy,
     RunOutcome,
 )
 
-VLLM = "hosted_vllm/test-model"
-PRICED = PriceTable({VLLM: Price(100.0, 200.0)})
-QUICK = RetryPolicy(attempts=6, base_s=0.01, longest_s=0.1)
-
-Got = dict[int | str, ChatResponse | Failure]
+PATIENT = RetryPolicy(attempts=6, base_s=0.01, longest_s=0.1)
 
 
 def questions(count: int, **settings: Any) -> Iterator[ChatRequest]:
@@ -45,17 +38,11 @@ def used_usd() -> float:
     return 4 * 100e-6 + 4 * 200e-6
 
 
-def client(server: OpenAIServer, **settings: Any) -> RemoteClient:
-    timeout_s = settings.pop("timeout_s", 20.0)
-    settings = {"retries": QUICK, "prices": PRICED, "seed": 1, **settings}
-    return RemoteClient(Endpoint(VLLM, server.url, timeout_s), **settings)
-
-
 def run(server: OpenAIServer, requests: Any, **settings: Any) -> tuple[RunOutcome, Got]:
     got: Got = {}
 
     async def main() -> RunOutcome:
-        async with server, client(server, **settings) as remote:
+        async with server, client(server, **{"retries": PATIENT, **settings}) as remote:
             return await remote.run(requests, lambda request, answer: got.update({request.key: answer}))
 
     return asyncio.run(main()), got

@@ -93,7 +93,9 @@ def test_a_rows_tokens_do_not_depend_on_the_batch(name: str) -> None:
     assert draw(WholeBatches(model, choosing(), 5), prompts, 4) == alone
 
 
-def test_the_logits_of_a_step_are_those_of_reading_everything_again(llama: Any) -> None:
+def test_the_logits_of_a_step_are_those_of_reading_everything_again(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[torch.Tensor] = []
     forward = llama.forward
 
@@ -106,21 +108,20 @@ def test_the_logits_of_a_step_are_those_of_reading_everything_again(llama: Any) 
     decoder = MovingBatch(llama, choosing(), Room(8, PLENTY))
     rows = [Row(prompt, 6, seed=number) for number, prompt in enumerate(random_prompts(4))]
     decoder.add(rows)
-    llama.forward = spying
-    try:
-        for _ in range(3):
-            decoder.step()
-        running = list(decoder._rows)
+    monkeypatch.setattr(llama, "forward", spying)
+    for _ in range(3):
         decoder.step()
-    finally:
-        llama.forward = forward
+    running = list(decoder._rows)
+    decoder.step()
     assert len(running) >= 2
     for place, row in enumerate(running):
         ids = torch.tensor([[*row.prompt, *row.tokens[:4]]])
         torch.testing.assert_close(seen[-1][place], forward(input_ids=ids).logits[0, -1], rtol=0, atol=1e-10)
 
 
-def test_a_prompt_is_read_once_and_no_finished_row_is_computed(llama: Any) -> None:
+def test_a_prompt_is_read_once_and_no_finished_row_is_computed(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shapes: list[tuple[int, int]] = []
     forward = llama.forward
 
@@ -129,11 +130,8 @@ def test_a_prompt_is_read_once_and_no_finished_row_is_computed(llama: Any) -> No
         shapes.append(tuple(arguments["input_ids"].shape))
         return forward(**arguments)
 
-    llama.forward = counting
-    try:
-        found = draw(MovingBatch(llama, choosing(), Room(4, PLENTY)), [(9, 10, 11), (20, 21)], 8, at_once=16)
-    finally:
-        llama.forward = forward
+    monkeypatch.setattr(llama, "forward", counting)
+    found = draw(MovingBatch(llama, choosing(), Room(4, PLENTY)), [(9, 10, 11), (20, 21)], 8, at_once=16)
     prefills = [shape for shape in shapes if shape[1] > 1]
     assert sorted(prefills) == [(1, 2), (1, 3)]
     decoded = sum(rows for rows, length in shapes if length == 1)
@@ -154,7 +152,9 @@ def test_a_batch_keeps_within_its_room(llama: Any) -> None:
     assert done == 31
 
 
-def test_out_of_memory_halves_the_batch_and_changes_no_token(llama: Any) -> None:
+def test_out_of_memory_halves_the_batch_and_changes_no_token(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prompts = random_prompts(4)
     expected = draw(MovingBatch(llama, choosing(), Room(16, PLENTY)), prompts, 4)
     forward, failures = llama.forward, []
@@ -166,30 +166,23 @@ def test_out_of_memory_halves_the_batch_and_changes_no_token(llama: Any) -> None
             raise torch.OutOfMemoryError("CUDA out of memory")
         return forward(**arguments)
 
-    llama.forward = small
-    try:
-        decoder = MovingBatch(llama, choosing(), Room(16, PLENTY))
-        assert draw(decoder, prompts, 4, at_once=16) == expected
-    finally:
-        llama.forward = forward
+    monkeypatch.setattr(llama, "forward", small)
+    decoder = MovingBatch(llama, choosing(), Room(16, PLENTY))
+    assert draw(decoder, prompts, 4, at_once=16) == expected
     assert 1 <= len(failures) <= 3
     assert decoder.places in (2, 3, 4)
     assert "out of GPU memory" in decoder.notices[0]
 
 
-def test_not_even_one_row_in_memory_is_an_error(llama: Any) -> None:
-    forward = llama.forward
+def test_not_even_one_row_in_memory_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def never(**arguments: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     decoder = MovingBatch(llama, choosing(), Room(4, PLENTY))
-    llama.forward = never
-    try:
-        with pytest.raises(PrerequisiteError, match="one response does not fit"):
-            draw(decoder, [(9, 10)], 1)
-    finally:
-        llama.forward = forward
+    monkeypatch.setattr(llama, "forward", never)
+    with pytest.raises(PrerequisiteError, match="one response does not fit"):
+        draw(decoder, [(9, 10)], 1)
 
 
 def test_models_with_other_states_are_drawn_in_whole_batches_with_the_same_samples() -> None:
@@ -201,18 +194,17 @@ def test_models_with_other_states_are_drawn_in_whole_batches_with_the_same_sampl
     assert "Lfm2ForCausalLM" in decoder.notices[0]
 
 
-def test_a_model_that_cannot_tell_where_a_shorter_row_begins_shares_no_batch(llama: Any) -> None:
+def test_a_model_that_cannot_tell_where_a_shorter_row_begins_shares_no_batch(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     forward = llama.forward
 
     def without_positions(**arguments: Any) -> Any:  # and without the mask
         return forward(**{**arguments, "attention_mask": None})
 
     assert can_share_a_batch(llama)
-    llama.forward = without_positions
-    try:
-        assert not can_share_a_batch(llama)
-    finally:
-        llama.forward = forward
+    monkeypatch.setattr(llama, "forward", without_positions)
+    assert not can_share_a_batch(llama)
 
 
 def test_a_whole_batch_that_is_stopped_waits_again(llama: Any) -> None:
