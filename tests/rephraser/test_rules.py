@@ -52,6 +52,11 @@ def texts(question: str, *rules: str) -> set[str]:
             {"Find the number of edges in a square pyramid."},
         ),
         (
+            "How many edges does a square pyramid have?",
+            ("imperative",),
+            {"Find the number of edges that a square pyramid has."},
+        ),
+        (
             "If $u + v = 9$, what is the value of $2u + 2v$?",
             ("condition_last",),
             {"What is the value of $2u + 2v$ if $u + v = 9$?"},

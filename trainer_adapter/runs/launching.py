@@ -20,6 +20,9 @@ from typing import IO
 
 import psutil
 
+from trainer_adapter.runs.composing import Machine, external_modules
+from trainer_adapter.verl.cpu.fork_server import START, VARIABLE
+
 GRACE_S = 30.0
 """Seconds between asking a training to stop and killing it; a second signal kills at once."""
 
@@ -309,3 +312,23 @@ def _lines(log: Path) -> Iterator[str]:
         return
     for line in text.replace("\r", "\n").split("\n"):
         yield _PREFIX.sub("", _ANSI.sub("", line))
+
+
+def training_environment(machine: Machine, metrics: Path) -> dict[str, str]:
+    """Return what the process of a training finds in its environment beside the user's own."""
+    modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(machine)]
+    given = {"OMP_NUM_THREADS": "1", VARIABLE: START} if machine.cpu else {}
+    return {
+        "VERL_USE_EXTERNAL_MODULES": ",".join(module for module in modules if module),
+        "VERL_FILE_LOGGER_PATH": str(metrics),
+        "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0"),
+        "PYTHONUNBUFFERED": "1",
+        **_python_path(),
+        **{name: os.environ.get(name, value) for name, value in given.items()},
+    }
+
+
+def _python_path() -> dict[str, str]:
+    """Return PYTHONPATH with whole paths: verl runs in another folder and finds the user's formulas by it."""
+    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    return {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, folders))} if folders else {}

@@ -22,16 +22,22 @@ from trainer_adapter.runs.composing import (
     Machine,
     command,
     compose_run,
-    external_modules,
     shell_command,
     template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData, read_data
-from trainer_adapter.runs.launching import GRACE_S, hints, last_errors, last_step, make_ray_folder, run_child
+from trainer_adapter.runs.launching import (
+    GRACE_S,
+    hints,
+    last_errors,
+    last_step,
+    make_ray_folder,
+    run_child,
+    training_environment,
+)
 from trainer_adapter.runs.planning import count_steps
 from trainer_adapter.runs.resuming import differences, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
-from trainer_adapter.verl.cpu.fork_server import START, VARIABLE
 from trainer_adapter.verl.export import export_verl, validation_size
 from trainer_adapter.verl.plugin.settings import RunSettings
 from trainer_adapter.verl.prompts import PromptTemplate
@@ -281,7 +287,7 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         spec,
         checking.versions(),
         tuple(command(composition, folder.path)),
-        _environment(composition.machine, folder.metrics(folder.next_attempt())),
+        training_environment(composition.machine, folder.metrics(folder.next_attempt())),
         tuple(notes),
     )
 
@@ -298,25 +304,6 @@ def _finished(prepared: Prepared) -> Trained | None:
     last = replace(attempts[-1], step=attempts[-1].step or saved, checkpoint=saved)
     log = prepared.folder.log(last.number)
     return Trained(prepared.name, prepared.folder.path, last, False, 0, log, (), ())
-
-
-def _environment(machine: Machine, metrics: Path) -> dict[str, str]:
-    modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(machine)]
-    given = {"OMP_NUM_THREADS": "1", VARIABLE: START} if machine.cpu else {}
-    return {
-        "VERL_USE_EXTERNAL_MODULES": ",".join(module for module in modules if module),
-        "VERL_FILE_LOGGER_PATH": str(metrics),
-        "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0"),
-        "PYTHONUNBUFFERED": "1",
-        **_python_path(),
-        **{name: os.environ.get(name, value) for name, value in given.items()},
-    }
-
-
-def _python_path() -> dict[str, str]:
-    """Return PYTHONPATH with whole paths: verl runs in another folder and finds the user's formulas by it."""
-    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    return {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, folders))} if folders else {}
 
 
 def _keep(prepared: Prepared, open_database: Callable[[], Database]) -> None:

@@ -112,12 +112,21 @@ def forms(core: str) -> list[Form]:
         return [own, Form(f"what {'are' if plural else 'is'} {phrase}", True), *_how_many_of(phrase)]
     if asked := re.fullmatch(rf"(?:find|compute|calculate|evaluate) ({FORMULA})", core):
         return [own, Form(f"what is {asked[1]}", True)]
-    if asked := re.fullmatch(r"how many (.+?) are there\b(.*)", core):
-        counted = f"{asked[1]}{asked[2]}"
-        if not re.match(r"(?:more|fewer|less|times|of|such|additional|other)\b", counted):
-            phrase = f"the number of {counted}"
-            return [own, Form(f"find {phrase}", False), Form(f"what is {phrase}", True)]
-    return [own]
+    counted = _counted(core)
+    if counted is None or re.match(r"(?:more|fewer|less|times|of|such|additional|other)\b", counted):
+        return [own]
+    return [own, Form(f"find the number of {counted}", False), Form(f"what is the number of {counted}", True)]
+
+
+def _counted(core: str) -> str | None:
+    """What "how many A are there B" and "how many A does B have" count: "A B", "A that B has"."""
+    if there := re.fullmatch(r"how many (.+?) are there\b(.*)", core):
+        return f"{there[1]}{there[2]}"
+    owned = re.fullmatch(r"how many (.+?) (does|do|did) (.+) have( .+)?", core)
+    if owned is None or re.search(r" (?:to|that|who|which|does|do|did) ", f" {owned[3]}{owned[4] or ''} "):
+        return None
+    verb = {"does": "has", "do": "have", "did": "had"}[owned[2]]
+    return f"{owned[1]} that {owned[3]} {verb}{owned[4] or ''}"
 
 
 def is_plural(noun_phrase: str) -> bool | None:
