@@ -16,7 +16,6 @@ SIZES = {
     "speed.sampling_remote": "--problems 8 --samples 2 --rounds 1",
     "speed.sets": "--questions 20",
     "speed.store": "--samples 2000 --times 2",
-    "studies.passk_coverage": "--repetitions 2",
     "studies.sandbox_study_table": "",
 }
 ON_DATA = {
@@ -32,7 +31,7 @@ ON_DATA = {
 }
 ON_TORCH = {"speed.sampling": "--problems 4 --samples 2 --tokens 8 --rounds 1 --no-remote"}
 ON_VERL = {"speed.advantages": "--tokens 64 --repeats 1", "speed.reward": "--rows 40"}
-ELSEWHERE = {"studies.gate", "studies.verdict", "pages.latency"}
+ELSEWHERE = {"studies.gate", "studies.passk_coverage", "studies.verdict", "pages.latency"}
 """Run by their own tests."""
 TRAINING = {
     *("speed.verl_start", "speed.verl_step", "studies.sandbox_base", "studies.sandbox_other_policy"),

@@ -159,10 +159,11 @@ def test_resampled_counts_would_be_biased() -> None:
 
 def test_the_simulation_prints_its_tables() -> None:
     shown = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "passk_coverage.py"), "--repetitions", "2"],
+        [sys.executable, "-m", "benchmarks.studies.passk_coverage", "--repetitions", "2"],
         check=True,
         capture_output=True,
         text=True,
+        cwd=ROOT,
     ).stdout
     lines = shown.splitlines()
 
