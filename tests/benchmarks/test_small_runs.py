@@ -32,7 +32,7 @@ ON_DATA = {
 ON_TORCH = {"speed.sampling": "--problems 4 --samples 2 --tokens 8 --rounds 1 --no-remote"}
 ON_VERL = {"speed.advantages": "--tokens 64 --repeats 1", "speed.reward": "--rows 40"}
 ELSEWHERE = {"studies.gate", "studies.passk_coverage", "studies.verdict", "pages.latency"}
-"""Run by their own tests."""
+"""Run by tests of their own."""
 TRAINING = {
     *("speed.verl_start", "speed.verl_step", "studies.sandbox_base", "studies.sandbox_other_policy"),
     *("studies.sandbox_plain", "studies.sandbox_study"),
@@ -86,6 +86,14 @@ def test_small_with_torch(name: str) -> None:
 def test_small_with_verl(name: str) -> None:
     pytest.importorskip("verl", reason="needs verl")
     assert json.loads(run(name, *ON_VERL[name].split()).splitlines()[-1])
+
+
+def test_pages_small(tmp_path: Path) -> None:
+    """Nothing here is as slow as its limit, which is told by the exit code."""
+    database = str(tmp_path / "t.db")
+    asked = ("--queries", database, "--warm", "1", "--cold", "1")
+    report = json.loads(run("pages.latency", "--make", database, "--scale", "0.01", *asked).splitlines()[-1])
+    assert report["database_mb"] > 0
 
 
 @pytest.mark.parametrize("name", sorted(TRAINING))

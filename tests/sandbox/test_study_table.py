@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from benchmarks.studies import sandbox_study_table as study
+from benchmarks.studies.sandbox_study import Cell, read_summary, write_commands, write_summary
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,11 +38,7 @@ def test_differences_are_paired_by_seed() -> None:
     assert said == pytest.approx(100 * sum(expected) / len(expected), abs=0.051)
 
 
-def test_a_summary_keeps_what_another_folder_gave(
-    tmp_path: Path,
-) -> None:
-    from sandbox_study import Cell, read_summary, write_commands, write_summary
-
+def test_a_summary_keeps_what_another_folder_gave(tmp_path: Path) -> None:
     def result(recipe: str, share: float) -> dict[str, Any]:
         scores = {str(k): share for k in study.KS}
         return {"world": "A", "recipe": recipe, "seed": 1, "steps": 60, "pass": scores, "correct": [9, 0, 64]}
