@@ -179,6 +179,8 @@ def test_rows_are_counted_by_mini_batch_and_rank() -> None:
 
 
 def test_the_estimator_hands_out_what_the_trainer_left() -> None:
+    import verl.trainer.ppo.v1  # noqa: F401  (loads the trainer of the plug-in, as in a training)
+
     from trainer_adapter.verl.plugin import trainer
 
     rewards, mask = torch.zeros(2, 3), torch.ones(2, 3)
