@@ -37,7 +37,7 @@ class Step:
         title: a few words.
         words: what it does and what to look at.
         arguments: behind `tagrpo`.
-        attention: what exit code 1 means here, where the demo goes on after it; empty where it does not.
+        attention: what exit code 3 means here, where the demo goes on after it; empty where it does not.
         training: folder of the training run that it starts or goes on with; None for all others.
         makes: what it makes and does not make twice. Where all of it is there the step is done: it appears
             at one stroke. Where a kill left a part, that is removed before.
@@ -245,7 +245,7 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
             "trains, on Ray, without a GPU; starting it takes a minute.",
             (
                 *("train", "run", training.recipe, "--data", str(plan.folder / "verl")),
-                *("--model", str(plan.policy), "--cpu", "--quiet", "--name", training.name),
+                *("--model", str(plan.policy), "--cpu", "--hide-log", "--name", training.name),
                 *("--folder", str(folder), *db, *_overrides(plan, training.seed)),
             ),
             training=folder,

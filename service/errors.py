@@ -1,7 +1,7 @@
 """Errors a user can act on. Each message names the place and the way out.
 
-The command line turns every `TagrpoError` into one line on stderr and exit code 2; anything else is a bug
-and keeps its traceback.
+The command line turns every `TagrpoError` into one line on stderr and exit code 2; anything else is a bug,
+which ends with exit code 1 and is to be reported.
 """
 
 

@@ -46,7 +46,18 @@ def prepare(folder: Path) -> None:
 
 def train(folder: Path, name: str, server: str) -> tuple[float, float]:
     """Train one step; return seconds and the largest MiB."""
-    command = [TAGRPO, "train", "run", "ta_grpo", "--data", "verl", "--model", "policy", "--cpu", "--quiet"]
+    command = [
+        TAGRPO,
+        "train",
+        "run",
+        "ta_grpo",
+        "--data",
+        "verl",
+        "--model",
+        "policy",
+        "--cpu",
+        "--hide-log",
+    ]
     command += ["--name", name, "--folder", name, "--db", "tagrpo.db", "data.train_batch_size=2"]
     command += ["actor_rollout_ref.actor.ppo_mini_batch_size=2", "data.max_response_length=40"]
     command += ["trainer.total_training_steps=1", "tagrpo_run.poll_interval_s=0.1"]

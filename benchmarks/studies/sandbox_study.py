@@ -173,7 +173,7 @@ def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
     tagrpo(
         log,
         *("train", "run", cell.recipe, "--data", str(world.export), "--model", str(world.policy), "--cpu"),
-        *("--quiet", "--name", cell.name, "--folder", str(run), "--db", str(run.parent / "run.db")),
+        *("--hide-log", "--name", cell.name, "--folder", str(run), "--db", str(run.parent / "run.db")),
         *(["--resume"] if (run / "config.json").exists() else []),
         f"data.train_batch_size={QUESTIONS}",
         f"{actor}.ppo_mini_batch_size={MINI_BATCH}",

@@ -197,7 +197,7 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_pa
     prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=1,1"]
     with world_server("--model", "test-model") as url:
         capped = run_here(*propose_arguments(db, url, *PREMISES, *prices, "--max-usd", "0.25"))
-        assert capped.code == 1
+        assert capped.code == 3
         assert "--max-usd 0.25" in capped.err
         spent = sum(line["usd"] for line in ledger(db))
         at_the_cap = stats(url)
@@ -227,7 +227,7 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_killed(
         process.kill()
         process.wait(10)
         direct = run_here(*(word for word in arguments if word != "--batch"))
-        assert direct.code == 1, direct.err
+        assert direct.code == 3, direct.err
         assert "wait in a batch job" in direct.err
         assert run_finished(db) is None
         done = run_here(*arguments)

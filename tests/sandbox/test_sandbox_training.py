@@ -51,7 +51,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         ("sets", "publish", "a", "--run", "true", "--include", "unverified", "--n", str(NEIGHBORS)),
         ("sets", "export", "a@1", "verl", "--to", "verl", "--tokenizer", "policy", "--instruction", "",
          "--max-prompt-tokens", "64"),
-        ("train", "run", "ta_grpo", "--data", "verl", "--model", "policy", "--cpu", "--quiet",
+        ("train", "run", "ta_grpo", "--data", "verl", "--model", "policy", "--cpu", "--hide-log",
          "--name", "ta", "--folder", "run",
          f"data.train_batch_size={QUESTIONS}", f"{ACTOR}.ppo_mini_batch_size={QUESTIONS // 2}",
          f"{ACTOR}.optim.lr=3e-4", f"{ACTOR}.optim.lr_scheduler_type=constant",

@@ -39,7 +39,7 @@ def words(name: str, model: str, steps: int, *more: str) -> tuple[str, ...]:
     """Return the command that trains `steps` steps and saves every second one."""
     return (
         *("train", "run", "ta_grpo", "--set", "sums", "--validation-share", "0.3", "--model", model),
-        *("--cpu", "--name", name, "--quiet", "--json", "neighbors=2", "responses=2"),
+        *("--cpu", "--name", name, "--hide-log", "--json", "neighbors=2", "responses=2"),
         *("data.max_prompt_length=192", "data.max_response_length=2", "data.train_batch_size=2"),
         *("actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.val_kwargs.n=1"),
         *("actor_rollout_ref.rollout.dtype=float64", "actor_rollout_ref.actor.optim.lr=1e-3"),

@@ -286,7 +286,7 @@ def test_ctrl_c_while_ray_starts_ends_all_of_it(place: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=LIMIT_S)
     ended = json.loads(out)
-    assert (process.returncode, ended["finished"], ended["stopped_by"]) == (1, False, "SIGINT")
+    assert (process.returncode, ended["finished"], ended["stopped_by"]) == (130, False, "SIGINT")
     assert (ended["step"], ended["checkpoint"], ended["killed"]) == (None, None, False)
     assert "stopped by SIGINT, verl ended; go on from step 1, since nothing was saved yet," in errors
     assert find_processes(mark, ray_folder) == []

@@ -14,6 +14,8 @@ from first_look import make_first_look
 from rollout_shards import write_run
 from typer.main import get_command
 
+from service.errors import InputError, Interrupted
+from ui.cli import exits
 from ui.cli.app import app
 
 HEAVY = ("litellm", "torch", "datasets", "sympy", "math_verify", "pandas", "scipy", "pyarrow", "sqlalchemy")
@@ -43,15 +45,63 @@ def test_numbers_that_no_machine_holds_are_an_error_in_one_line(cli: CommandLine
     assert cli("sandbox", "pretrain", "p", "--seed", "9" * 30).code == 2
 
 
-def test_an_overflow_of_our_own_is_a_bug_and_keeps_its_traceback(
+ENDS: dict[type[BaseException], tuple[int, str]] = {
+    OverflowError: (1, "error: a bug in tagrpo"),
+    ValueError: (1, "error: a bug in tagrpo"),
+    FileNotFoundError: (2, "error: out.csv: gone."),
+    InputError: (2, "error: out of order"),
+    KeyboardInterrupt: (130, "error: interrupted"),
+    Interrupted: (130, "error: out of order"),
+}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_whatever_goes_wrong_is_one_line_and_its_exit_code(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    def break_down(*arguments: object, **named: object) -> None:
+        raise kind(2, "gone", "out.csv") if issubclass(kind, OSError) else kind("out of order")
+
+    monkeypatch.setattr("ui.cli.settings.Db.reading", break_down)
+    code, beginning = ENDS[kind]
+    done = cli("sets", "list")
+    assert (done.code, done.out, done.err.count("\n")) == (code, "", 1), done.err
+    assert done.err.startswith(beginning)
+    verbose = cli("sets", "list", "-v")
+    assert verbose.code == code
+    assert ("Traceback" in verbose.err) is (kind is not KeyboardInterrupt)
+    assert beginning in verbose.err
+
+
+def test_a_bug_says_where_it_is_and_how_to_report_it(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def overflow(*arguments: object) -> None:
-        raise OverflowError("math range error")
+    def divide(*arguments: object) -> None:
+        raise ZeroDivisionError("of\nnothing")
 
-    monkeypatch.setattr("ui.cli.app.app", overflow)
-    with pytest.raises(OverflowError, match="math range"):
-        cli("runs", "list", "--limit", "5")
+    monkeypatch.setattr("ui.cli.settings.Db.reading", divide)
+    complaint = cli("sets", "list").err
+    assert "ZeroDivisionError: of nothing (" in complaint
+    assert f"{__file__}:" in complaint
+    assert "Please report it with the command and its traceback; -v prints the traceback." in complaint
+
+
+def test_the_exit_codes_stand_in_the_help_and_in_the_docs(cli: CommandLine) -> None:
+    shown = words(cli("--help").out)
+    table = (Path(__file__).parents[2] / "docs" / "concepts.md").read_text(encoding="utf-8")
+    for code, meaning in exits.MEANINGS.items():
+        assert f"{code:d} {meaning}" in shown
+        assert f"\n| {code:d} | " in table
+
+
+def test_a_quiet_command_leaves_its_result_alone(cli: CommandLine, tmp_path: Path) -> None:
+    arguments = ["questions", "import", one_question(tmp_path), "--name", "x"]
+    loud = cli(*arguments, "--db", "a.db")
+    assert "import: " in loud.err
+    quiet = cli(*arguments, "--db", "b.db", "-q")
+    assert (quiet.code, quiet.err, quiet.out) == (0, "", loud.out)
+    assert cli("-q", *arguments, "--db", "c.db").err == ""
+    assert "import: " in cli(*arguments, "--db", "d.db").err  # and the next one speaks again
 
 
 def test_what_cannot_be_gone_on_with_does_not_say_so(
@@ -302,9 +352,9 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
     assert set(calls) == {path for path in COMMANDS if path[0] not in READ_ELSEWHERE} - WITHOUT
     for path, arguments in calls.items():
         done = cli(*path, *arguments, "--json")
-        assert done.code in (0, 1), (path, done.err)
+        assert done.code in (0, 3), (path, done.err)
         assert isinstance(json.loads(done.out), dict), path
-        assert (done.code == 1) == ("attention:" in done.err), path
+        assert (done.code == 3) == ("attention:" in done.err), path
 
 
 def test_every_command_that_reports_has_json() -> None:

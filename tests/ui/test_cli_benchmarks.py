@@ -56,7 +56,7 @@ def test_a_benchmark_that_is_fine_exits_with_0(cli: CommandLine) -> None:
 
 def test_a_gold_that_fails_exits_with_1(cli: CommandLine) -> None:
     code, out, err = cli("check", write("mine.jsonl", "0", ""), write("fine.jsonl", "0"))
-    assert code == 1
+    assert code == 3
     assert "1 golds fail\n  row 1, gold '': unknown (no answer)" in out
     assert "fine: 1 problems" in out
     assert "not as they should be: mine.jsonl" in err
@@ -65,7 +65,7 @@ def test_a_gold_that_fails_exits_with_1(cli: CommandLine) -> None:
 def test_other_rows_than_expected_exit_with_1(cli: CommandLine) -> None:
     write("a.jsonl", "0", "2")
     code, out, _ = cli("check", "aime24", "--from", "a.jsonl")
-    assert code == 1
+    assert code == 3
     assert "AIME 2024 has 30 problems, this source 2" in out
     code, out, _ = cli("check", "aime24", "--from", "a.jsonl", "--allow-changed")
     assert code == 0
@@ -80,7 +80,7 @@ def test_json_holds_source_hash_and_failures(cli: CommandLine, monkeypatch: pyte
     write("mine.jsonl", "0", "")
     code, out, _ = cli("check", "mine.jsonl", "aime24", "--json")
     mine, aime = json.loads(out)["benchmarks"]
-    assert code == 1
+    assert code == 3
     assert mine["ok"] is False
     assert mine["source"]["file"] == "mine.jsonl"
     assert [failure["row"] for failure in mine["gold_failures"]] == [1]

@@ -41,7 +41,7 @@ def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> N
     code, out, err = cli(
         "questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--out", "pairs.jsonl"
     )
-    assert code == 1
+    assert code == 3
     assert "attention: 2 problems of benchmarks repeated" in err
     assert "farmer" not in out
     assert [line.split() for line in out.splitlines()[:2]] == [
@@ -76,7 +76,7 @@ def test_thresholds_are_options(cli: CommandLine) -> None:
     write("bench.jsonl", (f"{HENS} Show every step of your work and check it.", "144"))
     command = ["questions", "contamination", "mine", "--benchmark", "bench.jsonl"]
     assert cli(*command, "--threshold", "0.9")[0] == 0
-    assert cli(*command, "--threshold", "0.5")[0] == 1
+    assert cli(*command, "--threshold", "0.5")[0] == 3
     assert cli(*command, "--n", "40")[0] == 0
 
 
@@ -84,7 +84,7 @@ def test_answers_are_compared_by_the_grader(cli: CommandLine) -> None:
     write("bench.jsonl", (HENS.replace("are laid", "get laid"), r"\frac{288}{2}"))
     code, out, _ = cli("questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--json")
     result = json.loads(out)
-    assert code == 1
+    assert code == 3
     assert [pair["measure"] for pair in result["pairs"]] == ["fuzzy"]
     assert result["checks"][0]["repeated_problems"] == 1
     assert result["settings"]["n"] == 8
@@ -99,7 +99,7 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
     code, out, _ = cli(
         "questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--neighbors", "farm", "--json"
     )
-    assert code == 1
+    assert code == 3
     checks = {check["set"]: check for check in json.loads(out)["checks"]}
     assert (checks["mine"]["repeated_problems"], checks["farm@1"]["repeated_problems"]) == (0, 1)
     assert checked() == [("farm@1", 1, 0), ("mine", 0, checked()[1][2])]

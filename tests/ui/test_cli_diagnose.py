@@ -192,7 +192,7 @@ def test_the_forecast_is_validated_on_visits(tagrpo: CommandLine, tmp_path: Path
 def test_odd_neighbors_go_back_to_review(tagrpo: CommandLine, db: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.jsonl"
     done = tagrpo("diagnose", "difficulty", "base", "--review-sheet", sheet)
-    assert done.code == 1
+    assert done.code == 3
     assert "neighbors with an implausible success rate: " in words(done.err)
     rows = [json.loads(line) for line in sheet.read_text(encoding="utf-8").splitlines()]
     assert len(rows) >= 3
@@ -211,7 +211,7 @@ def test_odd_neighbors_go_back_to_review(tagrpo: CommandLine, db: Path, tmp_path
 def test_difficulty_as_json(tagrpo: CommandLine, db: Path) -> None:
     done = tagrpo("diagnose", "difficulty", "base", "--json")
     result = json.loads(done.out)
-    assert done.code == 1
+    assert done.code == 3
     assert {row["strategy"] for row in result["difficulty_strategies"]} == {
         "all neighbors",
         "perspectives",
@@ -236,7 +236,7 @@ def test_flagged_ids_of_rollouts_that_are_no_candidates_make_no_sheet(
     done = tagrpo("diagnose", "difficulty", "--rollouts", path, "--review-sheet", tmp_path / "s.jsonl")
     assert done.code == 2
     assert "none of the 1 flagged neighbors is a candidate of this database" in words(done.err)
-    assert tagrpo("diagnose", "difficulty", "--rollouts", path).code == 1
+    assert tagrpo("diagnose", "difficulty", "--rollouts", path).code == 3
 
 
 def test_diversity_of_runs(tagrpo: CommandLine, db: Path, tmp_path: Path) -> None:

@@ -46,10 +46,10 @@ def test_a_sound_database_is_named_with_its_size(cli: CommandLine, tmp_path: Pat
 def test_problems_need_attention(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("hello")
     done = cli("doctor", "--db", "text.db", "--json")
-    assert (done.code, "attention: database: see above" in done.err) == (1, True)
+    assert (done.code, "attention: database: see above" in done.err) == (3, True)
     assert checks(done.out)["database"]["state"] == "problem"
     done = cli("doctor", "--db", "absent/t.db", "--json")
-    assert (done.code, checks(done.out)["disk"]["state"]) == (1, "problem")
+    assert (done.code, checks(done.out)["disk"]["state"]) == (3, "problem")
 
 
 def test_a_damaged_database_is_a_problem(cli: CommandLine, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_damaged_database_is_a_problem(cli: CommandLine, tmp_path: Path) -> No
         file.seek(size // 3)
         file.write(b"\xab" * (size // 3))
     done = cli("doctor", "--json")
-    assert (done.code, checks(done.out)["database"]["state"]) == (1, "problem")
+    assert (done.code, checks(done.out)["database"]["state"]) == (3, "problem")
 
 
 def test_little_disk_an_old_python_and_missing_packages_are_problems(
@@ -71,7 +71,7 @@ def test_little_disk_an_old_python_and_missing_packages_are_problems(
     monkeypatch.setattr(doctor, "EXTRAS", {"magic": (("no-such-package",), "pip install magic")})
     done = cli("doctor", "--json")
     found = checks(done.out)
-    assert done.code == 1
+    assert done.code == 3
     assert "base packages, disk" in done.err
     assert found["base packages"]["detail"] == "missing: no-such-package"
     assert (found["magic"]["state"], found["magic"]["way_out"]) == ("missing", "pip install magic")
@@ -93,9 +93,9 @@ def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
     assert done.code == 0
     assert "reachable, structured output" in checks(done.out)["model openai/test-model"]["detail"]
     assert "--price" in checks(done.out)["model openai/test-model"]["detail"]
-    assert other.code == 1
+    assert other.code == 3
     assert "does not list the model 'other'" in checks(other.out)["model openai/other"]["detail"]
     gone = cli("doctor", "--model", "openai/test-model", "--api-base", url, "--json")
-    assert (gone.code, "cannot be reached" in gone.out) == (1, True)
+    assert (gone.code, "cannot be reached" in gone.out) == (3, True)
     unknown = cli("doctor", "--model", "frobnicate", "--json")
-    assert (unknown.code, "has no provider" in unknown.out) == (1, True)
+    assert (unknown.code, "has no provider" in unknown.out) == (3, True)

@@ -207,7 +207,7 @@ def test_a_number_of_samples_out_of_range_makes_no_run(cli: CommandLine, server:
 def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None:
     priced = ["--price", f"{MODEL}=1000,1000", "--max-tokens", "50"]
     done = cli(*asked(server, *priced, "--max-usd", "1"))
-    assert done.code == 1
+    assert done.code == 3
     assert "--max-usd 1.0 are spent" in words(done.err)
     assert "samples missing" in words(done.err)
     assert cli(*asked(server, *priced, "--max-usd", "100")).code == 0
@@ -216,7 +216,7 @@ def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None
 
 
 def test_requests_in_a_batch_job_are_said_to_wait_there(cli: CommandLine, server: str) -> None:
-    assert cli(*asked(server, "--max-requests", "4")).code == 1
+    assert cli(*asked(server, "--max-requests", "4")).code == 3
     with Database.open("tagrpo.db") as db, db.write() as session:
         session.execute(
             text(
@@ -226,7 +226,7 @@ def test_requests_in_a_batch_job_are_said_to_wait_there(cli: CommandLine, server
         )
         session.execute(text("UPDATE cells SET batch_id = 'tag' WHERE state = 'empty'"))
     done = cli(*asked(server))
-    assert done.code == 1
+    assert done.code == 3
     assert "16 samples missing" in words(done.err)
     assert "2 requests wait in a batch job; --batch collects it" in words(done.err)
     assert "requests: 2 open, 0 failed" in done.out

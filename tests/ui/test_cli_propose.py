@@ -252,6 +252,6 @@ def test_the_first_questions_are_a_run_of_their_own(cli: CommandLine) -> None:
 def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> None:
     held = write_rows("held.jsonl", [{"question": "What is blue?", "answer": ""}])
     done = cli("questions", "import", held, "--name", "held")
-    assert done.code == 1
+    assert done.code == 3
     asked = cli("neighbors", "propose", "held", "--name", "r", "--proposer", "rules")
     assert (asked.code, "tagrpo questions list held --held" in asked.err) == (2, True)

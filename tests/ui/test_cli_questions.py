@@ -36,7 +36,7 @@ def more(tmp_path: Path) -> Path:
 
 def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: Path) -> None:
     code, out, err = cli("import", str(mine))
-    assert code == 1
+    assert code == 3
     assert "4 rows read, 3 usable, 1 held back" in out
     assert "held back: row 2" in out
     assert "no answer" in out
@@ -47,7 +47,7 @@ def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: 
 def test_importing_again_says_that_there_is_nothing_new(cli: CommandLine, mine: Path) -> None:
     cli("import", str(mine))
     code, out, _ = cli("import", str(mine))
-    assert code == 1  # the question without an answer still needs attention
+    assert code == 3  # the question without an answer still needs attention
     assert "nothing new" in out
     assert "4 rows read, 3 usable, 1 held back" in out
 
@@ -61,7 +61,7 @@ def test_an_import_without_anything_odd_exits_with_0(cli: CommandLine, more: Pat
 def test_import_as_json(cli: CommandLine, mine: Path) -> None:
     code, out, _ = cli("import", str(mine), "--json")
     result = json.loads(out)
-    assert code == 1
+    assert code == 3
     assert (result["set"], result["rows"], result["usable"], result["created"]) == ("mine", 4, 3, True)
     assert [(held["row"], held["held"]) for held in result["held"]] == [(2, "no answer")]
     assert result["spec"]["columns"]["question"] == "question"
@@ -104,7 +104,7 @@ def test_a_changed_file_is_refused_under_the_old_name(cli: CommandLine, mine: Pa
 def test_rows_that_were_left_out_are_listed(cli: CommandLine, mine: Path) -> None:
     mine.write_bytes(mine.read_bytes() + b"{oops\n")
     code, out, err = cli("import", str(mine), "--skip-bad-rows")
-    assert code == 1
+    assert code == 3
     assert "left out: mine.jsonl:5: not valid JSON" in out
     assert "1 row left out" in err
 

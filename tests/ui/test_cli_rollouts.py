@@ -109,7 +109,7 @@ def test_show_prints_prompt_and_text_without_control_characters() -> None:
 def test_watch_ends_when_idle_and_names_what_it_cannot_use() -> None:
     assert "2 new steps" in run("watch", "ta", "--until-idle", "0").output
     Path("ta/step-00000002.parquet").write_bytes(b"PAR1")
-    done = run("watch", "ta", "--until-idle", "0", code=1)
+    done = run("watch", "ta", "--until-idle", "0", code=3)
     assert "attention: ta/step-00000002.parquet: no whole parquet file" in done.output
     assert len(read("list", "--limit", "99")["rollouts"]) == 32
 

@@ -113,7 +113,7 @@ def test_open_and_failed_requests_need_attention(cli: CommandLine, run: Run, db:
 
     code, out, err = cli("show")
 
-    assert code == 1
+    assert code == 3
     assert "1 requests are open and 2 requests failed" in err
     assert "tagrpo neighbors resume math-run" in err
     assert "429: too many requests 2" in words(out)

@@ -86,11 +86,11 @@ def test_publishing_unverified_ones_is_explicit(cli: Cli) -> None:
 
 
 def test_an_unfinished_run_needs_attention(cli: Cli) -> None:
-    result = cli("publish", "early", "--run", "open", code=1)
+    result = cli("publish", "early", "--run", "open", code=3)
 
     assert "published early@1" in result.stdout
     assert "run open is not finished" in result.stderr
-    assert cli.json("publish", "early", "--run", "open", code=1)["created"] is False
+    assert cli.json("publish", "early", "--run", "open", code=3)["created"] is False
 
 
 COUNTED: list[Asked] = [
@@ -234,10 +234,10 @@ def test_verify(cli: Cli) -> None:
         raw.execute("UPDATE neighbor_set_members SET posterior = 0.1 WHERE posterior = 0.8")
         raw.commit()
 
-    result = cli("verify", code=1)
+    result = cli("verify", code=3)
     assert "math@1: CHANGED" in result.stdout
     assert "math@1: not what was published" in result.stderr
-    report = cli.json("verify", "math", "other@1", code=1)
+    report = cli.json("verify", "math", "other@1", code=3)
     assert [item["ok"] for item in report["sets"]] == [False, True]
     assert report["sets"][0]["derived_hash"] != report["sets"][0]["content_hash"]
 
@@ -345,7 +345,7 @@ def test_long_prompts_for_verl_need_attention(cli: Cli, tmp_path: Path) -> None:
     long = Cli(tmp_path / "long.db")
     long("publish", "math", "--run", "run")
 
-    result = long("export", "math", str(tmp_path / "verl"), "--to", "verl", code=1)
+    result = long("export", "math", str(tmp_path / "verl"), "--to", "verl", code=3)
 
     assert "neighbors     1: 1 accepted" in result.stdout
     assert "1 neighbors and 0 questions" in result.stderr

@@ -86,7 +86,7 @@ def test_text_is_printed_where_json_is_not_wanted() -> None:
 def test_the_help_groups_options_by_their_class() -> None:
     shown = words(CliRunner().invoke(GROUP, ["ask", "--help"]).output)
     assert "How it is asked --max-usd" in shown
-    assert shown.index("--name") < shown.index("--json") < shown.index("How it is asked")
+    assert shown.index("--name") < shown.index("How it is asked") < shown.index("Output --json")
 
 
 def settings_file(folder: Path, text: str) -> Path:
@@ -115,7 +115,7 @@ def test_a_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("max_usd = 1", "ask has no option 'max_usd'; did you mean 'max-usd'?"),
-        ("zzz = 1", "there are: batch, json, max-usd, name, price, question, timeout"),
+        ("zzz = 1", "there are: batch, json, max-usd, name, price, question, quiet, timeout, verbose"),
         ("config = 'other.toml'", "no option 'config'"),
         ("max-usd", "not TOML"),
     ],

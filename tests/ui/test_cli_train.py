@@ -130,7 +130,7 @@ def test_a_plan_that_does_not_fit_says_so(tagrpo: CommandLine) -> None:
     done = tagrpo(
         "train", "plan", "ta_grpo", "--model", "Qwen3-4B", "--questions", 512, "--gpu-memory-gib", 40
     )
-    assert done.code == 1
+    assert done.code == 3
     assert re.search(r"the update needs \d+ of 40 GiB: lower .*ppo_max_token_len_per_gpu", done.err)
 
 
@@ -144,7 +144,7 @@ def test_a_pilot_gives_the_forecast_of_the_recipes_groups(tagrpo: CommandLine, p
     assert 0 < joint < alone < 1
     assert plan["pilot"]["run"] == "pilot"
     dry = tagrpo("train", "plan", "grpo_ds", "--model", "Qwen3-1.7B", "--questions", 512, "--run", "pilot")
-    assert dry.code == 1
+    assert dry.code == 3
     assert "dynamic sampling will draw" in dry.err
     assert "with those that dynamic sampling drops" in dry.out
 
@@ -185,7 +185,7 @@ class TestRuns:
         again = tagrpo(*words)
         assert again.code == 2
         assert "pass --resume to go on with it" in again.err
-        more = tagrpo(*words, "--resume", "--quiet", "--json")
+        more = tagrpo(*words, "--resume", "--hide-log", "--json")
         assert more.code == 0
         assert "actor/pg_loss" not in more.err
         assert json.loads(more.out)["number"] == 2
@@ -217,7 +217,7 @@ class TestRuns:
 
         monkeypatch.setattr("ui.cli.train.commands.typer.echo", stop)
         done = tagrpo(*words)
-        assert done.code == 1
+        assert done.code == 130
         assert "stopped by SIGINT, verl ended; go on from the checkpoint of step 1 with the same" in done.err
 
 

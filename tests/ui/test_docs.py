@@ -5,7 +5,7 @@ What stands in fenced blocks of README.md and docs/ is run in order, page by pag
 - ```bash no-run (or console) is only checked: its commands need a network, a key or a GPU;
 - ```toml prices.toml (a second word with a dot) is a file that the page has the reader write.
 
-A command ends with exit code 0 unless its comment says `exit code 1`. Models are asked at the test server.
+A command ends with exit code 0 unless its comment says `exit code 3`. Models are asked at the test server.
 """
 
 import json
@@ -84,7 +84,7 @@ def command(line: str, *, runs: bool) -> Command | None:
     if not words or words[0] != "tagrpo":
         return None
     comment = line.partition(" # ")[2]
-    return Command(tuple(words[1:]), 1 if "exit code 1" in comment else 0, runs)
+    return Command(tuple(words[1:]), 3 if "exit code 3" in comment else 0, runs)
 
 
 def commands(page: str) -> list[Command]:

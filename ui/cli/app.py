@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from service.errors import InputError, Interrupted, TagrpoError
-from ui.cli import demo, doctor, output, sandbox, ui
+from ui.cli import demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
 from ui.cli.eval import benchmarks, running, tables
 from ui.cli.eval import runs as eval_runs
@@ -23,7 +23,6 @@ from ui.cli.train import commands as train
 from ui.cli.train import rollouts
 
 STOPPED = "interrupted; run the same command again to go on where it stopped"
-INTERRUPTED = 130  # as shells say it: 128 + SIGINT
 
 app = typer.Typer(
     name="tagrpo",
@@ -34,7 +33,7 @@ app = typer.Typer(
     help=(
         "Verified rephrasings for GRPO training: import questions, propose neighbors, check them by answers, "
         "publish immutable sets, export them.\n\n"
-        "Exit codes: 0 done, 1 done but something needs attention, 2 bad usage or input.\n\n"
+        f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exits.MEANINGS.items())}.\n\n"
         "Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]"
     ),
 )
@@ -155,12 +154,14 @@ def _root(
             help="Print the version and exit.",
         ),
     ] = False,
+    _quiet: output.QuietOption = False,
+    _verbose: output.VerboseOption = False,
 ) -> None:
     pass
 
 
 def main() -> None:
-    """Run the command line; a `TagrpoError` becomes one message on stderr and exit code 2.
+    """Run the command line; a `TagrpoError` becomes one message on stderr and exit code 2, a bug one and 1.
 
     A full disk is no bug either and reads the same, nor is a number on the command line that is too large for
     what computes with it. A reader that has gone away (`| head`) ends the command
@@ -170,37 +171,59 @@ def main() -> None:
     try:
         _check_arguments(sys.argv[1:])
         try:
-            app()
+            app(prog_name="tagrpo")
         finally:
             sys.stdout.flush()
     except SystemExit as leaving:
-        if leaving.code == INTERRUPTED:  # typer has swallowed the KeyboardInterrupt
+        if leaving.code == exits.Code.INTERRUPTED:  # typer has swallowed the KeyboardInterrupt
             output.print_error(STOPPED)
         raise
     except Interrupted as error:
         output.print_error(str(error))
-        sys.exit(INTERRUPTED)
+        sys.exit(exits.Code.INTERRUPTED)
     except TagrpoError as error:
         output.print_error(str(error))
-        sys.exit(2)
-    except OverflowError:  # of SQLite, numpy and torch, whose numbers end somewhere
+        sys.exit(exits.Code.USAGE)
+    except OverflowError as error:  # of SQLite, numpy and torch, whose numbers end somewhere
         huge = [argument for argument in sys.argv[1:] if _is_huge(argument)]
         if not huge:
-            raise
+            _report_bug(error)
+            sys.exit(exits.Code.FAILED)
         output.print_error(f"{huge[0]}: the number is larger than can be used; give a smaller one.")
-        sys.exit(2)
+        sys.exit(exits.Code.USAGE)
     except BrokenPipeError:
         output.forget_stdout()
-        sys.exit(1)
+        sys.exit(exits.Code.FAILED)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        output.forget_stdout()
-        output.print_error(f"{error.filename or 'what is written here'}: {error.strerror}; free some space.")
-        sys.exit(2)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if not full and error.filename is None:
+            _report_bug(error)
+            sys.exit(exits.Code.FAILED)
+        if full:
+            output.forget_stdout()
+        way_out = "; free some space" if full else ""
+        output.print_error(f"{error.filename or 'what is written here'}: {error.strerror}{way_out}.")
+        sys.exit(exits.Code.USAGE)
     except KeyboardInterrupt:  # before or after typer's turn
         output.print_error(STOPPED)
-        sys.exit(INTERRUPTED)
+        sys.exit(exits.Code.INTERRUPTED)
+    except Exception as error:
+        _report_bug(error)
+        sys.exit(exits.Code.FAILED)
+
+
+def _report_bug(error: Exception) -> None:
+    """Say in one line that an error nobody foresaw is ours, where it arose and how to report it."""
+    import traceback
+    from importlib.metadata import version
+
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    message = " ".join(str(error).split())
+    how = "" if output.LOUDNESS.verbose else "; -v prints the traceback"
+    output.print_error(
+        f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
+        f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}."
+    )
 
 
 def _is_huge(argument: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from ui.cli import output
+from ui.cli import exits, output
 
 if TYPE_CHECKING:
     from sandbox.demo import Step
@@ -173,8 +173,8 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     except TagrpoError:
         output.note(_go_on(where))
         raise
-    if code == 1 and step.attention:
-        output.say(f"(This exit code 1 is expected here: {step.attention}.)")
+    if code == exits.Code.ATTENTION and step.attention:
+        output.say(f"(This exit code {code:d} is expected here: {step.attention}.)")
     elif code:
         raise _stopped(where, int(code))
 

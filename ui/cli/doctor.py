@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
@@ -30,7 +30,7 @@ LOW_DISK_GB = 2.0
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report. `needed` problems make the exit code 1; the rest is only information."""
+    """One line of the report. `needed` problems make the exit code 3; the rest is only information."""
 
     what: str
     state: State
@@ -61,7 +61,7 @@ def doctor(
     )
     wrong = [check.what for check in checks if check.needed and check.state != "ok"]
     if wrong:
-        raise output.needs_attention(f"{', '.join(wrong)}: see above.")
+        raise exits.needs_attention(f"{', '.join(wrong)}: see above.")
 
 
 def _mark(check: Check) -> str:

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, Protocol, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ParamSpec, Protocol, TextIO
 
 import typer
 from rich.console import Console
@@ -20,12 +19,6 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from evaluator.reports.document import Document
-
-DbOption = Annotated[
-    Path | None,
-    typer.Option("--db", help="Database file; else TAGRPO_DB, else ./tagrpo.db.", show_default=False),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 _P = ParamSpec("_P")
 
@@ -37,8 +30,20 @@ ID_SHOWN = 12  # long enough for `show`
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
+@dataclass
+class Loudness:
+    """How much a command says beside its result and its errors; `--quiet` and `--verbose` set it."""
+
+    quiet: bool = False
+    verbose: bool = False
+
+
+LOUDNESS = Loudness()
+
+
 def prepare_streams() -> None:
     """Make stdout and stderr take any text: nowhere if they are closed, escaped where they are not UTF-8."""
+    LOUDNESS.quiet = LOUDNESS.verbose = False
     sys.stdout, sys.stderr = (_usable(stream) for stream in (sys.stdout, sys.stderr))
 
 
@@ -97,11 +102,33 @@ def print_json(result: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(result, ensure_ascii=not unicode, indent=2) + "\n")
 
 
+def _be_quiet(wanted: bool) -> bool:
+    LOUDNESS.quiet |= wanted
+    return wanted
+
+
+def _be_verbose(wanted: bool) -> bool:
+    LOUDNESS.verbose |= wanted
+    return wanted
+
+
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", callback=_be_quiet, help="Print results and errors only.")
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", callback=_be_verbose, help="Print the traceback of an error.")
+]
+
+
 @dataclass(frozen=True)
 class Terminal:
-    """Whether a command answers in text or in JSON."""
+    """Whether a command answers in text or in JSON, and how much it says beside it."""
+
+    panel: ClassVar[str] = "Output"
 
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False
+    quiet: QuietOption = False
+    verbose: VerboseOption = False
 
     def emit(
         self, record: Mapping[str, Any], text: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs
@@ -118,8 +145,17 @@ class Terminal:
 
 
 def print_error(message: str) -> None:
-    """Print `error: message` on stderr."""
-    _complain("error: ", "bold red", message)
+    """Print `error: message` on stderr; with `--verbose` the traceback of what is being handled before it."""
+    if LOUDNESS.verbose and isinstance(sys.exception(), Exception):
+        note_traceback()
+    complain("error: ", "bold red", message)
+
+
+def note_traceback() -> None:
+    """Print the traceback of the error that is being handled on stderr."""
+    import traceback
+
+    sys.stderr.write(visible(traceback.format_exc()))
 
 
 def show(document: "Document") -> None:
@@ -131,17 +167,14 @@ def show(document: "Document") -> None:
 
 
 def note(message: str) -> None:
-    """Print a remark on stderr, where it disturbs no pipe."""
+    """Print a remark on stderr, where it disturbs no pipe; none with `--quiet`."""
+    if LOUDNESS.quiet:
+        return
     Console(stderr=True, highlight=False).print(visible(message), markup=False, soft_wrap=True)
 
 
-def needs_attention(message: str) -> typer.Exit:
-    """Say on stderr what needs attention and return the exit (code 1) to raise."""
-    _complain("attention: ", "bold yellow", message)
-    return typer.Exit(1)
-
-
-def _complain(label: str, style: str, message: str) -> None:
+def complain(label: str, style: str, message: str) -> None:
+    """Print a message on stderr behind a label in a style."""
     Console(stderr=True, highlight=False).print(
         Text.assemble((label, style), visible(message)), soft_wrap=True
     )
@@ -204,7 +237,7 @@ def stages(bar: Progress) -> Stages:
 @contextmanager
 def progress(label: str, *, quiet: bool = False) -> Iterator[Progress]:
     """Show a bar on a terminal, a plain line now and then elsewhere, nothing when quiet; all on stderr."""
-    if quiet:
+    if quiet or LOUDNESS.quiet:
         yield _Silent()
     elif sys.stderr.isatty():
         from rich import progress as bars

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Rows, Seed, Windows
 from ui.cli.output import Terminal
 from ui.cli.settings import Db, command_group
@@ -112,7 +112,7 @@ def difficulty(
     A neighbor whose rate is implausibly high may give its answer away; one that is never solved may ask
     something else.
 
-    Exit code 1: some neighbors are flagged.
+    Exit code 3: some neighbors are flagged.
 
     Example: [bold]tagrpo diagnose difficulty base --review-sheet sheet.jsonl[/bold]
     """
@@ -129,7 +129,7 @@ def difficulty(
         output.say(f"{written:,} rows written to {review_sheet}; fill in decision and reason, then")
         output.say(f"  tagrpo neighbors review --from {review_sheet}")
     if flagged:
-        raise output.needs_attention(f"neighbors with an implausible success rate: {len(flagged):,}")
+        raise exits.needs_attention(f"neighbors with an implausible success rate: {len(flagged):,}")
 
 
 def diversity(

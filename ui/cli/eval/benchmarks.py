@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def check(
 ) -> None:
     """Load benchmarks and check the number of rows, the content, and every gold graded against itself.
 
-    Exit code 1: a benchmark cannot be loaded or has changed, or golds fail. Rows count from 0; of a gated
+    Exit code 3: a benchmark cannot be loaded or has changed, or golds fail. Rows count from 0; of a gated
     benchmark only the numbers of rows are shown.
 
     Example: [bold]tagrpo benchmarks check mine.jsonl[/bold]
@@ -106,7 +106,7 @@ def check(
     terminal.emit({"benchmarks": [_json(result) for result in results]}, _print, results)
     off = [result.name for result in results if not result.fine]
     if off:
-        raise output.needs_attention(f"not as they should be: {', '.join(off)}")
+        raise exits.needs_attention(f"not as they should be: {', '.join(off)}")
 
 
 def _check(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.eval.problems import ProblemSet, load_benchmarks, load_neighbors
 from ui.cli.eval.settings import (
     AnswersName,
@@ -91,7 +91,8 @@ def run(
     Everything is stored as it comes. Run the same command again to go on after an interruption or a spent
     budget; with a larger --n only the missing samples are drawn. Other settings are another run.
 
-    Exit code 1: samples are missing; the message says why.
+    Exit code 3: samples are missing, since a cap was reached or requests got no answer; 1: the model cannot
+    be asked. The message says why.
 
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B
     --api-base http://localhost:8000/v1 --n 128
@@ -223,6 +224,7 @@ def carry_out(
     if isinstance(sampler, RemoteSampler):
         sampler.count_spent(database, [run.id for run in runs])
     problems: list[str] = []
+    reasons: set[str] = set()
     records = []
     noted: set[str] = set()
     for run in runs:
@@ -238,13 +240,14 @@ def carry_out(
         else:
             eval_reports.print_shown(shown)
         problems += complaints(run, outcome, shown.open_requests)
+        reasons |= {outcome.stopped} if outcome.stopped else set()
         if outcome.stopped in FATAL and run is not runs[-1]:
             problems.append("the runs after it were not begun")
             break
     if terminal.as_json:
         output.print_json({"runs": records})
     if problems:
-        raise output.needs_attention("; ".join(problems) + ".")
+        raise exits.unfinished(reasons, "; ".join(problems) + ".")
 
 
 def _note(sampler: "Sampler", noted: set[str]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
@@ -45,7 +45,7 @@ def audit(
     With --groups questions are drawn, each with all its accepted neighbors, one after the other: the share of
     questions with a broken neighbor among them is what training meets in a group.
 
-    Exit code 1: some of its candidates have no decision yet.
+    Exit code 3: some of its candidates have no decision yet.
 
     Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7[/bold]
 
@@ -72,7 +72,7 @@ def audit(
         output.say(f"{exported:,} rows written to {export}; fill in decision and reason, then")
         output.say(f"  tagrpo neighbors review --from {export}")
     if not rates.complete:
-        raise output.needs_attention(
+        raise exits.needs_attention(
             f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision"
         )
 

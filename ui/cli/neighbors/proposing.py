@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.neighbors.judging import NewVerdictRule
 from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
 from ui.cli.output import Terminal, plural
@@ -165,4 +165,5 @@ def _carry_out(
     terminal.emit(record, print_summary, summary)
     problems = run_problems(outcome, summary)
     if problems:
-        raise output.needs_attention("; ".join(problems) + ".")
+        reasons = {outcome.stopped} if outcome.stopped else set()
+        raise exits.unfinished(reasons, "; ".join(problems) + ".")

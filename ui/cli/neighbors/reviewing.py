@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from service.database import Database
 
 CHOICES = "[a]ccept, [r]eject, [s]kip, [q]uit: "
-INTERRUPTED = 130
 
 
 class _Stop(Exception):
@@ -91,7 +90,7 @@ def review_interactively(
     if report and not left:
         speak.say(f"what the audit shows: {report}")
     if interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(exits.Code.INTERRUPTED)
 
 
 class _Speaker:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
@@ -65,7 +65,7 @@ def show(
 
     The text names the first 20 questions that lack neighbors, --json all of them.
 
-    Exit code 1: requests are open or failed; `tagrpo neighbors resume RUN` asks again.
+    Exit code 3: requests are open or failed; `tagrpo neighbors resume RUN` asks again.
 
     Example: [bold]tagrpo runs show math-gpt4[/bold]
     """
@@ -86,7 +86,7 @@ def show(
     terminal.emit(record, _print_run, chosen, summary)
     needed = attention(summary)
     if needed:
-        raise output.needs_attention(needed)
+        raise exits.needs_attention(needed)
 
 
 def attention(summary: "RunSummary") -> str:

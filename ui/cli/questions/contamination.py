@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
@@ -99,7 +99,7 @@ def contamination(
     the problem stand in the text. variant: worded alike, with other numbers or another answer; counted apart,
     since such a pair is two problems as a rule. Rows count from 0; no texts are printed.
 
-    Exit code 1: problems are repeated (variants do not count).
+    Exit code 3: problems are repeated (variants do not count).
 
     Example: [bold]tagrpo questions contamination math --benchmark math500[/bold]
 
@@ -149,7 +149,7 @@ def contamination(
     )
     repeated = sum(len({overlap.problem_id for overlap in result.repeats()}) for result in results)
     if repeated:
-        raise output.needs_attention(f"{plural(repeated, 'problem')} of benchmarks repeated")
+        raise exits.needs_attention(f"{plural(repeated, 'problem')} of benchmarks repeated")
 
 
 def _write(out: Path, pairs: Sequence[dict[str, Any]]) -> None:

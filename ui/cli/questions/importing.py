@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal, plural
 from ui.cli.questions.browsing import member_json
 from ui.cli.settings import Db
@@ -56,7 +56,7 @@ def import_(
     with the reason. Repeated, contradicting and nearly equal questions are reported. A set never changes:
     importing the same again does nothing, other questions need another name. Rows count from 0.
 
-    Exit code 1: questions were held back or left out, or contradict each other.
+    Exit code 3: questions were held back or left out, or contradict each other.
 
     Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]
 
@@ -86,7 +86,7 @@ def import_(
             )
     terminal.emit(report_json(report), print_report, report)
     if report.needs_attention:
-        raise output.needs_attention(attention(report))
+        raise exits.needs_attention(attention(report))
 
 
 def mix(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.sets import reports as set_reports
 from ui.cli.settings import Db
@@ -83,7 +83,7 @@ def verify(
 ) -> None:
     """Re-derive the hash of versions from their members and compare it with the published one.
 
-    Exit code 1: a version is not what was published.
+    Exit code 3: a version is not what was published.
 
     Example: [bold]tagrpo sets verify math@1[/bold]
     """
@@ -110,7 +110,7 @@ def verify(
     broken = [report.header.ref for report in reports if not report.ok]
     terminal.emit({"ok": not broken, "sets": results}, output.say, *(lines or ["no neighbor sets to verify"]))
     if broken:
-        raise output.needs_attention(f"{', '.join(broken)}: not what was published; do not train on it.")
+        raise exits.needs_attention(f"{', '.join(broken)}: not what was published; do not train on it.")
 
 
 def tag(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 from typer import Argument, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.sets import reports as set_reports
 
@@ -97,7 +97,7 @@ def export(
     What is written appears at one stroke, or not at all.
     Exports to hf, jsonl and parquet hold all of the content: `tagrpo sets import` gives the same hash.
 
-    Exit code 1 (verl): prompts over the limit were left out.
+    Exit code 3 (verl): prompts over the limit were left out.
 
     Example: [bold]tagrpo sets export math@1 --to hf out/math --license mit --push me/math-neighbors[/bold]
 
@@ -220,7 +220,7 @@ def _export_verl(
         f"longest       {report.longest_prompt:,} tokens ({how})",
     )
     if report.dropped_neighbors or report.dropped_questions:
-        raise output.needs_attention(
+        raise exits.needs_attention(
             f"over the limit of tokens and left out: {len(report.dropped_neighbors):,} neighbors and "
             f"{len(report.dropped_questions):,} questions with their "
             f"{report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 from typer import Argument, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.sets import reports as set_reports
 from ui.cli.settings import Db
@@ -80,7 +80,7 @@ def publish(
     A review counts more than a verdict. Questions without neighbors stay and train alone.
     Where the newest version has the same content already, none is made.
 
-    Exit code 1: a run is not finished, so the set may lack neighbors.
+    Exit code 3: a run is not finished, so the set may lack neighbors.
 
     Example: [bold]tagrpo sets publish math --run math-gpt4 --n 3[/bold]
 
@@ -115,7 +115,7 @@ def publish(
             terminal.emit(record, set_reports.print_published, published, "published")
     open_runs = [one.name for one in runs if one.finished_at is None]
     if open_runs:
-        raise output.needs_attention(
+        raise exits.needs_attention(
             f"run {' and '.join(open_runs)} is not finished; when it is (`tagrpo neighbors resume "
             f"{open_runs[0]}`), publish again."
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 from ui.cli.train import reports as reports
@@ -129,7 +129,7 @@ def plan(
     Beside the recipe stand GRPO at equal epochs and at equal responses. With a pilot, the forecast of groups
     without a gradient. Memory follows from formulas that are printed with it; nothing is measured.
 
-    Exit code 1: it does not fit the GPUs, or the forecast speaks against it.
+    Exit code 3: it does not fit the GPUs, or the forecast speaks against it.
 
     Example: [bold]tagrpo train plan ta_grpo --model Qwen/Qwen3-4B --questions 7498 --gpus 4[/bold]
     """
@@ -176,7 +176,7 @@ def plan(
         pilot,
     )
     if said:
-        raise output.needs_attention("; ".join(said))
+        raise exits.needs_attention("; ".join(said))
 
 
 def run(
@@ -192,7 +192,7 @@ def run(
     folder: Annotated[Path | None, Option(help="Of the run; else runs/NAME.")] = None,
     resume: Annotated[bool, Option(help="Go on with the run from its last checkpoint.")] = False,
     dry_run: Annotated[bool, Option(help="Print the command; write nothing, start nothing.")] = False,
-    quiet: Annotated[
+    hide_log: Annotated[
         bool, Option(help="Keep verl's output and command in the run's folder; show the steps.")
     ] = False,
     *,
@@ -206,7 +206,7 @@ def run(
     rollout record and every setting with its source. Ctrl-C and SIGTERM stop verl and end every process it
     started; the same command with --resume goes on from the last checkpoint.
 
-    Exit code 1: training failed or was stopped.
+    Exit codes: 1 training failed, 130 or 143 it was stopped (Ctrl-C, SIGTERM).
 
     Example: [bold]tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4[/bold]
 
@@ -244,15 +244,15 @@ def run(
     def announce(prepared: running.Prepared) -> None:
         for remark in prepared.notes:
             output.note(remark)
-        kept = f"its command is {COMMAND}, verl's output in logs/" if quiet else f"\n{prepared.shell}"
+        kept = f"its command is {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
         output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
 
-    with terminal.progress(name or recipe, quiet=not quiet) as bar:
-        echo = _show_steps(bar) if quiet else partial(typer.echo, err=True)
+    with terminal.progress(name or recipe, quiet=not hide_log) as bar:
+        echo = _show_steps(bar) if hide_log else partial(typer.echo, err=True)
         trained = running.train(wanted, opened, resume=resume, announce=announce, echo=echo)
     terminal.emit(reports.trained_record(trained), reports.print_trained, trained)
     if not trained.finished:
-        raise output.needs_attention(reports.why_unfinished(trained))
+        raise exits.stopped_training(trained.attempt.stopped_by, reports.why_unfinished(trained))
 
 
 def _show_steps(bar: output.Progress) -> Callable[[str], None]:

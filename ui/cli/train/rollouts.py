@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from service.errors import InputError
-from ui.cli import output
+from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
@@ -63,7 +63,7 @@ def watch(
 
     A file that is still being copied is tried again. One that cannot be used is named once.
 
-    Exit code 1: at the end a file is left that could not be used.
+    Exit code 3: at the end a file is left that could not be used.
 
     Example: [bold]tagrpo rollouts watch runs/ta/rollouts --until-idle 600[/bold]
     """
@@ -85,7 +85,7 @@ def watch(
         except KeyboardInterrupt:  # how a watch ends
             output.note("stopped watching; start again any time")
     if bad is not None:
-        raise output.needs_attention(str(bad))
+        raise exits.needs_attention(str(bad))
 
 
 def runs(*, db: Db, terminal: Terminal) -> None:

@@ -1,0 +1,55 @@
+"""Exit codes, the same for all commands; `tagrpo --help` and docs/concepts.md say them too."""
+
+from enum import IntEnum
+
+import typer
+
+from ui.cli import output
+
+
+class Code(IntEnum):
+    """The exit codes."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    ATTENTION = 3
+    INTERRUPTED = 130  # as shells say it: 128 + SIGINT
+    TERMINATED = 143  # 128 + SIGTERM
+
+
+MEANINGS = {
+    Code.DONE: "done",
+    Code.FAILED: "a failure of what was started, or a bug",
+    Code.USAGE: "bad usage or input",
+    Code.ATTENTION: "done, but something needs attention",
+    Code.INTERRUPTED: "interrupted (Ctrl-C)",
+    Code.TERMINATED: "terminated (SIGTERM)",
+}
+
+CAPS = frozenset({"budget", "requests"})
+"""Reasons to stop that were asked for: a run that reached its cap did what it was told."""
+
+
+def needs_attention(message: str) -> typer.Exit:
+    """Say on stderr what of a command that is done needs attention; return the exit to raise."""
+    output.complain("attention: ", "bold yellow", message)
+    return typer.Exit(Code.ATTENTION)
+
+
+def failed(message: str) -> typer.Exit:
+    """Say on stderr what failed; return the exit to raise."""
+    output.print_error(message)
+    return typer.Exit(Code.FAILED)
+
+
+def stopped_training(signal: str | None, message: str) -> typer.Exit:
+    """Return the exit of a training that a signal ended, or that failed."""
+    output.print_error(message)
+    codes = {None: Code.FAILED, "SIGINT": Code.INTERRUPTED}
+    return typer.Exit(codes.get(signal, Code.TERMINATED))
+
+
+def unfinished(reasons: "set[str]", message: str) -> typer.Exit:
+    """Return the exit of runs that stopped for these reasons: a failure, unless these are caps."""
+    return (needs_attention if reasons <= CAPS else failed)(message)
