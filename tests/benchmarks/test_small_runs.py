@@ -31,6 +31,7 @@ ON_DATA = {
 }
 ON_TORCH = {"speed.sampling": "--problems 4 --samples 2 --tokens 8 --rounds 1 --no-remote"}
 ON_VERL = {"speed.advantages": "--tokens 64 --repeats 1", "speed.reward": "--rows 40"}
+SOAK = {"studies.soak": "--rounds 2 --disturbances 3 --questions 3"}
 ELSEWHERE = {"studies.gate", "studies.passk_coverage", "studies.verdict", "pages.latency"}
 """Run by tests of their own."""
 TRAINING = {
@@ -57,12 +58,18 @@ def run(name: str, *arguments: str) -> str:
 
 
 def test_every_benchmark_is_listed_here() -> None:
-    assert scripts() == {*SIZES, *ON_DATA, *ON_TORCH, *ON_VERL, *ELSEWHERE, *TRAINING}
+    assert scripts() == {*SIZES, *ON_DATA, *ON_TORCH, *ON_VERL, *SOAK, *ELSEWHERE, *TRAINING}
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_small(name: str) -> None:
     assert json.loads(run(name, *SIZES[name].split()).splitlines()[-1])
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", SOAK)
+def test_small_soak(name: str) -> None:
+    assert json.loads(run(name, *SOAK[name].split()).splitlines()[-1])["failures"] == []
 
 
 @pytest.mark.shared

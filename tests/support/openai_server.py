@@ -216,31 +216,33 @@ class OpenAIServer:
     async def _respond(self, request: web.Request, seen: Seen, fault: Fault | None) -> web.StreamResponse:
         if refused := self._refused_field(seen.body):
             return _error(400, "unsupported_parameter", f"'{refused}' is not supported by this model")
+        completed = self._completion(seen.body)
         if fault is None or fault.paid:
-            self.paid[seen.key] += 1
+            self._bill(seen.key, completed)
         if fault is not None and fault.name == "hang":
             await asyncio.Event().wait()
         if self.latency_s:
             await asyncio.sleep(self.latency_s)
         if fault is None:
-            return web.json_response(self._completion(seen.body))
+            return web.json_response(completed)
         if fault.name in _STATUS:
             status, code, message = _STATUS[fault.name]
             return _error(status, code, message, fault.retry_after)
         if fault.name == "unauthorized":
             return _error(401, "invalid_api_key", f"Incorrect API key provided: {seen.authorization}")
-        return await self._broken(request, seen, fault)
+        return await self._broken(request, completed, fault)
 
     def _refused_field(self, body: Mapping[str, Any]) -> str | None:
         if not self.structured and body.get("response_format") is not None:
             return "response_format"
         return next((name for name in self.refuse_fields if body.get(name) is not None), None)
 
-    async def _broken(self, request: web.Request, seen: Seen, fault: Fault) -> web.StreamResponse:
+    async def _broken(
+        self, request: web.Request, completed: dict[str, Any], fault: Fault
+    ) -> web.StreamResponse:
         transport = request.transport
         assert transport is not None
-        spoiled = self._completion(seen.body)
-        text = json.dumps(spoiled)
+        text = json.dumps(completed)
         if fault.name == "cut_early":
             transport.abort()
             return web.Response()
@@ -261,12 +263,15 @@ class OpenAIServer:
             return web.Response(text="<html><body>Please log in</body></html>", content_type="text/html")
         if fault.name == "wrong_shape":
             return web.json_response({"object": "list", "data": []})
-        return web.json_response(spoil(spoiled, fault.name))
+        return web.json_response(spoil(completed, fault.name))
 
     def _completion(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        made = completion(body, self.answer, thinks=self.thinks, reasoning_parser=self.reasoning_parser)
-        self.tokens += made["usage"]["total_tokens"]
-        return made
+        return completion(body, self.answer, thinks=self.thinks, reasoning_parser=self.reasoning_parser)
+
+    def _bill(self, key: str, completed: Mapping[str, Any]) -> None:
+        """Count a request as paid, before its answer goes out: a client that hangs up pays all the same."""
+        self.paid[key] += 1
+        self.tokens += completed["usage"]["total_tokens"]
 
     def _complete_line(self, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
         """Answer one line of a batch job: the status and the body."""
@@ -276,8 +281,8 @@ class OpenAIServer:
         if (field := self._refused_field(body)) or (fault is not None and not fault.paid):
             message = f"'{field}' is not supported by this model" if field else "refused"
             return 400, {"error": {"message": message, "type": "invalid_request_error", "code": None}}
-        self.paid[key] += 1
         answered = self._completion(body)
+        self._bill(key, answered)
         return 200, answered if fault is None else spoil(answered, fault.name)
 
 
