@@ -129,7 +129,8 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
         "language model sometimes are: a number changed, a condition dropped, the question turned round, the "
         "answer given away. Which ones is kept aside.",
         (
-            *("sandbox", "candidates", str(folder / "questions"), str(folder / "candidates.jsonl")),
+            *("sandbox", "candidates", str(folder / "questions")),
+            *("--out", str(folder / "candidates.jsonl")),
             *("--per-question", str(PER_QUESTION), "--broken", str(BROKEN), "--seed", "0"),
             *("--truth", str(plan.truth)),
         ),
@@ -176,7 +177,17 @@ def _set(plan: DemoPlan) -> Iterator[Step]:
         CHAPTERS[1],
         "Export for Hugging Face",
         "A data set with a card that says where every neighbor comes from.",
-        ("sets", "export", f"{QUESTIONS}@1", str(folder / "hf"), "--to", "hf", "--overwrite", *db),
+        (
+            "sets",
+            "export",
+            f"{QUESTIONS}@1",
+            "--format",
+            "hf",
+            "--out",
+            str(folder / "hf"),
+            "--overwrite",
+            *db,
+        ),
     )
     yield Step(
         CHAPTERS[1],
@@ -184,7 +195,16 @@ def _set(plan: DemoPlan) -> Iterator[Step]:
         "Training files: one row a question with its neighbors inside. The policy takes the bare question; "
         "no instruction is added.",
         (
-            *("sets", "export", f"{QUESTIONS}@1", str(folder / "verl"), "--to", "verl", "--overwrite"),
+            *(
+                "sets",
+                "export",
+                f"{QUESTIONS}@1",
+                "--format",
+                "verl",
+                "--out",
+                str(folder / "verl"),
+                "--overwrite",
+            ),
             *("--tokenizer", str(plan.policy), "--instruction", ""),
             *("--max-prompt-tokens", str(LONGEST_PROMPT), *db),
         ),
@@ -207,7 +227,7 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
         "How many questions will give no gradient, because all of their responses get one reward? Of 8 "
         "responses, of 32 to the question alone (GRPO at equal responses), of 8 to each of 4 phrasings "
         "(TA-GRPO's joint group).",
-        ("diagnose", "forecast", run, "--g", "8", "--neighbors", str(NEIGHBORS), *db),
+        ("diagnose", "forecast", run, "--g", "8", "--n", str(NEIGHBORS), *db),
     )
     yield Step(
         CHAPTERS[2],
@@ -224,7 +244,7 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
         "GPU; the demo trains without any.",
         (
             *("train", "plan", "ta_grpo", "--model", str(plan.policy), "--data", str(plan.folder / "verl")),
-            *("--run", run, *_overrides(plan, 1), *db),
+            *("--pilot", run, *_overrides(plan, 1), *db),
         ),
         attention="the forecast has a warning",
     )
@@ -330,7 +350,7 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
         "with mixed rewards costs.",
         (
             *("diagnose", "report", *(f"{name}.{QUESTIONS}-1" for name in (PILOT, *(t.name for t in shown)))),
-            *("--g", "8", "--neighbors", str(NEIGHBORS), "--limit", "5", *db),
+            *("--g", "8", "--n", str(NEIGHBORS), "--limit", "5", *db),
         ),
     )
 

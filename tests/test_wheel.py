@@ -134,8 +134,8 @@ print(json.dumps({{"path": sys.path, "rooms": [room.__file__ for room in ({", ".
         ("questions", "import", str(QUESTIONS), "--name", "own"),
         ("neighbors", "propose", "own", "--name", "rules", "--proposer", "rules"),
         ("sets", "publish", "own", "--run", "rules", "--include", "unverified"),
-        ("sets", "export", "own", "--to", "hf", "hf"),
-        ("sets", "export", "own", "--to", "verl", "verl"),
+        ("sets", "export", "own", "--format", "hf", "--out", "hf"),
+        ("sets", "export", "own", "--format", "verl", "--out", "verl"),
     ):
         done = run(installed, tmp_path, *arguments)
         assert done.returncode == 0, done.stderr

@@ -29,7 +29,7 @@ SIDES = {"own": "", "forked": "start"}
 def prepare(folder: Path) -> None:
     """Make policy, questions and an export."""
     db, given = ("--db", "tagrpo.db"), ("--candidates", "candidates.jsonl")
-    made = ("candidates.jsonl", "--truth", "truth.jsonl")
+    made = ("--out", "candidates.jsonl", "--truth", "truth.jsonl")
     for words in (
         ("sandbox", "policy", "policy"),
         ("sandbox", "questions", "questions", "--train", "8", "--heldout", "1"),
@@ -37,7 +37,7 @@ def prepare(folder: Path) -> None:
         ("questions", "import", "questions/train.jsonl", "--name", "study", *db),
         ("neighbors", "propose", "study", "--name", "true", "--proposer", "file", *given, "--n", "3", *db),
         ("sets", "publish", "study", "--run", "true", "--include", "unverified", "--n", "3", *db),
-        ("sets", "export", "study@1", "verl", "--to", "verl", "--tokenizer", "policy", *db),
+        ("sets", "export", "study@1", "--format", "verl", "--out", "verl", "--tokenizer", "policy", *db),
     ):
         done = subprocess.run([TAGRPO, *words], cwd=folder, capture_output=True, text=True)
         if done.returncode:

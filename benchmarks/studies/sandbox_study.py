@@ -109,7 +109,7 @@ class World:
         if not candidates.exists():
             truth = ("--truth", str(folder / "truth.jsonl"))
             options = ("--per-question", "3", "--broken", "0", *truth)
-            tagrpo(log, "sandbox", "candidates", str(questions), str(candidates), *options)
+            tagrpo(log, "sandbox", "candidates", str(questions), "--out", str(candidates), *options)
         if not self.export.exists():
             tagrpo(log, "questions", "import", str(questions / "train.jsonl"), "--name", "study", *db)
             proposing = ("--proposer", "file", "--candidates", str(candidates), "--n", "3", *db)
@@ -118,8 +118,8 @@ class World:
                 log, "sets", "publish", "study", "--run", "true", "--include", "unverified", "--n", "3", *db
             )
             limits = ("--instruction", "", "--max-prompt-tokens", str(LONGEST_PROMPT))
-            to = ("--to", "verl", "--tokenizer", str(self.policy), *limits, *db)
-            tagrpo(log, "sets", "export", "study@1", str(self.export), *to)
+            to = ("--format", "verl", "--tokenizer", str(self.policy), *limits, *db)
+            tagrpo(log, "sets", "export", "study@1", "--out", str(self.export), *to)
 
 
 def tagrpo(log: Path, *arguments: str) -> None:

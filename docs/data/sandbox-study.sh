@@ -4,29 +4,29 @@ export OMP_NUM_THREADS=1
 # world-A
 tagrpo sandbox policy $STUDY/world-A/policy --world A
 tagrpo sandbox questions $STUDY/world-A/questions --world A
-tagrpo sandbox candidates $STUDY/world-A/questions $STUDY/world-A/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-A/truth.jsonl
+tagrpo sandbox candidates $STUDY/world-A/questions --out $STUDY/world-A/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-A/truth.jsonl
 tagrpo questions import $STUDY/world-A/questions/train.jsonl --name study --db $STUDY/world-A/tagrpo.db
 tagrpo neighbors propose study --name true --proposer file --candidates $STUDY/world-A/candidates.jsonl --n 3 --db $STUDY/world-A/tagrpo.db
 tagrpo sets publish study --run true --include unverified --n 3 --db $STUDY/world-A/tagrpo.db
-tagrpo sets export study@1 $STUDY/world-A/verl --to verl --tokenizer $STUDY/world-A/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-A/tagrpo.db
+tagrpo sets export study@1 --format verl --out $STUDY/world-A/verl --tokenizer $STUDY/world-A/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-A/tagrpo.db
 
 # world-C
 tagrpo sandbox policy $STUDY/world-C/policy --world C
 tagrpo sandbox questions $STUDY/world-C/questions --world C
-tagrpo sandbox candidates $STUDY/world-C/questions $STUDY/world-C/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-C/truth.jsonl
+tagrpo sandbox candidates $STUDY/world-C/questions --out $STUDY/world-C/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-C/truth.jsonl
 tagrpo questions import $STUDY/world-C/questions/train.jsonl --name study --db $STUDY/world-C/tagrpo.db
 tagrpo neighbors propose study --name true --proposer file --candidates $STUDY/world-C/candidates.jsonl --n 3 --db $STUDY/world-C/tagrpo.db
 tagrpo sets publish study --run true --include unverified --n 3 --db $STUDY/world-C/tagrpo.db
-tagrpo sets export study@1 $STUDY/world-C/verl --to verl --tokenizer $STUDY/world-C/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-C/tagrpo.db
+tagrpo sets export study@1 --format verl --out $STUDY/world-C/verl --tokenizer $STUDY/world-C/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-C/tagrpo.db
 
 # world-E
 tagrpo sandbox pretrain $STUDY/world-E/policy --world E --threads 1
 tagrpo sandbox questions $STUDY/world-E/questions --world E
-tagrpo sandbox candidates $STUDY/world-E/questions $STUDY/world-E/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-E/truth.jsonl
+tagrpo sandbox candidates $STUDY/world-E/questions --out $STUDY/world-E/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-E/truth.jsonl
 tagrpo questions import $STUDY/world-E/questions/train.jsonl --name study --db $STUDY/world-E/tagrpo.db
 tagrpo neighbors propose study --name true --proposer file --candidates $STUDY/world-E/candidates.jsonl --n 3 --db $STUDY/world-E/tagrpo.db
 tagrpo sets publish study --run true --include unverified --n 3 --db $STUDY/world-E/tagrpo.db
-tagrpo sets export study@1 $STUDY/world-E/verl --to verl --tokenizer $STUDY/world-E/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-E/tagrpo.db
+tagrpo sets export study@1 --format verl --out $STUDY/world-E/verl --tokenizer $STUDY/world-E/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-E/tagrpo.db
 
 # A-a_grae-s1-60
 tagrpo train run a_grae --data $STUDY/world-A/verl --model $STUDY/world-A/policy --cpu --quiet --name A-a_grae-s1-60 --folder $STUDY/cells/A-a_grae-s1-60/run --db $STUDY/cells/A-a_grae-s1-60/run.db data.train_batch_size=16 actor_rollout_ref.actor.ppo_mini_batch_size=8 actor_rollout_ref.actor.optim.lr=0.0001 actor_rollout_ref.actor.optim.lr_scheduler_type=constant actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0 actor_rollout_ref.actor.ppo_max_token_len_per_gpu=8192 data.max_response_length=40 trainer.total_epochs=32 trainer.total_training_steps=60 trainer.save_freq=20 'actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]' data.seed=1 tagrpo_run.seed=1 tagrpo_run.poll_interval_s=0.1

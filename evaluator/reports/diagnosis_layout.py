@@ -236,7 +236,7 @@ def _difficulty(audit: DifficultyAudit, limit: int) -> Iterator[Block]:
         words=2,
     )
     if len(flagged) > limit:
-        yield Text(f"and {len(flagged) - limit:,} more (--limit, --csv)")
+        yield Text(f"and {len(flagged) - limit:,} more (--limit, --out)")
 
 
 def _p_value(test: Homogeneity) -> str | None:

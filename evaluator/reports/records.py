@@ -14,6 +14,7 @@ from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import PASS_AT_K, Metric, Score
 from evaluator.reports.sources import line_sources
 
+_FORMULA_STARTS = frozenset("=+-@\t\r\n|＝＋－＠")
 RUNS, AVERAGE = "runs", "average"
 """What stands in the column `source`, beside the paper's name."""
 
@@ -82,14 +83,36 @@ def curve_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def render_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows of one set of keys as CSV; numbers at full precision, None as an empty field."""
+    """Return rows of one set of keys as CSV that no spreadsheet takes for formulas.
+
+    Numbers stand at full precision, None as an empty field; see `guarded`.
+    """
     if not rows:
         return ""
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([guarded(name) for name in rows[0]])
+    writer.writerows([guarded(value) for value in row.values()] for row in rows)
     return text.getvalue()
+
+
+def guarded(value: Any) -> Any:
+    """Return a cell that a spreadsheet shows and never computes.
+
+    A text that begins like a formula gets a leading apostrophe; numbers, also those written as text, stay.
+    """
+    if not isinstance(value, str) or value.lstrip(" ")[:1] not in _FORMULA_STARTS or not value:
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return "'" + value
+    return value
+
+
+def render_json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as JSON Lines, see `finite`."""
+    return "".join(json.dumps(finite(row), ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
 
 
 def render_json(value: Mapping[str, Any]) -> str:

@@ -268,7 +268,7 @@ def cost_report(
         InputError: G below 2 or N below 0, or as `Forecast.share`.
     """
     if g < 2 or n < 0:
-        raise InputError(f"--g {g} and --neighbors {n}: give a G of at least 2 and 0 neighbors or more.")
+        raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and 0 neighbors or more.")
     alone = GroupShape(ORIGINAL_GROUP, 0, g)
     rows = [_row(predicted, alone, tokens), _row(predicted, alone, tokens, name=DYNAMIC)]
     if n == 0:

@@ -136,9 +136,9 @@ def diagnose(source: Source, parts: Sequence[Part] = PARTS, settings: Settings =
     groups = [group for checkpoint in source.checkpoints for group in checkpoint.groups]
     g = max(2, min(USUAL_G, usual_responses(groups))) if settings.g is None else settings.g
     if settings.n is not None and settings.n < 0:
-        raise InputError(f"--neighbors is {settings.n}; give 0 or more.")
+        raise InputError(f"--n is {settings.n}; give 0 or more.")
     if settings.shift_sd is not None and settings.n is None:
-        raise InputError("--assume-shift-sd needs --neighbors N: how many do you plan?")
+        raise InputError("--assume-shift-sd needs --n N: how many do you plan?")
     n = usual_neighbors(groups) if settings.n is None else settings.n
     several = len(parts) > 1
     pilots = source.checkpoints[:1] if several else source.checkpoints

@@ -336,7 +336,7 @@ def _too_few(label: str, counts: GroupCounts, g: int, n: int) -> str:
     have = int(((counts.known[:, 1:] >= g).sum(axis=1)).max()) if counts.neighbors else 0
     return (
         f"{text} (at most {original} for an original, {have} neighbors with {g}); give a smaller --g or "
-        "--neighbors, or draw more responses."
+        "--n, or draw more responses."
     )
 
 

@@ -30,7 +30,7 @@ def prepare(cli: CommandLine, *, broken: float = 0.25) -> None:
     from_file = ("--proposer", "file", "--candidates", "c.jsonl")
     commands = [
         ("sandbox", "questions", "w", "--train", 40, "--heldout", 8),
-        ("sandbox", "candidates", "w", "c.jsonl", "--truth", "t.jsonl", *few, "--broken", broken),
+        ("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "t.jsonl", *few, "--broken", broken),
         ("questions", "import", "w/train.jsonl", "--name", "train"),
         ("neighbors", "propose", "train", "--name", "checked", *from_file, "--n", 3),
     ]
@@ -142,9 +142,9 @@ def test_refusals(cli: CommandLine) -> None:
     Path("bad.jsonl").write_text('{"candidate_id": "c_0", "break": null, "phrasing": "prose"}\n{}\n')
     bad = cli("sandbox", "score", "checked", "--truth", "bad.jsonl")
     assert (bad.code, "bad.jsonl:2: is no row of a truth file" in words(bad.err)) == (2, True)
-    same = cli("sandbox", "candidates", "w", "x.jsonl", "--truth", "x.jsonl")
+    same = cli("sandbox", "candidates", "w", "--out", "x.jsonl", "--truth", "x.jsonl")
     assert (same.code, "need two files" in words(same.err)) == (2, True)
-    old = cli("sandbox", "candidates", "w", "c.jsonl", "--truth", "new.jsonl")
+    old = cli("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "new.jsonl")
     assert (old.code, "exists" in old.err) == (2, True)
     assert not Path("new.jsonl").exists()
     world = cli("sandbox", "questions", "v", "--world", "Z")

@@ -20,8 +20,8 @@ def make_first_look(folder: Path) -> Path:
         ("questions", "import", str(folder / "questions.jsonl"), "--name", "demo"),
         ("neighbors", "propose", "demo", "--name", "rules", "--proposer", "rules", "--n", "3"),
         ("sets", "publish", "demo", "--run", "rules", "--include", "unverified"),
-        ("sets", "export", "demo", "--to", "hf", str(folder / "hf")),
-        ("sets", "export", "demo", "--to", "verl", str(folder / "verl")),
+        ("sets", "export", "demo", "--format", "hf", "--out", str(folder / "hf")),
+        ("sets", "export", "demo", "--format", "verl", "--out", str(folder / "verl")),
     ):
         done = CliRunner().invoke(app, [*arguments, *db], catch_exceptions=False)
         assert done.exit_code == 0, done.output

@@ -37,7 +37,9 @@ def place(tmp_path: Path, tagrpo: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     with Database.open(tmp_path / "tagrpo.db") as database:
         add_run(database, "source", asked)
         publish(database, "math", run="source")
-    exported = tagrpo("sets", "export", "math", "out", "--to", "verl", "--validation-share", "0.3")
+    exported = tagrpo(
+        "sets", "export", "math", "--format", "verl", "--out", "out", "--validation-share", "0.3"
+    )
     assert exported.code == 0, exported.err
     return tmp_path
 
@@ -95,7 +97,10 @@ def test_a_spoiled_export_is_refused(
 def test_a_manifest_without_a_part_is_refused(place: Path, tagrpo: CommandLine) -> None:
     path = place / "out" / "manifest.json"
     manifest = json.loads(path.read_text())
-    for spoiled, said in (({**manifest, "layout": "square"}, "square"), ({"format": "else"}, "--to verl")):
+    for spoiled, said in (
+        ({**manifest, "layout": "square"}, "square"),
+        ({"format": "else"}, "--format verl"),
+    ):
         path.write_text(json.dumps(spoiled))
         done = tagrpo(*WORDS)
         assert (done.code, str(path) in done.err, said in done.err) == (2, True, True)

@@ -125,7 +125,7 @@ def test_candidates_and_their_truth_are_written_both_or_none(
     again = cli("sandbox", "questions", "world", "--train", "4", "--heldout", "4")
     assert (again.code, "--overwrite" in again.err) == (2, False)  # there is no such option
     Path("file").touch()
-    asked = ("sandbox", "candidates", "world")
+    asked = ("sandbox", "candidates", "world", "--out")
     assert cli(*asked, "file/c.jsonl", "--truth", "truth.jsonl").code == 2
     assert not Path("truth.jsonl").exists()
     assert cli(*asked, "c.jsonl", "--truth", "truth.jsonl").code == 0
@@ -292,7 +292,7 @@ def test_the_database_can_be_named_by_the_environment(
 
 
 # Their tests read the JSON of each of their commands.
-READ_ELSEWHERE = {"diagnose", "doctor", "eval", "train"}
+READ_ELSEWHERE = {"diagnose", "doctor", "eval", "recipes", "train"}
 # The demo shows commands and reports nothing itself; a watch goes on, and so do the pages. A score and a
 # second verdict need a judged run (test_scoring.py, test_cli_judge.py), pre-training torch (test_policy.py).
 WITHOUT = {
@@ -330,7 +330,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("sets", "diff"): ["demo@1", "demo@1", "--db", db],
         ("sets", "verify"): ["demo@1", "--db", db],
         ("sets", "tag"): ["demo@1", "best", "--db", db],
-        ("sets", "export"): ["demo@1", "--to", "jsonl", folder / "out.jsonl", "--db", db],
+        ("sets", "export"): ["demo@1", "--format", "jsonl", "--out", folder / "out.jsonl", "--db", db],
         ("sets", "import"): [demo / "hf", "--name", "back", "--db", folder / "back.db"],
         ("rollouts", "import"): [folder / "recorded", "--db", measured],
         ("rollouts", "runs"): ["--db", measured],
@@ -338,7 +338,13 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("rollouts", "list"): ["ta", "--db", measured],
         ("rollouts", "show"): ["1", "--db", measured],
         ("sandbox", "questions"): [folder / "world", "--train", "8", "--heldout", "8"],
-        ("sandbox", "candidates"): [folder / "world", folder / "c.jsonl", "--truth", folder / "t.jsonl"],
+        ("sandbox", "candidates"): [
+            folder / "world",
+            "--out",
+            folder / "c.jsonl",
+            "--truth",
+            folder / "t.jsonl",
+        ],
         ("sandbox", "policy"): [folder / "policy"],
     }
 

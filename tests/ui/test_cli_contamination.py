@@ -77,7 +77,7 @@ def test_thresholds_are_options(cli: CommandLine) -> None:
     command = ["questions", "contamination", "mine", "--benchmark", "bench.jsonl"]
     assert cli(*command, "--threshold", "0.9")[0] == 0
     assert cli(*command, "--threshold", "0.5")[0] == 3
-    assert cli(*command, "--n", "40")[0] == 0
+    assert cli(*command, "--ngram", "40")[0] == 0
 
 
 def test_answers_are_compared_by_the_grader(cli: CommandLine) -> None:
@@ -118,9 +118,12 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
             ["mine", "--benchmark", "aime24", "--benchmark", "aime25", "--from", "a"],
             "1 --from for 2 --benchmark",
         ),
-        (["mine", "--benchmark", "mine.jsonl", "--n", "0"], "n-gram of 0 words"),
+        (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "n-gram of 0 words"),
         (["mine", "--benchmark", "mine.jsonl", "--neighbors", "x"], "there is no neighbor set 'x'"),
-        (["mine", "--benchmark", "mine.jsonl", "--out", "no/such/folder.jsonl"], "cannot be written"),
+        (
+            ["mine", "--benchmark", "mine.jsonl", "--out", "mine.jsonl"],
+            "mine.jsonl: exists; name another file or pass --overwrite",
+        ),
     ],
 )
 def test_bad_usage_exits_with_2(cli: CommandLine, arguments: list[str], message: str) -> None:

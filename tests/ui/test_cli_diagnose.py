@@ -104,7 +104,7 @@ def test_zero_gradient_by_checkpoint(tagrpo: CommandLine, db: Path) -> None:
 
 
 def test_zero_gradient_as_json_and_csv(tagrpo: CommandLine, db: Path, tmp_path: Path) -> None:
-    done = tagrpo("diagnose", "zero-gradient", "base", "--g", 4, "--json", "--csv", tmp_path / "figures")
+    done = tagrpo("diagnose", "zero-gradient", "base", "--g", 4, "--json", "--out", tmp_path / "figures")
     result = json.loads(done.out)
     rows = {row["group"]: row for row in result["zero_gradient"]}
     assert rows["original, G"]["questions"] == QUESTIONS
@@ -114,10 +114,10 @@ def test_zero_gradient_as_json_and_csv(tagrpo: CommandLine, db: Path, tmp_path: 
     with (tmp_path / "figures" / "zero_gradient.csv").open(encoding="utf-8", newline="") as file:
         written = list(csv.DictReader(file))
     assert [float(row["share"]) for row in written] == [row["share"] for row in result["zero_gradient"]]
-    again = tagrpo("diagnose", "zero-gradient", "base", "--csv", tmp_path / "figures")
+    again = tagrpo("diagnose", "zero-gradient", "base", "--out", tmp_path / "figures")
     assert again.code == 2
     assert "--overwrite" in again.err
-    assert tagrpo("diagnose", "zero-gradient", "base", "--csv", tmp_path / "figures", "--overwrite").code == 0
+    assert tagrpo("diagnose", "zero-gradient", "base", "--out", tmp_path / "figures", "--overwrite").code == 0
 
 
 def test_a_plain_run_shows_originals_only(tagrpo: CommandLine, db: Path) -> None:
@@ -151,7 +151,7 @@ def test_unknown_grades_are_bounded(tagrpo: CommandLine, db: Path) -> None:
 
 
 def test_forecast_of_a_run(tagrpo: CommandLine, db: Path) -> None:
-    done = tagrpo("diagnose", "forecast", "base", "--neighbors", 3, "--json")
+    done = tagrpo("diagnose", "forecast", "base", "--n", 3, "--json")
     result = json.loads(done.out)
     rows = {row["group"]: row for row in result["forecast"]}
     assert rows["joint, (N+1)*G"]["n"] == 3
@@ -163,13 +163,13 @@ def test_forecast_of_a_run(tagrpo: CommandLine, db: Path) -> None:
 
 
 def test_forecast_of_a_pilot_without_neighbors(tagrpo: CommandLine, db: Path) -> None:
-    refused = tagrpo("diagnose", "forecast", "plain", "--neighbors", 3)
+    refused = tagrpo("diagnose", "forecast", "plain", "--n", 3)
     assert refused.code == 2
     assert "--assume-shift-sd" in refused.err
-    done = tagrpo("diagnose", "forecast", "plain", "--neighbors", 3, "--assume-shift-sd", 0.7)
+    done = tagrpo("diagnose", "forecast", "plain", "--n", 3, "--assume-shift-sd", 0.7)
     assert "neighbors (assumed)" in done.out
     assert tagrpo("diagnose", "forecast", "plain", "--assume-shift-sd", 0.7).code == 2
-    some = tagrpo("diagnose", "forecast", "base", "--neighbors", 3, "--assume-shift-sd", 0.7)
+    some = tagrpo("diagnose", "forecast", "base", "--n", 3, "--assume-shift-sd", 0.7)
     assert "this one has some" in words(some.err)
 
 
@@ -202,7 +202,7 @@ def test_odd_neighbors_go_back_to_review(tagrpo: CommandLine, db: Path, tmp_path
     for row in rows:
         row.update(decision="reject", reason="asks for something else")
     sheet.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert tagrpo("neighbors", "review", "--from", sheet, "--reviewer", "ada").code == 0
+    assert tagrpo("neighbors", "review", "--sheet", sheet, "--reviewer", "ada").code == 0
     again = tagrpo("diagnose", "difficulty", "base", "--review-sheet", sheet)
     assert again.code == 2
     assert "exists" in again.err
@@ -271,7 +271,7 @@ def test_cost_in_tokens_and_money(tagrpo: CommandLine, db: Path) -> None:
 
 def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     path = rollouts(tmp_path / "r.jsonl")
-    done = tagrpo("diagnose", "report", "--rollouts", path, "--g", 4, "--csv", tmp_path / "out")
+    done = tagrpo("diagnose", "report", "--rollouts", path, "--g", 4, "--out", tmp_path / "out")
     assert done.code == 0
     for question in (
         "What share",
@@ -300,8 +300,8 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
         (("proposals",), "no eval run"),
         (("base", "--g", "1"), "at least 2 responses"),
         (("base", "--g", "9"), "no question has G=9"),
-        (("base", "--neighbors", "5"), "5 neighbors"),
-        (("base", "--neighbors", "-1"), "0 or more"),
+        (("base", "--n", "5"), "5 neighbors"),
+        (("base", "--n", "-1"), "0 or more"),
         (("base", "--correct-above", "1"), "belongs to --rollouts"),
         (("base", "--grader", "older"), "nothing was graded by version 'older'"),
         (("--rollouts", "none.jsonl"), "no such file"),

@@ -247,7 +247,7 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
         (("c_zz", "--accept"), "near it"),
         (("--interactive", "--accept"), "belong to one named candidate"),
         (("--interactive", "--audit", "1", "--run", "run"), "an audit names its candidates"),
-        (("--from", "nowhere.jsonl"), "cannot be read"),
+        (("--sheet", "nowhere.jsonl"), "cannot be read"),
     ],
 )
 def test_reviews_that_make_no_sense(
@@ -268,15 +268,15 @@ def test_reviews_from_a_file_are_all_or_nothing(cli: CommandLine, run: Run, tmp_
     ]
     bad = {"candidate": HALVED, "decision": "reject"}
     path.write_text("".join(json.dumps(row) + "\n" for row in [*good, bad]))
-    code, _, err = cli("review", "--from", str(path))
+    code, _, err = cli("review", "--sheet", str(path))
     assert (code, f"{path}:4: " in err, "needs a reason" in err) == (2, True, True)
     assert status(cli, ADD)[2] is False
 
     path.write_text("".join(json.dumps(row) + "\n" for row in good))
-    code, out, _ = cli("review", "--from", str(path))
+    code, out, _ = cli("review", "--sheet", str(path))
     assert (code, out) == (0, "2 decisions recorded\n1 rows have no decision yet\n")
     assert status(cli, ADD) == ("rejected", "no", True)
-    assert "0 decisions recorded, 2 were recorded before" in cli("review", "--from", str(path))[1]
+    assert "0 decisions recorded, 2 were recorded before" in cli("review", "--sheet", str(path))[1]
 
 
 def test_interactive_reviewing_shows_what_the_verdict_says(cli: CommandLine, run: Run) -> None:
@@ -371,7 +371,7 @@ def test_an_audit_from_the_draw_to_the_rates(cli: CommandLine, run: Run) -> None
 
 
 def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
-    code, out, err = cli("audit", "run", "--groups", "--export", str(tmp_path / "sheet.jsonl"))
+    code, out, err = cli("audit", "run", "--groups", "--out", str(tmp_path / "sheet.jsonl"))
     assert (code, "audit 1 has 2 of 2 candidates without a decision" in err) == (3, True)
     assert "audit 1 of run run, 50 questions with all their accepted neighbors, seed 0: drawn" in out
     assert "2 neighbors, 0 reviewed; of 2 groups 0 reviewed whole" in out
@@ -404,9 +404,9 @@ def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
 
 def test_an_audit_by_sheet_and_two_reviewers(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.jsonl"
-    code, out, _ = cli("audit", "--export", str(sheet))
+    code, out, _ = cli("audit", "--out", str(sheet))
     assert (code, f"4 rows written to {sheet}" in out) == (3, True)
-    assert cli("audit", "--export", str(sheet))[0] == 2
+    assert cli("audit", "--out", str(sheet))[0] == 2
     rows = [json.loads(line) for line in sheet.read_text().splitlines()]
 
     for reviewer, reject in (("ada", {WRONG}), ("bob", {WRONG, ODD})):
@@ -414,7 +414,7 @@ def test_an_audit_by_sheet_and_two_reviewers(cli: CommandLine, run: Run, tmp_pat
             refused = row["candidate"] in reject
             row["decision"], row["reason"] = ("reject", "no") if refused else ("accept", "")
         sheet.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        assert cli("review", "--from", str(sheet), "--reviewer", reviewer)[0] == 0
+        assert cli("review", "--sheet", str(sheet), "--reviewer", reviewer)[0] == 0
 
     code, out, _ = cli("audit")
     assert code == 0

@@ -209,7 +209,7 @@ def test_consistently_renamed_variables_pass(cli: CommandLine, tmp_path: Path, d
     assert cli("questions", "import", write_rows("x.jsonl", [row]), "--name", "x").code == 0
     with server_process("--model", "test-model", "--answer", f"{tmp_path}/renaming.py:answer") as url:
         common = ["--model", "openai/test-model", "--api-base", url, "--n", "1", "--rounds", "1"]
-        common += ["--output", "tags", "--content-attempts", "1"]
+        common += ["--reply", "tags", "--content-attempts", "1"]
         done = cli("neighbors", "propose", "x", "--name", "renamed", "--min-distance", "0", *common)
         assert done.code == 0, done.err
     assert rows(db, "SELECT status FROM verdicts WHERE final") == [("unverified",)]

@@ -34,7 +34,7 @@ def read(*words: str) -> dict[str, Any]:
 def test_import_says_what_it_did_and_does_it_once() -> None:
     assert run("import", "ta").stdout == "ta: 2 new steps, 32 rollouts; metrics of 2 steps\n"
     assert run("import", "ta").stdout == "ta: 0 new steps, 0 rollouts; 2 steps were there\n"
-    assert read("import", "ta", "--run", "again")["new"] == 2
+    assert read("import", "ta", "--name", "again")["new"] == 2
     assert sorted(one["run"] for one in read("runs")["runs"]) == ["again", "ta"]
 
 
@@ -126,6 +126,6 @@ def test_watch_ends_with_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_run_it_says_how_to_get_one() -> None:
     run("import", "ta")
     assert "no training runs" not in run("runs").stdout
-    run("import", "ta", "--run", "second")
+    run("import", "ta", "--name", "second")
     with pytest.raises(InputError, match="name one: second, ta"):
         run("list")

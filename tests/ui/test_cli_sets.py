@@ -257,20 +257,23 @@ def test_export_and_import(cli: Cli, tmp_path: Path, to: str, name: str) -> None
     cli("publish", "math", "--run", "run")
     target = tmp_path / name
 
-    exported = cli.json("export", "math@1", str(target), "--to", to, "--license", "mit")
+    exported = cli.json("export", "math@1", "--format", to, "--out", str(target), "--license", "mit")
     assert exported["neighbors_by_verdict"]["accepted"] == 3
     assert (exported["license"], exported["pushed_to"]) == ("mit", None)
     imported = cli.json("import", str(target), "--name", "copy")
 
     assert (imported["set"], imported["content_hash"]) == ("copy@1", exported["content_hash"])
     assert "imported      " + name in cli("show", "copy").stdout
-    assert isinstance(cli.error("export", "math@1", str(target), "--to", to), InputError)
-    assert "math@1 written to" in cli("export", "math", str(target), "--to", to, "--overwrite").stdout
+    assert isinstance(cli.error("export", "math@1", "--format", to, "--out", str(target)), InputError)
+    assert (
+        "math@1 written to"
+        in cli("export", "math", "--format", to, "--out", str(target), "--overwrite").stdout
+    )
 
 
 def test_import_makes_the_database(cli: Cli, tmp_path: Path) -> None:
     cli("publish", "math", "--run", "run")
-    cli("export", "math", str(tmp_path / "a.jsonl"), "--to", "jsonl")
+    cli("export", "math", "--format", "jsonl", "--out", str(tmp_path / "a.jsonl"))
 
     other = Cli(tmp_path / "other.db")
     assert "imported math@1" in other("import", str(tmp_path / "a.jsonl"), "--name", "math").stdout
@@ -292,9 +295,9 @@ def test_options_of_another_format_are_refused(
 ) -> None:
     cli("publish", "math", "--run", "run")
 
-    result = cli("export", "math", str(tmp_path / "out"), "--to", to, option, value, code=2)
+    result = cli("export", "math", "--format", to, "--out", str(tmp_path / "out"), option, value, code=2)
 
-    assert f"does not go with --to {to}" in " ".join(result.stderr.split())
+    assert f"does not go with --format {to}" in " ".join(result.stderr.split())
     assert not (tmp_path / "out").exists()
 
 
@@ -302,7 +305,7 @@ def test_push_without_token(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("HF_TOKEN", raising=False)
     cli("publish", "math", "--run", "run")
 
-    error = cli.error("export", "math", str(tmp_path / "out"), "--to", "hf", "--push", "me/math")
+    error = cli.error("export", "math", "--format", "hf", "--out", str(tmp_path / "out"), "--push", "me/math")
 
     assert isinstance(error, PrerequisiteError)
     assert "HF_TOKEN" in str(error)
@@ -311,14 +314,14 @@ def test_push_without_token(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_export_for_verl(cli: Cli, tmp_path: Path) -> None:
     cli("publish", "math", "--run", "run", "--include", "unverified")
 
-    grouped = cli.json("export", "math", str(tmp_path / "verl"), "--to", "verl")
+    grouped = cli.json("export", "math", "--format", "verl", "--out", str(tmp_path / "verl"))
     assert (grouped["layout"], grouped["rows"], grouped["neighbors"]) == ("grouped", 3, 4)
     assert grouped["neighbors_by_verdict"] == {"accepted": 3, "unverified": 1}
     manifest = json.loads((tmp_path / "verl" / "manifest.json").read_text(encoding="utf-8"))
     # The name under which stock verl compares boxed answers.
     assert manifest["data_source"] == "DigitalLearningGmbH/MATH-lighteval"
     options = (
-        "--to",
+        "--format",
         "verl",
         "--layout",
         "flat",
@@ -329,7 +332,7 @@ def test_export_for_verl(cli: Cli, tmp_path: Path) -> None:
         "Be brief.",
     )
     more = ("--chat-template-kwargs", '{"enable_thinking": false}', "--data-source", "toy")
-    text = cli("export", "math", str(tmp_path / "verl"), *options, *more).stdout
+    text = cli("export", "math", "--out", str(tmp_path / "verl"), *options, *more).stdout
     assert "(flat, 7 rows)" in text
     manifest = json.loads((tmp_path / "verl" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["set"] == "math@1"
@@ -345,7 +348,7 @@ def test_long_prompts_for_verl_need_attention(cli: Cli, tmp_path: Path) -> None:
     long = Cli(tmp_path / "long.db")
     long("publish", "math", "--run", "run")
 
-    result = long("export", "math", str(tmp_path / "verl"), "--to", "verl", code=3)
+    result = long("export", "math", "--format", "verl", "--out", str(tmp_path / "verl"), code=3)
 
     assert "neighbors     1: 1 accepted" in result.stdout
     assert "1 neighbors and 0 questions" in result.stderr
@@ -353,6 +356,16 @@ def test_long_prompts_for_verl_need_attention(cli: Cli, tmp_path: Path) -> None:
 
 def test_chat_template_kwargs_must_be_json(cli: Cli, tmp_path: Path) -> None:
     cli("publish", "math", "--run", "run")
-    result = cli("export", "math", str(tmp_path / "v"), "--to", "verl", "--chat-template-kwargs", "x", code=2)
+    result = cli(
+        "export",
+        "math",
+        "--format",
+        "verl",
+        "--out",
+        str(tmp_path / "v"),
+        "--chat-template-kwargs",
+        "x",
+        code=2,
+    )
 
     assert "not a JSON object" in " ".join(result.stderr.split())

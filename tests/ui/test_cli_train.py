@@ -59,23 +59,23 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_list_has_every_recipe_on_every_axis(tagrpo: CommandLine) -> None:
-    done = tagrpo("train", "list")
+    done = tagrpo("recipes", "list")
     assert done.code == 0
     for name in RECIPES:
         assert re.search(rf"^{name}\s", done.out, re.M)
-    listed = json.loads(tagrpo("train", "list", "--json").out)["recipes"]
+    listed = json.loads(tagrpo("recipes", "list", "--json").out)["recipes"]
     assert listed == [recipe.to_json() for recipe in RECIPES.values()]
 
 
 def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> None:
-    done = tagrpo("train", "show", "ta_grpo", "--model", "Qwen/Qwen3-1.7B", "--gpus", 4, "anchor=own")
+    done = tagrpo("recipes", "show", "ta_grpo", "--model", "Qwen/Qwen3-1.7B", "--gpus", 4, "anchor=own")
     assert done.code == 0
     assert "ta_grpo[anchor=own]: ta_grpo with anchor=own" in done.out
     assert "N=3, G=8: 32 responses a question" in done.out
     assert re.search(r"^actor_rollout_ref\.actor\.optim\.lr +1e-06 +Table 2", done.out, re.M)
     assert re.search(r"^\+data\.apply_chat_template_kwargs\.enable_thinking +false +model", done.out, re.M)
     assert "machine: our estimate for the machine; not tested on GPUs" in done.out
-    shown = json.loads(tagrpo("train", "show", "ta_grpo", "--cpu", "trainer.save_freq=5", "--json").out)
+    shown = json.loads(tagrpo("recipes", "show", "ta_grpo", "--cpu", "trainer.save_freq=5", "--json").out)
     by_key = {each["key"]: each for each in shown["overrides"]}
     assert by_key["trainer.save_freq"]["source"] == "user"
     assert by_key["actor_rollout_ref.rollout.name"]["value"] == "transformers"
@@ -86,21 +86,27 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["show", "grpoo"], "no recipe 'grpoo'; there are: grpo,"),
-        (["show", "grpo", "actor_rollout_ref.rollout.n=4"], "recipe grpo decides this"),
-        (["show", "grpo", "--nodes", 2], "need a Ray cluster"),
-        (["plan", "grpo", "--model", "Qwen3-4B"], "--questions"),
-        (["plan", "grpo", "--model", "Qwen3-4B", "--questions", 10], "10 questions fill no batch of 256"),
-        (["plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume-shift-sd", 1], "--run"),
-        (["plan", "grpo", "--model", "Qwen3-4B", "--data", "nowhere"], "no export for verl"),
-        (["run", "grpo", "--model", "m"], "--set"),
-        (["run", "grpo", "--model", "m", "--set", "a", "--data", "b"], "--set"),
+        (["recipes", "show", "grpoo"], "no recipe 'grpoo'; there are: grpo,"),
+        (["recipes", "show", "grpo", "actor_rollout_ref.rollout.n=4"], "recipe grpo decides this"),
+        (["recipes", "show", "grpo", "--nodes", 2], "need a Ray cluster"),
+        (["train", "plan", "grpo", "--model", "Qwen3-4B"], "--questions"),
+        (
+            ["train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 10],
+            "10 questions fill no batch of 256",
+        ),
+        (
+            ["train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume-shift-sd", 1],
+            "--pilot",
+        ),
+        (["train", "plan", "grpo", "--model", "Qwen3-4B", "--data", "nowhere"], "no export for verl"),
+        (["train", "run", "grpo", "--model", "m"], "--set"),
+        (["train", "run", "grpo", "--model", "m", "--set", "a", "--data", "b"], "--set"),
     ],
 )
 def test_what_cannot_be_is_refused(
     tagrpo: CommandLine, place: Path, words: list[object], message: str
 ) -> None:
-    done = tagrpo("train", *words)
+    done = tagrpo(*words)
     assert done.code == 2
     assert message in done.err
 
@@ -135,15 +141,15 @@ def test_a_plan_that_does_not_fit_says_so(tagrpo: CommandLine) -> None:
 
 
 def test_a_pilot_gives_the_forecast_of_the_recipes_groups(tagrpo: CommandLine, place: Path) -> None:
-    words = ["--model", "Qwen3-1.7B", "--questions", 512, "--run", "pilot", "--json"]
+    words = ["--model", "Qwen3-1.7B", "--questions", 512, "--pilot", "pilot", "--json"]
     plan = json.loads(tagrpo("train", "plan", "ta_grpo", "neighbors=2", *words).out)
-    forecast = json.loads(tagrpo("diagnose", "forecast", "pilot", "--g", 8, "--neighbors", 2, "--json").out)
+    forecast = json.loads(tagrpo("diagnose", "forecast", "pilot", "--g", 8, "--n", 2, "--json").out)
     shares = {row["group"]: row["share"] for row in forecast["forecast"]}
     joint, alone = plan["methods"][0]["no_gradient"], plan["methods"][1]["no_gradient"]
     assert joint == pytest.approx(next(v for k, v in shares.items() if "joint" in k))
     assert 0 < joint < alone < 1
     assert plan["pilot"]["run"] == "pilot"
-    dry = tagrpo("train", "plan", "grpo_ds", "--model", "Qwen3-1.7B", "--questions", 512, "--run", "pilot")
+    dry = tagrpo("train", "plan", "grpo_ds", "--model", "Qwen3-1.7B", "--questions", 512, "--pilot", "pilot")
     assert dry.code == 3
     assert "dynamic sampling will draw" in dry.err
     assert "with those that dynamic sampling drops" in dry.out

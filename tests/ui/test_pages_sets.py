@@ -53,7 +53,7 @@ def test_the_address_chooses_version_and_view(db):
     app = shown(set="ta@1", view="use")
     assert numbers(app)["neighbors"] == "6"
     commands = [code.value for code in app.code]
-    assert any("tagrpo sets export ta@1 ta-1-verl --to verl --db" in one for one in commands)
+    assert any("tagrpo sets export ta@1 --format verl --out ta-1-verl --db" in one for one in commands)
 
 
 def test_what_changed_is_counted_and_listed(db):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pages import tables
 from streamlit.testing.v1 import AppTest
 
-from ui.pages.widgets.tables import cell, csv_bytes, guarded
+from evaluator.reports.records import guarded
+from ui.pages.widgets.tables import cell, csv_bytes
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def _check_overrides(
         if name in of_recipe:
             raise InputError(
                 f"{override.text}: recipe {recipe.name} decides this. Change an axis instead (anchor=own, "
-                "loss.clip_high=0.28; see `tagrpo train list`), so that the run's name says what it does."
+                "loss.clip_high=0.28; see `tagrpo recipes list`), so that the run's name says what it does."
             )
         if name == _TEMPLATE_KEY or name.startswith(f"{_TEMPLATE_KEY}."):
             raise InputError(

@@ -95,12 +95,12 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
     except OSError as error:
         raise InputError(
             f"{folder}: no export for verl ({path.name}: {error.strerror}); make one with `tagrpo sets "
-            "export NAME FOLDER --to verl`, or name the set with --set."
+            "export NAME --format verl --out FOLDER`, or name the set with --set."
         ) from error
     except ValueError as error:
         raise InputError(f"{path}: no JSON ({error}); {way_out}.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"{path}: not the manifest of an export for verl; export with --to verl.")
+        raise InputError(f"{path}: not the manifest of an export for verl; export with --format verl.")
     if manifest.get("format_version") != FORMAT_VERSION:
         raise InputError(
             f"{path}: format {manifest.get('format_version')}, not {FORMAT_VERSION}; export anew."

@@ -20,7 +20,7 @@ from ui.cli.sets import commands as sets
 from ui.cli.sets import exports, publishing
 from ui.cli.settings import command_group, with_settings
 from ui.cli.train import commands as train
-from ui.cli.train import rollouts
+from ui.cli.train import recipes, rollouts
 
 STOPPED = "interrupted; run the same command again to go on where it stopped"
 
@@ -112,10 +112,15 @@ GROUPS = {
             "show": rollouts.show,
         },
     ),
+    "recipes": command_group(
+        "The training methods there are, and what each tells verl.",
+        "tagrpo recipes show ta_grpo",
+        {"list": recipes.list_, "show": recipes.show},
+    ),
     "train": command_group(
-        "Train a policy with verl by a recipe: choose, plan, run, go on.",
+        "Train a policy with verl by a recipe: plan, run, go on.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
-        {"list": train.list_, "show": train.show, "plan": train.plan, "run": train.run},
+        {"plan": train.plan, "run": train.run},
     ),
     "sandbox": command_group(
         "A world of word problems for a laptop: questions, candidates of known truth, a policy.",

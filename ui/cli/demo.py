@@ -31,7 +31,7 @@ def demo(
     recipes: Annotated[
         str | None,
         Option(
-            help="Recipes to train and compare, with commas; names of `tagrpo train list`. The first one is "
+            help="Recipes to train and compare, with commas; names of `tagrpo recipes list`. The first is "
             "what the others are compared with. Default: grpo_matched,ta_grpo."
         ),
     ] = None,

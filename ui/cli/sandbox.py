@@ -48,7 +48,7 @@ def questions(
 
 def candidates(
     folder: Annotated[Path, Argument(help="Folder that `tagrpo sandbox questions` wrote.")],
-    out: Annotated[Path, Argument(help="File to write, for `neighbors propose --candidates`.")],
+    out: Annotated[Path, Option(help="File to write, for `neighbors propose --candidates`.")],
     truth: Annotated[Path, Option(help="File to write with the truth about each.")],
     per_question: Annotated[int, Option(help="Candidates of each question, 1 to 7.")] = 4,
     broken: Annotated[float, Option(help="Share of broken candidates, 0 to 1.")] = 0.25,
@@ -61,7 +61,7 @@ def candidates(
     They are broken as rephrasings by models go wrong: a number changed or two exchanged, a condition
     dropped, the question turned round, the answer leaked. What is broken, and how, stands in the truth file.
 
-    Example: tagrpo sandbox candidates world-a candidates.jsonl --truth truth.jsonl --broken 0.25
+    Example: tagrpo sandbox candidates world-a --out candidates.jsonl --truth truth.jsonl --broken 0.25
     """
     from sandbox.candidates import draw_candidates
     from sandbox.questions import TRAIN_FILE, read_questions, write_rows

@@ -98,7 +98,7 @@ def _block(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
         raise InputError(
             f"verl's configuration has no {key}; start with `tagrpo train run`, or give verl every override "
-            "that `tagrpo train show` prints."
+            "that `tagrpo recipes show` prints."
         )
     return found
 

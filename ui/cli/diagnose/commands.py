@@ -29,12 +29,12 @@ def zero_gradient(
     Groups: G responses to the original, to each neighbor, to N neighbors (N*G), jointly ((N+1)*G), and for
     fairness (N+1)*G to the original. Where more than G were drawn, the share is exact over all subsets of G.
 
-    Example: [bold]tagrpo diagnose zero-gradient base step-100 --g 8 --csv figures[/bold]
+    Example: [bold]tagrpo diagnose zero-gradient base step-100 --g 8 --out figures[/bold]
     """
     from evaluator.signal.diagnosis import Settings, diagnose
 
     with responses.opened(db, windows) as source:
-        diagnosis = diagnose(source, ["zero_gradient"], Settings(g=group.g, n=group.neighbors))
+        diagnosis = diagnose(source, ["zero_gradient"], Settings(g=group.g, n=group.n))
     _deliver(diagnosis, rows, terminal, published=published)
 
 
@@ -63,17 +63,17 @@ def forecast(
     A distribution of success rates over questions, and how far neighbors depart from their question, are
     fitted to the pilot. Run it before training: 8 responses a prompt on some hundred questions are enough.
 
-    Example: [bold]tagrpo diagnose forecast pilot --g 8 --neighbors 3[/bold]
+    Example: [bold]tagrpo diagnose forecast pilot --g 8 --n 3[/bold]
     """
     from evaluator.signal.diagnosis import Settings, diagnose
 
     if validate:
-        if responses.runs or group.neighbors is not None or assume_shift_sd is not None:
+        if responses.runs or group.n is not None or assume_shift_sd is not None:
             raise BadParameter("--validate needs --rollouts with counts of visits, and --g only")
         _validate(responses.rollouts, group.g, seed, rows, terminal)
         return
     with responses.opened(db) as source:
-        wanted = Settings(g=group.g, n=group.neighbors, shift_sd=assume_shift_sd, seed=seed)
+        wanted = Settings(g=group.g, n=group.n, shift_sd=assume_shift_sd, seed=seed)
         diagnosis = diagnose(source, ["forecast"], wanted)
     _deliver(diagnosis, rows, terminal)
 
@@ -98,7 +98,7 @@ def difficulty(
     limit: Limit = 20,
     review_sheet: Annotated[
         Path | None,
-        Option(help="Write the flagged neighbors to this new file, for tagrpo neighbors review --from."),
+        Option(help="Write the flagged neighbors to this new file, for tagrpo neighbors review --sheet."),
     ] = None,
     seed: Seed = 0,
     *,
@@ -127,7 +127,7 @@ def difficulty(
     _deliver(diagnosis, rows, terminal, limit=limit, review_sheet_rows=written)
     if written is not None and not terminal.as_json:
         output.say(f"{written:,} rows written to {review_sheet}; fill in decision and reason, then")
-        output.say(f"  tagrpo neighbors review --from {review_sheet}")
+        output.say(f"  tagrpo neighbors review --sheet {review_sheet}")
     if flagged:
         raise exits.needs_attention(f"neighbors with an implausible success rate: {len(flagged):,}")
 
@@ -146,14 +146,14 @@ def diversity(
     """Compare how far apart responses are: to the original, to neighbors, and between the two.
 
     Mean cosine distances of embeddings for each question; the densities over questions are among the rows of
-    --csv and --json.
+    --out and --json.
 
     Example: [bold]tagrpo diagnose diversity base step-100 --embedding BAAI/bge-small-en-v1.5[/bold]
     """
     from evaluator.signal.diagnosis import Settings, diagnose
 
     with responses.opened(db, windows) as source:
-        wanted = Settings(group.g, group.neighbors, seed=seed, **vars(embedding))
+        wanted = Settings(group.g, group.n, seed=seed, **vars(embedding))
         diagnosis = diagnose(source, ["diversity"], wanted)
     _deliver(diagnosis, rows, terminal)
 
@@ -177,7 +177,7 @@ def cost(
     from evaluator.signal.diagnosis import Settings, diagnose
 
     with responses.opened(db) as source:
-        wanted = Settings(group.g, group.neighbors, seed=seed, **vars(price))
+        wanted = Settings(group.g, group.n, seed=seed, **vars(price))
         diagnosis = diagnose(source, ["cost"], wanted)
     _deliver(diagnosis, rows, terminal)
 
@@ -200,12 +200,12 @@ def report(
     Of several checkpoints the forecast, the difficulty and the cost are those of the first one. What the
     responses do not allow (no neighbors, no texts) is named and left out.
 
-    Example: [bold]tagrpo diagnose report base step-100 --csv figures[/bold]
+    Example: [bold]tagrpo diagnose report base step-100 --out figures[/bold]
     """
     from evaluator.signal.diagnosis import Settings, diagnose
 
     with responses.opened(db, windows) as source:
-        wanted = Settings(group.g, group.neighbors, seed=seed, **vars(embedding), **vars(price))
+        wanted = Settings(group.g, group.n, seed=seed, **vars(embedding), **vars(price))
         diagnosis = diagnose(source, settings=wanted)
     _deliver(diagnosis, rows, terminal, limit=limit)
 

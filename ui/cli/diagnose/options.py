@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from typer import Argument, BadParameter, Option
 
@@ -79,9 +79,9 @@ class Group:
             "those are fewer.",
         ),
     ] = None
-    neighbors: Annotated[
-        int | None, Option(help="N, neighbors of a question; by default as many as most have.")
-    ] = None
+    n: Annotated[int | None, Option(help="N, neighbors of a question; by default as many as most have.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)
@@ -113,21 +113,25 @@ class Price:
 class Rows:
     """Where the rows behind the tables go."""
 
-    csv: Annotated[Path | None, Option(help="Also write the rows as CSV files into this folder.")] = None
-    overwrite: Annotated[bool, Option(help="Replace CSV files that exist.")] = False
+    panel: ClassVar[str] = "Output"
+
+    out: Annotated[Path | None, Option(help="Also write the rows behind the tables into this folder.")] = None
+    form: Annotated[Literal["csv", "jsonl"], Option("--format", help="Of the files in --out.")] = "csv"
+    overwrite: Annotated[bool, Option(help="Replace files that exist.")] = False
 
     def write(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Write each table with rows to NAME.csv in the folder, if one is given: all of them or none.
+        """Write each table with rows to a file in the folder, if one is given: all of them or none.
 
         Raises:
             InputError: a file exists and `overwrite` is off, or the disk does not take it.
         """
-        from evaluator.reports.records import render_csv
+        from evaluator.reports.records import render_csv, render_json_lines
         from service.writing import check_file_target, write_file
 
-        if self.csv is None:
+        if self.out is None:
             return
-        targets = {self.csv / f"{name}.csv": render_csv(rows) for name, rows in tables.items() if rows}
+        render = {"csv": render_csv, "jsonl": render_json_lines}[self.form]
+        targets = {self.out / f"{name}.{self.form}": render(rows) for name, rows in tables.items() if rows}
         for target in targets:
             check_file_target(target, overwrite=self.overwrite)
         for target, text in targets.items():
@@ -136,7 +140,7 @@ class Rows:
                 path.write_text(text, encoding="utf-8", newline="")
 
             write_file(target, write, overwrite=self.overwrite)
-        output.note(f"{len(targets)} files written to {self.csv}")
+        output.note(f"{len(targets)} files written to {self.out}")
 
 
 Windows = Annotated[int, Option(help="Stretches of steps that rollouts are shown in.")]

@@ -1,4 +1,4 @@
-"""Neighbors with an implausible success rate, as a sheet for `tagrpo neighbors review --from`."""
+"""Neighbors with an implausible success rate, as a sheet for `tagrpo neighbors review --sheet`."""
 
 import json
 from collections.abc import Sequence

@@ -25,9 +25,9 @@ def audit(
     sample: Annotated[int, Option(min=4, help="Candidates to draw; with --groups questions.")] = 50,
     groups: Annotated[bool, Option(help="Draw questions, each with all its accepted neighbors.")] = False,
     seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
-    export: Annotated[
+    out: Annotated[
         Path | None,
-        Option(help="Write the blind sheet to this new JSON Lines file, to be filled in for review --from."),
+        Option(help="Write the blind sheet to this new JSON Lines file, to be filled in for review --sheet."),
     ] = None,
     *,
     db: Db,
@@ -49,7 +49,7 @@ def audit(
 
     Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7[/bold]
 
-    Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7 --export sheet.jsonl[/bold]
+    Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7 --out sheet.jsonl[/bold]
 
     Example: [bold]tagrpo neighbors audit math-gpt4 --groups --seed 7[/bold]
     """
@@ -65,12 +65,12 @@ def audit(
         )
         with database.read() as session:
             rates, of_groups = audit_rates(session, drawn), audit_groups(session, drawn)
-            exported = None if export is None else write_sheet(session, drawn, export)
+            exported = None if out is None else write_sheet(session, drawn, out)
     record = {**audit_json(drawn, rates, of_groups, new=new), "exported": exported}
     terminal.emit(record, print_audit, drawn, rates, of_groups, new=new)
-    if export is not None and not terminal.as_json:
-        output.say(f"{exported:,} rows written to {export}; fill in decision and reason, then")
-        output.say(f"  tagrpo neighbors review --from {export}")
+    if out is not None and not terminal.as_json:
+        output.say(f"{exported:,} rows written to {out}; fill in decision and reason, then")
+        output.say(f"  tagrpo neighbors review --sheet {out}")
     if not rates.complete:
         raise exits.needs_attention(
             f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision"

@@ -82,7 +82,7 @@ def propose(
             content_attempts=proposer.content_attempts,
             seed=seed,
             sampling=proposer.sampling(),
-            output=choose_output(proposer.output, proposer.model, requests.api_base),
+            output=choose_output(proposer.reply, proposer.model, requests.api_base),
             solvers=specs,
             rule=verdict_rule,
             premises=None if premises is None else PremiseSpec(premises),

@@ -32,10 +32,10 @@ def review(
         str | None, Option(help="Who decides; else TAGRPO_REVIEWER, else the login name.")
     ] = None,
     audit: Annotated[int | None, Option(help="The decisions belong to this audit.")] = None,
-    from_file: Annotated[
+    sheet: Annotated[
         Path | None,
         Option(
-            "--from",
+            "--sheet",
             help="JSON Lines with candidate, decision (accept or reject) and reason; all or nothing.",
         ),
     ] = None,
@@ -64,15 +64,15 @@ def review(
 
     Example: [bold]tagrpo neighbors review c_3fa1 --reject --reason "asks for the area, not the side"[/bold]
 
-    Example: [bold]tagrpo neighbors review --from decisions.jsonl --reviewer ada[/bold]
+    Example: [bold]tagrpo neighbors review --sheet decisions.jsonl --reviewer ada[/bold]
 
     Example: [bold]tagrpo neighbors review --run math-gpt4 --interactive --status undecided[/bold]
 
     Example: [bold]tagrpo neighbors review --audit 1 --interactive[/bold]
     """
 
-    if sum((candidate is not None, from_file is not None, interactive)) != 1:
-        raise typer.BadParameter("name a candidate, or give --from FILE, or --interactive")
+    if sum((candidate is not None, sheet is not None, interactive)) != 1:
+        raise typer.BadParameter("name a candidate, or give --sheet FILE, or --interactive")
     if candidate is not None and accept + reject + withdraw != 1:
         raise typer.BadParameter("give one of --accept, --reject and --withdraw")
     if candidate is None and (accept or reject or withdraw or reason):
@@ -90,8 +90,8 @@ def review(
         elif candidate is not None:
             decision: Literal["accepted", "rejected"] = "accepted" if accept else "rejected"
             _record_one(database, candidate, decision, reason, who, audit, terminal=terminal)
-        elif from_file is not None:
-            _record_file(database, from_file, who, audit, terminal=terminal)
+        elif sheet is not None:
+            _record_file(database, sheet, who, audit, terminal=terminal)
         else:
             reviewing.review_interactively(
                 database, who, run=run, audit_id=audit, status=status, blind=blind, terminal=terminal

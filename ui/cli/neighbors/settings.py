@@ -41,7 +41,7 @@ class Proposer:
     content_attempts: Annotated[
         int, Option(help="Requests in all where answers are unusable (refusals, echoes, ...).")
     ] = 3
-    output: Annotated[
+    reply: Annotated[
         Literal["auto", "json", "tags"],
         Option(help="How the proposer answers; auto: JSON where OpenAI enforces a schema, else tags."),
     ] = "auto"

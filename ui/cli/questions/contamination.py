@@ -82,12 +82,13 @@ def contamination(
     neighbors: Annotated[
         str | None, Option(help="Check the neighbors of this neighbor set too (NAME, NAME@3).")
     ] = None,
-    n: Annotated[int, Option("--n", help="Words in an n-gram.")] = 8,
+    ngram: Annotated[int, Option(help="Words in an n-gram.")] = 8,
     threshold: Annotated[
         float, Option(help="Share of a problem's n-grams that one text must hold, 0 to 1.")
     ] = 0.5,
     ratio: Annotated[float, Option(help="Fuzzy ratio from which two texts are alike, 50 to 100.")] = 90,
     out: Annotated[Path | None, Option(help="Write the pairs as JSON Lines: ids and rows, no texts.")] = None,
+    overwrite: Annotated[bool, Option(help="Replace the file if it exists.")] = False,
     allow_changed: Annotated[bool, Option(help="Take a benchmark with other rows than expected.")] = False,
     *,
     db: Db,
@@ -108,10 +109,13 @@ def contamination(
     from evaluator.benchmarks import load_benchmark
     from evaluator.grading import Grader
     from service.questions.contamination import Settings, store_check
+    from service.writing import check_file_target
 
     if source is not None and len(source) != len(benchmark):
         raise typer.BadParameter(f"{len(source)} --from for {len(benchmark)} --benchmark; give one for each")
-    settings = Settings(n, threshold, ratio)
+    if out is not None:
+        check_file_target(out, overwrite=overwrite)
+    settings = Settings(ngram, threshold, ratio)
     with (
         terminal.progress("contamination") as shown,
         db.open() as database,
@@ -140,7 +144,7 @@ def contamination(
                 )
     pairs = [pair for result in results for pair in result.pairs()]
     if out is not None:
-        _write(out, pairs)
+        _write(out, pairs, overwrite=overwrite)
     terminal.emit(
         {"settings": settings.to_json(), "checks": _checks_json(results), "pairs": pairs},
         _print,
@@ -152,15 +156,15 @@ def contamination(
         raise exits.needs_attention(f"{plural(repeated, 'problem')} of benchmarks repeated")
 
 
-def _write(out: Path, pairs: Sequence[dict[str, Any]]) -> None:
-    from service.errors import InputError
+def _write(out: Path, pairs: Sequence[dict[str, Any]], *, overwrite: bool) -> None:
+    from service.writing import write_file
 
-    try:
-        out.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"{out}: cannot be written ({error.strerror}); the check itself is kept in the database."
-        ) from error
+    text = "".join(json.dumps(pair) + "\n" for pair in pairs)
+
+    def write(path: Path) -> None:
+        path.write_text(text, encoding="utf-8")
+
+    write_file(out, write, overwrite=overwrite)
 
 
 def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_Side]:

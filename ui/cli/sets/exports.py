@@ -21,7 +21,7 @@ from ui.cli.settings import Db
 class HubExport:
     """What only a Hugging Face data set knows."""
 
-    panel: ClassVar[str] = "For --to hf"
+    panel: ClassVar[str] = "For --format hf"
 
     push: Annotated[
         str | None,
@@ -34,7 +34,7 @@ class HubExport:
 class VerlExport:
     """What only training files know."""
 
-    panel: ClassVar[str] = "For --to verl"
+    panel: ClassVar[str] = "For --format verl"
 
     layout: Annotated[
         Literal["grouped", "flat"], Option(help="grouped: a row a question; flat: a row a prompt.")
@@ -77,11 +77,11 @@ class VerlExport:
 def export(
     context: typer.Context,
     reference: Annotated[str, Argument(help="NAME@VERSION, NAME@TAG, NAME (its newest) or an id.")],
-    target: Annotated[Path, Argument(help="Folder (hf, verl) or file to write.")],
     *,
-    to: Annotated[
+    out: Annotated[Path, Option(help="Folder (hf, verl) or file to write.")],
+    form: Annotated[
         Literal["hf", "jsonl", "parquet", "verl"],
-        Option(help="hf: data set with card; verl: training files; or one file."),
+        Option("--format", help="hf: data set with card; verl: training files; or one file."),
     ],
     license_name: Annotated[
         str, Option("--license", help="Licence identifier for card and manifest (cc-by-4.0, mit, ...).")
@@ -99,13 +99,13 @@ def export(
 
     Exit code 3 (verl): prompts over the limit were left out.
 
-    Example: [bold]tagrpo sets export math@1 --to hf out/math --license mit --push me/math-neighbors[/bold]
+    Example: [bold]tagrpo sets export math@1 --format hf --out out/math --push me/math-neighbors[/bold]
 
-    Example: [bold]tagrpo sets export math@1 --to verl out/verl --tokenizer Qwen/Qwen3-4B[/bold]
+    Example: [bold]tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B[/bold]
     """
-    _refuse_foreign_options(context, to)
-    if to == "verl":
-        _export_verl(reference, target, verl, overwrite, db, terminal)
+    _refuse_foreign_options(context, form)
+    if form == "verl":
+        _export_verl(reference, out, verl, overwrite, db, terminal)
         return
     from rephraser import sets
 
@@ -115,32 +115,30 @@ def export(
             "overwrite": overwrite,
             "report": lambda done, total: bar.update(done, total),
         }
-        if to == "hf":
-            report = sets.export_hf(
-                database, reference, target, push=hub.push, private=not hub.public, **common
-            )
-        elif to == "jsonl":
-            report = sets.export_jsonl(database, reference, target, **common)
+        if form == "hf":
+            report = sets.export_hf(database, reference, out, push=hub.push, private=not hub.public, **common)
+        elif form == "jsonl":
+            report = sets.export_jsonl(database, reference, out, **common)
         else:
-            report = sets.export_parquet(database, reference, target, **common)
+            report = sets.export_parquet(database, reference, out, **common)
     record = {
         "set": report.header.ref,
         "content_hash": report.header.content_hash,
-        "to": to,
-        "target": str(report.target),
+        "format": form,
+        "out": str(report.target),
         "questions": report.questions,
         "neighbors": report.neighbors,
         "neighbors_by_verdict": report.header.counts["neighbors_by_verdict"],
         "license": license_name,
         "pushed_to": report.pushed_to,
     }
-    terminal.emit(record, _print_export, report, to, license_name)
+    terminal.emit(record, _print_export, report, form, license_name)
 
 
-def _print_export(report: "ExportReport", to: str, license_name: str) -> None:
+def _print_export(report: "ExportReport", form: str, license_name: str) -> None:
     output.say(f"{report.header.ref} written to {report.target}")
     set_reports.print_counts(report.header)
-    if to == "hf":
+    if form == "hf":
         output.say(f'load it with `datasets.load_dataset("{report.target}", split="train")`')
         if license_name == "other":
             output.note("the card says that no licence was stated; name one with --license")
@@ -194,8 +192,8 @@ def _export_verl(
     record = {
         "set": header.ref,
         "content_hash": header.content_hash,
-        "to": "verl",
-        "target": str(report.directory),
+        "format": "verl",
+        "out": str(report.directory),
         "layout": report.layout,
         "questions": report.questions,
         "validation_questions": report.validation_questions,
@@ -241,12 +239,12 @@ def _parse_kwargs(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-def _refuse_foreign_options(context: typer.Context, to: str) -> None:
+def _refuse_foreign_options(context: typer.Context, form: str) -> None:
     """An option that the format does not know would be dropped in silence; refuse it."""
     hub = {field.name for field in fields(HubExport)}
     verl = {field.name for field in fields(VerlExport)}
-    foreign = (hub if to != "hf" else set()) | (verl if to != "verl" else {"license_name"})
+    foreign = (hub if form != "hf" else set()) | (verl if form != "verl" else {"license_name"})
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if option.name in foreign and source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"{option.opts[0]} does not go with --to {to}")
+            raise typer.BadParameter(f"{option.opts[0]} does not go with --format {form}")

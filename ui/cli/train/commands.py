@@ -1,97 +1,21 @@
-"""`tagrpo train`: list, show, plan, run."""
+"""`tagrpo train`: plan, run."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
-from ui.cli.train import reports as reports
+from ui.cli.train import reports
+from ui.cli.train.settings import ChangesArgument, DataOption, MachineSettings, RecipeArgument, assigned
 
 if TYPE_CHECKING:
     from service.database import Database
-    from trainer_adapter.runs.assignments import Assigned
-    from trainer_adapter.runs.composing import Machine
-
-
-RecipeArgument = Annotated[str, Argument(help="Name of `tagrpo train list`, or a TOML file.")]
-ChangesArgument = Annotated[
-    list[str] | None,
-    Argument(
-        help="KEY=VALUE: an axis (anchor=own, loss.kl_coef=0), a setting of the plug-in (tagrpo_run.seed=7), "
-        "or an override of verl's configuration (trainer.save_freq=5)."
-    ),
-]
-DataOption = Annotated[Path | None, Option("--data", help="Folder of `tagrpo sets export --to verl`.")]
-
-
-@dataclass(frozen=True)
-class MachineSettings:
-    """Where training runs."""
-
-    gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1
-    nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1
-    cpu: Annotated[bool, Option(help="Without a GPU: for tries with tiny models, in float32.")] = False
-    ray_address: Annotated[
-        str | None,
-        Option(help="A Ray cluster that runs already (auto on its head node); else verl starts its own."),
-    ] = None
-
-    def machine(self) -> "Machine":
-        """Return the same as compositions take it."""
-        from trainer_adapter.runs.composing import Machine
-
-        return Machine(**asdict(self))
-
-
-def list_(*, terminal: Terminal) -> None:
-    """List the recipes, each as one choice on every axis.
-
-    Example: [bold]tagrpo train list[/bold]
-    """
-    from trainer_adapter.methods.recipes import RECIPES
-
-    terminal.emit(
-        {"recipes": [recipe.to_json() for recipe in RECIPES.values()]},
-        reports.print_recipes,
-        list(RECIPES.values()),
-    )
-
-
-def show(
-    recipe: RecipeArgument,
-    changes: ChangesArgument = None,
-    data: DataOption = None,
-    model: Annotated[str | None, Option(help="Policy: a folder, or a name on the Hub.")] = None,
-    *,
-    machine: MachineSettings,
-    terminal: Terminal,
-) -> None:
-    """Show all that verl is told: the recipe on its axes, every override, and where each value comes from.
-
-    Files, folders and the model appear where they are given.
-
-    Example: [bold]tagrpo train show ta_grpo --model Qwen/Qwen3-1.7B --gpus 4[/bold]
-    """
-    from trainer_adapter.runs.composing import compose_run
-    from trainer_adapter.runs.data import read_data
-
-    assigned = _assigned(recipe, changes)
-    composition = compose_run(
-        assigned.recipe,
-        machine.machine(),
-        settings=assigned.settings,
-        model=model,
-        data=None if data is None else read_data(data),
-        overrides=assigned.overrides,
-    )
-    terminal.emit(reports.composition_record(composition), reports.print_composition, composition)
 
 
 def plan(
@@ -112,9 +36,7 @@ def plan(
     mean_tokens: Annotated[
         float | None, Option(help="Mean tokens of a response; else those of the pilot.")
     ] = None,
-    run: Annotated[
-        str | None, Option(help="A pilot: an eval run over the neighbor set with this model.")
-    ] = None,
+    pilot: Annotated[str | None, Option(help="An eval run over the neighbor set with this model.")] = None,
     assume_shift_sd: Annotated[
         float | None,
         Option(help="For a pilot without neighbors: spread of their difficulty on the logit scale."),
@@ -141,39 +63,41 @@ def plan(
 
     if (data is None) == (questions is None):
         raise typer.BadParameter("name the export with --data, or give the number of --questions")
-    assigned = _assigned(recipe, changes)
+    changed = assigned(recipe, changes)
     export = None if data is None else read_data(data)
     composition = compose_run(
-        assigned.recipe,
+        changed.recipe,
         Machine(gpus, nodes, ray_address="auto" if nodes > 1 else None),
-        settings=assigned.settings,
+        settings=changed.settings,
         model=model,
         data=export,
-        overrides=assigned.overrides,
+        overrides=changed.overrides,
     )
     shape = find_shape(model)
-    pilot = None
-    if run is not None:
-        pilot = read_pilot(run, assigned.recipe, assume_shift_sd, seed, db)
-        mean_tokens = mean_tokens or pilot.mean_tokens
+    forecast = None
+    if pilot is not None:
+        forecast = read_pilot(pilot, changed.recipe, assume_shift_sd, seed, db)
+        mean_tokens = mean_tokens or forecast.mean_tokens
     elif assume_shift_sd is not None:
-        raise typer.BadParameter("--assume-shift-sd belongs to --run")
+        raise typer.BadParameter("--assume-shift-sd belongs to --pilot")
     speed = Speed(tokens_per_second, training_tflops, mean_tokens)
     asked = questions if export is None else export.questions
-    works = plan_work(composition, shape, asked or 0, speed, None if pilot is None else pilot.no_gradient)
+    works = plan_work(
+        composition, shape, asked or 0, speed, None if forecast is None else forecast.no_gradient
+    )
     memory = plan_memory(composition, shape, gpu_memory_gib)
     said = warnings(composition, works[0])
     if not memory.fits:
         said.insert(0, reports.too_large(memory))
     terminal.emit(
-        reports.plan_record(composition, shape, memory, works, speed, pilot, said),
+        reports.plan_record(composition, shape, memory, works, speed, forecast, said),
         reports.print_plan,
         composition,
         shape,
         memory,
         works,
         speed,
-        pilot,
+        forecast,
     )
     if said:
         raise exits.needs_attention("; ".join(said))
@@ -217,11 +141,11 @@ def run(
 
     if (set_ref is None) == (data is None):
         raise typer.BadParameter("name the neighbor set with --set, or an export with --data")
-    assigned = _assigned(recipe, changes)
+    changed = assigned(recipe, changes)
     wanted = running.Wanted(
-        assigned.recipe,
-        assigned.settings,
-        assigned.overrides,
+        changed.recipe,
+        changed.settings,
+        changed.overrides,
         model,
         machine.machine(),
         name,
@@ -269,10 +193,3 @@ def _show_steps(bar: output.Progress) -> Callable[[str], None]:
         bar.update(step, total, "steps" if step else "verl starts")
 
     return take
-
-
-def _assigned(recipe: str, changes: list[str] | None) -> "Assigned":
-    from trainer_adapter.methods.recipes import find_recipe
-    from trainer_adapter.runs.assignments import assign
-
-    return assign(find_recipe(recipe), changes or [])

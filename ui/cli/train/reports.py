@@ -81,7 +81,7 @@ def print_composition(composition: "Composition") -> None:
 
 
 def composition_record(composition: "Composition") -> dict[str, Any]:
-    """Return the machine-readable form of `train show`."""
+    """Return the machine-readable form of `recipes show`."""
     return {
         "recipe": composition.recipe.to_json(),
         "plug_in": composition.settings.to_json(),

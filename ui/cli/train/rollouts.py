@@ -29,7 +29,7 @@ SHOWN_METRICS = (
 
 FolderArgument = Annotated[Path, Argument(help="The folder that training records into.")]
 NameOption = Annotated[
-    str | None, Option("--run", help="Name of the run in the database; else as training called it.")
+    str | None, Option("--name", help="Name of the run in the database; else as training called it.")
 ]
 RunArgument = Annotated[str | None, Argument(help="Name or id of a run; not needed where there is only one.")]
 

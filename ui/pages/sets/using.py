@@ -37,9 +37,15 @@ def commands(header: SetHeader) -> list[tuple[str, str]]:
     db = f"--db {shlex.quote(str(settings.current().database))}"
     folder = f"{header.name}-{header.version}"
     return [
-        ("Training files for verl", f"tagrpo sets export {header.ref} {folder}-verl --to verl {db}"),
-        ("A Hugging Face data set with its card", f"tagrpo sets export {header.ref} {folder} --to hf {db}"),
-        ("One file", f"tagrpo sets export {header.ref} {folder}.parquet --to parquet {db}"),
+        (
+            "Training files for verl",
+            f"tagrpo sets export {header.ref} --format verl --out {folder}-verl {db}",
+        ),
+        (
+            "A Hugging Face data set with its card",
+            f"tagrpo sets export {header.ref} --format hf --out {folder} {db}",
+        ),
+        ("One file", f"tagrpo sets export {header.ref} --format parquet --out {folder}.parquet {db}"),
         ("Verify on the command line", f"tagrpo sets verify {header.ref} {db}"),
     ]
 

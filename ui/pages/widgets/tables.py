@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from evaluator.reports.records import guarded
 from ui.pages.state import links
 from ui.pages.text.characters import one_line
 from ui.pages.text.markup import escaped
@@ -24,7 +25,6 @@ _FORMATS = {
     "points": "+.1f",
     "usd": ",.4f",
 }
-_FORMULA_STARTS = frozenset("=+-@\t\r\n|＝＋－＠")
 _CELL_MAX = 400
 _LEAST, _LEAST_P = 1e-3, 1e-4
 """Of a number that four decimals show well, and of a p-value that they show at all."""
@@ -191,14 +191,3 @@ def csv_bytes(rows: Sequence[Mapping[str, Any]] | Any, columns: Sequence[str] | 
     for row in rows:
         writer.writerow([guarded(row.get(name)) for name in names])
     return out.getvalue().encode("utf-8", "replace")
-
-
-def guarded(value: Any) -> Any:
-    """Return a cell that a spreadsheet shows and never computes."""
-    if not isinstance(value, str) or value.lstrip(" ")[:1] not in _FORMULA_STARTS or not value:
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return "'" + value
-    return value

@@ -1,0 +1,53 @@
+"""`tagrpo recipes`: list, show."""
+
+from typing import Annotated
+
+from typer import Option
+
+from ui.cli.output import Terminal
+from ui.cli.train import reports
+from ui.cli.train.settings import ChangesArgument, DataOption, MachineSettings, RecipeArgument, assigned
+
+
+def list_(*, terminal: Terminal) -> None:
+    """List the recipes, each as one choice on every axis.
+
+    Example: [bold]tagrpo recipes list[/bold]
+    """
+    from trainer_adapter.methods.recipes import RECIPES
+
+    terminal.emit(
+        {"recipes": [recipe.to_json() for recipe in RECIPES.values()]},
+        reports.print_recipes,
+        list(RECIPES.values()),
+    )
+
+
+def show(
+    recipe: RecipeArgument,
+    changes: ChangesArgument = None,
+    data: DataOption = None,
+    model: Annotated[str | None, Option(help="Policy: a folder, or a name on the Hub.")] = None,
+    *,
+    machine: MachineSettings,
+    terminal: Terminal,
+) -> None:
+    """Show all that verl is told: the recipe on its axes, every override, and where each value comes from.
+
+    Files, folders and the model appear where they are given.
+
+    Example: [bold]tagrpo recipes show ta_grpo --model Qwen/Qwen3-1.7B --gpus 4[/bold]
+    """
+    from trainer_adapter.runs.composing import compose_run
+    from trainer_adapter.runs.data import read_data
+
+    changed = assigned(recipe, changes)
+    composition = compose_run(
+        changed.recipe,
+        machine.machine(),
+        settings=changed.settings,
+        model=model,
+        data=None if data is None else read_data(data),
+        overrides=changed.overrides,
+    )
+    terminal.emit(reports.composition_record(composition), reports.print_composition, composition)
