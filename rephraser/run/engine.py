@@ -22,7 +22,7 @@ from rephraser.run.spec import RunSpec
 from service.database import Database
 from service.models.drawing import Sampler
 from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
-from service.models.stopping import finish_on_interrupt
+from service.models.stopping import GRACE_S, INTERRUPTED, finish_on_signals
 from service.runs.batching import fill_by_batch
 from service.runs.cells import is_complete, open_cells, release_dead_leases, reopen_failed_cells
 from service.runs.filling import BuildRequests, CellsToAsk, Filled, fill_cells
@@ -81,6 +81,8 @@ class Engine:
     count_tokens: Callable[[str], int] | None = None
     grader_workers: int | None = None
     batch_poll_s: float = 60.0
+    grace_s: float = GRACE_S
+    _jobs: set[asyncio.Task[Filled]] = field(default_factory=set, init=False)
 
     async def drive(self) -> Invocation:
         """Work until the run is done, the budget is spent, or only failed requests are left."""
@@ -91,7 +93,9 @@ class Engine:
         async with AsyncExitStack() as stack:
             grader = stack.enter_context(Grader(workers=self.grader_workers))
             clients: dict[str, Client] = {}
-            stack.enter_context(finish_on_interrupt(lambda: _interrupt(clients.values())))
+            stack.enter_context(
+                finish_on_signals(lambda: self._interrupt(clients.values()), grace_s=self.grace_s)
+            )
             while True:
                 began = time.monotonic()
                 # What another process fills while this one reads and judges is to be read once more.
@@ -201,7 +205,21 @@ class Engine:
         )
         if isinstance(client, RemoteClient):
             return await fill_cells(cells, client)
-        return await fill_by_batch(cells, client, report=self._job, poll_s=self.batch_poll_s)
+        job = asyncio.create_task(fill_by_batch(cells, client, report=self._job, poll_s=self.batch_poll_s))
+        self._jobs.add(job)
+        try:
+            await asyncio.wait([job])
+            return Filled(stopped=INTERRUPTED) if job.cancelled() else job.result()
+        finally:
+            job.cancel()
+            self._jobs.discard(job)
+
+    def _interrupt(self, clients: Iterable[Client]) -> bool:
+        """Let requests in flight come to their end; a batch job goes on without its process anyway."""
+        stopped = [client.interrupt() for client in clients if isinstance(client, RemoteClient)]
+        for job in self._jobs:
+            job.cancel()
+        return any(stopped) or bool(self._jobs)
 
     def _draw(self, outcome: Invocation) -> None:
         """Let the solvers on this machine draw, one after the other.
@@ -219,12 +237,6 @@ class Engine:
 
     def _job(self, status: BatchStatus) -> None:
         self.report("waiting for a batch job", status.completed + status.failed, status.total or None)
-
-
-def _interrupt(clients: Iterable[Client]) -> bool:
-    """Let what is in flight come to its end; a batch job goes on without its process anyway."""
-    stopped = [client.interrupt() for client in clients if isinstance(client, RemoteClient)]
-    return any(stopped)
 
 
 class Tally:

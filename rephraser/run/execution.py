@@ -16,6 +16,7 @@ from service.errors import InputError, PrerequisiteError
 from service.models.drawing import Sampler
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
 from service.models.remote.sampler import RemoteSampler
+from service.models.stopping import GRACE_S
 from service.questions import Question
 from service.runs.spending import Spending, spent_usd
 from service.runs.store import Run
@@ -66,6 +67,7 @@ class Execution:
     timeout_s: float = 120.0
     batch: bool = False
     batch_poll_s: float = 60.0
+    grace_s: float = GRACE_S
     candidates: CandidateFile | None = None
     grader_workers: int | None = None
     solver_batch_size: int | None = None
@@ -145,6 +147,7 @@ def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, 
         count_tokens=prepared.count_tokens,
         grader_workers=execution.grader_workers,
         batch_poll_s=execution.batch_poll_s,
+        grace_s=execution.grace_s,
     )
     return asyncio.run(engine.drive())
 

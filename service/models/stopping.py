@@ -1,14 +1,47 @@
-"""Stopping when the user or the machine asks for it: between two steps, or once what is paid for has come."""
+"""Stopping when the user or the machine asks for it: between two steps, or once what is paid for has come.
 
-import asyncio
+Ctrl-C is SIGINT; Slurm, Kubernetes and `kill` send SIGTERM, and SIGKILL after it (30 s by default).
+"""
+
 import contextlib
+import logging
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import NoReturn
 
 INTERRUPTED = "interrupted"
 """Why a pass of filling stopped: see `service.runs.filling.Filled.stopped`."""
+
+GRACE_S = 25.0
+"""How long SIGTERM waits for what is in flight: with time to store it before SIGKILL comes."""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_LOG = logging.getLogger("tagrpo.stopping")
+_taken = signal.SIGINT
+
+
+@contextlib.contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise `SystemExit(143)`, as SIGINT raises `KeyboardInterrupt`: what is open is closed."""
+    before = signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _exit(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def deliver_signal() -> NoReturn:
+    """Let the signal that stopped work do what it does otherwise, now that all that came is stored."""
+    signal.raise_signal(_taken)
+    raise KeyboardInterrupt  # where a handler returns
 
 
 @contextlib.contextmanager
@@ -21,13 +54,14 @@ def stop_on_signals() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    earlier = {which: signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM)}
+    earlier = {which: signal.getsignal(which) for which in SIGNALS}
 
     def restore() -> None:
         for which, handler in earlier.items():
             signal.signal(which, handler)
 
-    def ask(_number: int, _frame: FrameType | None) -> None:
+    def ask(number: int, _frame: FrameType | None) -> None:
+        _take(number)
         stop.set()
         restore()
 
@@ -40,29 +74,41 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 
 @contextlib.contextmanager
-def finish_on_interrupt(interrupt: Callable[[], bool]) -> Iterator[None]:
-    """Within an event loop, let the first Ctrl-C call `interrupt`; a second one ends the process as ever.
+def finish_on_signals(interrupt: Callable[[], bool], *, grace_s: float = GRACE_S) -> Iterator[None]:
+    """Within an event loop, let the first SIGINT or SIGTERM call `interrupt`; a second one ends at once.
 
-    So does the first where `interrupt` returns False: nothing was in flight. Outside of the main thread, and
-    where the platform's loop takes no handlers, Ctrl-C stays as it is.
+    So does the first where `interrupt` returns False: nothing was in flight. SIGTERM waits `grace_s` for what
+    is, then ends as a second one would; Ctrl-C waits as long as it takes. Outside of the main thread, and
+    where the platform's loop takes no handlers, signals stay as they are.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    import asyncio  # a tenth of a second: this file is read for `--help` too
+
     loop = asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGINT)
+    earlier = {which: signal.getsignal(which) for which in SIGNALS}
+    timers: list[asyncio.TimerHandle] = []
 
     def give_back() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, before)
+        for which, handler in earlier.items():
+            loop.remove_signal_handler(which)
+            signal.signal(which, handler)
 
-    def on_signal() -> None:
+    def on_signal(number: signal.Signals) -> None:
         give_back()
+        _take(number)
         if not interrupt():
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
+            return
+        wait = f"for at most {grace_s:g} s" if number == signal.SIGTERM else "until they have come"
+        _LOG.warning("%s: waiting for requests in flight %s; again to drop them", number.name, wait)
+        if number == signal.SIGTERM:
+            timers.append(loop.call_later(grace_s, signal.raise_signal, number))
 
     try:
-        loop.add_signal_handler(signal.SIGINT, on_signal)
+        for which in SIGNALS:
+            loop.add_signal_handler(which, on_signal, which)
     except NotImplementedError:
         yield
         return
@@ -70,3 +116,10 @@ def finish_on_interrupt(interrupt: Callable[[], bool]) -> Iterator[None]:
         yield
     finally:
         give_back()
+        for timer in timers:
+            timer.cancel()
+
+
+def _take(number: int) -> None:
+    global _taken
+    _taken = signal.Signals(number)

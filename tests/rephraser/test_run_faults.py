@@ -212,7 +212,7 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_pa
 
 
 @pytest.mark.timeout(300)
-def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_killed(
+def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_comes(
     calm: Calm, tmp_path: Path
 ) -> None:
     undisturbed, paid = calm
@@ -221,11 +221,14 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_killed(
     prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=0,0"]
     with world_server("--model", "test-model", "--batch-polls", "3") as url:
         arguments = propose_arguments(db, url, *PREMISES, *prices, "--batch", "--batch-poll", "0.05")
-        process = subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command(*arguments[:-1], "600"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         while stats(url)["batches"] == 0 and process.poll() is None:
             time.sleep(0.02)
-        process.kill()
-        process.wait(10)
+        process.terminate()  # while it waits for the job, which goes on without it
+        errors = process.communicate(timeout=60)[1]
+        assert (process.returncode, "terminated; run the same" in errors) == (143, True), errors
         direct = run_here(*(word for word in arguments if word != "--batch"))
         assert direct.code == 3, direct.err
         assert "wait in a batch job" in direct.err

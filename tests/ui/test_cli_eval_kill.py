@@ -75,15 +75,18 @@ def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLin
     assert rows("killed.db", "SELECT count(*) FROM sample_texts") == [(PROBLEMS * N,)]
 
 
-def test_ctrl_c_stores_what_is_in_flight(cli: CommandLine) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_stores_what_is_in_flight(cli: CommandLine, number: int, code: int, word: str) -> None:
     with world_server("--latency", "0.3") as url:
         process = begin("t.db", url)
         while stats(url)["in_flight"] < 4 and process.poll() is None:
             pass
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
+        os.killpg(process.pid, number)  # as a terminal and Slurm do: to all processes of the command
         out, errors = process.communicate(timeout=60)
-        assert (process.returncode, out) == (130, "")
-        assert "interrupted; run the same command again" in errors
+        assert (process.returncode, out) == (code, "")
+        assert f"{word}; run the same command again" in errors
         assert "Traceback" not in errors
         assert rows("t.db", "SELECT count(*) FROM samples") == [(2 * stats(url)["paid"],)]
         assert cli(*arguments("t.db", url)).code == 0

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from service.errors import InputError, Interrupted, TagrpoError
+from service.models.stopping import exit_on_sigterm
 from ui.cli import demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
 from ui.cli.eval import benchmarks, running, tables
@@ -22,7 +23,8 @@ from ui.cli.settings import command_group, with_settings
 from ui.cli.train import commands as train
 from ui.cli.train import recipes, rollouts
 
-STOPPED = "interrupted; run the same command again to go on where it stopped"
+GO_ON = "run the same command again to go on where it stopped"
+STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
 
 app = typer.Typer(
     name="tagrpo",
@@ -170,18 +172,19 @@ def main() -> None:
 
     A full disk is no bug either and reads the same, nor is a number on the command line that is too large for
     what computes with it. A reader that has gone away (`| head`) ends the command
-    with exit code 1, Ctrl-C with 130, both without a traceback.
+    with exit code 1, Ctrl-C with 130, SIGTERM with 143, all without a traceback.
     """
     output.prepare_streams()
     try:
         _check_arguments(sys.argv[1:])
         try:
-            app(prog_name="tagrpo")
+            with exit_on_sigterm():
+                app(prog_name="tagrpo")
         finally:
             sys.stdout.flush()
     except SystemExit as leaving:
-        if leaving.code == exits.Code.INTERRUPTED:  # typer has swallowed the KeyboardInterrupt
-            output.print_error(STOPPED)
+        if leaving.code in STOPPED:  # typer has swallowed the KeyboardInterrupt
+            output.print_error(STOPPED[exits.Code(leaving.code)])
         raise
     except Interrupted as error:
         output.print_error(str(error))
@@ -210,7 +213,7 @@ def main() -> None:
         output.print_error(f"{error.filename or 'what is written here'}: {error.strerror}{way_out}.")
         sys.exit(exits.Code.USAGE)
     except KeyboardInterrupt:  # before or after typer's turn
-        output.print_error(STOPPED)
+        output.print_error(STOPPED[exits.Code.INTERRUPTED])
         sys.exit(exits.Code.INTERRUPTED)
     except Exception as error:
         _report_bug(error)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import re
 import sys
@@ -44,7 +45,15 @@ LOUDNESS = Loudness()
 def prepare_streams() -> None:
     """Make stdout and stderr take any text: nowhere if they are closed, escaped where they are not UTF-8."""
     LOUDNESS.quiet = LOUDNESS.verbose = False
+    logging.getLogger("tagrpo").handlers = [_Warnings(logging.WARNING)]
     sys.stdout, sys.stderr = (_usable(stream) for stream in (sys.stdout, sys.stderr))
+
+
+class _Warnings(logging.Handler):
+    """Prints what rooms below have to say while they work."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        complain("attention: ", "bold yellow", record.getMessage())
 
 
 def _usable(stream: TextIO | None) -> TextIO:

@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar
 
 from typer import Option
 
+from service.models.stopping import GRACE_S
+
 
 @dataclass(frozen=True)
 class Requests:
@@ -31,3 +33,6 @@ class Requests:
         bool, Option(help="Batch jobs at half the price, hours instead of minutes; not for hosted_vllm/.")
     ] = False
     batch_poll: Annotated[float, Option(min=0.01, help="Seconds between two looks at a batch job.")] = 60.0
+    grace: Annotated[
+        float, Option(min=0, help="Seconds that requests in flight have to come home after SIGTERM.")
+    ] = GRACE_S

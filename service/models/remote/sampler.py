@@ -27,7 +27,7 @@ from service.models.remote import (
 )
 from service.models.remote.endpoint import Serving, check_abilities, find_serving, supports_n
 from service.models.settings import DrawingSpec
-from service.models.stopping import finish_on_interrupt
+from service.models.stopping import GRACE_S, finish_on_signals
 from service.runs.batching import fill_by_batch
 from service.runs.cells import Cell, Receipt
 from service.runs.filling import REFUSED_BODY, CellsToAsk, Filled, fill_cells
@@ -55,6 +55,7 @@ class RemoteSampler:
         max_concurrency: int = 64,
         batch: bool = False,
         batch_poll_s: float = 60.0,
+        grace_s: float = GRACE_S,
         retries: RetryPolicy | None = None,
     ) -> None:
         """Set up; nothing is imported or sent.
@@ -67,13 +68,14 @@ class RemoteSampler:
             max_concurrency: Most requests in flight.
             batch: Send batch jobs where the provider has them; servers of one's own are asked directly.
             batch_poll_s: Seconds between two looks at a batch job.
+            grace_s: Seconds that requests in flight have to come home after SIGTERM.
             retries: When and how often to try again.
         """
         self.endpoint = endpoint
         self._prices = prices if prices is not None else PriceTable()
         self._budget = Budget(max_usd=max_usd, max_requests=max_requests)
         self._max_concurrency, self._retries = max_concurrency, retries
-        self._batch, self._batch_poll_s = batch, batch_poll_s
+        self._batch, self._batch_poll_s, self._grace_s = batch, batch_poll_s, grace_s
         self._serving: Serving | None = None
         self._notices: dict[str, None] = {}
         self._spending: dict[str, Spending] = {}  # by run
@@ -122,7 +124,7 @@ class RemoteSampler:
     def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
         """Draw until no cell is empty, the budget is spent, or every further request would fail.
 
-        On Ctrl-C what is in flight is awaited and stored; a second Ctrl-C drops it.
+        On Ctrl-C or SIGTERM what is in flight is awaited and stored; a second signal drops it.
         """
         self.count_spent(work.db, [work.run_id])
         return asyncio.run(self._fill(work, report))
@@ -164,7 +166,7 @@ class RemoteSampler:
         )
         async with client:
             filling.client = client
-            with finish_on_interrupt(client.interrupt):
+            with finish_on_signals(client.interrupt, grace_s=self._grace_s):
                 filled = await fill_cells(cells, client)
             if not client.sends("seed"):
                 self._notices["the server takes no seed: the same run would draw other responses"] = None

@@ -213,12 +213,13 @@ def carry_out(
     """Draw and grade the runs in turn, print each, and end with what needs attention.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C stopped the sampling; what was in flight is stored.
+        KeyboardInterrupt: Ctrl-C stopped the sampling; what was in flight is stored. After SIGTERM what it
+            does otherwise: `SystemExit` in the command line.
         typer.Exit: samples are missing.
     """
     from evaluator.evals.running import run_eval
-    from service.models.remote.chat import INTERRUPTED
     from service.models.remote.sampler import RemoteSampler
+    from service.models.stopping import INTERRUPTED, deliver_signal
     from ui.cli.eval import reports as eval_reports
 
     if isinstance(sampler, RemoteSampler):
@@ -232,7 +233,7 @@ def carry_out(
         with terminal.progress(run.name) as bar:
             outcome = run_eval(database, run, sampler, n, output.stages(bar), grader=grader)
         if outcome.stopped == INTERRUPTED:
-            raise KeyboardInterrupt
+            deliver_signal()
         _note(sampler, noted)
         shown = eval_reports.read_shown(database, run, n)
         if terminal.as_json:

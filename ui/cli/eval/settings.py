@@ -125,6 +125,7 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
             max_concurrency=requests.max_concurrency,
             batch=requests.batch,
             batch_poll_s=requests.batch_poll,
+            grace_s=requests.grace,
         )
     if name == "local":
         from service.models.local import LocalSampler

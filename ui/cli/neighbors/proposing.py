@@ -150,7 +150,7 @@ def _carry_out(
 ) -> None:
     from rephraser.run.execution import carry_out
     from rephraser.views.runs import summarize
-    from service.models.remote.chat import INTERRUPTED
+    from service.models.stopping import INTERRUPTED, deliver_signal
     from ui.cli.neighbors.runs import print_summary, run_problems
 
     with terminal.progress(run.name) as bar:
@@ -160,7 +160,7 @@ def _carry_out(
     for notice in outcome.notices:
         output.note(notice)
     if outcome.stopped == INTERRUPTED:  # what was in flight is stored
-        raise KeyboardInterrupt
+        deliver_signal()
     record = {**summary.to_json(), "stopped": outcome.stopped, "message": outcome.message}
     terminal.emit(record, print_summary, summary)
     problems = run_problems(outcome, summary)

@@ -217,6 +217,7 @@ class RunRequests(Requests):
             timeout_s=self.timeout,
             batch=self.batch,
             batch_poll_s=self.batch_poll,
+            grace_s=self.grace,
             candidates=CandidateFile(self.candidates, self.question_column, self.candidate_column)
             if self.candidates
             else None,
