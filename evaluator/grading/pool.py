@@ -12,6 +12,7 @@ import multiprocessing
 import re
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -31,7 +32,8 @@ _CANNOT_START = (
     '`if __name__ == "__main__":`, since workers import it (their own message stands above)'
 )
 _RESTARTS = 3
-
+_LOOK_S = 1.0
+"""How often a pool that returns nothing is asked whether it still lives."""
 
 QUICK, CAREFUL = "quick", "careful"
 _QUICK_BUDGET_S = 0.5
@@ -85,9 +87,7 @@ class WorkerPool:
             while running or any(waiting.values()):
                 broken = self._submit(tasks, waiting, running)
                 if not broken and running:
-                    finished, _ = wait(running, timeout=self._patience(), return_when=FIRST_COMPLETED)
-                    if not finished:
-                        broken = [pool for _, pool in running.values()]
+                    finished, broken = self._wait(running)
                     for future in finished:
                         batch, pool = running.pop(future)
                         try:
@@ -134,6 +134,21 @@ class WorkerPool:
                 batches.popleft()
                 room -= 1
         return []
+
+    def _wait(
+        self, running: dict[Future[list[Outcome]], tuple[_Batch, Any]]
+    ) -> tuple[set[Future[list[Outcome]]], list[Any]]:
+        """Waits for a batch; returns those that ended and the pools from which nothing will come any more.
+
+        A pool that breaks forgets the batch that it was just given, and its future never ends.
+        """
+        give_up = time.monotonic() + self._patience()
+        while time.monotonic() < give_up:
+            finished, _ = wait(running, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+            broken = [] if finished else [pool for _, pool in running.values() if not pool.active]
+            if finished or broken:
+                return finished, broken
+        return set(), [pool for _, pool in running.values()]
 
     def check_open(self) -> None:
         """Raises RuntimeError after `close`."""

@@ -11,12 +11,14 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import psutil
 import pytest
 
-from evaluator.grading import ClusterJob, Grader, GradeValue
+from evaluator.grading import ClusterJob, Grader, GradeValue, pool
+from service.errors import PrerequisiteError
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = r"\int_0^1 \sin(\sin(\sin(x^x))) \cos(x^{\sin x}) dx"
@@ -255,6 +257,27 @@ def test_workers_that_cannot_start_are_an_error_not_a_grade() -> None:
     )
     assert done.returncode != 0
     assert "PrerequisiteError: the grading workers cannot start" in done.stderr
+
+
+class DeadPool:
+    """A pool that broke between taking a batch and noting it: the batch's future never ends."""
+
+    active = False
+
+    def schedule(self, *_: object, **__: object) -> Future[object]:
+        return Future()
+
+    def stop(self) -> None:
+        pass
+
+    join = stop
+
+
+def test_a_pool_that_broke_while_it_took_a_batch_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_LOOK_S", 0.01)
+    monkeypatch.setattr(pool.WorkerPool, "_start", lambda *_: DeadPool())
+    with Grader(workers=1) as grader, pytest.raises(PrerequisiteError, match="cannot start"):
+        grader.equal_many([HARD])
 
 
 def test_importing_loads_no_algebra() -> None:
