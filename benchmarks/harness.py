@@ -1,8 +1,10 @@
 """What the benchmarks share: the data folder, clocks, memory, and themselves run again in another process."""
 
 import argparse
+import json
 import os
 import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,10 +20,13 @@ def add_data(parser: argparse.ArgumentParser, help: str = "folder of public data
     parser.add_argument("--data", type=Path, default=DATA, help=help)
 
 
-def own_command(file: str, *arguments: object) -> list[str]:
-    """Return the command that runs the benchmark in `file` in a process of its own."""
+def run_apart(file: str, *arguments: object) -> dict[str, Any]:
+    """Run the benchmark in `file` in a process of its own; return the JSON object of its last line."""
     module = ".".join(Path(file).resolve().relative_to(ROOT).with_suffix("").parts)
-    return [sys.executable, "-m", module, *map(str, arguments)]
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return report
 
 
 def peak_mb() -> float:

@@ -22,13 +22,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import own_command
+from benchmarks.harness import run_apart
 
 GROUPS, GROUP_SIZE = 256, 32
 WEIGHTS = ("cw_ours", "cw_loop", "cw_whole", "clip_cov_ours", "clip_cov_verl", "metrics")
@@ -190,12 +189,8 @@ def compare_weights(args: argparse.Namespace) -> dict[str, Any]:
     """Seconds and peak memory of token weights, each in a process of its own, and how far results differ."""
     report: dict[str, Any] = {}
     for name in WEIGHTS:
-        command = own_command(__file__, "--weights", name, "--tokens", str(args.tokens))
-        done = subprocess.run(
-            [*command, "--threads", str(args.threads)], capture_output=True, text=True, check=True
-        )
-        report[name] = json.loads(done.stdout.splitlines()[-1])
-        taken = report[name]
+        taken = run_apart(__file__, "--weights", name, "--tokens", args.tokens, "--threads", args.threads)
+        report[name] = taken
         print(
             f"{name:20} {taken['seconds']:8.2f} s   {taken['peak_mb']:8.0f} MB, of them "
             f"{taken['result_mb']:.0f} returned"

@@ -12,7 +12,6 @@ import argparse
 import json
 import random
 import statistics
-import subprocess
 import tempfile
 import threading
 import time
@@ -20,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import add_data, own_command
+from benchmarks.harness import add_data, run_apart
 from evaluator.grading import Grade, GradeCase, Grader, GradeValue
 from evaluator.grading.versions import VerdictCache
 
@@ -115,10 +114,8 @@ def new_process(cases: Sequence[GradeCase], args: argparse.Namespace) -> float:
         path = Path(folder) / "verdicts.db"
         with Database.open(path) as db, Grader(workers=args.workers, cache=VerdictCache(db)) as grader:
             grader.grade_many(cases)
-        command = own_command(__file__, "--data", str(args.data), "--database", str(path))
-        command += ["--rows", str(args.rows)] if args.rows else []
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
+        rows = ("--rows", args.rows) if args.rows else ()
+        return float(run_apart(__file__, "--data", args.data, "--database", path, *rows)["seconds"])
 
 
 def from_database(cases: Sequence[GradeCase], path: Path, workers: int | None) -> dict[str, float]:

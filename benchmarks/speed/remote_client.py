@@ -14,12 +14,11 @@ import argparse
 import asyncio
 import json
 import statistics
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.harness import own_command, peak_mb
+from benchmarks.harness import peak_mb, run_apart
 
 LATENCY_S = 0.1
 CONCURRENCY = 64
@@ -115,13 +114,7 @@ async def service(url: str, cells: int, folder: Path) -> float:
 
 def measure(side: str, url: str, cells: int) -> tuple[float, float]:
     """Run one side in a process of its own; return (seconds, peak MB)."""
-    done = subprocess.run(
-        own_command(__file__, "--side", side, "--url", url, "--cells", str(cells)),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    result = json.loads(done.stdout.splitlines()[-1])
+    result = run_apart(__file__, "--side", side, "--url", url, "--cells", cells)
     return result["seconds"], result["peak_mb"]
 
 

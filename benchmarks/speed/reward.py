@@ -33,7 +33,7 @@ from benchmarks.harness import add_data
 
 FILE = "rho_responses.jsonl"
 SETTINGS = (1, 2)
-REPEATS, ENOUGH_S, WARM_UP = 7, 6.0, 16
+ENOUGH_S, WARM_UP = 6.0, 16
 
 
 def main() -> None:
@@ -41,16 +41,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_data(parser)
     parser.add_argument("--rows", type=int, help="take only so many responses, drawn at random (seed 0)")
+    parser.add_argument("--repeats", type=int, default=7, help="runs of what is quick; the median counts")
+    parser.add_argument(
+        "--skip-processes",
+        action="store_true",
+        help="leave out verl's math_verify, whose 4 processes import verl",
+    )
     args = parser.parse_args()
 
     with (args.data / FILE).open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     if args.rows:
         rows = random.Random(0).sample(rows, min(args.rows, len(rows)))
-    print(json.dumps({"responses": len(rows), **asyncio.run(compare(rows))}))
+    print(
+        json.dumps(
+            {
+                "responses": len(rows),
+                **asyncio.run(compare(rows, args.repeats, of_verl(processes=not args.skip_processes))),
+            }
+        )
+    )
 
 
-async def compare(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+async def compare(
+    rows: Sequence[dict[str, Any]], repeats: int, verls: dict[str, Callable[..., Any]]
+) -> dict[str, Any]:
     """Responses per second and agreement of each function."""
     from trainer_adapter.verl import reward
 
@@ -58,7 +73,7 @@ async def compare(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     async def timed(name: str, function: Callable[..., Any], before: Callable[[], None]) -> None:
         found = []
-        while not found or (len(found) < REPEATS and sum(one["seconds"] for one in found) < ENOUGH_S):
+        while not found or (len(found) < repeats and sum(one["seconds"] for one in found) < ENOUGH_S):
             before()
             with contextlib.redirect_stdout(io.StringIO()):  # verl's print what they could not read
                 found.append(await measure(function, rows))
@@ -74,12 +89,12 @@ async def compare(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         await timed(f"tagrpo_{workers}_cold", ours, reward.close_service)
         await timed(f"tagrpo_{workers}", ours, lambda: forget(reward))
         reward.close_service()
-    for name, function in of_verl().items():
+    for name, function in verls.items():
         with contextlib.redirect_stdout(io.StringIO()):
             await measure(function, rows[:WARM_UP])
         await timed(name, function, lambda: None)
     ours_per_s = report[f"tagrpo_{SETTINGS[-1]}"]["per_s"]
-    for name in of_verl():
+    for name in verls:
         report[f"ratio_to_{name}"] = round(ours_per_s / report[name]["per_s"], 2)
     return report
 
@@ -101,7 +116,7 @@ def forget(reward: Any) -> None:
     normal.tidy.cache_clear()
 
 
-def of_verl() -> dict[str, Callable[..., Any]]:
+def of_verl(*, processes: bool) -> dict[str, Callable[..., Any]]:
     """Return verl's own math rewards with the arguments of a custom reward function."""
     from verl.utils.reward_score import math_dapo, math_reward, math_verify, prime_math
 
@@ -114,12 +129,12 @@ def of_verl() -> dict[str, Callable[..., Any]]:
 
         return called
 
-    return {
+    functions = {
         "verl_math_reward": plain(math_reward.compute_score),
         "verl_math_dapo": plain(math_dapo.compute_score),
         "verl_prime_math": plain(prime_math.compute_score),
-        "verl_math_verify": plain(math_verify.compute_score),
     }
+    return functions | ({"verl_math_verify": plain(math_verify.compute_score)} if processes else {})
 
 
 async def measure(function: Callable[..., Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

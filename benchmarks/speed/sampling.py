@@ -18,7 +18,6 @@ import argparse
 import json
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import own_command, peak_mb
+from benchmarks.harness import peak_mb, run_apart
 
 BATCH = 64
 TEMPERATURE, TOP_P = 0.6, 0.95
@@ -185,14 +184,8 @@ def measure(problems: int, samples: int, tokens: int, rounds: int) -> dict[str, 
         parameters = save_model(Path(folder))
         for number in range(rounds):
             for side, results in found.items():
-                sizes = ["--problems", str(problems), "--samples", str(samples), "--tokens", str(tokens)]
-                done = subprocess.run(
-                    own_command(__file__, "--side", side, "--folder", folder, *sizes),
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    check=True,
-                )
-                result = json.loads(done.stdout.splitlines()[-1])
+                sizes = ("--problems", problems, "--samples", samples, "--tokens", tokens)
+                result = run_apart(__file__, "--side", side, "--folder", folder, *sizes)
                 results.append(result)
                 print(
                     f"round {number + 1}, {side}: {result['samples'] / result['seconds']:.2f} samples/s, "

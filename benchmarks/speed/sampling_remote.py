@@ -15,13 +15,12 @@ import argparse
 import asyncio
 import json
 import statistics
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import own_command, peak_mb
+from benchmarks.harness import peak_mb, run_apart
 
 LATENCY_S = 0.1
 CONCURRENCY = 64
@@ -118,14 +117,8 @@ def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
 
 def run_side(side: str, url: str, problems: int, samples: int) -> tuple[float, float]:
     """Run one side in a process of its own; return (seconds, peak MB)."""
-    sizes = ["--problems", str(problems), "--samples", str(samples)]
-    done = subprocess.run(
-        own_command(__file__, "--side", side, "--url", url, *sizes),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    result = json.loads(done.stdout.splitlines()[-1])
+    sizes = ("--problems", problems, "--samples", samples)
+    result = run_apart(__file__, "--side", side, "--url", url, *sizes)
     return result["seconds"], result["peak_mb"]
 
 

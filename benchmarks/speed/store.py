@@ -52,8 +52,6 @@ from service.models.drawing import DrawnCell, Response
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.cells import Receipt
 
-RUNS = 10
-PROBLEMS = 782
 VARIANTS = 4
 TEXT_BYTES = 4096
 PAGE = 25
@@ -142,14 +140,14 @@ class BoxReader:
         return grades
 
 
-def make_run(db: Any, number: int, neighbors: bool) -> tuple[Any, Any]:
-    """Open a run of 782 problems; over a neighbor set every four of them share a group."""
+def make_run(db: Any, number: int, problems_each: int, neighbors: bool) -> tuple[Any, Any]:
+    """Open a run of so many problems; over a neighbor set every four of them share a group."""
     problems = [
         make_problem(
             f"Box {place} holds {place % 97} balls and {place % 89} cubes. How many things are in it?",
             str(place % 97 + place % 89),
         )
-        for place in range(PROBLEMS)
+        for place in range(problems_each)
     ]
     placed = [
         PlacedProblem(problem, f"q_{place // VARIANTS:06d}", place % VARIANTS, strategy="paraphrase")
@@ -331,17 +329,17 @@ def versus(ours: dict[str, float], **others: dict[str, float]) -> dict[str, floa
     return {"ours": ours["p50"], **{way: theirs["p50"] for way, theirs in others.items()}, **ratios}
 
 
-def run_all(samples: int, times: int, folder: Path) -> dict[str, Any]:
+def run_all(runs_in_all: int, problems_each: int, samples: int, times: int, folder: Path) -> dict[str, Any]:
     """Fill a database in the folder and ask it; return what is printed."""
-    n = max(1, math.ceil(samples / (RUNS * PROBLEMS)))
+    n = max(1, math.ceil(samples / (runs_in_all * problems_each)))
     writer, filling, runs = Writer(1), Filling(), []
     path = folder / "store.db"
     with Database.open(path) as db:
-        for number in range(RUNS):
-            run, spec = make_run(db, number, neighbors=number == RUNS - 1)
+        for number in range(runs_in_all):
+            run, spec = make_run(db, number, problems_each, neighbors=number == runs_in_all - 1)
             fill_run(db, run, spec, n, writer, filling)
             runs.append(run)
-            print(f"run {number + 1} of {RUNS}: {filling.samples:,} samples in", flush=True)
+            print(f"run {number + 1} of {runs_in_all}: {filling.samples:,} samples in", flush=True)
     peak = peak_mb()  # the texts' maker included
     with Database.open(path) as db:
         size = path.stat().st_size
@@ -353,7 +351,7 @@ def run_all(samples: int, times: int, folder: Path) -> dict[str, Any]:
     stored = filling.seconds["plan"] + filling.seconds["samples"]
     return {
         "samples": filling.samples,
-        "runs_problems_n": [RUNS, PROBLEMS, n],
+        "runs_problems_n": [runs_in_all, problems_each, n],
         "text_ratio": round(statistics.mean(ratios), 2),
         "samples_per_second": round(filling.samples / stored),
         "grades_per_second": round(filling.samples / filling.seconds["grades"]),
@@ -369,12 +367,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--samples", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--problems", type=int, default=782, help="of each run")
+    parser.add_argument("--samples", type=int, default=1_000_000, help="of all runs")
     parser.add_argument("--times", type=int, default=200, help="how often each page is asked for")
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        print(json.dumps(run_all(options.samples, options.times, Path(folder))))
+        print(
+            json.dumps(run_all(options.runs, options.problems, options.samples, options.times, Path(folder)))
+        )
 
 
 if __name__ == "__main__":
