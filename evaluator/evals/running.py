@@ -19,17 +19,16 @@ from service.database import Database
 from service.errors import InputError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Response, Sampler, sample_seed
 from service.runs.cells import (
-    FILLED,
     Cell,
     CellPlan,
     add_cells,
     fill_cell,
     open_cells,
-    release_dead_leases,
     reopen_failed_cells,
 )
+from service.runs.leases import release_dead_leases
 from service.runs.store import Run, finish_run
-from service.runs.tables import CellRow
+from service.runs.tables import FILLED, CellRow
 
 OTHERS_POLL_S = 1.0
 

@@ -24,9 +24,9 @@ from service.models.drawing import Sampler
 from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
 from service.models.stopping import GRACE_S, INTERRUPTED, finish_on_signals
 from service.runs.batching import fill_by_batch
-from service.runs.cells import is_complete, open_cells, release_dead_leases, reopen_failed_cells
+from service.runs.cells import is_complete, open_cells, reopen_failed_cells
 from service.runs.filling import BuildRequests, CellsToAsk, Filled, fill_cells
-from service.runs.leases import this_owner
+from service.runs.leases import release_dead_leases, this_owner
 from service.runs.spending import Spending
 from service.runs.store import Run, finish_run
 

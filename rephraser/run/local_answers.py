@@ -18,9 +18,9 @@ from service.errors import InputError, PrerequisiteError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Sampler
 from service.models.local import LocalSampler
 from service.models.rendering import PromptRoomError
-from service.runs.cells import EMPTY, Cell, claim_cells, fail_cell, fill_cell
+from service.runs.cells import Cell, claim_cells, fail_cell, fill_cell
 from service.runs.filling import Filled
-from service.runs.tables import CellRow, RunCellRow
+from service.runs.tables import EMPTY, CellRow, RunCellRow
 
 _OF_A_FOLDER = "weights_"  # the tag of `service.models.checkpoint.fingerprint`; else a commit of the Hub
 

@@ -19,9 +19,9 @@ from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, 
 from rephraser.verdict import rule_for
 from service.database import Database
 from service.errors import InputError
-from service.runs.cells import EMPTY, CellPlan, add_cells
+from service.runs.cells import CellPlan, add_cells
 from service.runs.store import find_run, run_question_ids
-from service.runs.tables import CellRow, RunCellRow
+from service.runs.tables import EMPTY, CellRow, RunCellRow
 
 PLANS_PER_COMMIT = 10_000
 

@@ -19,8 +19,6 @@ from rephraser.tables import CandidateRow, ProposalRow, candidate_id
 from service.database import utc_now
 from service.hashing import canonical_text
 from service.runs.cells import (
-    EMPTY,
-    FILLED,
     Cell,
     CellPlan,
     add_cells,
@@ -29,7 +27,7 @@ from service.runs.cells import (
     set_outcomes,
     unparsed_cells,
 )
-from service.runs.tables import AnswerRow, CellRow
+from service.runs.tables import EMPTY, FILLED, AnswerRow, CellRow
 
 _CELLS_PER_READ = 500
 _GROUPS_PER_READ = 100

@@ -17,11 +17,10 @@ from rephraser.run.start import KIND
 from rephraser.tables import ProposalRow
 from rephraser.views.questions import finding_counts
 from rephraser.views.suspects import find_suspects
-from service.runs.cells import EMPTY, FAILED
 from service.runs.progress import count_states
 from service.runs.spending import LedgerLine, read_ledger
 from service.runs.store import Run, find_run, list_runs, run_question_ids
-from service.runs.tables import CellRow, RunCellRow, RunQuestionRow
+from service.runs.tables import EMPTY, FAILED, CellRow, RunCellRow, RunQuestionRow
 
 ERRORS_SHOWN = 20
 

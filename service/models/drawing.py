@@ -1,22 +1,20 @@
 """Drawing responses: cells to lease, draw and store, and what a sampler is, whatever the engine behind it."""
 
-import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.errors import DatabaseError
 from service.hashing import content_hash
 from service.models.settings import DrawingSpec
-from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, release_leases, renew_leases
+from service.runs.cells import Cell, Receipt, claim_cells, fail_cell
 from service.runs.filling import Filled
-from service.runs.leases import LEASE_S, this_owner
+from service.runs.leases import keep_leases, release_leases, this_owner
 
 
 class ProblemToDraw(Protocol):
@@ -130,22 +128,12 @@ class CellsToDraw(ABC):
             fail_cell(session, leased.cell.id, error, attempts=1, cost_usd=0.0)
 
     @contextmanager
-    def keep_leases(self, every_s: float = LEASE_S / 10) -> Iterator[None]:
-        """Renew this process's leases in a thread, and give back at the end what was not drawn."""
-        done = threading.Event()
-
-        def beat() -> None:
-            while not done.wait(every_s):
-                with suppress(DatabaseError), self.db.write() as session:  # the next beat comes in time
-                    renew_leases(session, self.owner)
-
-        thread = threading.Thread(target=beat, name="sampling-leases", daemon=True)
-        thread.start()
+    def keep_leases(self) -> Iterator[None]:
+        """Renew this process's leases meanwhile, and give back at the end what was not drawn."""
         try:
-            yield
+            with keep_leases(self.db, self.owner):
+                yield
         finally:
-            done.set()
-            thread.join()
             with self.db.write() as session:
                 release_leases(session, self.owner)
 

@@ -5,7 +5,6 @@ by its tag, or sends it then. The process that waits for a job holds its cells' 
 another one neither sends the job again nor forgets what it may cost.
 """
 
-import time
 import uuid
 from collections.abc import Callable, Sequence
 
@@ -14,10 +13,10 @@ from sqlalchemy import delete, insert, or_, select, update
 from service.database import Database, utc_now
 from service.errors import BudgetError
 from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failure
-from service.runs.cells import EMPTY, Cell, claim_cells, read_cells
-from service.runs.filling import CellsToAsk, Filled, keep_leases
-from service.runs.leases import LEASE_S
-from service.runs.tables import BatchRow, CellRow
+from service.runs.cells import Cell, claim_cells, read_cells
+from service.runs.filling import CellsToAsk, Filled
+from service.runs.leases import NO_LEASE, is_free, keep_leases, new_lease
+from service.runs.tables import EMPTY, BatchRow, CellRow
 
 CELLS_PER_JOB = 10_000  # providers take up to 50,000 lines and 200 MB
 ANSWERS_PER_COMMIT = 200
@@ -36,7 +35,7 @@ async def fill_by_batch(
     reserve.
     """
     db, result = cells.db, Filled()
-    async with keep_leases(db, cells.owner):
+    with keep_leases(db, cells.owner):
         while (tag := _take_job(cells) or _new_job(cells, client.endpoint.model)) is not None:
             leased = _cells(db, tag)
             if not leased:
@@ -68,7 +67,6 @@ async def fill_by_batch(
 
 def _take_job(cells: CellsToAsk) -> str | None:
     """Lease a job that was begun for cells of this scope, not collected, and that nobody waits for."""
-    now = time.time()
     with cells.db.write() as session:
         tag = session.scalar(
             select(BatchRow.id)
@@ -78,11 +76,7 @@ def _take_job(cells: CellsToAsk) -> str | None:
                 CellRow.scope == cells.scope,
                 CellRow.state == EMPTY,
                 BatchRow.state != COLLECTED,
-                or_(
-                    CellRow.lease_owner.is_(None),
-                    CellRow.lease_owner == cells.owner,
-                    CellRow.lease_until < now,
-                ),
+                or_(CellRow.lease_owner == cells.owner, is_free()),
             )
             .order_by(BatchRow.created_at, BatchRow.id)
             .limit(1)
@@ -91,7 +85,7 @@ def _take_job(cells: CellsToAsk) -> str | None:
             session.execute(
                 update(CellRow)
                 .where(CellRow.batch_id == tag, CellRow.state == EMPTY)
-                .values(lease_owner=cells.owner, lease_until=now + LEASE_S)
+                .values(**new_lease(cells.owner))
             )
         return tag
 
@@ -130,7 +124,7 @@ def _drop_job(db: Database, tag: str) -> None:
         session.execute(
             update(CellRow)
             .where(CellRow.batch_id == tag)
-            .values(batch_id=None, lease_owner=None, lease_until=None, reserved_usd=None)
+            .values(**NO_LEASE, batch_id=None, reserved_usd=None)
         )
         session.execute(delete(BatchRow).where(BatchRow.id == tag))
 

@@ -4,7 +4,6 @@ Continuing a run is a query for its empty cells. A cell is leased in one transac
 send the same request; leases of processes that died are taken back at once on the same machine.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -17,10 +16,10 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
-    case,
     exists,
     func,
     insert,
+    not_,
     or_,
     select,
     update,
@@ -29,10 +28,9 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
 from service.database import utc_now
-from service.runs.leases import LEASE_S, is_dead
-from service.runs.tables import CellBodyRow, CellRow, RunCellRow
+from service.runs.leases import NO_LEASE, is_free, new_lease
+from service.runs.tables import EMPTY, FAILED, FILLED, CellBodyRow, CellRow, RunCellRow
 
-EMPTY, FILLED, FAILED = "empty", "filled", "failed"
 _ROWS_PER_STATEMENT = 2000
 
 
@@ -113,8 +111,7 @@ _FILL = (
     .values(
         state=FILLED,
         error=None,
-        lease_owner=None,
-        lease_until=None,
+        **NO_LEASE,
         reserved_usd=None,
         filled_at=bindparam("now"),
         model=bindparam("spent_model"),
@@ -160,8 +157,6 @@ def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
 
 def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit: int) -> list[Cell]:
     """Lease up to `limit` empty cells of run and scope to `owner`, oldest first, in a write transaction."""
-    now = time.time()
-    free = or_(CellRow.lease_owner.is_(None), CellRow.lease_until < now)
     rows = session.execute(
         select(*_CELL_COLUMNS)
         .where(
@@ -170,7 +165,7 @@ def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit:
             CellRow.state == EMPTY,
             CellRow.outcome.is_(None),  # always so where empty; it lets the index find them in order of id
             CellRow.batch_id.is_(None),
-            free,
+            is_free(),
         )
         .order_by(CellRow.id)
         .limit(limit)
@@ -180,49 +175,9 @@ def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit:
         session.execute(
             update(CellRow)
             .where(CellRow.id.in_([cell.id for cell in cells]))
-            .values(lease_owner=owner, lease_until=now + LEASE_S, paid_by=run_id)
+            .values(**new_lease(owner), paid_by=run_id)
         )
     return cells
-
-
-def renew_leases(session: Session, owner: str) -> None:
-    """Push the end of all leases of `owner` into the future."""
-    session.execute(
-        update(CellRow)
-        .where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
-        .values(lease_until=time.time() + LEASE_S)
-    )
-
-
-def release_leases(session: Session, owner: str) -> None:
-    """Give back the empty cells of `owner`, as at the end of a run or before the budget is spent."""
-    session.execute(
-        update(CellRow)
-        .where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
-        .values(
-            lease_owner=None,
-            lease_until=None,
-            # A batch job goes on without its process, and so does what it may cost.
-            reserved_usd=case((CellRow.batch_id.is_(None), None), else_=CellRow.reserved_usd),
-        )
-    )
-
-
-def release_dead_leases(session: Session, run_id: str) -> int:
-    """Give back cells leased to processes of this machine that no longer run; return how many."""
-    owners = session.scalars(
-        select(CellRow.lease_owner)
-        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
-        .where(RunCellRow.run_id == run_id, CellRow.state == EMPTY, CellRow.lease_owner.is_not(None))
-        .distinct()
-    ).all()
-    released = 0
-    for owner in owners:
-        if owner is not None and is_dead(owner):
-            count = select(func.count()).where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
-            released += session.scalar(count) or 0
-            release_leases(session, owner)
-    return released
 
 
 def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> bool:
@@ -250,8 +205,7 @@ def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost
         .values(
             state=FAILED,
             error=error,
-            lease_owner=None,
-            lease_until=None,
+            **NO_LEASE,
             batch_id=None,
             reserved_usd=None,
             filled_at=utc_now(),
@@ -265,9 +219,8 @@ def open_cells(session: Session, run_id: str) -> int:
 
     Cells of a batch job that no process waits for are not counted; only a later invocation collects them.
     """
-    held = and_(CellRow.lease_owner.is_not(None), CellRow.lease_until >= time.time())
     query = select(func.count(CellRow.id)).where(
-        _needed_by(run_id), CellRow.state == EMPTY, or_(CellRow.batch_id.is_(None), held)
+        _needed_by(run_id), CellRow.state == EMPTY, or_(CellRow.batch_id.is_(None), not_(is_free()))
     )
     return session.scalar(query) or 0
 

@@ -1,18 +1,16 @@
 """Filling cells: lease, ask, store. A raw answer is committed before its place in the queue is given away."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.errors import DatabaseError
 from service.models.remote import ChatRequest, ChatResponse, Choice, Failure, Price, RemoteClient
 from service.models.remote.chat import CONTENT_FILTER
-from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, fill_cell, release_leases, renew_leases
-from service.runs.leases import LEASE_S
+from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, fill_cell
+from service.runs.leases import keep_leases, release_leases
 from service.runs.spending import Spending
 
 BuildRequests = Callable[[Sequence[Cell]], list[ChatRequest]]
@@ -129,27 +127,6 @@ class CellWriter:
                         done.set_result(None)
 
 
-@contextlib.asynccontextmanager
-async def keep_leases(db: Database, owner: str, *, every_s: float = LEASE_S / 10) -> AsyncIterator[None]:
-    """Renew the leases of `owner` in the background, however long an answer takes."""
-
-    def renew() -> None:
-        with db.write() as session:
-            renew_leases(session, owner)
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(every_s)
-            with contextlib.suppress(DatabaseError):  # the next beat comes long before a lease ends
-                await asyncio.to_thread(renew)
-
-    task = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        task.cancel()
-
-
 async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
     """Ask for every empty cell and store what comes back.
 
@@ -185,7 +162,7 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
             release_leases(session, owner)
 
     try:
-        async with keep_leases(db, owner):
+        with keep_leases(db, owner):
             outcome = await client.run(requests(), store)
         result.stopped, result.message = outcome.stopped, outcome.message
     finally:

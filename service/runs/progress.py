@@ -8,9 +8,18 @@ from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.errors import NotFoundError
-from service.runs.cells import EMPTY, FAILED, FILLED
 from service.runs.store import Run
-from service.runs.tables import PICO_PER_USD, CellRow, RunCellCountRow, RunMinuteRow, RunRow, RunSpendingRow
+from service.runs.tables import (
+    EMPTY,
+    FAILED,
+    FILLED,
+    PICO_PER_USD,
+    CellRow,
+    RunCellCountRow,
+    RunMinuteRow,
+    RunRow,
+    RunSpendingRow,
+)
 
 WINDOW_MINUTES = 5
 ERRORS_LOOKED_AT = 1000

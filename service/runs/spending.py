@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 
 from service.models.remote import Budget, ChatRequest, Price
 from service.models.remote.money import worst_case_usd
-from service.runs.cells import EMPTY
-from service.runs.tables import PICO_PER_USD, CellRow, RunSpendingRow
+from service.runs.tables import EMPTY, PICO_PER_USD, CellRow, RunSpendingRow
 
 USD_DIGITS = 12  # that are stored
 

@@ -10,6 +10,9 @@ from service.database.triggers import on_creation
 
 PICO_PER_USD = 10**12
 
+EMPTY, FILLED, FAILED = "empty", "filled", "failed"
+"""States of a cell."""
+
 
 class RunRow(Base):
     """A run: its whole specification is its key, so other settings are another run."""
@@ -62,7 +65,8 @@ class CellRow(Base):
     state: Mapped[str]  # empty, filled, failed
     outcome: Mapped[str | None]  # what parsing found, once parsed
     lease_owner: Mapped[str | None]
-    lease_until: Mapped[float | None]
+    lease_until: Mapped[float | None]  # by the wall clock
+    lease_uptime: Mapped[float | None]  # by the uptime of the owner's machine
     batch_id: Mapped[str | None] = mapped_column(ForeignKey("batches.id"), index=True)
     paid_by: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))
     reserved_usd: Mapped[float | None]  # worst case while in flight

@@ -19,7 +19,7 @@ from service.models.remote import (
     Price,
 )
 from service.questions import make_question, store_questions
-from service.runs import cells
+from service.runs import cells, leases
 from service.runs.batching import fill_by_batch
 from service.runs.filling import CellsToAsk, Filled
 from service.runs.spending import Spending, reserved_usd, spent_usd
@@ -94,7 +94,7 @@ def test_a_job_is_sent_by_one_process_only_and_taken_over_when_that_is_dead(db: 
         assert reserved_usd(session, run.id, except_process="here|2|2.00") == 3 * 2.0
 
     with db.write() as session:
-        cells.release_leases(session, FIRST)  # as of a dead process
+        leases.release_leases(session, FIRST)  # as of a dead process
         assert reserved_usd(session, run.id, except_process="here|2|2.00") == 3 * 2.0
         assert cells.open_cells(session, run.id) == 0
     assert fill(db, run, living, SECOND).answered == 3

@@ -1,22 +1,16 @@
 """Cells: leased once, given back after a death, filled once, reopened after a failure."""
 
-import asyncio
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, update
+from sqlalchemy import event
 
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import make_question, store_questions
 from service.runs import cells, leases, store
-from service.runs.filling import keep_leases
 from service.runs.progress import count_states
 from service.runs.spending import read_ledger, reserved_usd, spent_usd
-from service.runs.tables import CellRow
 
 QUESTIONS = [make_question(f"What is {i} + 1?", str(i + 1)) for i in range(4)]
 
@@ -73,7 +67,7 @@ def test_cells_are_planned_once_and_leased_once(db: Database) -> None:
         assert cells.open_cells(session, run.id) == 4
         for cell in first[1:] + second:
             cells.fill_cell(session, cell.id, "{}", RECEIPT)
-        cells.release_leases(session, "a|1|1|t")
+        leases.release_leases(session, "a|1|1|t")
         assert cells.open_cells(session, run.id) == 1  # given back by the other process, and nobody's yet
         assert not cells.is_complete(session, run.id)
         cells.fail_cell(session, first[0].id, "time-out", attempts=6, cost_usd=0.0)
@@ -96,45 +90,6 @@ def test_a_solver_s_cells_are_shared_and_paid_by_who_asks(db: Database) -> None:
         assert spent_usd(session, one.id) == 0.5
         assert spent_usd(session, two.id) == 1.5
         assert count_states(session, one.id) == {("answer", "filled"): 2}
-
-
-def test_leases_of_a_dead_process_are_given_back_at_once(db: Database) -> None:
-    run = make_run(db)
-    code = "from service.runs.leases import this_owner; print(this_owner('t'))"
-    dead = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    assert leases.is_dead(dead)
-    assert not leases.is_dead(leases.this_owner("t"))
-    assert not leases.is_dead("another-machine|1|1.0|t")
-    with db.write() as session:
-        cells.add_cells(session, run.id, plan(run))
-        cells.claim_cells(session, run.id, run.id, owner=dead, limit=3)
-        assert cells.release_dead_leases(session, run.id) == 3
-        assert len(cells.claim_cells(session, run.id, run.id, owner=leases.this_owner("t"), limit=9)) == 4
-        assert cells.release_dead_leases(session, run.id) == 0
-
-
-@pytest.mark.timeout(30)
-def test_leases_are_renewed_although_no_answer_comes(db: Database) -> None:
-    run = make_run(db)
-    with db.write() as session:
-        cells.add_cells(session, run.id, plan(run, count=1))
-        (cell,) = cells.claim_cells(session, run.id, run.id, owner="slow|1|1|t", limit=9)
-        session.execute(update(CellRow).values(lease_until=time.time() - 1))
-
-    def lease_until() -> float:
-        with db.read() as session:
-            return session.get_one(CellRow, cell.id).lease_until or 0.0
-
-    async def wait_for_an_answer() -> None:
-        async with keep_leases(db, "slow|1|1|t", every_s=0.01):
-            while lease_until() < time.time():
-                await asyncio.sleep(0.01)
-
-    asyncio.run(wait_for_an_answer())
-    with db.write() as session:
-        assert cells.claim_cells(session, run.id, run.id, owner="other|1|1|t", limit=9) == []
 
 
 def test_looking_for_cells_does_not_walk_over_those_that_are_done(db: Database) -> None:
