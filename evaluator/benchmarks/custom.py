@@ -102,8 +102,8 @@ class _Definition:
 
     def place(self, key: str) -> str:
         """Return `file:line` of a key, the file alone where the key stands in another form."""
-        found = re.search(rf"^[ \t]*\[?[\"']?{re.escape(key)}[\"']?[ \t]*[=\]]", self.text, re.M)
-        return f"{self.path}:{self.text.count(chr(10), 0, found.start()) + 1}" if found else str(self.path)
+        match = re.search(rf"^[ \t]*\[?[\"']?{re.escape(key)}[\"']?[ \t]*[=\]]", self.text, re.M)
+        return f"{self.path}:{self.text.count(chr(10), 0, match.start()) + 1}" if match else str(self.path)
 
     def fail(self, key: str, problem: str) -> InputError:
         return InputError(f"{self.place(key)}: {problem}.")
@@ -112,8 +112,8 @@ class _Definition:
         if not self.values:
             raise InputError(f'{self.path}: is empty; it needs at least file = "..." or hub = "...".')
         self._check(self.values, _KEYS)
-        given = self.values.get
-        file, hub_id = given("file"), given("hub")
+        value_of = self.values.get
+        file, hub_id = value_of("file"), value_of("hub")
         if (file is None) == (hub_id is None):
             raise InputError(f'{self.path}: give either file = "rows.jsonl" or hub = "org/name".')
         if hub_id is not None and not hub.is_id(hub_id):
@@ -121,7 +121,7 @@ class _Definition:
         for key in ("split", "revision", "configs"):
             if file is not None and key in self.values:
                 raise self.fail(key, f"{key} is for data sets of the Hub; file = ... has none")
-        name = given("name") or _file_name(self.path)
+        name = value_of("name") or _file_name(self.path)
         if default_set_name(name) != name or not name.isascii():
             raise self.fail(
                 "name", f'"{name}" cannot name a benchmark; use letters (a to z), digits, "-", "_", "."'
@@ -132,18 +132,18 @@ class _Definition:
             raise self.fail("options", 'options need kind = "choice"')
         return Benchmark(
             name=name,
-            title=given("title", name),
+            title=value_of("title", name),
             hub_id=hub_id,
-            configs=tuple(given("configs", ())),
-            split=given("split", "test" if hub_id else None),
-            revision=given("revision"),
-            rows=given("rows"),
+            configs=tuple(value_of("configs", ())),
+            split=value_of("split", "test" if hub_id else None),
+            revision=value_of("revision"),
+            rows=value_of("rows"),
             columns=columns,
             kind=kind,
-            licence=given("licence", "not declared"),
-            citation=given("citation", ""),
-            gated=given("gated", False),
-            content_hash=given("content_hash"),
+            licence=value_of("licence", "not declared"),
+            citation=value_of("citation", ""),
+            gated=value_of("gated", False),
+            content_hash=value_of("content_hash"),
             tolerance=self._tolerance(kind),
             file=None if file is None else self.path.parent / file,
         )
@@ -161,8 +161,8 @@ class _Definition:
         try:
             return AnswerKind(name)
         except ValueError:
-            known = ", ".join(AnswerKind)
-            raise self.fail("kind", f'"{name}" is no kind of answer; there are {known}') from None
+            kinds = ", ".join(AnswerKind)
+            raise self.fail("kind", f'"{name}" is no kind of answer; there are {kinds}') from None
 
     def _tolerance(self, kind: AnswerKind) -> str | None:
         if "tolerance" not in self.values:

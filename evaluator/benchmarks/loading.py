@@ -40,9 +40,13 @@ def load_benchmark(
             raise InputError(f"{name}: names its own rows; --from {source} is for the benchmarks of the Hub.")
         source = benchmark.file
     opened, origin = _open(benchmark, source)
-    known = benchmark.name in BENCHMARKS
+    in_catalogue = benchmark.name in BENCHMARKS
     problems = read_problems(
-        opened, benchmark, options_seed=options_seed, exact=source is None or not known, own=not known
+        opened,
+        benchmark,
+        options_seed=options_seed,
+        exact=source is None or not in_catalogue,
+        own=not in_catalogue,
     )
     if benchmark.columns.options:
         origin["options_seed"] = options_seed
@@ -109,8 +113,8 @@ def _check(
 
     A pinned commit cannot change, so there another spelling than that of the copy which was hashed is fine.
     """
-    found = content_hash(problems)
-    if benchmark.content_hash == found:
+    read = content_hash(problems)
+    if benchmark.content_hash == read:
         return "as known"
     if benchmark.rows is not None and benchmark.rows != len(problems):
         changed = f"{benchmark.title} has {benchmark.rows:,} problems, this source {len(problems):,}"
@@ -119,7 +123,7 @@ def _check(
     else:
         changed = (
             f"{benchmark.title} is known by the content hash {benchmark.content_hash[:12]}, this source has "
-            f"{found[:12]}: a question or an answer differs"
+            f"{read[:12]}: a question or an answer differs"
         )
     if allow_changed:
         return "changed"

@@ -168,11 +168,11 @@ def canonical_integer(answer: str) -> str:
     Copies of one benchmark spell the same golds differently. Anything else is returned as it is.
     """
     bare = _DEGREES.sub("", answer.strip().strip("$")).strip()
-    found = _INTEGER.fullmatch(bare)
-    if found is None:
+    match = _INTEGER.fullmatch(bare)
+    if match is None:
         return answer
-    value = int(found[2].replace(",", ""))
-    return str(-value if found[1] == "-" else value)
+    value = int(match[2].replace(",", ""))
+    return str(-value if match[1] == "-" else value)
 
 
 def render_options(question: str, options: Sequence[str], seed: int) -> tuple[str, str]:

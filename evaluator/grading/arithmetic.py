@@ -56,18 +56,18 @@ def tokens_of(text: str) -> list[Token]:
     position, run = 0, 0
     text = text.rstrip()
     while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:
+        match = _TOKEN.match(text, position)
+        if match is None:
             raise UnreadableError
-        kind = str(found.lastgroup)
-        token = found[kind]
+        kind = str(match.lastgroup)
+        token = match[kind]
         run = run + 1 if kind == "letter" else 0
         # Euler's number or a name, the imaginary unit; a word; a differential.
         name = kind == "letter" and (token in "EI" or run > _LONGEST_RUN)
         if name or (run > 1 and tokens[-1][1] == "d"):
             raise UnreadableError
         tokens.append((kind, token.lower() if kind == "letter" else token))  # as latex2sympy reads them
-        position = found.end()
+        position = match.end()
     return tokens
 
 

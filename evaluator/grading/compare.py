@@ -156,8 +156,8 @@ def _judge(gold: str, answer: str, means: Means, depth: int) -> Judged:
     if named is not None:
         return named[0]
     for judge in (_judge_matrices, _judge_brackets, _judge_unions):
-        done, judged = judge(gold, answer, means, depth)
-        if done:
+        settled, judged = judge(gold, answer, means, depth)
+        if settled:
             return judged
     return _judge_quantities(gold, answer, means, depth)
 
@@ -224,10 +224,10 @@ def _judge_lists(
     )
     if inequalities and structure.is_region(gold) and structure.is_region(answer):
         return means.settle(gold, answer)
-    for one, many, gold_first in ((gold, answer_list, True), (answer, gold_list, False)):
+    for single, many, gold_first in ((gold, answer_list, True), (answer, gold_list, False)):
         if len(many) < 2:
             continue
-        inner = structure.bracketed(structure.named_value(one)[1])
+        inner = structure.bracketed(structure.named_value(single)[1])
         # `\{1,2\}` is the list `1,2`; `(1,2)` without its parentheses must keep the order.
         if inner is not None and len(inner.elements) == len(many) and inner.pair in ("{}", "()"):
             first, second = (inner.elements, many) if gold_first else (many, inner.elements)
@@ -307,8 +307,8 @@ def _judge_quantities(gold: str, answer: str, means: Means, depth: int) -> Judge
         judged = _judge(gold_core, answer_core, means, depth + 1)
         if percent == 0 or judged is None or judged.value is GradeValue.CORRECT:
             return judged
-        one, other = (gold_core, answer_core) if percent > 0 else (answer_core, gold_core)
-        share, number = normal.exact_number(one), normal.exact_number(other)
+        in_percent, bare = (gold_core, answer_core) if percent > 0 else (answer_core, gold_core)
+        share, number = normal.exact_number(in_percent), normal.exact_number(bare)
         if share is not None and number is not None:
             return NUMERIC if share.value == 100 * number.value else DIFFERENT
         return judged
@@ -343,10 +343,14 @@ def _without(members: Sequence[str], common: Counter[str]) -> list[str]:
 
 def matched(judged: Sequence[Sequence[Judged]]) -> Judged:
     """The outcome of the best pairing, given the outcome of every row (gold) with every column (answer)."""
-    correct = [[one is not None and one.value is GradeValue.CORRECT for one in row] for row in judged]
+    correct = [
+        [outcome is not None and outcome.value is GradeValue.CORRECT for outcome in row] for row in judged
+    ]
     paired = pairing(correct)
     if paired is None:
-        possible = [[one is None or one.value is not GradeValue.WRONG for one in row] for row in judged]
+        possible = [
+            [outcome is None or outcome.value is not GradeValue.WRONG for outcome in row] for row in judged
+        ]
         paired = pairing(possible)
     if paired is None:
         return DIFFERENT
@@ -355,13 +359,13 @@ def matched(judged: Sequence[Sequence[Judged]]) -> Judged:
 
 def all_of(judged: Sequence[Judged]) -> Judged:
     """Wrong if any part is wrong, else open if any is open, else unknown if any is unknown, else correct."""
-    known = [part for part in judged if part is not None]
-    if any(part.value is GradeValue.WRONG for part in known):
+    closed = [part for part in judged if part is not None]
+    if any(part.value is GradeValue.WRONG for part in closed):
         return DIFFERENT
-    if len(known) < len(judged):
+    if len(closed) < len(judged):
         return None
-    unknown = next((part for part in known if part.value is GradeValue.UNKNOWN), None)
-    return unknown or max(known, key=lambda part: _STRENGTH.get(part.reason, 0), default=EXACT)
+    unknown = next((part for part in closed if part.value is GradeValue.UNKNOWN), None)
+    return unknown or max(closed, key=lambda part: _STRENGTH.get(part.reason, 0), default=EXACT)
 
 
 def pairing(allowed: Sequence[Sequence[bool]]) -> list[int] | None:

@@ -13,7 +13,7 @@ from evaluator.grading.quantity import formulas, is_option, stated, states_somet
 from evaluator.grading.types import AnswerKind
 from service.boxes import boxed_answer, last_boxed
 
-__all__ = ["Found", "boxed_answer", "find_answer", "last_boxed"]
+__all__ = ["FinalAnswer", "boxed_answer", "find_answer", "last_boxed"]
 
 _CLOSING = "The final answer is "
 _LONGEST_RESPONSE = 200_000
@@ -26,32 +26,34 @@ _LONGEST_END = 2_000
 _UNESCAPED = re.compile(r"[\x08\x0c](?=[a-z])")  # what JSON makes of the beginning of \boxed and \frac
 
 
-class Found(NamedTuple):
+class FinalAnswer(NamedTuple):
     """An answer and where it was found, one of `types.SOURCES`."""
 
     text: str
     source: str
 
 
-def find_answer(response: str, kind: AnswerKind = AnswerKind.LATEX, boxed_only: bool = False) -> Found | None:
+def find_answer(
+    response: str, kind: AnswerKind = AnswerKind.LATEX, boxed_only: bool = False
+) -> FinalAnswer | None:
     r"""The final answer of a response and where it stands; None when there is none.
 
     The last box; else, unless `boxed_only`, what the response states last. Thinking between `<think>` and
     `</think>` is no answer; a response that was cut off inside it gives none.
 
     >>> find_answer("3 + 4 = 7, so he has 7 apples for his 2 sisters.")
-    Found(text='7', source='last sentence')
+    FinalAnswer(text='7', source='last sentence')
     """
     text = _after_thinking(response)
     if text is None:
         return None
     if "\x08" in text or "\x0c" in text:
-        text = _UNESCAPED.sub(lambda found: r"\b" if found.group() == "\x08" else r"\f", text)
+        text = _UNESCAPED.sub(lambda match: r"\b" if match.group() == "\x08" else r"\f", text)
     boxed = boxed_answer(text)
     closing = text.rfind(_CLOSING) if boxed is not None else -1
     # Minerva's closing sentence comes after the boxes of the working.
     if boxed is not None and (boxed_only or closing < 0 or "box" in text[closing:]):
-        return Found(boxed, "box")
+        return FinalAnswer(boxed, "box")
     if boxed_only:
         return None
     statement = final_statement(text)
@@ -60,8 +62,8 @@ def find_answer(response: str, kind: AnswerKind = AnswerKind.LATEX, boxed_only: 
     answer = stated(statement.text, statement.before)
     if kind is AnswerKind.CHOICE and not statement.marked and not is_option(answer):
         letters = [next(filter(None, match.groups())) for match in _LETTER.finditer(text[-_LONGEST_END:])]
-        return Found(letters[-1], "last sentence") if letters else None
-    return Found(answer, "marker" if statement.marked else "last sentence")
+        return FinalAnswer(letters[-1], "last sentence") if letters else None
+    return FinalAnswer(answer, "marker" if statement.marked else "last sentence")
 
 
 def _after_thinking(response: str) -> str | None:
@@ -168,9 +170,9 @@ def last_marker(text: str) -> int | None:
         place = max([lowered.rfind(word, 0, place) for word in _MARKER_WORDS])
         if place < 0:
             return None
-        found = _last_match(text, max(0, place - _BEFORE_WORD), place + _AFTER_WORD)
-        if found is not None:
-            return found
+        end = _last_match(text, max(0, place - _BEFORE_WORD), place + _AFTER_WORD)
+        if end is not None:
+            return end
     return _last_match(text, 0, place)
 
 
@@ -192,7 +194,7 @@ def _first_line(tail: str) -> str:
 
 def last_sentence(text: str) -> str | None:
     """The last sentence that states something, without the label before it (`Total: 5 jars`)."""
-    text = _DISPLAY.sub(lambda found: f"${' '.join(''.join(filter(None, found.groups())).split())}$", text)
+    text = _DISPLAY.sub(lambda match: f"${' '.join(''.join(filter(None, match.groups())).split())}$", text)
     seen: list[str] = []
     for line in reversed(text.splitlines()):
         line = line.strip()
@@ -213,11 +215,11 @@ def last_sentence(text: str) -> str | None:
 
 def sentences_of(line: str) -> list[str]:
     """The sentences of a line; a full stop inside a formula or an abbreviation ends none."""
-    inside = [found.span() for found in formulas(line)] if "$" in line or "\\(" in line else []
+    inside = [formula.span() for formula in formulas(line)] if "$" in line or "\\(" in line else []
     ends = [
-        found.end()
-        for found in _SENTENCE_END.finditer(line)
-        if not any(start < found.end() < stop for start, stop in inside)
+        match.end()
+        for match in _SENTENCE_END.finditer(line)
+        if not any(start < match.end() < stop for start, stop in inside)
     ]
     cuts = [0, *ends, len(line)]
     parts = [line[start:stop].strip() for start, stop in pairwise(cuts)]
@@ -225,6 +227,6 @@ def sentences_of(line: str) -> list[str]:
 
 
 def _without_label(sentence: str) -> str:
-    found = _LABEL.match(sentence)
-    rest = sentence[found.end() :] if found is not None else ""
+    match = _LABEL.match(sentence)
+    rest = sentence[match.end() :] if match is not None else ""
     return rest if any(map(str.isalnum, rest)) else sentence

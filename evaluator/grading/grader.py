@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from evaluator.grading.clustering import Grouping, spellings
 from evaluator.grading.compare import compare
-from evaluator.grading.extraction import Found, find_answer
+from evaluator.grading.extraction import FinalAnswer, find_answer
 from evaluator.grading.kinds import judge
 from evaluator.grading.pool import WorkerPool
 from evaluator.grading.types import (
@@ -121,23 +121,23 @@ class Grader:
         gold may be a bare answer or hold it in a `\boxed{}`. Raises InputError for a bad tolerance.
         """
         grades: list[Grade | None] = []
-        waiting: list[tuple[int, _Key, Found]] = []
+        waiting: list[tuple[int, _Key, FinalAnswer]] = []
         tasks: list[Task] = []
         for place, case in enumerate(map(_as_case, cases)):
             key = _key(case)
             grade = self._grades.get(key)
             if grade is None:
-                found = answer_of(case)
-                if found is None:
+                answer = answer_of(case)
+                if answer is None:
                     grade = NOT_FOUND if case.gold.strip() else NO_GOLD
                 else:
-                    waiting.append((place, key, found))
-                    tasks.append(_grading_task(case, found.text))
+                    waiting.append((place, key, answer))
+                    tasks.append(_grading_task(case, answer.text))
             grades.append(grade)
         ahead = len(grades) - len(tasks)
         report = progress and (lambda done, total: progress(ahead + done, ahead + total))
-        for (place, key, found), outcome in zip(waiting, self._run(tasks, report), strict=True):
-            grade = Grade(outcome.value, found.text, outcome.reason, found.source)
+        for (place, key, answer), outcome in zip(waiting, self._run(tasks, report), strict=True):
+            grade = Grade(outcome.value, answer.text, outcome.reason, answer.source)
             grades[place] = grade
             if outcome.lasting:
                 self._grades.keep(key, grade)
@@ -232,10 +232,10 @@ class Grader:
         return outcomes | settled
 
 
-def answer_of(case: GradeCase) -> Found | None:
+def answer_of(case: GradeCase) -> FinalAnswer | None:
     """The answer in the response of a case; all of a response that is nothing but the gold."""
     if not case.boxed_only and case.gold and case.response.strip() == case.gold.strip():
-        return Found(gold_answer(case.gold), "last sentence")
+        return FinalAnswer(gold_answer(case.gold), "last sentence")
     return find_answer(case.response, case.kind, boxed_only=case.boxed_only)
 
 
@@ -246,8 +246,8 @@ def gold_answer(gold: str) -> str:
     """
     if "box" not in gold and len(gold) < _LONGEST_GOLD:
         return gold
-    found = find_answer(gold)
-    return gold if found is None else found.text
+    answer = find_answer(gold)
+    return gold if answer is None else answer.text
 
 
 _Key = tuple[bytes, str, str, str | None, bool]
@@ -313,12 +313,12 @@ def grade(
     <GradeValue.CORRECT: 'correct'>
     """
     case = GradeCase(response, answer, AnswerKind(kind), tolerance, boxed_only)
-    found = answer_of(case)
-    if found is None:
+    final = answer_of(case)
+    if final is None:
         return NOT_FOUND if answer.strip() else NO_GOLD
-    outcome = judge(gold_answer(answer), found.text, case.kind, tolerance)
+    outcome = judge(gold_answer(answer), final.text, case.kind, tolerance)
     if outcome is not None:
-        return Grade(outcome.value, found.text, outcome.reason, found.source)
+        return Grade(outcome.value, final.text, outcome.reason, final.source)
     return _shared_grader().grade_many([case])[0]
 
 

@@ -80,10 +80,10 @@ def judge_choice(gold: str, answer: str) -> Outcome:
     wanted = choice_letters(gold)
     if len(wanted) != 1 or too_long(answer):
         return UNPARSABLE
-    given = choice_letters(answer)
-    if len(given) > 1:
+    chosen = choice_letters(answer)
+    if len(chosen) > 1:
         return SEVERAL
-    return CHOICE if given == wanted else DIFFERENT
+    return CHOICE if chosen == wanted else DIFFERENT
 
 
 def choice_letters(text: str) -> list[str]:
@@ -128,30 +128,30 @@ def _judge_tolerance(gold: str, answer: str, tolerance: str | None, algebra: Alg
     limits = read_tolerance(tolerance)
     if len(limits) == 1:
         return _compare_near(gold, answer, limits[0], algebra)
-    wanted, given = (structure.split_list(normal.tidy(text)) for text in (gold, answer))
+    wanted, listed = (structure.split_list(normal.tidy(text)) for text in (gold, answer))
     if len(limits) != len(wanted):
         raise InputError(f"tolerance {tolerance!r} names {len(limits)} numbers, the gold has {len(wanted)}")
-    if len(given) != len(wanted):
+    if len(listed) != len(wanted):
         return compare(gold, answer, algebra.compare if algebra is not None else None)
     judged = [
-        [_compare_near(one, other, limit, algebra) for other in given]
-        for one, limit in zip(wanted, limits, strict=True)
+        [_compare_near(number, other, limit, algebra) for other in listed]
+        for number, limit in zip(wanted, limits, strict=True)
     ]
     return matched(judged)
 
 
 def _compare_near(gold: str, answer: str, limit: Limit, algebra: Algebra | None) -> Judged:
-    def near(wanted: Fraction, given: Fraction) -> bool:
+    def near(wanted: Fraction, value: Fraction) -> bool:
         allowed = limit.size * abs(wanted) if limit.relative else limit.size
-        return abs(wanted - given) <= allowed
+        return abs(wanted - value) <= allowed
 
-    def leaf(one: str, other: str) -> Outcome:
+    def leaf(first: str, second: str) -> Outcome:
         assert algebra is not None
-        outcome = algebra.compare(one, other)
+        outcome = algebra.compare(first, second)
         if outcome.value is GradeValue.CORRECT:
             return outcome
-        wanted, given = algebra.value(one), algebra.value(other)
-        close = wanted is not None and given is not None and near(wanted, given)
+        wanted, value = algebra.value(first), algebra.value(second)
+        close = wanted is not None and value is not None and near(wanted, value)
         return WITHIN_TOLERANCE if close else outcome
 
     return compare(gold, answer, leaf if algebra is not None else None, near)

@@ -343,10 +343,12 @@ def split_unit(text: str) -> tuple[str, str | None]:
 
 def _bare_unit(words: str, power: str | None) -> bool:
     """Words outside `\\text{}` count as a unit only when they cannot be a product of variables."""
-    known = [is_measure(word) or len(word) >= 4 or word in ("per", "of") for word in words.lower().split()]
+    unit_like = [
+        is_measure(word) or len(word) >= 4 or word in ("per", "of") for word in words.lower().split()
+    ]
     single = re.fullmatch(r"[A-Za-z]", words) is not None
     measure = _one_unit(words, None) in _MEASURES
-    return all(known) and (measure if power is not None else not single)
+    return all(unit_like) and (measure if power is not None else not single)
 
 
 def _one_unit(words: str, power: str | None) -> str:

@@ -62,7 +62,7 @@ class WorkerPool:
         self._closed = False
 
     def run(
-        self, tasks: Sequence[worker.Task], done: Callable[[Sequence[worker.Task]], None] | None = None
+        self, tasks: Sequence[worker.Task], on_finished: Callable[[Sequence[worker.Task]], None] | None = None
     ) -> list[Outcome]:
         """The outcome of each task, in order. `done` is called with the newly finished tasks.
 
@@ -95,8 +95,8 @@ class WorkerPool:
                         except RuntimeError:
                             broken.append(pool)
                             continue
-                        if done is not None:
-                            done([tasks[index] for index in newly])
+                        if on_finished is not None:
+                            on_finished([tasks[index] for index in newly])
                 if broken:
                     restarts += 1
                     for future in [future for future, (_, pool) in running.items() if pool in broken]:

@@ -157,7 +157,7 @@ def is_option(text: str) -> bool:
 
 def strong_parts(sentence: str) -> list[str]:
     """What is set in bold or in quotation marks inside a sentence."""
-    bold = [next(filter(None, found.groups())) for found in _STRONG.finditer(sentence)]
+    bold = [next(filter(None, match.groups())) for match in _STRONG.finditer(sentence)]
     return bold or _QUOTED.findall(sentence)
 
 
@@ -262,9 +262,9 @@ def _whole(text: str) -> str | None:
 def formulas(text: str) -> list[re.Match[str]]:
     """What stands between dollar signs or LaTeX's brackets, but not what stands between two prices."""
     return [
-        found
-        for found in _CHUNK.finditer(text)
-        if len(re.findall(r"(?<![\\A-Za-z{])[A-Za-z]{3,}", _TEXT.sub("", _content(found)))) < 3
+        match
+        for match in _CHUNK.finditer(text)
+        if len(re.findall(r"(?<![\\A-Za-z{])[A-Za-z]{3,}", _TEXT.sub("", _content(match)))) < 3
     ]
 
 
@@ -273,37 +273,37 @@ def _content(chunk: re.Match[str]) -> str:
 
 
 def _parts(sentence: str) -> list[_Part]:
-    chunks = [_Part(found.start(), found.end(), _content(found)) for found in formulas(sentence)]
+    chunks = [_Part(match.start(), match.end(), _content(match)) for match in formulas(sentence)]
     parts = list(chunks)
-    for found in _EXPRESSION.finditer(sentence):
-        inside = any(found.start() < chunk.end and chunk.start < found.end() for chunk in chunks)
-        text = found.group()[: found.start("tail") - found.start()] if found["tail"] else found.group()
-        if inside or not _NUMERIC.search(text) or _glued(sentence, found):
+    for match in _EXPRESSION.finditer(sentence):
+        inside = any(match.start() < chunk.end and chunk.start < match.end() for chunk in chunks)
+        text = match.group()[: match.start("tail") - match.start()] if match["tail"] else match.group()
+        if inside or not _NUMERIC.search(text) or _glued(sentence, match):
             continue
-        if (tail := (found["tail"] or "").strip().lower())[:1] in ("a", "p") and not tail.startswith("per"):
+        if (tail := (match["tail"] or "").strip().lower())[:1] in ("a", "p") and not tail.startswith("per"):
             text += f" {tail}"
         elif tail and tail != "°":
             text += r"\%"
-        end = found.end() - (_GRAMS.fullmatch(text) is not None)
-        parts.append(_Part(found.start(), end, text[: end - found.end() or None].strip()))
+        end = match.end() - (_GRAMS.fullmatch(text) is not None)
+        parts.append(_Part(match.start(), end, text[: end - match.end() or None].strip()))
     parts.sort(key=lambda part: part.start)
     named = [part for part in parts if not _NAME_ONLY.fullmatch(part.text)]
     return named or parts
 
 
 def _ordinals(sentence: str) -> list[_Part]:
-    return [_Part(found.start(), found.end(), found.group(1)) for found in _ORDINAL.finditer(sentence)]
+    return [_Part(match.start(), match.end(), match.group(1)) for match in _ORDINAL.finditer(sentence)]
 
 
-def _glued(sentence: str, found: re.Match[str]) -> bool:
+def _glued(sentence: str, match: re.Match[str]) -> bool:
     """A number that is part of a name: `P1`, `3D`, `12th`, but not `5cm`."""
-    tail = re.match(r"[A-Za-z]+", sentence[found.end() :])
-    return tail is not None and found.group()[-1].isalnum() and not is_measure(tail.group())
+    tail = re.match(r"[A-Za-z]+", sentence[match.end() :])
+    return tail is not None and match.group()[-1].isalnum() and not is_measure(tail.group())
 
 
 def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
     """The part that is stated: in bold, behind a verb of result, just worked out, or not only limiting."""
-    strong = [found.span() for found in _STRONG.finditer(sentence)]
+    strong = [match.span() for match in _STRONG.finditer(sentence)]
     parts = [part for part in parts if any(a <= part.start and part.end <= b for a, b in strong)] or parts
     direct = parts[0].start == 0 and before.rstrip().endswith(" is") and "=" not in sentence
     if len(parts) == 1 or direct or (parts[0].start == 0 and _NEEDED.match(sentence, parts[0].end)):
@@ -365,10 +365,10 @@ def _percent(text: str) -> str | None:
     return rf"{float(number.value * 100):g}\%" if number is not None and number.value < 1 else None
 
 
-def _together(sentence: str, one: _Part, other: _Part) -> bool:
+def _together(sentence: str, first: _Part, second: _Part) -> bool:
     """Two parts of one list; `5x = 30 and x = 6` is a way to an answer, no list of two."""
-    names = [part.text.partition("=")[0].strip() for part in (one, other) if "=" in part.text]
-    listed = _GLUE.fullmatch(sentence, one.end, other.start) is not None
+    names = [part.text.partition("=")[0].strip() for part in (first, second) if "=" in part.text]
+    listed = _GLUE.fullmatch(sentence, first.end, second.start) is not None
     return listed and all(_NAME_ONLY.fullmatch(name) for name in names)
 
 

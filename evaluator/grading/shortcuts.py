@@ -113,7 +113,7 @@ def latex_of(text: str) -> str | None:
     Fences off what latex2sympy reads wrongly: words as products of letters, `3 4` as a sum, `203_7` as 203,
     and `2(3)` as 2 + 3.
     """
-    latex = _BARE_FUNCTION.sub(lambda found: f"\\{found.group(1)} ", text)
+    latex = _BARE_FUNCTION.sub(lambda match: f"\\{match.group(1)} ", text)
     latex = re.sub(r"\\text\{([A-Za-z])\}", r"\1", latex)
     latex = re.sub(r"\\log ?_(\w) ?", r"\\log_{\1} ", latex)
     latex = _PRODUCT.sub(r"\1\\cdot (", latex)

@@ -90,8 +90,8 @@ def approximation(text: str) -> str | None:
 
 
 def _whole_text(text: str) -> str | None:
-    found = re.fullmatch(r"\\text\{([^{}]*)\}", text)
-    return found.group(1).strip() if found else None
+    match = re.fullmatch(r"\\text\{([^{}]*)\}", text)
+    return match.group(1).strip() if match else None
 
 
 def _at_top(text: str, pattern: re.Pattern[str], replacement: str) -> str:
@@ -133,10 +133,10 @@ def bracketed(text: str) -> Bracketed | None:
 
 def matrix_rows(text: str) -> list[list[str]] | None:
     """The cells of a matrix or column vector, or None. Determinants (vmatrix) are no matrices."""
-    found = _MATRIX.fullmatch(text.strip("()[] "))
-    if found is None or found.group(1) == "vmatrix" or r"\begin" in found.group(2):
+    match = _MATRIX.fullmatch(text.strip("()[] "))
+    if match is None or match.group(1) == "vmatrix" or r"\begin" in match.group(2):
         return None
-    rows = [row.strip() for row in re.split(r"\\\\(?: ?\[[^\]]*\])?", found.group(2))]
+    rows = [row.strip() for row in re.split(r"\\\\(?: ?\[[^\]]*\])?", match.group(2))]
     return [[cell.strip() for cell in row.split("&")] for row in rows if row]
 
 
@@ -166,14 +166,14 @@ def sides(text: str) -> list[str]:
     parts = re.split(r"(?<![<>!\\])=|\\in(?![A-Za-z])", text)
     if len(parts) < 2 or "{" not in text:
         return parts
-    found, depth, last = [], 0, 0
+    closed, depth, last = [], 0, 0
     for token in re.finditer(r"[{}]|(?<![<>!\\])=|\\in(?![A-Za-z])", text):
         if token.group() in "{}":
             depth += 1 if token.group() == "{" else -1
         elif depth == 0:
-            found.append(text[last : token.start()])
+            closed.append(text[last : token.start()])
             last = token.end()
-    return [*found, text[last:]]
+    return [*closed, text[last:]]
 
 
 def has_relation(text: str) -> bool:
@@ -200,25 +200,25 @@ def is_region(text: str) -> bool:
 
 def choice_letter(text: str) -> str | None:
     r"""The letter of `B`, `(B)`, `\text{(B)}`, `B.`; None otherwise."""
-    found = _CHOICE.fullmatch(text)
-    return found.group(1) if found else None
+    match = _CHOICE.fullmatch(text)
+    return match.group(1) if match else None
 
 
 def labelled_choice(text: str) -> tuple[str, str] | None:
     r"""Letter and content of `(B) 42` or `\text{(B)}42`; None otherwise."""
-    found = _LABELLED.fullmatch(text)
-    if found is None:
+    match = _LABELLED.fullmatch(text)
+    if match is None:
         return None
-    return next(letter for letter in found.groups()[:4] if letter), found.group(5)
+    return next(letter for letter in match.groups()[:4] if letter), match.group(5)
 
 
 def number_in_base(text: str) -> tuple[str, int] | None:
     """Digits and base of `203_7`; None otherwise."""
-    found = _BASE.fullmatch(text)
-    if found is None or not re.search(r"\d", found.group(1)):
+    match = _BASE.fullmatch(text)
+    if match is None or not re.search(r"\d", match.group(1)):
         return None
-    digits = found.group(1).removeprefix("\\text{").removesuffix("}")
-    return digits.upper().lstrip("0") or "0", int(found.group(2))
+    digits = match.group(1).removeprefix("\\text{").removesuffix("}")
+    return digits.upper().lstrip("0") or "0", int(match.group(2))
 
 
 def plain_words(text: str) -> str:
@@ -235,11 +235,11 @@ def same_words(first: str, second: str) -> bool:
 
     A sentence is about the word that it starts or ends with, unless it denies something.
     """
-    one, other = sorted((_spelled(first), _spelled(second)), key=len)
-    if one == other:
+    shorter, longer = sorted((_spelled(first), _spelled(second)), key=len)
+    if shorter == longer:
         return True
-    sentence, words = other.split(), one.split()
-    if len(words) > 3 or len(sentence) < len(words) + 2 or _DENIAL.search(other):
+    sentence, words = longer.split(), shorter.split()
+    if len(words) > 3 or len(sentence) < len(words) + 2 or _DENIAL.search(longer):
         return False
     after = sentence[len(words)]
     starts = sentence[: len(words)] == words and after not in _JOINS

@@ -52,9 +52,9 @@ def answers_of(version: str) -> Answers:
 
 def grader_id(session: Session, version: str) -> int:
     """Return the id of this version of the grader, made if there is none yet, in a write transaction."""
-    known = find_grader(session, version)
-    if known is not None:
-        return known
+    grader = find_grader(session, version)
+    if grader is not None:
+        return grader
     made = session.execute(insert(GraderRow).values(version=version).returning(GraderRow.id))
     return made.scalar_one()
 
@@ -92,14 +92,14 @@ class VerdictCache:
 
     def save(self, outcomes: Mapping[Task, Outcome]) -> None:
         """Stores the lasting ones of these outcomes, in one transaction; one that is there stays."""
-        kept = {task_key(task): outcome for task, outcome in outcomes.items() if outcome.lasting}
-        if not kept or self._db.read_only:
+        lasting = {task_key(task): outcome for task, outcome in outcomes.items() if outcome.lasting}
+        if not lasting or self._db.read_only:
             return
         with self._db.write() as session:
             grader = grader_id(session, GRADER_VERSION)
             rows = [
                 {"grader_id": grader, "key": key, "value": outcome.value.value, "reason": outcome.reason}
-                for key, outcome in kept.items()
+                for key, outcome in lasting.items()
             ]
             session.execute(insert_or_ignore(CachedVerdictRow).on_conflict_do_nothing(), rows)
 
