@@ -61,10 +61,10 @@ class Contrasts:
 
     def numbers(self, threshold: float = SOLVED) -> dict[Which, int]:
         """Return how many problems are solved by which run."""
-        found: dict[Which, int] = {"first only": 0, "second only": 0, "both": 0, "neither": 0}
-        for one in self.problems:
-            found[one.which(threshold)] += 1
-        return found
+        counts: dict[Which, int] = {"first only": 0, "second only": 0, "both": 0, "neither": 0}
+        for contrast in self.problems:
+            counts[contrast.which(threshold)] += 1
+        return counts
 
     def page(
         self,
@@ -79,10 +79,12 @@ class Contrasts:
         Raises:
             InputError: `after` is not among them.
         """
-        chosen = [one for one in self.problems if which == "all" or one.which(threshold) == which]
+        chosen = [
+            contrast for contrast in self.problems if which == "all" or contrast.which(threshold) == which
+        ]
         if after is None:
             return chosen[:limit]
-        place = next((place for place, one in enumerate(chosen) if one.problem_id == after), None)
+        place = next((place for place, contrast in enumerate(chosen) if contrast.problem_id == after), None)
         if place is None:
             raise InputError(f"problem {after} is not in this list; begin it again.")
         return chosen[place + 1 : place + 1 + limit]
@@ -114,13 +116,13 @@ def contrast_runs(
             first[key].problem_id,
             first[key].group_id,
             first[key].variant,
-            one,
-            other,
+            first_value,
+            second_value,
             (first[key], second[key]),
         )
-        for key, one, other in zip(enough, *values, strict=True)
+        for key, first_value, second_value in zip(enough, *values, strict=True)
     ]
-    problems.sort(key=lambda one: (-abs(one.difference), -abs(_shares_apart(one))))
+    problems.sort(key=lambda contrast: (-abs(contrast.difference), -abs(_shares_apart(contrast))))
     return Contrasts(
         k=k,
         problems=tuple(problems),
@@ -130,14 +132,14 @@ def contrast_runs(
     )
 
 
-def _shares_apart(one: Contrast) -> float:
-    first, second = one.counts
+def _shares_apart(contrast: Contrast) -> float:
+    first, second = contrast.counts
     return first.correct / first.graded - second.correct / second.graded
 
 
 def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int, RunProblem]:
     """Return the problems of contrasts with their texts, by the first run's `run_problem_id`."""
-    ids = [one.counts[0].run_problem_id for one in contrasts]
+    ids = [contrast.counts[0].run_problem_id for contrast in contrasts]
     problems = read_problems(session, RunProblemRow.id.in_(ids))
     return {problem.id: problem for problem in problems}
 
@@ -145,10 +147,10 @@ def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int,
 def _counts(session: Session, run_id: str, *, originals: bool) -> dict[tuple[str, int], ProblemCounts]:
     grader = shown_grader(session, run_id)
     seen: dict[str, int] = {}
-    found = {}
-    for one in count_samples(session, run_id, None if grader is None else grader.id):
-        if originals and one.variant != 0:
+    counted = {}
+    for problem in count_samples(session, run_id, None if grader is None else grader.id):
+        if originals and problem.variant != 0:
             continue
-        copy = seen[one.problem_id] = seen.get(one.problem_id, -1) + 1
-        found[one.problem_id, copy] = one
-    return found
+        copy = seen[problem.problem_id] = seen.get(problem.problem_id, -1) + 1
+        counted[problem.problem_id, copy] = problem
+    return counted

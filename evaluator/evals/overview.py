@@ -84,10 +84,10 @@ def runs_overview(session: Session, runs: Sequence[Run] | None = None) -> list[R
     runs = list_eval_runs(session) if runs is None else runs
     sizes = _sizes(session, [run.id for run in runs])
     graders = _graders(session, sizes)
-    shown = {run.id: _preferred(graders[run.id], run_answers(run)) for run in runs}
-    sources = read_sources(session, {run: grader.id for run, grader in shown.items() if grader is not None})
+    chosen = {run.id: _preferred(graders[run.id], run_answers(run)) for run in runs}
+    sources = read_sources(session, {run: grader.id for run, grader in chosen.items() if grader is not None})
     return [
-        RunOverview(run=run, grader=shown[run.id], **sizes[run.id], sources=sources.get(run.id, Sources()))
+        RunOverview(run=run, grader=chosen[run.id], **sizes[run.id], sources=sources.get(run.id, Sources()))
         for run in runs
     ]
 
@@ -125,7 +125,7 @@ def choose_version(session: Session, runs: Sequence[Run], answers: Answers | Non
         drawn = sizes[run.id]["samples"]
         if not drawn:
             raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")
-        taking = [one for one in graders[run.id] if answers in (None, answers_of(one.version))]
+        taking = [grader for grader in graders[run.id] if answers in (None, answers_of(grader.version))]
         complete = {grader.version: grader for grader in taking if grader.complete}
         if not complete:
             missing = drawn - max((grader.graded for grader in taking), default=0)

@@ -101,7 +101,7 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
     now = utc_now()
     for start in range(0, len(ids), _PER_STATEMENT):
         part = ids[start : start + _PER_STATEMENT]
-        known = set(session.scalars(select(ProblemRow.id).where(ProblemRow.id.in_(part))))
+        stored = set(session.scalars(select(ProblemRow.id).where(ProblemRow.id.in_(part))))
         rows = [
             {
                 "id": id,
@@ -112,7 +112,7 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
                 "created_at": now,
             }
             for id in part
-            if id not in known
+            if id not in stored
         ]
         if rows:
             session.execute(insert(ProblemRow), rows)

@@ -111,8 +111,8 @@ def _counts(problems: Sequence[ProblemCounts]) -> Counts:
 def _mean_tokens(session: Session, run_id: str, problems: Sequence[ProblemCounts]) -> float | None:
     tokens = count_tokens(session, run_id, problems)
     of_problems = [tokens[problem.run_problem_id] for problem in problems if problem.samples]
-    total, known = (sum(numbers) for numbers in zip(*of_problems, strict=True))
-    return total / known if known == sum(problem.samples for problem in problems) else None
+    total, counted = (sum(numbers) for numbers in zip(*of_problems, strict=True))
+    return total / counted if counted == sum(problem.samples for problem in problems) else None
 
 
 def _usd(session: Session, run_id: str) -> float | None:

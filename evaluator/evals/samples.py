@@ -34,8 +34,8 @@ class ProblemCounts:
     """What is there of one problem of a run: samples drawn, cut at the limit of tokens, and their grades.
 
     `graded` = correct + wrong + unknown, by one version of the grader; `samples - graded` are ungraded. Of
-    the samples, `refused` were cut or kept back by a provider's filter, or refused by the model; `told` say
-    how many completion tokens they have, `tokens` together.
+    the samples, `refused` were cut or kept back by a provider's filter, or refused by the model; of
+    `with_tokens` it is known how many completion tokens they have, `tokens` together.
     """
 
     run_problem_id: int
@@ -46,7 +46,7 @@ class ProblemCounts:
     samples: int
     truncated: int
     refused: int
-    told: int
+    with_tokens: int
     tokens: int
     correct: int
     wrong: int
@@ -70,7 +70,7 @@ def count_samples(session: Session, run_id: str, grader_id: int | None) -> list[
             SampleCountsRow.samples,
             SampleCountsRow.truncated,
             SampleCountsRow.refused,
-            SampleCountsRow.told,
+            SampleCountsRow.with_tokens,
             SampleCountsRow.tokens,
             func.coalesce(GradeCountsRow.correct, 0),
             func.coalesce(GradeCountsRow.wrong, 0),
@@ -91,7 +91,7 @@ def count_tokens(
 
     Where a server counted the responses of a request together, its receipt has the sum.
     """
-    if all(problem.told == problem.samples for problem in counts):
+    if all(problem.with_tokens == problem.samples for problem in counts):
         return {problem.run_problem_id: (problem.tokens, problem.samples) for problem in counts}
     rows = session.execute(
         select(
@@ -107,11 +107,11 @@ def count_tokens(
         .group_by(SampleRow.run_problem_id, SampleRow.cell_id)
     )
     counted: dict[int, tuple[int, int]] = {}
-    for problem, samples, told, tokens, together in rows:
-        total, known = counted.get(problem, (0, 0))
-        if told < samples and together is not None:
-            tokens, told = together, samples
-        counted[problem] = (total + (tokens or 0), known + told)
+    for problem, samples, with_tokens, tokens, together in rows:
+        total, number = counted.get(problem, (0, 0))
+        if with_tokens < samples and together is not None:
+            tokens, with_tokens = together, samples
+        counted[problem] = (total + (tokens or 0), number + with_tokens)
     return counted
 
 
@@ -163,8 +163,8 @@ def page_samples(
     conditions = [SampleRow.run_problem_id == run_problem_id, SampleRow.ordinal > after_ordinal]
     if value is not None:
         conditions.append(GradeRow.value.is_(None) if value == UNGRADED else GradeRow.value == value)
-    if grader_id is None and (shown := shown_grader(session, run_id)) is not None:
-        grader_id = shown.id
+    if grader_id is None and (grader := shown_grader(session, run_id)) is not None:
+        grader_id = grader.id
     rows = session.execute(
         select(
             SampleRow.id,

@@ -58,15 +58,15 @@ def read_sources(
     )
     if originals:
         query = query.where(RunProblemRow.variant == 0)
-    found = dict.fromkeys(graders, Sources())
+    by_run = dict.fromkeys(graders, Sources())
     for run, source, grades, correct in session.execute(query):
         place = source or NONE_FOUND
-        found[run] += Sources(_at(place, grades), _at(place, correct))
-    return found
+        by_run[run] += Sources(_at(place, grades), _at(place, correct))
+    return by_run
 
 
 def _at(place: str, count: int) -> tuple[int, ...]:
-    return tuple(count if one == place else 0 for one in PLACES)
+    return tuple(count if at == place else 0 for at in PLACES)
 
 
 def _shares(counts: tuple[int, ...]) -> dict[str, float] | None:

@@ -99,7 +99,7 @@ class SampleCountsRow(Base):
     samples: Mapped[int]
     truncated: Mapped[int]  # cut at the limit of tokens
     refused: Mapped[int]  # content_filter or refusal
-    told: Mapped[int]  # those that say how many tokens they have
+    with_tokens: Mapped[int]  # those that say how many tokens they have
     tokens: Mapped[int]  # of these
 
 
@@ -133,7 +133,7 @@ on_creation(
     RunProblemRow,
     """
     CREATE TRIGGER run_problems_counted AFTER INSERT ON run_problems BEGIN
-        INSERT INTO sample_counts (run_problem_id, samples, truncated, refused, told, tokens)
+        INSERT INTO sample_counts (run_problem_id, samples, truncated, refused, with_tokens, tokens)
         VALUES (NEW.id, 0, 0, 0, 0, 0);
     END""",
 )
@@ -144,7 +144,7 @@ on_creation(
         UPDATE sample_counts SET
             samples = samples + 1, truncated = truncated + (NEW.stop_reason = 'length'),
             refused = refused + (NEW.stop_reason IN ('content_filter', 'refusal')),
-            told = told + (NEW.completion_tokens IS NOT NULL),
+            with_tokens = with_tokens + (NEW.completion_tokens IS NOT NULL),
             tokens = tokens + COALESCE(NEW.completion_tokens, 0)
         WHERE run_problem_id = NEW.run_problem_id;
     END""",

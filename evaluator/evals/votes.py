@@ -85,9 +85,9 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
         key: {text: ("wrong", text) for text in wrong[key]} for key in keys
     }
     for key, clustering in zip(asked, clusterings, strict=True):
-        for text, found in zip(wrong[key], clustering.assignment, strict=True):
-            if found is not None:
-                cast[key][text] = ("wrong", ("class", found))
+        for text, class_index in zip(wrong[key], clustering.assignment, strict=True):
+            if class_index is not None:
+                cast[key][text] = ("wrong", ("class", class_index))
         for place in clustering.unsettled:
             text = wrong[key][place]
             cast[key][text] = (UNSETTLED, text)
@@ -120,11 +120,11 @@ def majority_values(votes: Votes, k: int, *, ties: str = AT_RANDOM) -> tuple[Flo
         )
     low, high = [], []
     for cast in votes.votes:
-        wrong = Counter(one for one in cast if one not in (None, GOLD) and not _open(one))
+        wrong = Counter(vote for vote in cast if vote not in (None, GOLD) and not _open(vote))
         against = wrong.most_common(1)[0][0] if wrong else UNKNOWN
-        low.append(maj_at_k([against if _open(one) else one for one in cast], GOLD, k, ties=ties))
+        low.append(maj_at_k([against if _open(vote) else vote for vote in cast], GOLD, k, ties=ties))
         high.append(
-            maj_at_k([GOLD if one == UNKNOWN else one for one in cast], GOLD, k, ties=ties)
+            maj_at_k([GOLD if vote == UNKNOWN else vote for vote in cast], GOLD, k, ties=ties)
             if any(map(_open, cast))
             else low[-1]
         )

@@ -132,10 +132,10 @@ def compare(
     a, short_a = with_enough(a, wanted[-1], allow_missing=allow_missing)
     b, short_b = with_enough(b, wanted[-1], allow_missing=allow_missing)
     left_out = tuple(sorted({*short_a, *short_b}))
-    kept = sorted(set(a.problem_ids) & set(b.problem_ids))
-    if not kept:
+    shared = sorted(set(a.problem_ids) & set(b.problem_ids))
+    if not shared:
         raise InputError(f"no problem has {wanted[-1]} graded samples in both A and B")
-    a, b = _aligned(a, kept), _aligned(b, kept)
+    a, b = _aligned(a, shared), _aligned(b, shared)
 
     low_a, low_b = values_over_k(a.n, a.correct, wanted), values_over_k(b.n, b.correct, wanted)
     differences = low_a - low_b
@@ -179,7 +179,7 @@ def compare(
             )
         )
     rows = tuple(tuple(row) for row in differences.tolist())
-    return Comparison(tuple(points), tuple(kept), only_a, only_b, left_out, thinned, flips, seed, rows)
+    return Comparison(tuple(points), tuple(shared), only_a, only_b, left_out, thinned, flips, seed, rows)
 
 
 def _evened(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:
@@ -262,14 +262,14 @@ def holm(p_values: Sequence[float] | NDArray[np.float64]) -> Floats:
     Raises:
         ValueError: a p-value that is undefined or outside 0..1.
     """
-    given = np.asarray(p_values, dtype=np.float64)
-    if given.ndim != 1:
-        raise ValueError(f"p-values are a flat list, not an array of shape {given.shape}")
-    if not ((given >= 0) & (given <= 1)).all():
+    values = np.asarray(p_values, dtype=np.float64)
+    if values.ndim != 1:
+        raise ValueError(f"p-values are a flat list, not an array of shape {values.shape}")
+    if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("p-values must lie between 0 and 1")
-    order = np.argsort(given, kind="stable")
-    adjusted = np.empty_like(given)
-    steps = given[order] * np.arange(len(given), 0, -1)
+    order = np.argsort(values, kind="stable")
+    adjusted = np.empty_like(values)
+    steps = values[order] * np.arange(len(values), 0, -1)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
     return adjusted
 
@@ -311,20 +311,20 @@ def _warning(
     bounds: tuple[float, float] | None,
 ) -> str | None:
     """Warn of levels that may not hold; `tested` are the differences from equally many samples."""
-    found = []
+    warnings = []
     problems, differing = len(differences), int((tested != 0).sum())
     if differing < FEW_DIFFERENCES:
-        found.append(f"only {differing} of {problems} problems differ, too few for the interval")
+        warnings.append(f"only {differing} of {problems} problems differ, too few for the interval")
     if problems < FEW_PROBLEMS and p_value <= 0.05 and is_fragile(differences):
-        found.append(f"{problems} problems, and one more that the other side wins would undo this")
+        warnings.append(f"{problems} problems, and one more that the other side wins would undo this")
     if problems < FEW_PROBLEMS and abs(skewness) > SKEWED:
-        found.append(
+        warnings.append(
             f"{problems} problems with skewed differences (skewness {skewness:.1f}): interval and p-value do "
             f"not keep their level"
         )
     if bounds and bounds[0] <= 0 <= bounds[1] and bounds[0] < bounds[1]:
-        found.append("unknown grades alone can turn the sign of the difference")
-    return "; ".join(found) or None
+        warnings.append("unknown grades alone can turn the sign of the difference")
+    return "; ".join(warnings) or None
 
 
 def _aligned(counts: Counts, ids: Sequence[str]) -> Counts:

@@ -120,9 +120,9 @@ class Counts:
 
     def select(self, rows: NDArray[np.bool_] | Ints) -> "Counts":
         """Return the counts of some problems, by mask or by rows in a new order."""
-        kept = np.arange(self.problems)[rows]
-        ids = tuple(self.problem_ids[row] for row in kept)
-        return Counts(ids, self.n[kept], self.correct[kept], self.unknown[kept])
+        places = np.arange(self.problems)[rows]
+        ids = tuple(self.problem_ids[row] for row in places)
+        return Counts(ids, self.n[places], self.correct[places], self.unknown[places])
 
 
 def pool(counts: Sequence[Counts]) -> Counts:

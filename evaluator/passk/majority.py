@@ -107,8 +107,8 @@ def _times(states: Floats, factors: Floats) -> Floats:
     """Multiply polynomials in the number of draws: states[..., draws] by factors[..., draws of a class]."""
     result = np.zeros_like(states)
     width = states.shape[-1]
-    for kept in range(min(factors.shape[-1], width)):
-        result[..., kept:] += factors[..., kept, None] * states[..., : width - kept]
+    for draws in range(min(factors.shape[-1], width)):
+        result[..., draws:] += factors[..., draws, None] * states[..., : width - draws]
     return result
 
 

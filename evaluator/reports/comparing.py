@@ -93,11 +93,11 @@ def compare_methods(
     wanted, chosen = _choose_ks([side.entries[name] for side in (a, b) for name in shared], ks)
     parts = []
     for name in shared:
-        one, other = a.entries[name], b.entries[name]
+        entry_a, entry_b = a.entries[name], b.entries[name]
         try:
-            found = compare(
-                one.counts,
-                other.counts,
+            comparison = compare(
+                entry_a.counts,
+                entry_b.counts,
                 wanted,
                 flips=flips,
                 seed=seed,
@@ -106,7 +106,11 @@ def compare_methods(
             )
         except InputError as error:
             raise InputError(f"{name}: {_way_out(str(error))}") from error
-        parts.append(BenchmarkComparison(name, one, other, found, _changes(one.counts, other.counts, found)))
+        parts.append(
+            BenchmarkComparison(
+                name, entry_a, entry_b, comparison, _changes(entry_a.counts, entry_b.counts, comparison)
+            )
+        )
     adjusted = {
         (part.benchmark, k): float(p)
         for k in wanted
@@ -116,12 +120,12 @@ def compare_methods(
     return MethodComparison(a.label, b.label, wanted, tuple(parts), adjusted, only_a, only_b, chosen)
 
 
-def comparison_records(found: MethodComparison) -> list[dict[str, Any]]:
+def comparison_records(comparison: MethodComparison) -> list[dict[str, Any]]:
     """Return one row a benchmark and k, at full precision; shares, differences A minus B."""
     return [
         {
-            "a": found.label_a,
-            "b": found.label_b,
+            "a": comparison.label_a,
+            "b": comparison.label_b,
             "run_a": "+".join(part.a.runs),
             "run_b": "+".join(part.b.runs),
             "benchmark": part.benchmark,
@@ -136,7 +140,7 @@ def comparison_records(found: MethodComparison) -> list[dict[str, Any]]:
             "high": point.interval.high,
             "interval": point.interval.question,
             "p_value": point.p_value,
-            "p_holm": found.adjusted[part.benchmark, point.k],
+            "p_holm": comparison.adjusted[part.benchmark, point.k],
             "same_low": point.same_interval.low,
             "same_high": point.same_interval.high,
             "same_interval": point.same_interval.question,
@@ -147,16 +151,16 @@ def comparison_records(found: MethodComparison) -> list[dict[str, Any]]:
             "ties": point.ties,
             "warning": point.warning,
         }
-        for part in found.parts
+        for part in comparison.parts
         for point in part.comparison.points
     ]
 
 
-def change_records(found: MethodComparison) -> list[dict[str, Any]]:
+def change_records(comparison: MethodComparison) -> list[dict[str, Any]]:
     """Return one row a benchmark and problem, A's largest gain first."""
     return [
         {"benchmark": part.benchmark, **vars(change), "change": change.change}
-        for part in found.parts
+        for part in comparison.parts
         for change in part.changes
     ]
 
@@ -165,11 +169,11 @@ def _changes(a: Counts, b: Counts, compared: Comparison) -> tuple[ProblemChange,
     at_a = {id: place for place, id in enumerate(a.problem_ids)}
     at_b = {id: place for place, id in enumerate(b.problem_ids)}
     rows = [(id, at_a[id], at_b[id]) for id in compared.problem_ids]
-    found = [
+    changes = [
         ProblemChange(id, i, int(a.correct[i]), int(a.n[i]), int(b.correct[j]), int(b.n[j]))
         for id, i, j in rows
     ]
-    return tuple(sorted(found, key=lambda one: (-one.change, one.position)))
+    return tuple(sorted(changes, key=lambda change: (-change.change, change.position)))
 
 
 def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
@@ -178,12 +182,12 @@ def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tupl
     least = max(1, min(int(np.min(entry.counts.n)) for entry in entries))
     most = min(DEFAULT_K, least)
     powers = tuple(2**power for power in range(most.bit_length()))
-    said = (
+    note = (
         f"k goes up to {powers[-1]}: some problem has only {least} graded samples."
         if least < DEFAULT_K
         else ""
     )
-    return powers, said
+    return powers, note
 
 
 def _way_out(message: str) -> str:

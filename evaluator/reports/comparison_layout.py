@@ -13,7 +13,7 @@ _FREE = ("model", "sampling.seed", "sampling.samples_per_request")
 
 
 def comparison_document(
-    found: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = CHANGES_SHOWN
+    comparison: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = CHANGES_SHOWN
 ) -> Document:
     """Return the table of differences, the `changes` largest gains and losses by benchmark, and notes."""
     columns = (
@@ -32,27 +32,26 @@ def comparison_document(
     )
     rows: list[tuple[str, ...]] = []
     breaks = []
-    for part in found.parts:
+    for part in comparison.parts:
         breaks.append(len(rows))
-        rows += [_row(found, part, point) for point in part.comparison.points]
-    title = f"pass@k, A = {found.label_a}, B = {found.label_b}; percent, differences in points"
+        rows += [_row(comparison, part, point) for point in part.comparison.points]
+    title = f"pass@k, A = {comparison.label_a}, B = {comparison.label_b}; percent, differences in points"
     tables = [Table(columns, tuple(rows), title, breaks=tuple(breaks))]
     if changes:
-        tables.append(_changes_table(found, changes))
-    return Document(tuple(tables), (*_notes(found), *extra_notes))
+        tables.append(_changes_table(comparison, changes))
+    return Document(tuple(tables), (*_notes(comparison), *extra_notes))
 
 
-def ahead(found: MethodComparison) -> str:
+def ahead(comparison: MethodComparison) -> str:
     """Say at which k one side is ahead as far as the 95% intervals can tell, and where they cannot.
 
     The comparison is of one benchmark.
     """
-    [part] = found.parts
-    ks: dict[str, list[str]] = {found.label_a: [], found.label_b: [], "": []}
+    [part] = comparison.parts
+    ks: dict[str, list[str]] = {comparison.label_a: [], comparison.label_b: [], "": []}
     for point in part.comparison.points:
         low, high = point.interval.low, point.interval.high
-        known = low is not None and high is not None
-        side = found.label_a if known and low > 0 else found.label_b if known and high < 0 else ""
+        side = comparison.label_a if low > 0 else comparison.label_b if high < 0 else ""
         ks[side].append(str(point.k))
     clauses = [f"**{name}** is ahead at k = {joined(at)}" for name, at in ks.items() if name and at]
     if not clauses:
@@ -62,7 +61,7 @@ def ahead(found: MethodComparison) -> str:
     return "; ".join(clauses)
 
 
-def _row(found: MethodComparison, part: BenchmarkComparison, point: ComparisonPoint) -> tuple[str, ...]:
+def _row(comparison: MethodComparison, part: BenchmarkComparison, point: ComparisonPoint) -> tuple[str, ...]:
     difference = points(point.difference, 2)
     lowest, highest = (points(bound, 2) for bound in point.bounds)
     if lowest != highest:
@@ -76,7 +75,7 @@ def _row(found: MethodComparison, part: BenchmarkComparison, point: ComparisonPo
         difference,
         span(point.interval.low, point.interval.high, points) + mark,
         _p(point.p_value),
-        _p(found.adjusted[part.benchmark, point.k]),
+        _p(comparison.adjusted[part.benchmark, point.k]),
         f"{point.wins}/{point.losses}/{point.ties}",
         span(point.same_interval.low, point.same_interval.high, points),
         f"{point.same_z:+.2f}",
@@ -84,13 +83,13 @@ def _row(found: MethodComparison, part: BenchmarkComparison, point: ComparisonPo
     )
 
 
-def _changes_table(found: MethodComparison, shown: int) -> Table:
+def _changes_table(comparison: MethodComparison, most: int) -> Table:
     rows: list[tuple[str, ...]] = []
     breaks = []
-    for part in found.parts:
+    for part in comparison.parts:
         breaks.append(len(rows))
-        gains = [change for change in part.changes if change.change > 0][:shown]
-        losses = [change for change in part.changes if change.change < 0][-shown:]
+        gains = [change for change in part.changes if change.change > 0][:most]
+        losses = [change for change in part.changes if change.change < 0][-most:]
         rows += [
             (
                 part.benchmark,
@@ -106,22 +105,24 @@ def _changes_table(found: MethodComparison, shown: int) -> Table:
     return Table(columns, tuple(rows), "problems with the largest changes", words=2, breaks=tuple(breaks))
 
 
-def _notes(found: MethodComparison) -> list[str]:
-    first = found.parts[0].comparison
-    notes = [found.chosen] if found.chosen else []
-    several = len(found.parts) > 1
-    corrected = f", corrected by Holm over the {len(found.parts)} benchmarks at each k" if several else ""
+def _notes(comparison: MethodComparison) -> list[str]:
+    first = comparison.parts[0].comparison
+    notes = [comparison.chosen] if comparison.chosen else []
+    several = len(comparison.parts) > 1
+    corrected = (
+        f", corrected by Holm over the {len(comparison.parts)} benchmarks at each k" if several else ""
+    )
     notes.append(
         f"Paired by problem. Interval of the difference on new problems by t; p by {first.flips:,} sign "
         f"flips (seed {first.seed}){corrected}. The "
         "last three columns are about the same problems with new samples; they say nothing about other ones."
     )
     warned: dict[str, list[str]] = {}
-    for part in found.parts:
+    for part in comparison.parts:
         for warning in dict.fromkeys(p.warning for p in part.comparison.points if p.warning):
             warned.setdefault(warning, []).append(f"{part.benchmark} at k = {_ks(part.comparison, warning)}")
     notes += [f"(!) {', '.join(where)}: {warning}." for warning, where in warned.items()]
-    for part in found.parts:
+    for part in comparison.parts:
         compared = part.comparison
         shared = [run for run in part.a.runs if run in part.b.runs]
         if shared:
@@ -144,11 +145,11 @@ def _notes(found: MethodComparison) -> list[str]:
                 "losses take equally many of both, drawn at random, since estimates from more samples are "
                 "spread differently. Values and intervals take all."
             )
-        specs = {f"A ({found.label_a})": part.a.spec, f"B ({found.label_b})": part.b.spec}
+        specs = {f"A ({comparison.label_a})": part.a.spec, f"B ({comparison.label_b})": part.b.spec}
         differing = differing_settings(specs, among=("prompt.", "sampling."), free=_FREE)
         if differing:
             notes.append(f"{part.benchmark}: sampled with different settings: {'; '.join(differing)}.")
-    for label, names in ((found.label_a, found.only_a), (found.label_b, found.only_b)):
+    for label, names in ((comparison.label_a, comparison.only_a), (comparison.label_b, comparison.only_b)):
         if names:
             notes.append(f"Only {label} has {', '.join(names)}; nothing to compare there.")
     return notes

@@ -293,26 +293,26 @@ def _cost(report: CostReport) -> Iterator[Block]:
         yield Points(tuple(_break_even(report.break_even, report.g)))
 
 
-def _break_even(found: BreakEven, g: int) -> Iterator[str]:
-    if found.g_equal_share is None:
+def _break_even(even: BreakEven, g: int) -> Iterator[str]:
+    if even.g_equal_share is None:
         yield "GRPO: at no G up to 4,096 has the original as many mixed groups as the joint group"
     else:
         yield (
-            f"GRPO with larger G: as many mixed groups at G={found.g_equal_share:,}; the joint group "
-            f"draws {found.joint_responses:,} responses"
+            f"GRPO with larger G: as many mixed groups at G={even.g_equal_share:,}; the joint group "
+            f"draws {even.joint_responses:,} responses"
         )
-    if found.redraws is not None and found.redraw_responses is not None:
+    if even.redraws is not None and even.redraw_responses is not None:
         yield (
             f"dynamic sampling: as many mixed groups a question as the joint group from "
-            f"{found.redraws:.2f} groups of G={g}: {found.redraw_responses:.1f} responses against "
-            f"{found.joint_responses:,}, on other questions"
+            f"{even.redraws:.2f} groups of G={g}: {even.redraw_responses:.1f} responses against "
+            f"{even.joint_responses:,}, on other questions"
         )
-    if found.needed_share is None:
+    if even.needed_share is None:
         yield "TA-GRPO: at no share of mixed joint groups does one cost fewer responses than GRPO's"
     else:
         yield (
             "TA-GRPO: a mixed group costs no more responses than GRPO's once "
-            f"{percent(found.needed_share)} of joint groups are mixed"
+            f"{percent(even.needed_share)} of joint groups are mixed"
         )
 
 

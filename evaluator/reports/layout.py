@@ -27,14 +27,14 @@ def report_document(report: Report, extra_notes: Sequence[str] = ()) -> Document
     return Document((*tables, source_table(report), _basis(report)), (*report_notes(report), *extra_notes))
 
 
-def score_cell(one: Score | None) -> str:
+def score_cell(score: Score | None) -> str:
     """Return value (two of them where grades are unknown) and interval, in percent; "-" without a score."""
-    if one is None:
+    if score is None:
         return ABSENT
-    value, high = hundredths(one.value), hundredths(one.value_high)
+    value, high = hundredths(score.value), hundredths(score.value_high)
     if high != value:
         value += f" to {high}"
-    return f"{value}\n{span(one.low, one.high)}"
+    return f"{value}\n{span(score.low, score.high)}"
 
 
 def _scores(report: Report, k: int) -> Table:
@@ -48,8 +48,8 @@ def _scores(report: Report, k: int) -> Table:
         breaks.append(len(rows))
         for row in published.published_rows(report.paper):
             printed = [f"{text}(!)" if place in row.odd else text for place, text in enumerate(row.printed)]
-            shown = [ABSENT if place.layout is None else printed[place.layout] for place in places]
-            rows.append((f"{row.method} (paper)", *shown))
+            cells = [ABSENT if place.layout is None else printed[place.layout] for place in places]
+            rows.append((f"{row.method} (paper)", *cells))
     title = f"{report.metric.title(k)}, percent, with 95% intervals: {report.interval}"
     if with_paper:
         title += f"; paper: {report.paper} in {published.SOURCE}"
@@ -67,14 +67,15 @@ def _places(report: Report, *, with_paper: bool) -> list[_Place]:
                 places.append(_Place(column.title, None, number))
         elif with_paper or column.benchmark in report.benchmarks:
             places.append(_Place(column.title, column.benchmark, number))
-    known = {place.benchmark for place in places}
-    return places + [_Place(name, name, None) for name in report.benchmarks if name not in known]
+    placed = {place.benchmark for place in places}
+    return places + [_Place(name, name, None) for name in report.benchmarks if name not in placed]
 
 
 def _at(report: Report, label: str, place: _Place, k: int) -> Score | None:
     if place.benchmark is None:
-        found = (one for one in report.averages if (one.label, one.place) == (label, place.layout))
-        return next((one.score for one in found if one.score.k == k), None)
+        key = label, place.layout, k
+        averages = (line.score for line in report.averages if (line.label, line.place, line.score.k) == key)
+        return next(averages, None)
     line = report.find(label, place.benchmark)
     return None if line is None else line.at(k)
 
@@ -92,8 +93,8 @@ def _basis(report: Report) -> Table:
     if any(line.entry.refused for line in report.lines):
         columns.append(("refused %", lambda line: hundredths(line.entry.refused, 1)))
     columns += [
-        ("tokens", lambda line: _known(line.entry.mean_tokens, ".0f")),
-        ("USD", lambda line: _known(line.entry.usd, ".2f")),
+        ("tokens", lambda line: _or_unknown(line.entry.mean_tokens, ".0f")),
+        ("USD", lambda line: _or_unknown(line.entry.usd, ".2f")),
     ]
     return table_of(report.lines, columns, title="what they stand on", words=3)
 
@@ -107,5 +108,5 @@ def _samples(line: Line) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
-def _known(value: float | None, form: str) -> str:
+def _or_unknown(value: float | None, form: str) -> str:
     return "unknown" if value is None else format(value, form)

@@ -62,17 +62,17 @@ class Entry:
     @property
     def mean_tokens(self) -> float | None:
         """Completion tokens of a sample; None where a server did not tell."""
-        known = [result.mean_tokens for result in self.results if result.mean_tokens is not None]
-        if len(known) < len(self.results):
+        means = [result.mean_tokens for result in self.results if result.mean_tokens is not None]
+        if len(means) < len(self.results):
             return None
-        weighed = zip(known, self.results, strict=True)
+        weighed = zip(means, self.results, strict=True)
         return sum(mean * result.samples for mean, result in weighed) / self.samples
 
     @property
     def usd(self) -> float | None:
         """What the runs cost together; None where a price is not known."""
-        known = [result.usd for result in self.results if result.usd is not None]
-        return sum(known) if len(known) == len(self.results) else None
+        costs = [result.usd for result in self.results if result.usd is not None]
+        return sum(costs) if len(costs) == len(self.results) else None
 
     @property
     def sources(self) -> Sources:
@@ -129,21 +129,21 @@ def load_methods(
     runs = list_eval_runs(session)
     groups: dict[str, dict[str, list[Run]]] = {}
     for reference in (_parse(text) for text in references):
-        found = [(name, run) for name in reference.names for run in matching_runs(runs, name)]
+        named = [(name, run) for name in reference.names for run in matching_runs(runs, name)]
         mine: dict[tuple[str, str], list[Run]] = {}
-        for name, run in found:
+        for name, run in named:
             label = reference.label or _label(name, run, pooled=len(reference.names) > 1, text=reference.text)
             mine.setdefault((label, run.spec["problems"]), []).append(run)
         for (label, benchmark), several in mine.items():
-            known = groups.setdefault(label, {})
-            if benchmark in known or len(several) > len(reference.names):
-                names = ", ".join(run.name for run in (*known.get(benchmark, ()), *several))
+            by_benchmark = groups.setdefault(label, {})
+            if benchmark in by_benchmark or len(several) > len(reference.names):
+                names = ", ".join(run.name for run in (*by_benchmark.get(benchmark, ()), *several))
                 raise InputError(
                     f"{label} names several runs of {benchmark}: {names}; give them labels of their own "
                     "(LABEL=RUN) or pool them (LABEL=RUN+RUN)."
                 )
             _check_poolable(several, pool_anyway=pool_anyway)
-            known[benchmark] = several
+            by_benchmark[benchmark] = several
     chosen = [run for entries in groups.values() for several in entries.values() for run in several]
     version = grader_version or choose_version(session, chosen, answers)
     return [
@@ -163,14 +163,16 @@ def differing_settings(
     """
     flat = {name: dict(_settings(spec.to_json())) for name, spec in specs.items()}
     paths = sorted({path for settings in flat.values() for path in settings})
-    found = []
+    differing = []
     for path in paths:
         values = {name: settings.get(path) for name, settings in flat.items()}
         first = next(iter(values.values()))
         if path in free or not path.startswith(tuple(among)) or all(v == first for v in values.values()):
             continue
-        found.append(f"{path} ({', '.join(f'{_brief(value)} in {name}' for name, value in values.items())})")
-    return found
+        differing.append(
+            f"{path} ({', '.join(f'{_brief(value)} in {name}' for name, value in values.items())})"
+        )
+    return differing
 
 
 def run_label(run: Run) -> str:
@@ -192,12 +194,14 @@ class MethodChoice:
     @property
     def benchmarks(self) -> tuple[str, ...]:
         """The benchmarks of its runs, in order."""
-        return tuple(str(one.run.spec["problems"]) for one in self.runs)
+        return tuple(str(overview.run.spec["problems"]) for overview in self.runs)
 
     def references(self, benchmarks: tuple[str, ...]) -> tuple[str, ...]:
         """Return what `load_methods` takes for it on these benchmarks."""
         return tuple(
-            f"{self.label}={one.run.name}" for one in self.runs if one.run.spec["problems"] in benchmarks
+            f"{self.label}={overview.run.name}"
+            for overview in self.runs
+            if overview.run.spec["problems"] in benchmarks
         )
 
 
@@ -209,12 +213,14 @@ def method_choices(session: Session) -> list[MethodChoice]:
     """
     ready: dict[str, list[RunOverview]] = {}
     waiting: dict[str, list[str]] = {}
-    for one in sorted(runs_overview(session), key=lambda one: (one.run.created_at, one.run.name)):
-        label = run_label(one.run)
-        if not one.samples or one.grader is None or not one.grader.complete:
-            waiting.setdefault(label, []).append(one.run.name)
+    for overview in sorted(
+        runs_overview(session), key=lambda overview: (overview.run.created_at, overview.run.name)
+    ):
+        label = run_label(overview.run)
+        if not overview.samples or overview.grader is None or not overview.grader.complete:
+            waiting.setdefault(label, []).append(overview.run.name)
             continue
-        ready.setdefault(_free_label(ready, label, one), []).append(one)
+        ready.setdefault(_free_label(ready, label, overview), []).append(overview)
     labels = dict.fromkeys([*ready, *waiting])
     return [
         MethodChoice(label, tuple(ready.get(label, ())), tuple(waiting.get(label, ()))) for label in labels
@@ -279,13 +285,13 @@ def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _brief(value: Any) -> str:
-    shown = "not set" if value is None else repr(value)
-    return shown if len(shown) <= 40 else shown[:37] + "..."
+    text = "not set" if value is None else repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _free_label(ready: Mapping[str, Sequence[RunOverview]], label: str, one: RunOverview) -> str:
+def _free_label(ready: Mapping[str, Sequence[RunOverview]], label: str, overview: RunOverview) -> str:
     """Return the first name under which this run's benchmark is not measured yet."""
-    benchmark, name = one.run.spec["problems"], one.run.name
+    benchmark, name = overview.run.spec["problems"], overview.run.name
     names = chain((label, name), (f"{name} ({number})" for number in count(2)))
     return next(
         each

@@ -66,7 +66,7 @@ def _choices(report: Report) -> Iterator[str]:
         )
     yield from report.no_average
     scores = [line.at(k) for line in report.lines for k in report.ks]
-    if any(hundredths(one.value_high) != hundredths(one.value) for one in scores):
+    if any(hundredths(score.value_high) != hundredths(score.value) for score in scores):
         yield (
             "Where the grader could not tell there are two values: unknown grades counted wrong, and counted "
             "right; the interval spans both."
@@ -144,10 +144,10 @@ def _paper(report: Report) -> Iterator[str]:
     )
     different: dict[str, list[Line]] = {}
     for line in report.lines:
-        for found in _unlike_the_paper(line):
-            different.setdefault(found, []).append(line)
+        for difference in _unlike_the_paper(line):
+            different.setdefault(difference, []).append(line)
     if different:
-        parts = [f"{found} ({_where(report, lines)})" for found, lines in different.items()]
+        parts = [f"{difference} ({_where(report, lines)})" for difference, lines in different.items()]
         yield f"Unlike there: {'; '.join(parts)}."
     for flag in published.flags(report.paper):
         yield f"{published.SOURCE}: {flag}"
@@ -167,21 +167,21 @@ def _where(report: Report, lines: list[Line]) -> str:
 
 def _unlike_the_paper(line: Line) -> list[str]:
     spec, settings = line.entry.spec, published.SETTINGS
-    sampling, found = spec.sampling, []
+    sampling, differences = spec.sampling, []
     least, most = int(line.counts.n.min()), int(line.counts.n.max())
     if (least, most) != (settings["n"], settings["n"]):
         drawn = f"{least}" if least == most else f"{least} to {most}"
-        found.append(f"{drawn} samples a problem")
+        differences.append(f"{drawn} samples a problem")
     if sampling.temperature != settings["temperature"]:
-        found.append(f"temperature {sampling.temperature}")
+        differences.append(f"temperature {sampling.temperature}")
     if sampling.top_p != settings["top_p"]:
-        found.append(f"top-p {sampling.top_p}")
+        differences.append(f"top-p {sampling.top_p}")
     if sampling.max_tokens != settings["max_tokens"]:
-        found.append(f"at most {sampling.max_tokens:,} tokens")
+        differences.append(f"at most {sampling.max_tokens:,} tokens")
     if spec.prompt.form != settings["form"]:
-        found.append(f"a {spec.prompt.form} prompt")
-    known = {column.benchmark: column.problems for column in published.COLUMNS}
+        differences.append(f"a {spec.prompt.form} prompt")
+    sizes = {column.benchmark: column.problems for column in published.COLUMNS}
     problems = line.counts.problems
-    if problems != known.get(line.entry.benchmark, problems):
-        found.append(f"{problems} problems, not {known[line.entry.benchmark]}")
-    return found
+    if problems != sizes.get(line.entry.benchmark, problems):
+        differences.append(f"{problems} problems, not {sizes[line.entry.benchmark]}")
+    return differences

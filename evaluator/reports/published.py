@@ -121,16 +121,16 @@ def published_rows(model: str) -> list[PublishedRow]:
 
 def flags(model: str) -> list[str]:
     """Return what a reader of the model's printed figures should know."""
-    found = [NAMES_FLAG]
+    remarks = [NAMES_FLAG]
     if model in _GAINS_MODELS:
-        found.append(GAINS_FLAG)
+        remarks.append(GAINS_FLAG)
     for method, printed in TABLE[model].items():
         for place, mean, columns in _odd_averages(printed):
-            found.append(
+            remarks.append(
                 f"the average {printed[place]} of {model} {method} is not the mean of its columns "
                 f"({', '.join(columns)}), which is {mean:.2f}; it is shown as printed, with (!)."
             )
-    return found
+    return remarks
 
 
 def find_model(name: str) -> str:
@@ -139,10 +139,10 @@ def find_model(name: str) -> str:
     Raises:
         InputError: no such model in the table.
     """
-    found = recognise(name)
-    if found is None:
+    model = recognise(name)
+    if model is None:
         raise InputError(f"the paper's table has no model {name!r}; it has {', '.join(TABLE)}.")
-    return found
+    return model
 
 
 def recognise(name: str) -> str | None:

@@ -57,7 +57,7 @@ def records(report: Report) -> list[dict[str, Any]]:
     number of samples of a problem, `printed` a figure as the paper prints it and `odd` whether that is an
     average which its columns belie.
     """
-    rows = [_of_run(report.metric, line, one) for line in report.lines for one in line.scores]
+    rows = [_of_run(report.metric, line, score) for line in report.lines for score in line.scores]
     rows += [
         {
             "source": AVERAGE,
@@ -131,7 +131,7 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _of_run(metric: Metric, line: Line, one: Score) -> dict[str, Any]:
+def _of_run(metric: Metric, line: Line, score: Score) -> dict[str, Any]:
     entry = line.entry
     return {
         "source": RUNS,
@@ -140,7 +140,7 @@ def _of_run(metric: Metric, line: Line, one: Score) -> dict[str, Any]:
         "model": entry.spec.model,
         "benchmark": entry.benchmark,
         "metric": metric.name,
-        **_of_score(one),
+        **_of_score(score),
         "samples": int(line.counts.n.min()),
         "samples_most": int(line.counts.n.max()),
         "left_out": line.left_out,
@@ -156,8 +156,8 @@ def _of_run(metric: Metric, line: Line, one: Score) -> dict[str, Any]:
     }
 
 
-def _of_score(one: Score) -> dict[str, Any]:
-    return {key: getattr(one, key) for key in _OF_SCORE}
+def _of_score(score: Score) -> dict[str, Any]:
+    return {key: getattr(score, key) for key in _OF_SCORE}
 
 
 def _of_paper(model: str) -> list[dict[str, Any]]:

@@ -121,7 +121,9 @@ def _marked(text: str, escape: Callable[[str], str], code: Callable[[str], str],
             made.append(code(part))
         else:
             pieces = _STRONG.split(part)
-            made += [strong.format(escape(one)) if at % 2 else escape(one) for at, one in enumerate(pieces)]
+            made += [
+                strong.format(escape(piece)) if at % 2 else escape(piece) for at, piece in enumerate(pieces)
+            ]
     return "".join(made)
 
 

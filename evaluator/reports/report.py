@@ -36,7 +36,7 @@ class Line:
 
     def at(self, k: int) -> Score:
         """Return the score at a k of the report's tables."""
-        return next(one for one in self.scores if one.k == k)
+        return next(score for score in self.scores if score.k == k)
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Report:
 
     def find(self, label: str, benchmark: str) -> Line | None:
         """Return a method's line on a benchmark, None where it was not run."""
-        found = (line for line in self.lines if (line.label, line.entry.benchmark) == (label, benchmark))
-        return next(found, None)
+        lines = (line for line in self.lines if (line.label, line.entry.benchmark) == (label, benchmark))
+        return next(lines, None)
 
 
 def build_report(
@@ -163,7 +163,7 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
     if not entries:
         raise InputError("there is no run to report.")
     fewest, label, entry = min(
-        ((_fewest(entry), label, entry) for label, entry in entries), key=lambda found: found[0]
+        ((_fewest(entry), label, entry) for label, entry in entries), key=lambda row: row[0]
     )
     if fewest >= DEFAULT_K:
         return (DEFAULT_K,), ""
@@ -209,7 +209,7 @@ def _averages(lines: Sequence[Line], ks: Sequence[int]) -> tuple[tuple[AverageLi
     by_method: dict[str, dict[str, Line]] = {}
     for line in lines:
         by_method.setdefault(line.label, {})[line.entry.benchmark] = line
-    found, missing = [], []
+    averages, missing = [], []
     for place, column in enumerate(published.LAYOUT):
         if not isinstance(column, Average):
             continue
@@ -228,8 +228,10 @@ def _averages(lines: Sequence[Line], ks: Sequence[int]) -> tuple[tuple[AverageLi
             continue
         for label, mine in complete.items():
             for k in ks:
-                found.append(AverageLine(label, place, names, average([mine[name].at(k) for name in names])))
-    return tuple(found), tuple(missing)
+                averages.append(
+                    AverageLine(label, place, names, average([mine[name].at(k) for name in names]))
+                )
+    return tuple(averages), tuple(missing)
 
 
 def _paper(lines: Sequence[Line], asked: str | None) -> str | None:
@@ -239,8 +241,8 @@ def _paper(lines: Sequence[Line], asked: str | None) -> str | None:
         model: str | None = published.find_model(asked)
     else:
         named = {published.recognise(line.entry.spec.model) for line in lines}
-        known = {column.benchmark for column in published.COLUMNS}
-        comparable = any(line.entry.benchmark in known for line in lines)
+        benchmarks = {column.benchmark for column in published.COLUMNS}
+        comparable = any(line.entry.benchmark in benchmarks for line in lines)
         model = named.pop() if len(named) == 1 and comparable else None
     return model
 

@@ -79,11 +79,11 @@ def score(
         InputError: maj@k (see `score_majority`), an interval that the metric has not, or too few samples.
     """
     if metric.name == PASS_AT_K:
-        found = curve(counts, ks, allow_missing=allow_missing)
-        spans = [p.new_problems if interval == NEW_PROBLEMS else p.same_problems for p in found.points]
+        estimates = curve(counts, ks, allow_missing=allow_missing)
+        spans = [p.new_problems if interval == NEW_PROBLEMS else p.same_problems for p in estimates.points]
         return tuple(
             Score(p.k, p.value, p.value_high, span.low, span.high, interval, p.problems)
-            for p, span in zip(found.points, spans, strict=True)
+            for p, span in zip(estimates.points, spans, strict=True)
         )
     kept, _ = with_enough(counts, max(ks), allow_missing=allow_missing)
     if metric.name == PASS_HAT_K and interval == SAME_PROBLEMS:
@@ -103,8 +103,8 @@ def score_majority(votes: Votes, problem_ids: Sequence[str], ks: Sequence[int]) 
         InputError: a problem with fewer than max(ks) samples.
     """
     by_id = dict(zip(votes.problem_ids, votes.votes, strict=True))
-    kept = Votes(tuple(problem_ids), tuple(by_id[id] for id in problem_ids))
-    return tuple(over_problems(k, *majority_values(kept, k)) for k in sorted(set(ks), reverse=True))[::-1]
+    chosen = Votes(tuple(problem_ids), tuple(by_id[id] for id in problem_ids))
+    return tuple(over_problems(k, *majority_values(chosen, k)) for k in sorted(set(ks), reverse=True))[::-1]
 
 
 def check_interval(metric: Metric, interval: str) -> None:
@@ -137,14 +137,14 @@ def average(scores: Sequence[Score]) -> Score:
         ValueError: no score, or scores at several k or with several intervals.
     """
     first = scores[0]
-    if any((one.k, one.interval) != (first.k, first.interval) for one in scores):
+    if any((part.k, part.interval) != (first.k, first.interval) for part in scores):
         raise ValueError("an average needs scores at one k with one kind of interval")
     number = len(scores)
-    value = sum(one.value for one in scores) / number
-    value_high = sum(one.value_high for one in scores) / number
-    down = sqrt(sum((one.value - one.low) ** 2 for one in scores)) / number
-    up = sqrt(sum((one.high - one.value_high) ** 2 for one in scores)) / number
-    problems = sum(one.problems for one in scores)
+    value = sum(part.value for part in scores) / number
+    value_high = sum(part.value_high for part in scores) / number
+    down = sqrt(sum((part.value - part.low) ** 2 for part in scores)) / number
+    up = sqrt(sum((part.high - part.value_high) ** 2 for part in scores)) / number
+    problems = sum(part.problems for part in scores)
     return Score(
         first.k,
         value,

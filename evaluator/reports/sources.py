@@ -28,9 +28,9 @@ def source_rows(report: Report) -> list[dict[str, Any]]:
 
 def line_sources(line: Line) -> dict[str, float | None]:
     """Return the shares of one line, as `source_rows` has them."""
-    found, correct = line.entry.sources.shares, line.entry.sources.correct_shares
+    shares, correct = line.entry.sources.shares, line.entry.sources.correct_shares
     return {
-        **{place: None if found is None else found[place] for place in PLACES},
+        **{place: None if shares is None else shares[place] for place in PLACES},
         CORRECT_SHARE: None if correct is None else correct[LAST_SENTENCE],
     }
 

@@ -99,9 +99,16 @@ def compare_choices(
     Raises:
         ValueError: n above 0 and a model without a shift.
     """
-    asked = [next((one for one in group.prompts if one.variant == ORIGINAL), None) for group in groups]
+    asked = [
+        next((prompt for prompt in group.prompts if prompt.variant == ORIGINAL), None) for group in groups
+    ]
     needs = np.array(
-        [one is None or not one.known or needs_neighbors(one.correct, one.known, g, unmixed) for one in asked]
+        [
+            original is None
+            or not original.known
+            or needs_neighbors(original.correct, original.known, g, unmixed)
+            for original in asked
+        ]
     )
     posterior = _posteriors(groups, model)
     alone, around = _mixed(model.shift, g, g, 0), _mixed(model.shift, g, g, n)

@@ -123,8 +123,8 @@ def audit_difficulty(checkpoint: Checkpoint, *, fdr: float = FDR, seed: int = 0)
 
 
 def _comparable(group: QuestionGroup) -> bool:
-    known = [prompt.variant for prompt in group.prompts if prompt.known]
-    return ORIGINAL in known and len(known) > 1
+    variants = [prompt.variant for prompt in group.prompts if prompt.known]
+    return ORIGINAL in variants and len(variants) > 1
 
 
 def _rows(
@@ -170,8 +170,8 @@ def _spread(fitted: Forecast) -> Spread:
     shift = fitted.model.shift
     if shift is None:
         raise ValueError("the audit needs neighbors")
-    means = np.array([found.mean for _, found in fitted.replicates if found is not None])
-    logs = np.log([max(found.sd, 1e-3) for _, found in fitted.replicates if found is not None])
+    means = np.array([replicate.mean for _, replicate in fitted.replicates if replicate is not None])
+    logs = np.log([max(replicate.sd, 1e-3) for _, replicate in fitted.replicates if replicate is not None])
     mean_half = 1.96 * fitted.scale * float(means.std(ddof=1))
     factor = float(np.exp(1.96 * fitted.scale * logs.std(ddof=1)))
     return Spread(shift, shift.mean - mean_half, shift.mean + mean_half, shift.sd / factor, shift.sd * factor)
@@ -193,10 +193,10 @@ def shrunken_rates(counts: GroupCounts, model: RateModel) -> Floats:
     means[:, 0] = np.where(there[:, 0], posterior @ grid, np.nan)
     if counts.neighbors and model.shift is not None:
         chances = model.shift.chances()
-        given = (tables.own * grid) @ chances.T / np.maximum(tables.own @ chances.T, 1e-300)  # [U, J]
+        conditional = (tables.own * grid) @ chances.T / np.maximum(tables.own @ chances.T, 1e-300)  # [U, J]
         for column in range(1, counts.correct.shape[1]):
             here = there[:, column]
-            means[here, column] = (posterior[here] * given[pairs[here, column]]).sum(axis=1)
+            means[here, column] = (posterior[here] * conditional[pairs[here, column]]).sum(axis=1)
     return means
 
 
@@ -219,19 +219,19 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     related = model.shift.related()
     logs = np.log(np.maximum(tables.neighbor(model.shift), 1e-300))
     own = np.concatenate([tables.own, np.ones((1, tables.own.shape[1]))])[pairs[:, 0]]
-    known = counts.known > 0
+    there = counts.known > 0
     total = np.zeros_like(own)
     for column in range(1, counts.correct.shape[1]):
-        total += np.where(known[:, column, None], logs[pairs[:, column]], 0.0)
+        total += np.where(there[:, column, None], logs[pairs[:, column]], 0.0)
     correct, wrong = tables.pilot.pairs[:, 0, None], tables.pilot.pairs[:, 1, None]
     grid = rates()
     few = bdtr(correct.astype(np.float64), correct + wrong, grid) @ related.T  # [U, J], given the question's
     at_least = np.where(correct > 0, bdtrc(np.maximum(correct - 1.0, 0), correct + wrong, grid), 1.0)
     many = at_least @ related.T
     low, high = np.full((2, len(own), counts.neighbors), np.nan)
-    others = known.sum(axis=1) >= 2
+    others = there.sum(axis=1) >= 2
     for column in range(1, counts.correct.shape[1]):
-        here = known[:, column] & others
+        here = there[:, column] & others
         pair = pairs[here, column]
         rest = total[here] - logs[pair]
         weights = model.mixture.weights * own[here] * np.exp(rest - rest.max(axis=1, keepdims=True))

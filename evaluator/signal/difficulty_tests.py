@@ -129,12 +129,12 @@ def strategy_shifts(groups: Sequence[QuestionGroup], *, confidence: float = 0.95
                 name = prompt.strategy or UNNAMED
                 strategies[name] = strategies.get(name, 0) + 1
     names = sorted(strategies, key=lambda name: (-strategies[name], name))
-    found = [shift for name in names if (shift := _shift(groups, name, confidence)) is not None]
-    tested = [shift for shift in found if shift.p_value is not None]
+    shifts = [shift for name in names if (shift := _shift(groups, name, confidence)) is not None]
+    tested = [shift for shift in shifts if shift.p_value is not None]
     adjusted = holm([shift.p_value for shift in tested if shift.p_value is not None])
     corrected = {shift.strategy: float(value) for shift, value in zip(tested, adjusted, strict=True)}
     overall = _shift(groups, None, confidence)
-    rows = [replace(shift, adjusted=corrected.get(shift.strategy)) for shift in found]
+    rows = [replace(shift, adjusted=corrected.get(shift.strategy)) for shift in shifts]
     return ([overall] if overall is not None else []) + rows
 
 

@@ -141,8 +141,8 @@ def forecast(
     order = np.argsort(counts.question, kind="stable")
     names, starts, visits = np.unique(counts.question[order], return_index=True, return_counts=True)
     size = min(len(names), QUESTIONS_RESAMPLED)
-    given = fitted.shift if fitted.shift is not None and fitted.shift.assumed else None
-    found = []
+    assumed = fitted.shift if fitted.shift is not None and fitted.shift.assumed else None
+    fits = []
     for _ in range(replicates):
         drawn = rng.integers(len(names), size=size)
         rows = np.concatenate(
@@ -150,14 +150,14 @@ def forecast(
         )
         replicate = Likelihoods(pilot.drawn(rows), own)
         times = replicate.pilot.times
-        found.append(fit_given(replicate, times, fitted.mixture.family, given, fitted, rounds=_ROUNDS))
-    known = counts.known[counts.known > 0]
+        fits.append(fit_given(replicate, times, fitted.mixture.family, assumed, fitted, rounds=_ROUNDS))
+    responses = counts.known[counts.known > 0]
     return Forecast(
         fitted,
-        tuple(found),
+        tuple(fits),
         float(np.sqrt(size / len(names))),
         len(names),
-        (int(known.min()), int(known.max())),
+        (int(responses.min()), int(responses.max())),
     )
 
 
@@ -224,9 +224,9 @@ def thin(counts: GroupCounts, m: int, rng: np.random.Generator) -> GroupCounts:
     Raises:
         InputError: a group has fewer than m.
     """
-    known = counts.known[:, 0]
-    if (known < m).any():
-        raise InputError(f"a visit has {known.min()} responses, fewer than {m}.")
+    responses = counts.known[:, 0]
+    if (responses < m).any():
+        raise InputError(f"a visit has {responses.min()} responses, fewer than {m}.")
     drawn = rng.hypergeometric(counts.correct[:, 0], counts.wrong[:, 0], m)[:, None]
     return GroupCounts(counts.question, drawn, m - drawn, np.zeros_like(drawn))
 
@@ -277,8 +277,8 @@ def observed_share(counts: GroupCounts, g: int) -> Estimate:
     Raises:
         InputError: visits with fewer than G responses.
     """
-    found = ends(counts.correct[:, 0], counts.wrong[:, 0], g)
-    values: Floats = found.right + found.wrong
+    chances = ends(counts.correct[:, 0], counts.wrong[:, 0], g)
+    values: Floats = chances.right + chances.wrong
     if np.isnan(values).any():
         raise InputError(f"visits have {counts.known.min()} responses, fewer than G={g}.")
     return share_estimate(counts.by_question(values))

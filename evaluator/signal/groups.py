@@ -174,14 +174,14 @@ def pool_visits(groups: Iterable[QuestionGroup]) -> list[QuestionGroup]:
 
     Strategy and source are those of the first visit that names them.
     """
-    found: dict[str, dict[int, PromptSample]] = {}
+    pooled: dict[str, dict[int, PromptSample]] = {}
     for group in groups:
-        known = found.setdefault(group.group_id, {})
+        variants = pooled.setdefault(group.group_id, {})
         for prompt in group.prompts:
-            known[prompt.variant] = (
-                _added(known[prompt.variant], prompt) if prompt.variant in known else prompt
+            variants[prompt.variant] = (
+                _added(variants[prompt.variant], prompt) if prompt.variant in variants else prompt
             )
-    return [QuestionGroup(group_id, tuple(prompts.values())) for group_id, prompts in found.items()]
+    return [QuestionGroup(group_id, tuple(prompts.values())) for group_id, prompts in pooled.items()]
 
 
 def usual_neighbors(groups: Sequence[QuestionGroup]) -> int:
@@ -243,16 +243,16 @@ def difference_estimate(values: Floats, confidence: float = 0.95) -> Estimate:
     """
     if len(values) and not (np.abs(values) <= 1 + 1e-12).all():
         raise ValueError("differences of shares lie between -1 and 1")
-    found = mean_estimate(values, confidence, bounds=(-1.0, 1.0))
+    estimate = mean_estimate(values, confidence, bounds=(-1.0, 1.0))
     if np.count_nonzero(np.abs(values) > 1e-12) >= RARE:
-        return found
+        return estimate
     wider = mean_estimate(np.concatenate([values, [-1.0, 1.0]]), confidence, bounds=(-1.0, 1.0))
     low, high = wider.low, wider.high
     return Estimate(
-        found.value,
-        None if low is None else min(low, found.value),
-        None if high is None else max(high, found.value),
-        found.questions,
+        estimate.value,
+        None if low is None else min(low, estimate.value),
+        None if high is None else max(high, estimate.value),
+        estimate.questions,
     )
 
 

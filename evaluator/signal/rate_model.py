@@ -156,8 +156,8 @@ def fit_rates(
     pilot = make_pilot(counts)
     tables = Likelihoods(pilot)
     if family is not None:
-        mixture, found = fit_given(tables, pilot.times, family, shift)
-        return RateModel(mixture, found)
+        mixture, fitted_shift = fit_given(tables, pilot.times, family, shift)
+        return RateModel(mixture, fitted_shift)
     fits = {name: fit_given(tables, pilot.times, name, shift) for name in FAMILIES}
     held_out = _cross_validate(counts, tables, fits, seed)
     chosen = next(row.family for row in held_out if row.behind <= max(row.error, _NEGLIGIBLE))
@@ -178,24 +178,24 @@ def fit_given(
     Each turn improves the likelihood: the weights given the shift, then one EM step for the shift.
     """
     free_shift = shift is None and tables.pilot.has_neighbors
-    found = shift if not free_shift else (start.shift if start and start.shift else _FIRST_SHIFT)
+    current = shift if not free_shift else (start.shift if start and start.shift else _FIRST_SHIFT)
     mixture = start.mixture if start else None
     best = -np.inf
     steps = 60 if free_shift else 500
     for _ in range(rounds if free_shift else 1):
-        likelihoods = tables.rows(found)
+        likelihoods = tables.rows(current)
         mixture = fit_mixture(family, likelihoods, times, mixture, steps=steps)
-        if not free_shift or found is None:
+        if not free_shift or current is None:
             break
         reached = float(times @ mixture.log_likelihood(likelihoods)) / float(times.sum())
         if reached - best < _GAIN:
             break
         best = reached
         expected = tables.expected(mixture.posterior(likelihoods), times)
-        found = _improve_shift(tables.own, expected, found)
+        current = _improve_shift(tables.own, expected, current)
     if mixture is None:
         raise ValueError("rounds must be at least 1")
-    return mixture, found
+    return mixture, current
 
 
 def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:

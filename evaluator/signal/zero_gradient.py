@@ -304,10 +304,8 @@ def _gaps(label: str, counts: GroupCounts, values: dict[str, Floats], confidence
         difference = values[name] - values[minus]
         there = ~np.isnan(difference)
         if there.any():
-            found: Estimate = difference_estimate(
-                counts.rows(there).by_question(difference[there]), confidence
-            )
-            rows.append(GapRow(label, name, minus, found.value, found.low, found.high, found.questions))
+            gap: Estimate = difference_estimate(counts.rows(there).by_question(difference[there]), confidence)
+            rows.append(GapRow(label, name, minus, gap.value, gap.low, gap.high, gap.questions))
     return rows
 
 

@@ -84,7 +84,7 @@ def run_texts(database: Database, reference: str, group_ids: Sequence[str]) -> I
         run = find_eval_run(session, reference)
     for start in range(0, len(group_ids), _GROUPS_AT_ONCE):
         part = list(group_ids[start : start + _GROUPS_AT_ONCE])
-        found: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in part}
+        by_group: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in part}
         with database.read() as session:
             rows = session.execute(
                 select(RunProblemRow.group_id, RunProblemRow.variant, SampleTextRow.text)
@@ -94,8 +94,8 @@ def run_texts(database: Database, reference: str, group_ids: Sequence[str]) -> I
                 .order_by(RunProblemRow.position, SampleRow.ordinal)
             )
             for group_id, variant, text in rows:
-                found[group_id].setdefault(variant, []).append(text)
-        for group_id, prompts in found.items():
+                by_group[group_id].setdefault(variant, []).append(text)
+        for group_id, prompts in by_group.items():
             yield GroupTexts(group_id, {variant: tuple(texts) for variant, texts in prompts.items()})
 
 
@@ -114,7 +114,7 @@ def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
     sources = {problem.id: problem.source_id for problem in run_problems(session, run.id)}
     groups: dict[str, list[PromptSample]] = {}
     for problem in counts:
-        total, known = tokens.get(problem.run_problem_id, (0, 0))
+        total, counted = tokens.get(problem.run_problem_id, (0, 0))
         prompt = PromptSample(
             problem.variant,
             problem.correct,
@@ -123,7 +123,7 @@ def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
             problem.strategy,
             sources[problem.run_problem_id],
             total,
-            known,
+            counted,
         )
         groups.setdefault(problem.group_id, []).append(prompt)
     if all(prompt.variant != ORIGINAL for prompts in groups.values() for prompt in prompts):

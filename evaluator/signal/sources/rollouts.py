@@ -93,7 +93,7 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
     if not responses:
         raise InputError(f"{path}: there are no rollouts in it.")
     stretches = _stretches(list(visits), windows)
-    ids = {group: {number: id for id, number in known.items()} for group, known in variants.items()}
+    ids = {group: {number: id for id, number in numbers.items()} for group, numbers in variants.items()}
     checkpoints = [
         Checkpoint(
             _label(steps),
@@ -141,15 +141,15 @@ def read_visits(path: Path) -> list[list[tuple[int, int]]]:
     Raises:
         InputError: as `read_rollouts`, or a row that is no row of visits.
     """
-    found = []
+    visits = []
     for place, row, _ in _rows(path):
         if "successes" not in row:
             raise InputError(f'{place}: has no "successes"; this needs rows of visits in time order.')
         size, successes = _visits(row, place)
-        found.append([(count, size) for count in successes])
-    if not found:
+        visits.append([(count, size) for count in successes])
+    if not visits:
         raise InputError(f"{path}: there are no rows in it.")
-    return found
+    return visits
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
@@ -251,10 +251,10 @@ def _add_counts(
 def _variant(variants: dict[str, dict[str, int]], rollout: Prompt, place: str) -> int:
     if rollout.neighbor is None:
         return rollout.variant or ORIGINAL
-    known = variants.setdefault(rollout.group_id, {})
+    numbers = variants.setdefault(rollout.group_id, {})
     if rollout.variant is None:
-        return known.setdefault(rollout.neighbor, len(known) + 1)
-    before = known.setdefault(rollout.neighbor, rollout.variant)
+        return numbers.setdefault(rollout.neighbor, len(numbers) + 1)
+    before = numbers.setdefault(rollout.neighbor, rollout.variant)
     if before != rollout.variant:
         raise InputError(
             f"{place}: neighbor {rollout.neighbor} is variant {rollout.variant} here and {before} before."
