@@ -313,13 +313,19 @@ def grade(
     <GradeValue.CORRECT: 'correct'>
     """
     case = GradeCase(response, answer, AnswerKind(kind), tolerance, boxed_only)
-    final = answer_of(case)
-    if final is None:
-        return NOT_FOUND if answer.strip() else NO_GOLD
-    outcome = judge(gold_answer(answer), final.text, case.kind, tolerance)
-    if outcome is not None:
-        return Grade(outcome.value, final.text, outcome.reason, final.source)
-    return _shared_grader().grade_many([case])[0]
+    return settle(case) or _shared_grader().grade_many([case])[0]
+
+
+def settle(case: GradeCase) -> Grade | None:
+    """The grade of a case as far as spelling and exact arithmetic go, None where algebra is needed.
+
+    It is the one that `Grader.grade_many` gives.
+    """
+    answer = answer_of(case)
+    if answer is None:
+        return NOT_FOUND if case.gold.strip() else NO_GOLD
+    outcome = judge(gold_answer(case.gold), answer.text, case.kind, case.tolerance)
+    return None if outcome is None else Grade(outcome.value, answer.text, outcome.reason, answer.source)
 
 
 def _shared_grader() -> Grader:

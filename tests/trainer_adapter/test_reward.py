@@ -12,8 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evaluator.grading import GradeCase, Grader
+from evaluator.grading.grader import settle
 from trainer_adapter.verl import reward
-from trainer_adapter.verl.reward import compute_score, settle
+from trainer_adapter.verl.reward import compute_score
 
 LIMIT_S = 1.0
 ALGEBRA = r"so it is \boxed{\sin(7)+\sin(7)}", r"2\sin(7)"

@@ -17,8 +17,7 @@ from typing import Any
 
 from evaluator.evals.grading import shorten_answer
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
-from evaluator.grading.grader import answer_of, gold_answer
-from evaluator.grading.kinds import judge
+from evaluator.grading.grader import settle
 
 _LOG = logging.getLogger("tagrpo.reward")
 LONGEST_RESPONSE = 200_000
@@ -132,18 +131,6 @@ class RewardService:
         """Stop the grader's processes; calls that are under way end as errors."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._grader.close()
-
-
-def settle(case: GradeCase) -> Grade | None:
-    """Return the grade of a case as far as spelling and exact arithmetic go, None where algebra is needed.
-
-    It is the one that `Grader.grade_many` gives.
-    """
-    found = answer_of(case)
-    if found is None:
-        return Grade(GradeValue.WRONG, None, "no answer found") if case.gold.strip() else None
-    outcome = judge(gold_answer(case.gold), found.text, case.kind, case.tolerance)
-    return None if outcome is None else Grade(outcome.value, found.text, outcome.reason, found.source)
 
 
 _lock = threading.Lock()
