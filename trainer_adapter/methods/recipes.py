@@ -319,9 +319,9 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
 
 
 def _checked(kind: type[Recipe] | type[Loss], name: str, value: Any) -> Any:
-    known = [each.name for each in fields(kind) if each.name != "loss"]
-    if name not in known:
-        raise InputError(f"no axis {name!r}; there are: {', '.join(known)}.")
+    names = [each.name for each in fields(kind) if each.name != "loss"]
+    if name not in names:
+        raise InputError(f"no axis {name!r}; there are: {', '.join(names)}.")
     wanted = get_type_hints(kind)[name]
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted):

@@ -60,9 +60,9 @@ def find_formula(axis: str, name: str) -> Callable[..., Any]:
     Raises:
         InputError: there is none of this name, or its module cannot be imported.
     """
-    known = FORMULAS[axis]
-    if name in known:
-        reference = f"trainer_adapter.methods.{known[name]}"
+    formulas = FORMULAS[axis]
+    if name in formulas:
+        reference = f"trainer_adapter.methods.{formulas[name]}"
     elif is_own(name):
         reference = name
     else:
@@ -87,10 +87,10 @@ def ways_out(axis: str) -> str:
     return f"there are: {', '.join(FORMULAS[axis])}; or name your own as module:function"
 
 
-def call(function: Callable[..., Any], /, *given: Any, **offered: Any) -> Any:
-    """Call a formula with `given`, and with those of `offered` that it takes by name."""
+def call(function: Callable[..., Any], /, *arguments: Any, **offered: Any) -> Any:
+    """Call a formula with `arguments`, and with those of `offered` that it takes by name."""
     taken = inspect.signature(function).parameters
-    return function(*given, **{name: value for name, value in offered.items() if name in taken})
+    return function(*arguments, **{name: value for name, value in offered.items() if name in taken})
 
 
 def own_sources(names: Mapping[str, str]) -> dict[str, str]:

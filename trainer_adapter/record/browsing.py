@@ -206,14 +206,14 @@ def read_rollout(session: Session, rollout_id: int) -> WholeRollout:
 
 def read_rollout_texts(session: Session, rollout_ids: Sequence[int]) -> dict[int, str]:
     """Return the texts of these rollouts by id; ids that are not there are left out."""
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for start in range(0, len(rollout_ids), 500):
         part = rollout_ids[start : start + 500]
         rows = session.execute(
             select(RolloutTextRow.rollout_id, RolloutTextRow.text).where(RolloutTextRow.rollout_id.in_(part))
         )
-        found.update((id, text) for id, text in rows)
-    return found
+        texts.update((id, text) for id, text in rows)
+    return texts
 
 
 def read_token_ratios(session: Session, rollout_id: int) -> TokenRatios | None:
@@ -249,21 +249,21 @@ def rollout_headers() -> Select[*tuple[Any, ...]]:
 
 
 def _conditions(filters: RolloutFilters) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = []
     if filters.step is not None:
-        found.append(RolloutShardRow.step == filters.step)
+        conditions.append(RolloutShardRow.step == filters.step)
     if filters.question_id is not None:
         # A range, unlike a pattern, is looked up in the index.
-        found.append(RolloutPromptRow.question_id >= filters.question_id)
-        found.append(RolloutPromptRow.question_id < filters.question_id + _LAST_CHARACTER)
+        conditions.append(RolloutPromptRow.question_id >= filters.question_id)
+        conditions.append(RolloutPromptRow.question_id < filters.question_id + _LAST_CHARACTER)
     if filters.variant is not None:
-        found.append(RolloutPromptRow.variant == filters.variant)
+        conditions.append(RolloutPromptRow.variant == filters.variant)
     if filters.grade is not None:
-        found.append(RolloutRow.grade == filters.grade)
+        conditions.append(RolloutRow.grade == filters.grade)
     if filters.least_reward is not None:
-        found.append(RolloutRow.reward >= filters.least_reward)
+        conditions.append(RolloutRow.reward >= filters.least_reward)
     if filters.most_reward is not None:
-        found.append(RolloutRow.reward <= filters.most_reward)
+        conditions.append(RolloutRow.reward <= filters.most_reward)
     if filters.truncated is not None:
-        found.append(RolloutRow.truncated == filters.truncated)
-    return found
+        conditions.append(RolloutRow.truncated == filters.truncated)
+    return conditions

@@ -82,7 +82,7 @@ def visit_texts(
     """
     for start in range(0, len(question_ids), _QUESTIONS_AT_ONCE):
         part = list(question_ids[start : start + _QUESTIONS_AT_ONCE])
-        found: dict[str, dict[int, list[str]]] = {question: {} for question in part}
+        by_question: dict[str, dict[int, list[str]]] = {question: {} for question in part}
         shards = select(RolloutShardRow.id).where(
             RolloutShardRow.run_id == run.id, RolloutShardRow.step.between(first, last)
         )
@@ -98,6 +98,6 @@ def visit_texts(
             .order_by(RolloutRow.shard_id, RolloutRow.id)
         )
         for question, variant, text in rows:
-            found[question].setdefault(variant, []).append(text)
-        for question, prompts in found.items():
+            by_question[question].setdefault(variant, []).append(text)
+        for question, prompts in by_question.items():
             yield GroupTexts(question, {variant: tuple(texts) for variant, texts in prompts.items()})

@@ -140,13 +140,13 @@ def watch_rollouts(
         stop: set by another thread, or by whoever catches Ctrl-C.
     """
     stop = stop or threading.Event()
-    seen, told = Seen(), set[str]()
+    seen, reported = Seen(), set[str]()
     changed_at = time.monotonic()
     while True:
         for outcome in _look(db, folder, name, seen):
             if isinstance(outcome, InputError):
-                if str(outcome) not in told:
-                    told.add(str(outcome))
+                if str(outcome) not in reported:
+                    reported.add(str(outcome))
                     yield outcome
                 continue
             changed_at = time.monotonic()
@@ -201,16 +201,16 @@ def _state(path: Path) -> tuple[int, int]:
 def _wanted(db: Database, folder: Path, paths: Sequence[Path], name: str | None) -> _Wanted:
     """Return which run a folder is of; raise where the database has another one of this name."""
     about = read_run(folder)
-    known = name or about.name or (check_shard(paths[0]).run if paths else None)
-    if known is None:
+    run_name = name or about.name or (check_shard(paths[0]).run if paths else None)
+    if run_name is None:
         raise InputError(f"{folder}: does not say which run it is of; name it with --run.")
-    wanted = _Wanted(check_name(known), about)
+    wanted = _Wanted(check_name(run_name), about)
     with db.read() as session:
-        _known(session, wanted)
+        _stored_run(session, wanted)
     return wanted
 
 
-def _known(session: Session, wanted: _Wanted) -> Run | None:
+def _stored_run(session: Session, wanted: _Wanted) -> Run | None:
     """Return the run where the database has it."""
     name, about = wanted.name, wanted.about
     row = session.scalar(select(RunRow).where(RunRow.name == name))
@@ -223,9 +223,9 @@ def _known(session: Session, wanted: _Wanted) -> Run | None:
 
 def _opened(session: Session, wanted: _Wanted) -> Run:
     """Return the run, made where it is not there yet: with what is stored next, or not at all."""
-    known = _known(session, wanted)
-    if known is not None:
-        return known
+    run = _stored_run(session, wanted)
+    if run is not None:
+        return run
     about = wanted.about
     run, _ = open_run(
         session, name=wanted.name, kind=TRAIN, spec=about.spec, question_ids=(), versions=about.versions
@@ -238,8 +238,8 @@ def _import_shard(db: Database, wanted: _Wanted, path: Path) -> tuple[str, int]:
     shard = check_shard(path)
     content = file_hash(path)
     with db.read() as session:
-        known = _known(session, wanted)
-        if known is not None and _content(session, known.id, shard.step) == content:
+        run = _stored_run(session, wanted)
+        if run is not None and _content(session, run.id, shard.step) == content:
             return "unchanged", 0
     # Whatever is wrong with a row is found before the write lock is taken.
     check_rows(shard)
@@ -333,10 +333,10 @@ def _prompt_key(record: RolloutRecord) -> bytes:
 
 
 def _add_prompts(
-    session: Session, run_id: str, records: dict[bytes, RolloutRecord], known: dict[bytes, int]
+    session: Session, run_id: str, records: dict[bytes, RolloutRecord], prompt_ids: dict[bytes, int]
 ) -> None:
-    """Add to `known` the ids of these prompts, made where they are not there yet."""
-    missing = [key for key in records if key not in known]
+    """Add to `prompt_ids` the ids of these prompts, made where they are not there yet."""
+    missing = [key for key in records if key not in prompt_ids]
     rows = [
         {
             "run_id": run_id,
@@ -353,21 +353,21 @@ def _add_prompts(
         session.execute(upsert(cast(Table, RolloutPromptRow.__table__)).on_conflict_do_nothing(), rows)
     for start in range(0, len(missing), _PER_STATEMENT):
         part = missing[start : start + _PER_STATEMENT]
-        found = session.execute(
+        stored = session.execute(
             select(RolloutPromptRow.key, RolloutPromptRow.id).where(
                 RolloutPromptRow.run_id == run_id, RolloutPromptRow.key.in_(part)
             )
         )
-        known.update((key, id) for key, id in found)
+        prompt_ids.update((key, id) for key, id in stored)
 
 
 def _import_metrics(db: Database, wanted: _Wanted, folder: Path) -> tuple[int, int]:
     """Store the metrics of steps that are new or differ; return how many, and how many lines hold none."""
     metrics, unread = read_metric_lines(folder)
     with db.read() as session:
-        run = _known(session, wanted)
-        known = {} if run is None else _metrics(session, run.id)
-    changed = {step: values for step, values in metrics.items() if known.get(step) != values}
+        run = _stored_run(session, wanted)
+        stored = {} if run is None else _metrics(session, run.id)
+    changed = {step: values for step, values in metrics.items() if stored.get(step) != values}
     if not changed:
         return 0, unread
     statement = upsert(cast(Table, TrainStepRow.__table__))

@@ -245,7 +245,7 @@ def page_steps(
         .order_by(row.step)
         .limit(limit)
     )
-    return [StepGroups(*found) for found in session.execute(query)]
+    return [StepGroups(*row) for row in session.execute(query)]
 
 
 def page_groups(
@@ -267,11 +267,11 @@ def page_groups(
     if before is not None:
         conditions += [row.step <= before[0], key < before]  # the index finds the step, not the pair
         backwards = select(*_columns()).where(*conditions).order_by(*(column.desc() for column in order))
-        return [RolloutGroup(*found) for found in session.execute(backwards.limit(limit))][::-1]
+        return [RolloutGroup(*row) for row in session.execute(backwards.limit(limit))][::-1]
     if after is not None:
         conditions += [row.step >= after[0], key > after]
     query = select(*_columns()).where(*conditions).order_by(*order).limit(limit)
-    return [RolloutGroup(*found) for found in session.execute(query)]
+    return [RolloutGroup(*row) for row in session.execute(query)]
 
 
 def read_joint_group(session: Session, run_id: str, step: int, question_id: str) -> JointGroup:
@@ -283,10 +283,10 @@ def read_joint_group(session: Session, run_id: str, step: int, question_id: str)
         NotFoundError: the question was not trained on at this step.
     """
     row = RolloutGroupRow
-    found = session.execute(
+    group = session.execute(
         select(*_columns()).where(row.run_id == run_id, row.step == step, row.question_id == question_id)
     ).one_or_none()
-    if found is None:
+    if group is None:
         raise NotFoundError(
             f"step {step} has no responses to question {question_id}; see `question_history`."
         )
@@ -319,7 +319,7 @@ def read_joint_group(session: Session, run_id: str, step: int, question_id: str)
         select(QuestionRow.text, QuestionRow.answer).where(QuestionRow.id == question_id)
     ).one_or_none()
     return JointGroup(
-        group=RolloutGroup(*found),
+        group=RolloutGroup(*group),
         question=None if about is None else about.text,
         answer=None if about is None else about.answer,
         columns=tuple(
@@ -349,7 +349,7 @@ def question_history(
         .order_by(row.step)
         .limit(limit)
     )
-    return [RolloutGroup(*found) for found in session.execute(query)]
+    return [RolloutGroup(*row) for row in session.execute(query)]
 
 
 def question_texts(session: Session, question_ids: list[str]) -> dict[str, str]:
@@ -382,19 +382,19 @@ def _columns() -> Any:
 
 def _conditions(filters: GroupFilters) -> list[ColumnElement[bool]]:
     row = RolloutGroupRow
-    found: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = []
     for column, value in (
         (row.step, filters.step),
         (row.kind, filters.kind),
         (row.question_id, filters.question_id),
     ):
         if value is not None:
-            found.append(column == value)
+            conditions.append(column == value)
     for column, wanted in (
         (row.unknown, filters.unknown),
         (row.timeouts, filters.timeouts),
         (row.truncated, filters.truncated),
     ):
         if wanted:
-            found.append(column > 0)
-    return found
+            conditions.append(column > 0)
+    return conditions

@@ -71,17 +71,17 @@ def tails(values_N: npt.NDArray[np.floating]) -> dict[str, float]:
     values_N.sort()
     zero = values_N.dtype.type(0)  # of any other type, and numpy would search in a copy
     below, above = np.searchsorted(values_N, zero, "left"), np.searchsorted(values_N, zero, "right")
-    found = {}
+    metrics = {}
     # Either begins with the value furthest from 0.
     for name, signed in (("positive", values_N[above:][::-1]), ("negative", values_N[:below])):
         if not signed.size:
             continue
-        found[f"{name}/share"] = signed.size / values_N.size
+        metrics[f"{name}/share"] = signed.size / values_N.size
         for share in TOP_SHARES:
             count, percent = max(1, round(share * signed.size)), f"{100 * share:g}"
-            found[f"{name}/at_{percent}"] = float(signed[count - 1])
-            found[f"{name}/top_{percent}"] = float(signed[:count].mean(dtype=np.float64))
-    return found
+            metrics[f"{name}/at_{percent}"] = float(signed[count - 1])
+            metrics[f"{name}/top_{percent}"] = float(signed[:count].mean(dtype=np.float64))
+    return metrics
 
 
 def effective_share(log_weights: Tensor) -> float:
@@ -92,7 +92,7 @@ def effective_share(log_weights: Tensor) -> float:
 
 def _sizes(batch: StepBatch) -> dict[str, float]:
     tokens_B = batch.tokens_B.double()
-    found = {
+    metrics = {
         "batch/responses": float(len(batch)),
         "batch/questions": float(len(torch.unique(batch.question_B))),
         "batch/prompts": float(len(torch.unique(_prompts(batch)))),
@@ -107,8 +107,8 @@ def _sizes(batch: StepBatch) -> dict[str, float]:
     }
     for name, chosen_B in (("right", batch.correct_B), ("wrong", ~batch.correct_B)):
         if chosen_B.any():
-            found[f"tokens/{name}_mean"] = tokens_B[chosen_B].mean().item()
-    return found
+            metrics[f"tokens/{name}_mean"] = tokens_B[chosen_B].mean().item()
+    return metrics
 
 
 def _zero_gradient(batch: StepBatch) -> dict[str, float]:
@@ -131,21 +131,21 @@ def _zero_gradient(batch: StepBatch) -> dict[str, float]:
 
 
 def _rewards(batch: StepBatch) -> dict[str, float]:
-    found = {}
+    metrics = {}
     for name, chosen_B in _parts(batch):
-        found[f"reward/{name}"] = batch.rewards_B[chosen_B].double().mean().item()
-        found[f"correct/{name}"] = batch.correct_B[chosen_B].double().mean().item()
-    return found
+        metrics[f"reward/{name}"] = batch.rewards_B[chosen_B].double().mean().item()
+        metrics[f"correct/{name}"] = batch.correct_B[chosen_B].double().mean().item()
+    return metrics
 
 
 def _advantages(batch: StepBatch) -> dict[str, float]:
     advantages_B = batch.advantages_B.double()
-    found = {"advantage/zero_share": (advantages_B == 0).double().mean().item()}
+    metrics = {"advantage/zero_share": (advantages_B == 0).double().mean().item()}
     for name, chosen_B in (("positive", advantages_B > 0), ("negative", advantages_B < 0)):
-        found[f"advantage/{name}_share"] = chosen_B.double().mean().item()
+        metrics[f"advantage/{name}_share"] = chosen_B.double().mean().item()
         if chosen_B.any():
-            found[f"advantage/{name}_mean"] = advantages_B[chosen_B].mean().item()
-    return found
+            metrics[f"advantage/{name}_mean"] = advantages_B[chosen_B].mean().item()
+    return metrics
 
 
 def _weights(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
@@ -177,8 +177,8 @@ def _covariances(batch: StepBatch, parts: Sequence[Strip]) -> dict[str, float]:
         valid = values.numpy()[~padding.numpy()]
         values_N[filled : filled + len(valid)] = valid
         filled += len(valid)
-    found = {"mean": float(values_N.mean(dtype=np.float64)), **tails(values_N)}
-    return {f"covariance/{name}": value for name, value in found.items()}
+    metrics = {"mean": float(values_N.mean(dtype=np.float64)), **tails(values_N)}
+    return {f"covariance/{name}": value for name, value in metrics.items()}
 
 
 def _anchor(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
@@ -187,29 +187,29 @@ def _anchor(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
         return {}
     ratio_B, first_B, second_B = (sums[name] for name in ("log_ratio", "ratio", "ratio_square"))
     lengths_B = batch.tokens_B
-    found = _token_means(batch, ratio_B, "anchor/log_ratio_token")
+    metrics = _token_means(batch, ratio_B, "anchor/log_ratio_token")
     for name, chosen_B in _parts(batch):
         kept_B = chosen_B & (lengths_B > 0)
         if kept_B.any():
-            found[f"anchor/log_ratio/{name}"] = ratio_B[kept_B].mean().item()
-            found[f"anchor/ess/{name}"] = effective_share(ratio_B[kept_B])
-            found[f"anchor/ess_token/{name}"] = _effective(
+            metrics[f"anchor/log_ratio/{name}"] = ratio_B[kept_B].mean().item()
+            metrics[f"anchor/ess/{name}"] = effective_share(ratio_B[kept_B])
+            metrics[f"anchor/ess_token/{name}"] = _effective(
                 first_B[kept_B], second_B[kept_B], lengths_B[kept_B]
             )
-    return found
+    return metrics
 
 
 def _correction(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
     if "correction" not in sums:
         return {}
     first_B, second_B, lengths_B = sums["correction"], sums["correction_square"], batch.tokens_B
-    found = _token_means(batch, first_B, "correction/mean")
+    metrics = _token_means(batch, first_B, "correction/mean")
     for name, chosen_B in _parts(batch):
         if second_B[chosen_B].sum() > 0:
-            found[f"correction/ess/{name}"] = _effective(
+            metrics[f"correction/ess/{name}"] = _effective(
                 first_B[chosen_B], second_B[chosen_B], lengths_B[chosen_B]
             )
-    return found
+    return metrics
 
 
 def _kl(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
@@ -267,13 +267,13 @@ def token_sums(batch: StepBatch, parts: Sequence[Strip]) -> TokenSums:
     Values of tokens are taken in the precision they have, k3 in float64, since it nearly cancels; sums are in
     float64. The batch is gone over once, in the given strips of its mask; nothing of its size is held.
     """
-    found: dict[str, Tensor] = {}
+    sums: dict[str, Tensor] = {}
     for strip in parts:
         for name, values_B in _of_strip(batch, strip):
-            if name not in found:
-                found[name] = torch.full((len(batch),), _STARTS.get(name, 0.0), dtype=torch.float64)
-            found[name][strip.rows] = values_B.double()
-    return found
+            if name not in sums:
+                sums[name] = torch.full((len(batch),), _STARTS.get(name, 0.0), dtype=torch.float64)
+            sums[name][strip.rows] = values_B.double()
+    return sums
 
 
 def _of_strip(batch: StepBatch, strip: Strip) -> Iterator[tuple[str, Tensor]]:

@@ -85,8 +85,8 @@ def check_shard(path: Path) -> Shard:
         InputError: not written by tagrpo, of another version, or a column that is missing or of another type.
     """
     with _opened(path) as file:
-        found = file.schema_arrow
-        about = found.metadata or {}
+        columns = file.schema_arrow
+        about = columns.metadata or {}
         version = about.get(VERSION_KEY)
         if version is None:
             raise InputError(f"{path}: a parquet file, but no rollouts that tagrpo recorded.")
@@ -96,14 +96,14 @@ def check_shard(path: Path) -> Shard:
                 f"{SCHEMA_VERSION}; use the version that recorded them."
             )
         for field in schema():
-            place = found.get_field_index(field.name)
+            place = columns.get_field_index(field.name)
             if place < 0:
                 raise InputError(
                     f"{path}: has no column {field.name!r}; give the file as it was recorded, or remove it."
                 )
-            if found.field(place).type != field.type:
+            if columns.field(place).type != field.type:
                 raise InputError(
-                    f"{path}: column {field.name!r} is {found.field(place).type}, not {field.type}."
+                    f"{path}: column {field.name!r} is {columns.field(place).type}, not {field.type}."
                 )
         try:
             run, step = about[RUN_KEY].decode(), int(about[STEP_KEY])
@@ -129,12 +129,12 @@ def check_rows(shard: Shard) -> None:
 
 def _check_tokens(path: Path, ratios: str, tokens: int, response: str) -> None:
     try:
-        found = TokenRatios.from_text(ratios)
+        pairs = TokenRatios.from_text(ratios)
     except ValueError as error:
         raise InputError(f"{path}: column {TOKENS!r} holds {ratios[:40]!r} ({error}).") from error
-    if (len(found.lengths), sum(found.lengths)) != (tokens, len(response)):
+    if (len(pairs.lengths), sum(pairs.lengths)) != (tokens, len(response)):
         raise InputError(
-            f"{path}: column {TOKENS!r} tells of {len(found.lengths)} tokens with {sum(found.lengths)} "
+            f"{path}: column {TOKENS!r} tells of {len(pairs.lengths)} tokens with {sum(pairs.lengths)} "
             f"characters, the response has {tokens} with {len(response)}."
         )
 
@@ -206,21 +206,21 @@ def read_metric_lines(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
         InputError: the file cannot be read.
     """
     path = folder / METRICS_FILE
-    found: dict[int, dict[str, float]] = {}
+    metrics: dict[int, dict[str, float]] = {}
     unread = 0
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
-        return found, unread
+        return metrics, unread
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     for line in lines:
         try:
             row = json.loads(line)
-            found[int(row["step"])] = {str(name): float(value) for name, value in row["metrics"].items()}
+            metrics[int(row["step"])] = {str(name): float(value) for name, value in row["metrics"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
             unread += bool(line.strip())
-    return dict(sorted(found.items())), unread
+    return dict(sorted(metrics.items())), unread
 
 
 def file_hash(path: Path) -> str:

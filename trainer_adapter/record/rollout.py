@@ -119,7 +119,7 @@ def to_table(run: str, records: Sequence[RolloutRecord], shape: Any) -> Any:
     """
     import pyarrow as pa
 
-    columns: dict[str, list[Any]] = {name: [getattr(one, name) for one in records] for name in COLUMNS}
+    columns: dict[str, list[Any]] = {name: [getattr(record, name) for record in records] for name in COLUMNS}
     for name in _NUMBERS:
         columns[name] = [value if value is None or math.isfinite(value) else None for value in columns[name]]
     if None in columns["reward"]:
@@ -173,10 +173,10 @@ class TokenRatios:
         Raises:
             ValueError: it did not.
         """
-        found = json.loads(text)
-        if not isinstance(found, list) or [type(part) for part in found] != [list, list]:
+        lists = json.loads(text)
+        if not isinstance(lists, list) or [type(part) for part in lists] != [list, list]:
             raise ValueError("not two lists")
-        lengths, thousandths = found
+        lengths, thousandths = lists
         if len(lengths) != len(thousandths):
             raise ValueError(f"{len(lengths)} lengths for {len(thousandths)} log-ratios")
         if {type(length) for length in lengths} - {int} or min(lengths, default=0) < 0:
@@ -187,12 +187,12 @@ class TokenRatios:
 
     def pieces(self, response: str) -> list[tuple[str, float | None]]:
         """Return the text of each token with its log-ratio."""
-        found: list[tuple[str, float | None]] = []
+        pieces: list[tuple[str, float | None]] = []
         at = 0
         for length, ratio in zip(self.lengths, self.log_ratios, strict=True):
-            found.append((response[at : at + length], ratio))
+            pieces.append((response[at : at + length], ratio))
             at += length
-        return found
+        return pieces
 
 
 def token_ratios_text(lengths: Sequence[int], log_ratios: NDArray[np.floating]) -> str:
@@ -226,24 +226,24 @@ class TokenLengths:
     def __init__(self, decode: Callable[[list[int]], str], before: int) -> None:
         self._decode = decode
         self._before, self._taken = before, len(decode([before]))
-        self._known: dict[tuple[int, ...], str] = {}
+        self._decoded: dict[tuple[int, ...], str] = {}
 
     def of(self, ids: Sequence[int], text: str) -> tuple[int, ...] | None:
         """Return a length for each id, together those of the text; None where the ids do not make it up."""
         lengths: list[int] = []
-        at = done = searches = 0
-        while done < len(ids):
-            part = self._part((ids[done],), text, at)
+        at = place = searches = 0
+        while place < len(ids):
+            part = self._part((ids[place],), text, at)
             tokens, length = (1, len(part)) if _whole(part) and text.startswith(part, at) else (0, 0)
             if not tokens:
                 searches += 1
                 if searches > _SEARCHES:
                     return None
-                tokens, length = self._together(ids[done : done + _TOKENS_TOGETHER], text, at)
+                tokens, length = self._together(ids[place : place + _TOKENS_TOGETHER], text, at)
             if not tokens:
                 return None
             lengths += [*[0] * (tokens - 1), length]
-            done += tokens
+            place += tokens
             at += length
         return tuple(lengths) if at == len(text) else None
 
@@ -263,9 +263,9 @@ class TokenLengths:
 
     def _part(self, ids: tuple[int, ...], text: str, at: int) -> str:
         """Return what ids bring behind another token; at the beginning, without a space that is not there."""
-        if ids not in self._known:
-            self._known[ids] = self._decode([self._before, *ids])[self._taken :]
-        part = self._known[ids]
+        if ids not in self._decoded:
+            self._decoded[ids] = self._decode([self._before, *ids])[self._taken :]
+        part = self._decoded[ids]
         return part[1:] if at == 0 and part[:1] == " " and not text.startswith(part) else part
 
 

@@ -43,15 +43,15 @@ class DrawnByStep:
 
 def metric_names(session: Session, run_ids: Sequence[str]) -> dict[str, list[str]]:
     """Return the names of all metrics that each of the runs has logged at some step, in order."""
-    found: dict[str, list[str]] = {run_id: [] for run_id in run_ids}
+    names: dict[str, list[str]] = {run_id: [] for run_id in run_ids}
     rows = session.execute(
         select(TrainMetricNameRow.run_id, TrainMetricNameRow.name)
         .where(TrainMetricNameRow.run_id.in_(run_ids))
         .order_by(TrainMetricNameRow.run_id, TrainMetricNameRow.name)
     )
     for run_id, name in rows:
-        found[run_id].append(name)
-    return found
+        names[run_id].append(name)
+    return names
 
 
 def metric_series(
@@ -79,9 +79,9 @@ def metric_series(
         .where(TrainStepRow.run_id.in_(run_ids), TrainStepRow.step > after)
         .order_by(TrainStepRow.run_id, TrainStepRow.step)
     )
-    for run_id, step, found in rows:
+    for run_id, step, text in rows:
         steps[run_id].append(step)
-        values[run_id].append(json.loads(found))
+        values[run_id].append(json.loads(text))
     return [
         MetricSeries(
             run_id,
@@ -166,7 +166,7 @@ def trainings_under_way(session: Session, now: datetime, quiet: timedelta) -> li
 
     Left out are those at their last step, and those whose steps were read all at once.
     """
-    found = []
+    under_way = []
     for run in list_runs(session):
         if run.kind != TRAIN:
             continue
@@ -183,8 +183,8 @@ def trainings_under_way(session: Session, now: datetime, quiet: timedelta) -> li
         total = _total(run)
         if now - newest > quiet or pace < QUICKEST_STEP_S or (total is not None and rows[0].step >= total):
             continue
-        found.append(TrainingProgress(run, rows[0].step, total, pace, newest, rows[0].rows))
-    return found[::-1]
+        under_way.append(TrainingProgress(run, rows[0].step, total, pace, newest, rows[0].rows))
+    return under_way[::-1]
 
 
 def _time(text: str) -> datetime:

@@ -74,9 +74,9 @@ class StepBatch:
             if not isinstance(value, torch.Tensor | tuple):
                 continue
             wanted = (rows, tokens) if name.endswith("_BT") else (rows,)
-            found = tuple(value.shape) if isinstance(value, torch.Tensor) else (len(value),)
-            if found != wanted:
-                raise ValueError(f"{name} has shape {found} in a batch of {wanted}")
+            shape = tuple(value.shape) if isinstance(value, torch.Tensor) else (len(value),)
+            if shape != wanted:
+                raise ValueError(f"{name} has shape {shape} in a batch of {wanted}")
 
     def __len__(self) -> int:
         return len(self.question_ids)
@@ -112,8 +112,8 @@ def step_records(
         ValueError: texts for another number of responses.
     """
     rows = len(batch)
-    given = (texts.responses, texts.reasons, texts.extracted, texts.prompts, texts.strategies)
-    for values in (*given, texts.token_lengths):
+    per_response = (texts.responses, texts.reasons, texts.extracted, texts.prompts, texts.strategies)
+    for values in (*per_response, texts.token_lengths):
         if values is not None and len(values) != rows:
             raise ValueError(f"{len(values)} texts for {rows} responses")
     mask_BT = batch.mask_BT > 0

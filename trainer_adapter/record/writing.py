@@ -103,8 +103,8 @@ class RolloutWriter:
 
         Values that are no finite numbers are left out.
         """
-        kept = {name: number for name, value in metrics.items() if (number := _number(value)) is not None}
-        line = json.dumps({"step": step, "metrics": kept}, ensure_ascii=False)
+        finite = {name: number for name, value in metrics.items() if (number := _number(value)) is not None}
+        line = json.dumps({"step": step, "metrics": finite}, ensure_ascii=False)
         try:
             # A line that a kill cut short must not swallow the next one.
             with (self.folder / METRICS_FILE).open("ab+") as file:

@@ -100,30 +100,30 @@ def plain_value(text: str) -> Any:
 def _changed(recipe: Recipe, axes: dict[str, Any], loss: dict[str, Any]) -> Recipe:
     if not axes and not loss:
         return recipe
-    said = [f"{key}={_said(value)}" for key, value in axes.items() if key not in ("name", "summary")]
-    said += [f"loss.{key}={_said(value)}" for key, value in loss.items()]
+    changes = [f"{key}={_spelled(value)}" for key, value in axes.items() if key not in ("name", "summary")]
+    changes += [f"loss.{key}={_spelled(value)}" for key, value in loss.items()]
     named = {
-        "name": f"{recipe.name}[{','.join(said)}]" if said else recipe.name,
-        "summary": f"{recipe.name} with {', '.join(said)}" if said else recipe.summary,
+        "name": f"{recipe.name}[{','.join(changes)}]" if changes else recipe.name,
+        "summary": f"{recipe.name} with {', '.join(changes)}" if changes else recipe.summary,
     }
     return compose(recipe, {**named, **axes, "loss": loss})
 
 
-def _said(value: Any) -> str:
+def _spelled(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
 def _run_settings(settings: RunSettings | None, values: dict[str, Any]) -> RunSettings:
     settings = settings or RunSettings()
-    known = {each.name for each in fields(RunSettings)} - {"record"}
-    unknown = sorted(set(values) - known)
+    names = {each.name for each in fields(RunSettings)} - {"record"}
+    unknown = sorted(set(values) - names)
     if unknown:
         raise InputError(
-            f"no setting {SETTINGS_KEY}.{unknown[0]}; there are: {', '.join(sorted(known))} (the record "
+            f"no setting {SETTINGS_KEY}.{unknown[0]}; there are: {', '.join(sorted(names))} (the record "
             "stands in the run's folder)."
         )
     try:
         return dataclasses.replace(settings, **values)
     except TypeError as error:
-        given = ", ".join(f"{SETTINGS_KEY}.{key}={value}" for key, value in values.items())
-        raise InputError(f"{given}: a number is needed ({error}).") from error
+        listed = ", ".join(f"{SETTINGS_KEY}.{key}={value}" for key, value in values.items())
+        raise InputError(f"{listed}: a number is needed ({error}).") from error

@@ -43,12 +43,12 @@ def check_packages() -> None:
         if wanted.marker.evaluate({"extra": ""}):
             continue  # of every installation, not of this extra
         try:
-            found = metadata.version(wanted.name)
+            version = metadata.version(wanted.name)
         except metadata.PackageNotFoundError:
             wrong.append(f"{wanted.name} is not installed")
             continue
-        if not wanted.specifier.contains(found.partition("+")[0], prereleases=True):
-            wrong.append(f"{wanted.name} {found} is installed, needed is {wanted.specifier}")
+        if not wanted.specifier.contains(version.partition("+")[0], prereleases=True):
+            wrong.append(f"{wanted.name} {version} is installed, needed is {wanted.specifier}")
     if wrong:
         raise PrerequisiteError(f"training: {'; '.join(wrong)}. {_INSTALL}.")
 
@@ -61,10 +61,10 @@ def check_plugin(machine: Machine) -> None:
     """
     for module in external_modules(machine).split(","):
         try:
-            found = importlib.util.find_spec(module)
+            spec = importlib.util.find_spec(module)
         except ImportError:
-            found = None
-        if found is None:
+            spec = None
+        if spec is None:
             raise PrerequisiteError(
                 f"the plug-in {module} is not in this installation of tagrpo; install tagrpo anew."
             )
@@ -115,11 +115,11 @@ def check_machine(composition: Composition) -> None:
         return
     import torch
 
-    found = torch.cuda.device_count()
-    if found < machine.gpus:
+    gpus = torch.cuda.device_count()
+    if gpus < machine.gpus:
         raise PrerequisiteError(
-            f"{machine.gpus} GPUs are asked for, {found} are here; say --gpus {found}, or --cpu for a try."
-            if found
+            f"{machine.gpus} GPUs are asked for, {gpus} are here; say --gpus {gpus}, or --cpu for a try."
+            if gpus
             else "no GPU is here; pass --cpu for a try with a tiny model, or start this on a GPU machine."
         )
 
@@ -185,8 +185,8 @@ def check_files(overrides: Sequence[Override], prompt_key: str) -> None:
         InputError: a relative path to a file, or a parquet file for validation that cannot be validated on.
     """
     for override in overrides:
-        given = str(override.value).strip("[]").split(",") if isinstance(override.value, str) else []
-        for text in (each.strip().strip("'\"") for each in given):
+        values = str(override.value).strip("[]").split(",") if isinstance(override.value, str) else []
+        for text in (each.strip().strip("'\"") for each in values):
             path = Path(text)
             if "." in text and not path.is_absolute() and path.is_file():
                 raise InputError(
@@ -210,8 +210,8 @@ def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]
         InputError: an override that verl's configuration does not take.
         PrerequisiteError: verl or hydra is not installed.
     """
-    found = importlib.util.find_spec("verl")
-    if found is None or found.origin is None or not has_verl():
+    spec = importlib.util.find_spec("verl")
+    if spec is None or spec.origin is None or not has_verl():
         raise PrerequisiteError(f"verl is not installed. {_INSTALL}.")
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
@@ -225,7 +225,7 @@ def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]
     try:
         with (
             contextlib.redirect_stdout(io.StringIO()),
-            initialize_config_dir(str(Path(found.origin).parent / "trainer" / "config"), version_base=None),
+            initialize_config_dir(str(Path(spec.origin).parent / "trainer" / "config"), version_base=None),
         ):
             config = compose("ppo_trainer", overrides=[search, *arguments])
             plain = OmegaConf.to_container(config, resolve=True)
@@ -240,11 +240,11 @@ def versions() -> dict[str, str]:
     """Return the versions that shape a training run; packages that are not installed are left out."""
     from service.runs.store import package_versions
 
-    found = package_versions()
+    versions = package_versions()
     for package in (*PACKAGES, "vllm", "sglang", "flash_attn"):
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package.lower()] = metadata.version(package)
-    return found
+            versions[package.lower()] = metadata.version(package)
+    return versions
 
 
 _MODEL = "actor_rollout_ref.model"

@@ -103,7 +103,7 @@ class Composition:
         """Return the arguments of `verl.trainer.main_ppo`."""
         written = {override.name for override in self.user}
         # Those of cpu.yaml reach verl through the file; what is theirs is listed for the reader only.
-        given = {
+        chosen = {
             each.key: each.value
             for each in self.values
             if each.name not in written and not (self.machine.cpu and each.source == "machine")
@@ -112,7 +112,7 @@ class Composition:
         if self.machine.cpu:
             first += ["+tagrpo=cpu", *hydra_arguments({PYTHON_KEY: python_of_workers()})]
         first += hydra_arguments({"hydra.run.dir": str(folder / "hydra")}) if folder else []
-        return [*first, *hydra_arguments(given), *(override.text for override in self.user)]
+        return [*first, *hydra_arguments(chosen), *(override.text for override in self.user)]
 
 
 def command(composition: Composition, folder: Path) -> list[str]:
@@ -294,8 +294,8 @@ def _template_setting(key: str, value: Any, model: str | None) -> Setting:
 
 def template_arguments(model: str | None) -> dict[str, Any]:
     """Return the arguments for the chat template of one of the paper's models; none for others."""
-    known = known_model(model) if model else None
-    return dict(known.chat_template_kwargs) if known else {}
+    paper_model = known_model(model) if model else None
+    return dict(paper_model.chat_template_kwargs) if paper_model else {}
 
 
 def _of_data(data: TrainingData | None, overrides: Sequence[Override]) -> list[Setting]:

@@ -201,25 +201,25 @@ def end_processes(mark: str, ray_folder: Path | None, *, patience_s: float = 5.0
     Raises:
         RuntimeError: some do not die, which only the kernel can keep them from.
     """
-    found = find_processes(mark, ray_folder)
+    processes = find_processes(mark, ray_folder)
     deadline = time.monotonic() + patience_s
-    while found and time.monotonic() < deadline:
-        psutil.wait_procs(found, timeout=min(0.5, patience_s))
-        found = find_processes(mark, ray_folder)
+    while processes and time.monotonic() < deadline:
+        psutil.wait_procs(processes, timeout=min(0.5, patience_s))
+        processes = find_processes(mark, ray_folder)
     killed = 0
     for _ in range(_ROUNDS):
-        if not found:
+        if not processes:
             break
-        for process in found:
+        for process in processes:
             try:
                 process.kill()
                 killed += 1
             except psutil.NoSuchProcess:
                 continue
-        psutil.wait_procs(found, timeout=5)
-        found = find_processes(mark, ray_folder)
-    if found:
-        raise RuntimeError(f"processes of the training are left: {[process.pid for process in found]}")
+        psutil.wait_procs(processes, timeout=5)
+        processes = find_processes(mark, ray_folder)
+    if processes:
+        raise RuntimeError(f"processes of the training are left: {[process.pid for process in processes]}")
     if ray_folder is not None:
         shutil.rmtree(ray_folder, ignore_errors=True)
     return killed
@@ -268,20 +268,20 @@ HINTS: tuple[tuple[str, str], ...] = (
 
 def step_of(line: str) -> int | None:
     """Return the step whose metrics a line of the log shows; None where it shows none."""
-    found = _STEP.search(line)
-    return int(found[1]) if found else None
+    match = _STEP.search(line)
+    return int(match[1]) if match else None
 
 
 def total_steps_of(line: str) -> int | None:
     """Return how many steps a training has, where a line of its log says so."""
-    found = _TOTAL.search(line)
-    return int(found[1]) if found else None
+    match = _TOTAL.search(line)
+    return int(match[1]) if match else None
 
 
 def last_step(log: Path) -> int | None:
     """Return the last step whose metrics the log shows; None where there is none."""
-    found = [int(step) for line in _lines(log) for step in _STEP.findall(line)]
-    return found[-1] if found else None
+    steps = [int(step) for line in _lines(log) for step in _STEP.findall(line)]
+    return steps[-1] if steps else None
 
 
 def last_errors(log: Path, limit: int = 5) -> list[str]:
@@ -317,14 +317,14 @@ def _lines(log: Path) -> Iterator[str]:
 def training_environment(machine: Machine, metrics: Path) -> dict[str, str]:
     """Return what the process of a training finds in its environment beside the user's own."""
     modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(machine)]
-    given = {"OMP_NUM_THREADS": "1", VARIABLE: START} if machine.cpu else {}
+    defaults = {"OMP_NUM_THREADS": "1", VARIABLE: START} if machine.cpu else {}
     return {
         "VERL_USE_EXTERNAL_MODULES": ",".join(module for module in modules if module),
         "VERL_FILE_LOGGER_PATH": str(metrics),
         "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0"),
         "PYTHONUNBUFFERED": "1",
         **_python_path(),
-        **{name: os.environ.get(name, value) for name, value in given.items()},
+        **{name: os.environ.get(name, value) for name, value in defaults.items()},
     }
 
 

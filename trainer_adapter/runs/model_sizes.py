@@ -145,9 +145,9 @@ def find_shape(model: str) -> ModelShape:
     folder = Path(model)
     if folder.is_dir():
         return _read_file(folder / "config.json")
-    known = known_model(model)
-    if known is not None:
-        return known.shape
+    paper_model = known_model(model)
+    if paper_model is not None:
+        return paper_model.shape
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 

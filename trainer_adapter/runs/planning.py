@@ -175,16 +175,16 @@ def warnings(composition: Composition, first: Work) -> list[str]:
     share, recipe = first.no_gradient, composition.recipe
     if share is None:
         return []
-    found = []
+    warned = []
     if share >= 0.5 and recipe.filter == "none":
-        found.append(
+        warned.append(
             f"{share:.0%} of the groups will have equal rewards and no gradient at first; more responses, "
             "neighbors, dynamic sampling or easier and harder questions change that (`tagrpo diagnose cost`)"
         )
     if recipe.filter == "dynamic":
         batches = 1 / (1 - share) if share < 1 else float("inf")
         limit = composition.settings.max_gen_batches
-        found.append(
+        warned.append(
             f"dynamic sampling will draw {batches:.1f} batches for one it keeps, at first"
             + (
                 f"; it stops at {limit} (tagrpo_run.max_gen_batches), so training would end at once"
@@ -192,7 +192,7 @@ def warnings(composition: Composition, first: Work) -> list[str]:
                 else ""
             )
         )
-    return found
+    return warned
 
 
 GIB = 2**30

@@ -72,7 +72,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the settings in which two specifications differ, as `key: old there, new now`."""
     there, now = dict(_leaves(old)), dict(_leaves(new))
     return [
-        f"{key}: {_said(there, key)} there, {_said(now, key)} now"
+        f"{key}: {_value(there, key)} there, {_value(now, key)} now"
         for key in sorted({*there, *now})
         if there.get(key, _NONE) != now.get(key, _NONE)
     ]
@@ -89,7 +89,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path.removeprefix("settings."), list(value) if isinstance(value, tuple) else value
 
 
-def _said(settings: Mapping[str, Any], key: str) -> str:
+def _value(settings: Mapping[str, Any], key: str) -> str:
     return repr(settings[key]) if key in settings else "not set"
 
 
@@ -121,8 +121,8 @@ def is_whole(folder: Path, step: int) -> bool:
 
 def whole_steps(folder: Path) -> list[int]:
     """Return the steps whose checkpoints are whole, in order."""
-    found = [_STEP.fullmatch(path.name) for path in folder.glob("global_step_*")]
-    steps = sorted(int(match[1]) for match in found if match)
+    matches = [_STEP.fullmatch(path.name) for path in folder.glob("global_step_*")]
+    steps = sorted(int(match[1]) for match in matches if match)
     return [step for step in steps if is_whole(folder, step)]
 
 
@@ -138,16 +138,16 @@ def mend(folder: Path) -> str | None:
     tracker, step = folder / TRACKER, tracked_step(folder)
     if not tracker.exists() or (step is not None and is_whole(folder, step)):
         return None
-    said = "does not say which" if step is None else f"names step {step}, which is not whole"
+    fault = "does not say which" if step is None else f"names step {step}, which is not whole"
     steps = whole_steps(folder)
     if steps:
         write_file(tracker, lambda place: _write(place, str(steps[-1])), overwrite=True)
-        return f"{tracker.name} {said}; training goes on from the checkpoint of step {steps[-1]}"
+        return f"{tracker.name} {fault}; training goes on from the checkpoint of step {steps[-1]}"
     if step is None:  # killed while it saved for the first time
         tracker.unlink()
-        return f"{tracker.name} {said}, and no checkpoint is whole; training begins at step 1 again"
+        return f"{tracker.name} {fault}, and no checkpoint is whole; training begins at step 1 again"
     raise InputError(
-        f"{folder}: {tracker.name} {said}, and no other checkpoint is whole; put the files back, or remove "
+        f"{folder}: {tracker.name} {fault}, and no other checkpoint is whole; put the files back, or remove "
         "the folder to begin at step 1 again."
     )
 

@@ -109,13 +109,13 @@ class RunFolder:
             lines = (self.path / _ATTEMPTS).read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return []
-        found = []
+        attempts = []
         for line in lines:
             try:
-                found.append(Attempt(**json.loads(line)))
+                attempts.append(Attempt(**json.loads(line)))
             except (ValueError, TypeError):
                 continue
-        return found
+        return attempts
 
     def next_attempt(self) -> int:
         """The number of the next start; logs of starts that were killed before their end count too."""
@@ -208,12 +208,12 @@ class RunFolder:
         except (OSError, ValueError, KeyError, TypeError):
             return 0
         ray_folder = None if folder is None else Path(folder)
-        found = find_processes(mark, ray_folder)
+        processes = find_processes(mark, ray_folder)
         end_processes(mark, ray_folder, patience_s=0.0)
         if number not in {attempt.number for attempt in self.attempts()}:
             self.add_attempt(self._killed(number, started_at))
         self.forget_process()
-        return len(found)
+        return len(processes)
 
     def _killed(self, number: int, started_at: str) -> Attempt:
         log = self.log(number)

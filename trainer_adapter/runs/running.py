@@ -210,8 +210,8 @@ def _data(
             raise InputError("--validation-share splits a --set; an export has its validation file already.")
         return read_data(wanted.data.resolve(), verify=True)
     with open_database() as database, database.read() as session:
-        found = load_set(session, wanted.set_ref)
-    header = found.header
+        neighbor_set = load_set(session, wanted.set_ref)
+    header = neighbor_set.header
     if resume and (target / "manifest.json").is_file():
         way_out = f"remove {target}, and the same command exports {wanted.set_ref} anew"
         data = read_data(target, verify=True, way_out=way_out)
@@ -231,7 +231,7 @@ def _data(
     if not isinstance(limit, int):
         raise InputError(f"data.max_prompt_length={limit}: give a number of tokens.")
     export_verl(
-        found.entries,
+        neighbor_set.entries,
         target,
         layout="grouped",
         template=PromptTemplate(

@@ -49,12 +49,12 @@ def lead_rewards(
     gate = (REPO_GATE if repo else None) if gate is None else gate
     z_B = torch.zeros_like(lengths_B)
     if right_B.any():
-        kept = Groups.of(groups.index_B[right_B])
+        right = Groups.of(groups.index_B[right_B])
         lengths_R = lengths_B[right_B]
-        std_R = kept.spread(kept.std(lengths_R, ddof=ddof))
+        std_R = right.spread(right.std(lengths_R, ddof=ddof))
         if repo:
-            std_R = std_R.where(kept.spread(kept.size_G) > 1, 1.0) + REPO_EPSILON
-        z_B[right_B] = (kept.centred(lengths_R) / std_R).where(std_R > 0, 0.0)
+            std_R = std_R.where(right.spread(right.size_G) > 1, 1.0) + REPO_EPSILON
+        z_B[right_B] = (right.centred(lengths_R) / std_R).where(std_R > 0, 0.0)
     shaped_B = torch.exp(-alpha * z_B)
     if gate is not None:
         shaped_B = shaped_B.where(groups.spread(_mean_of_shortest(lengths_B, groups, 3) > gate), 1.0)

@@ -37,12 +37,12 @@ def strips(mask_BT: Tensor) -> tuple[Strip, ...]:
     ends_B = _ends(mask_BT)
     order = torch.argsort(ends_B, descending=True, stable=True)[: int((ends_B > 0).sum())]
     widths = ends_B[order].tolist()
-    found, start = [], 0
+    parts, start = [], 0
     while start < len(widths):
         stop = start + max(1, _STRIP // widths[start])
-        found.append(Strip(order[start:stop], widths[start]))
+        parts.append(Strip(order[start:stop], widths[start]))
         start = stop
-    return tuple(found)
+    return tuple(parts)
 
 
 def _ends(mask_BT: Tensor) -> Tensor:
@@ -149,17 +149,17 @@ class Covariance:
 
     def on(self, strip: Strip) -> tuple[Tensor, Tensor]:
         """Return the covariance of the tokens of some responses, 0 at padding, and which are padding."""
-        found = strip.take(self.log_prob_BT)
+        covariance = strip.take(self.log_prob_BT)
         log_prob_mean, advantage_mean, noise = (
             of_row_B[strip.rows].unsqueeze(-1)
             for of_row_B in (self.log_prob_mean_B, self.advantage_mean_B, self.rounding_B)
         )
-        found -= log_prob_mean.to(found.dtype)
+        covariance -= log_prob_mean.to(covariance.dtype)
         apart = strip.take(self.advantages) - advantage_mean
-        found *= apart.masked_fill_(apart.abs() <= noise, 0.0).to(found.dtype)
+        covariance *= apart.masked_fill_(apart.abs() <= noise, 0.0).to(covariance.dtype)
         # Padding may hold anything, infinities included.
         padding = strip.take(self.mask_BT) <= 0
-        return found.masked_fill_(padding, 0.0), padding
+        return covariance.masked_fill_(padding, 0.0), padding
 
 
 def row_sums(values: Tensor) -> Tensor:

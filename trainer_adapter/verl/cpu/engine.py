@@ -129,11 +129,11 @@ class SharedPromptEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
             logits_BTV = logits_BTV / torch.as_tensor(temperature, dtype=torch.float32).view(-1, 1, 1)
         total_BT = logits_BTV.logsumexp(-1)
         chosen_BT = logits_BTV.gather(-1, rows.responses_BT[..., None])[..., 0]
-        found = {"log_probs": chosen_BT - total_BT}
+        values = {"log_probs": chosen_BT - total_BT}
         if tensordict_utils.get_non_tensor_data(micro_batch, key="calculate_entropy", default=False):
             expected_BT = (logits_BTV.softmax(-1) * logits_BTV).sum(-1)
-            found["entropy"] = total_BT - expected_BT
-        output = {name: self._as_verl(value, rows, micro_batch) for name, value in found.items()}
+            values["entropy"] = total_BT - expected_BT
+        output = {name: self._as_verl(value, rows, micro_batch) for name, value in values.items()}
         loss, metrics = torch.tensor(1.0), {}
         if loss_function is not None:
             loss, metrics = loss_function(

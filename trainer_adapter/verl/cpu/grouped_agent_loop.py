@@ -121,7 +121,7 @@ class _RememberingBuilder:
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
-        self._known: dict[str, list[int]] = {}
+        self._initial_tokens: dict[str, list[int]] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._builder, name)
@@ -131,11 +131,11 @@ class _RememberingBuilder:
             built: list[int] = self._builder.build_initial_tokens(messages, **kwargs)
             return built
         asked = json.dumps(messages, sort_keys=True, default=repr)
-        if asked not in self._known:
-            if len(self._known) >= 4096:
-                self._known.clear()
-            self._known[asked] = self._builder.build_initial_tokens(messages, **kwargs)
-        return list(self._known[asked])
+        if asked not in self._initial_tokens:
+            if len(self._initial_tokens) >= 4096:
+                self._initial_tokens.clear()
+            self._initial_tokens[asked] = self._builder.build_initial_tokens(messages, **kwargs)
+        return list(self._initial_tokens[asked])
 
 
 class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
@@ -257,9 +257,9 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
             graded = await worker.compute_score_batch.remote(_to_grade(list(open_.values()), prompt))
         except Exception:
             return await self._grade_each(outputs, open_, prompt)
-        for output, found in zip(open_.values(), graded, strict=True):
-            output.reward_score = found["reward_score"]
-            output.extra_fields["reward_extra_info"] = found["reward_extra_info"]
+        for output, score in zip(open_.values(), graded, strict=True):
+            output.reward_score = score["reward_score"]
+            output.extra_fields["reward_extra_info"] = score["reward_extra_info"]
         return []
 
     async def _grade_each(

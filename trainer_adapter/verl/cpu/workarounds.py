@@ -25,10 +25,10 @@ def check_verl() -> None:
         PrerequisiteError: verl is missing, has another version, or no longer has the lines in question.
     """
     check_version()
-    found = importlib.util.find_spec("verl")
-    assert found is not None
-    assert found.origin is not None
-    folder = Path(found.origin).parent
+    spec = importlib.util.find_spec("verl")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = Path(spec.origin).parent
     for name, line in ((DISTRIBUTED, PROCESS_GROUP_LINE), (ENGINE, OFFLOAD_LINE)):
         if line not in (folder / name).read_text(encoding="utf-8"):
             raise PrerequisiteError(

@@ -23,7 +23,7 @@ ABOUT_FIELD = "tagrpo"
 """What the loop adds to a response's `extra_fields`."""
 
 _SEED_NAMES = {"sglang": "sampling_seed"}
-_known: list[tuple[Any, Recipe, RunSettings]] = []
+_checked_configs: list[tuple[Any, Recipe, RunSettings]] = []
 
 
 class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
@@ -88,8 +88,8 @@ def question_id(row: Any) -> str:
 
 def _described(row: Any, variant: int) -> dict[str, Any]:
     """Return which prompt was asked: of a row with neighbors in it, or of one of a flat export."""
-    found = row.get("extra_info")
-    about = found if isinstance(found, dict) else {}
+    extra = row.get("extra_info")
+    about = extra if isinstance(extra, dict) else {}
     if "variant" in about:
         return {
             "variant": int(about["variant"]),
@@ -108,11 +108,11 @@ def _described(row: Any, variant: int) -> dict[str, Any]:
 
 def _checked(config: Any) -> tuple[Recipe, RunSettings]:
     """Return what the configuration carries, read and checked once a process: a loop is made per response."""
-    for known, recipe, settings in _known:
-        if known is config:
+    for checked, recipe, settings in _checked_configs:
+        if checked is config:
             return recipe, settings
     plain: Any = OmegaConf.to_container(config, resolve=True)
     recipe = recipe_of(plain)
     check_config(plain, recipe)
-    _known[:] = [(config, recipe, settings_of(plain))]
-    return recipe, _known[0][2]
+    _checked_configs[:] = [(config, recipe, settings_of(plain))]
+    return recipe, _checked_configs[0][2]

@@ -106,9 +106,9 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
     if recipe.filter == "dynamic":
         expected["algorithm.filter_groups.metric"] = CORRECTNESS
     for key, value in expected.items():
-        found = _at(config, key)
-        if found != value:
-            yield f"{key} is {_said(found)} where the recipe has {_said(value)}"
+        setting = _at(config, key)
+        if setting != value:
+            yield f"{key} is {_spelled(setting)} where the recipe has {_spelled(value)}"
     if recipe.group == "prompt" and recipe.filter == "dynamic":
         yield "dynamic sampling drops a row, which the groups of several prompts share; use the flat export"
 
@@ -165,7 +165,7 @@ def _at(config: Any, key: str) -> Any:
     return config
 
 
-def _said(value: Any) -> str:
+def _spelled(value: Any) -> str:
     return (
         {True: "true", False: "false", None: "null"}[value]
         if value is None or isinstance(value, bool)

@@ -51,11 +51,11 @@ class StepResponses(NamedTuple):
 
     def sampling_log_probs(self) -> Tensor | None:
         """Return the log-probs tokens were drawn with, shape BT; None where the engine gave none."""
-        kept = [each["log_probs"] for each in self.about]
-        if any(each is None for each in kept):
+        by_response = [each["log_probs"] for each in self.about]
+        if any(each is None for each in by_response):
             return None
-        drawn_BT = torch.zeros(len(kept), self.mask_AT.shape[-1])
-        for row, log_probs in enumerate(kept):
+        drawn_BT = torch.zeros(len(by_response), self.mask_AT.shape[-1])
+        for row, log_probs in enumerate(by_response):
             drawn_BT[row, : len(log_probs)] = torch.from_numpy(log_probs)
         return drawn_BT
 
@@ -79,10 +79,10 @@ def read_responses(batch: Any, *, end_ids: frozenset[int], max_length: int) -> S
     tensors = dict(data.to_padded_tensor(padding=0.0).items())
     mask_AT = tensors.pop("response_mask")
     mask_AT[~real_A] = 0
-    kept = [each for each, real in zip(extra, real_A.tolist(), strict=True) if real]
+    extras = [each for each, real in zip(extra, real_A.tolist(), strict=True) if real]
     tensors_BT = {name: value[real_A] for name, value in tensors.items()}
     scores_B = tensors_BT.pop("rm_scores").sum(-1).double()  # one token of a response holds its score
-    graded = [each.get("reward_extra_info") or {} for each in kept]
+    graded = [each.get("reward_extra_info") or {} for each in extras]
     keys = [key for key, real in zip(batch.keys, real_A.tolist(), strict=True) if real]
     mask_BT, responses_BT = mask_AT[real_A], tensors_BT["responses"]
     lengths_B = mask_BT.sum(-1)
@@ -91,7 +91,7 @@ def read_responses(batch: Any, *, end_ids: frozenset[int], max_length: int) -> S
     return StepResponses(
         real_A=real_A,
         mask_AT=mask_AT,
-        about=tuple(_about(each, key) for each, key in zip(kept, keys, strict=True)),
+        about=tuple(_about(each, key) for each, key in zip(extras, keys, strict=True)),
         graded=tuple(graded),
         question_B=torch.tensor(_numbered([key.rsplit("_", 2)[0] for key in keys])),
         scores_B=scores_B,
@@ -118,5 +118,5 @@ def _numbered(names: Sequence[str]) -> list[int]:
 
 def _flags(graded: Sequence[Mapping[str, Any]], name: str, default_B: Tensor) -> Tensor:
     """Return what the reward function said of each response, or whether the default is above 0."""
-    said = [graded[row].get(name, default) for row, default in enumerate(default_B.tolist())]
-    return torch.tensor([float(each) > 0 for each in said])
+    marks = [graded[row].get(name, default) for row, default in enumerate(default_B.tolist())]
+    return torch.tensor([float(each) > 0 for each in marks])

@@ -94,13 +94,13 @@ def settings_of(config: Mapping[str, Any]) -> RunSettings:
 
 
 def _block(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = config.get(key)
-    if not isinstance(found, Mapping):
+    block = config.get(key)
+    if not isinstance(block, Mapping):
         raise InputError(
             f"verl's configuration has no {key}; start with `tagrpo train run`, or give verl every override "
             "that `tagrpo recipes show` prints."
         )
-    return found
+    return block
 
 
 def _built(kind: type[_Kind], values: Mapping[str, Any], key: str) -> _Kind:

@@ -64,8 +64,8 @@ def step_texts(
     lengths = None
     if with_tokens and step.sampling_log_probs_BT is not None:
         letter = tokenizer.encode("A", add_special_tokens=False)[-1]
-        found = TokenLengths(partial(tokenizer.decode, skip_special_tokens=True), letter)
-        lengths = [found.of(row, text) for row, text in zip(ids, texts, strict=True)]
+        token_lengths = TokenLengths(partial(tokenizer.decode, skip_special_tokens=True), letter)
+        lengths = [token_lengths.of(row, text) for row, text in zip(ids, texts, strict=True)]
         if left_out := lengths.count(None):
             _LOG.warning(
                 "step %d: tokens of %d of %d responses are not recorded, since what they decode to together "
