@@ -262,7 +262,7 @@ def _judge_brackets(gold: str, answer: str, means: Means, depth: int) -> tuple[b
         return not open_question, DIFFERENT if not open_question else None
     for inner, other in ((gold_inner, answer), (answer_inner, gold)):
         # `\{5\}` is the set of the one answer 5, `(5)` is 5.
-        if inner is not None and inner.pair in ("{}", "()") and inner.elements[0]:
+        if inner is not None and inner.pair in ("{}", "()") and any(inner.elements[:1]):
             pair = (inner.elements[0], other) if other is answer else (other, inner.elements[0])
             return True, _judge(*pair, means, depth + 1)
     return False, None

@@ -62,6 +62,7 @@ _LOOSE_SPACE = re.compile(r"(?<![A-Za-z0-9.]) | (?![A-Za-z0-9.\\])")
 _GROUPED = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+)(?![\d]|,\d)")
 _BRACKET = re.compile(r"[(\[]|\\\{")
 _SPACED_GROUPS = re.compile(r"([-+]?[1-9]\d{0,2}(?: \d{3})+)(?=$| [A-Za-z\\])")
+_EMPTY_SET = re.compile(r"\\\{ ?\\\}")
 _EDGE_LEFT = re.compile(r"^(?:=|:|\+|\\approx|\\sim|\\therefore)+ ?")
 
 
@@ -93,6 +94,7 @@ def tidy(text: str, *, join_thousands: bool = True) -> str:
     text = text.replace(r"^\circ", r"^\circ ").replace(r"\degree", r"^\circ ")
     if join_thousands:
         text = _join_thousands(text)
+    text = _EMPTY_SET.sub(r"\\emptyset ", text)
     text = _EDGE_LEFT.sub("", " ".join(text.split()))
     text = _strip_punctuation(text)
     return _LOOSE_SPACE.sub("", text).strip()

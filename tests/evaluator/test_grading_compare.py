@@ -43,6 +43,8 @@ SAME = [
     ("3, 1, 2", r"1, 2 \text{ and } 3"),
     (r"\pm 3", "3, -3"),
     (r"\{1, 2\}", "2,1"),
+    (r"\{\}", r"\emptyset"),
+    (r"S = \left\{ \right\}", r"\varnothing"),
     (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{bmatrix} 1 \\ 2 \end{bmatrix}"),
     (r"(-\infty,1)\cup(2,3)", r"(2,3) \cup (-\infty, 1)"),
     ("203_7", "203_{7}"),
@@ -55,6 +57,7 @@ DIFFERENT = [
     ("(1,200)", "1200"),
     ("(1,2)", "[1,2]"),
     ("2", "2, 2"),
+    (r"\{\}", "1, 2"),
     ("203_7", "203"),
     ("203_7", "101"),
     ("0.3333", "1/3"),
@@ -130,6 +133,14 @@ def test_integers_are_equal_only_to_themselves(first: int, second: int) -> None:
     judged = compare(str(first), f"{second}.0")
     assert judged is not None
     assert (judged.value is GradeValue.CORRECT) == (first == second)
+
+
+@pytest.mark.parametrize("nothing", [r"\{\}", r"\{,\}", r"\{;\}", r"\{\text{ and }\}", "()", "[]"])
+@pytest.mark.parametrize("other", ["0", "x^2", r"\{0\}", "(1,2)", r"(\{,\},1)"])
+def test_brackets_around_nothing_are_judged_without_errors(nothing: str, other: str) -> None:
+    for gold, answer in ((nothing, other), (other, nothing)):
+        judged = compare(gold, answer)
+        assert judged is None or judged.value is not GradeValue.CORRECT
 
 
 @given(st.text(alphabet=r"\{}()[]$,._^ 019xabcdfrt+-=%", max_size=40))
