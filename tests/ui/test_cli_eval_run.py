@@ -366,7 +366,7 @@ def test_control_characters_of_a_model_are_shown_as_codes(cli: CommandLine, tmp_
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "r", [(1, 1, 0)], texts=lambda *_: "\x1b[31mred\x9b \\boxed{1}")
     shown = cli("eval", "show", "r", "--samples", "0")
-    assert "\\x1b[31mred\\x9b" in shown.out
+    assert "␛[31mred⟨U+009B⟩" in shown.out
     assert "\x1b" not in shown.out
 
 

@@ -134,7 +134,7 @@ def test_texts_of_models_cannot_write_to_the_terminal(cli: CommandLine, run: Run
     for command in (("list",), ("show", ODD)):
         _, out, _ = cli(*command)
         assert "\x1b" not in out
-        assert r"\x1b[2Jwhat?" in out
+        assert "␛[2Jwhat?" in out
     assert "Add 2 and [b]4[/b]." in cli("show", WRONG)[1]
 
 

@@ -96,7 +96,7 @@ def test_show_prints_prompt_and_text_without_control_characters() -> None:
     run("import", "ta")
     number = str(read("list", "--step", "3")["rollouts"][0]["id"])
     shown = run("show", number).stdout
-    assert "\\x1b[31mred" in shown
+    assert "␛[31mred" in shown
     assert "What is 0 + 1? (0)" in shown
     assert "1,008 characters more; --full" in shown
     assert "sampling -, reference -" in shown

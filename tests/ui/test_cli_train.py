@@ -221,7 +221,7 @@ class TestRuns:
                 sent.append(1)
                 os.kill(os.getpid(), signal.SIGINT)
 
-        monkeypatch.setattr("ui.cli.train.commands.typer.echo", stop)
+        monkeypatch.setattr("ui.cli.console.write_line", stop)
         done = tagrpo(*words)
         assert done.code == 130
         assert "stopped by SIGINT, verl ended; go on from the checkpoint of step 1 with the same" in done.err

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("streamlit")
 
-from ui.pages.text.characters import visible
+from ui.characters import visible
 from ui.pages.text.differences import compare, marked
 
 ORIGINAL = "Ada has $3$ apples and buys 4 more. How many apples does she have now?"

@@ -15,10 +15,10 @@ from training_pages import QUESTIONS, STEPS, trainings
 from service.database import Database
 from trainer_adapter.record.browsing import RolloutHeader
 from trainer_adapter.record.rollout import TokenRatios
+from ui.characters import visible
 from ui.pages.rollouts.overview import key_of
 from ui.pages.rollouts.responses import responses_table
 from ui.pages.rollouts.token_shading import shade, tokens_html
-from ui.pages.text.characters import visible
 
 QUESTION = f"q_{0:024x}"
 

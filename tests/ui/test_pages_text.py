@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 pytest.importorskip("streamlit")
 
 import ui.pages
-from ui.pages.text.characters import visible
+from ui.characters import visible
 from ui.pages.text.formulas import drawable, pieces
 from ui.pages.text.markup import escaped, safe_md, with_commands
 

@@ -1,6 +1,7 @@
 """Entry point of the `tagrpo` command: the sub-commands, and what an error looks like."""
 
 import errno
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -9,6 +10,7 @@ import typer
 
 from service.errors import InputError, Interrupted, TagrpoError
 from service.models.stopping import exit_on_sigterm
+from ui.characters import visible
 from ui.cli import demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
 from ui.cli.eval import benchmarks, running, tables
@@ -142,6 +144,9 @@ for command in (demo.demo, ui.ui, doctor.doctor):
     app.command()(with_settings(command))
 
 
+_COMMANDS_OF_TERMINALS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -250,3 +255,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
             raise InputError(
                 f'"{shown}" on the command line is not UTF-8; rename it, or set LANG to a UTF-8 locale.'
             ) from error
+        if _COMMANDS_OF_TERMINALS.search(argument):  # typer would print it back as it is
+            raise InputError(
+                f'"{visible(argument)}" on the command line holds control characters; leave them out.'
+            )

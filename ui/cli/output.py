@@ -1,10 +1,8 @@
 """How commands speak: tables or JSON on stdout, progress and errors on stderr, exit codes."""
 
 import io
-import json
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,10 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ParamSpec, Protocol, TextIO
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+from ui import characters
+from ui.characters import visible
+from ui.cli import console
 
 if TYPE_CHECKING:
     from evaluator.reports.document import Document
@@ -24,11 +25,8 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 
 PLAIN_PROGRESS_EVERY_S = 5.0
-PIPED_WIDTH = 200
 TEXT_SHOWN = 90
 ID_SHOWN = 12  # long enough for `show`
-
-_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass
@@ -69,35 +67,20 @@ def forget_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def console() -> Console:
-    """Return a console on today's stdout (tests replace it), wide enough for tables when piped."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
-
-
 def say(*lines: str) -> None:
     """Print lines as they are, without any an empty one: no markup is read from them, no line is cut."""
     for line in lines or ("",):
-        console().print(visible(line), markup=False, soft_wrap=True)
+        console.stdout().print(line, markup=False, soft_wrap=True)
 
 
 def heading(text: str) -> None:
     """Print a heading."""
-    console().print(visible(text), markup=False, style="bold")
-
-
-def visible(text: str) -> str:
-    r"""Return text with control characters and marks of reading direction spelled out (`\x1b`).
-
-    Texts of models and files may hold terminal commands, and marks that turn the reading direction around.
-    All that is printed here passes through it, but for JSON, which escapes them itself.
-    """
-    return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    console.stdout().print(text, markup=False, style="bold")
 
 
 def one_line(text: str, length: int = TEXT_SHOWN) -> str:
     """Return text on one line, cut to `length` characters."""
-    line = " ".join(visible(text).split())
-    return line if len(line) <= length else f"{line[: length - 3]}..."
+    return characters.one_line(text, length)
 
 
 def plural(count: int, noun: str) -> str:
@@ -106,9 +89,8 @@ def plural(count: int, noun: str) -> str:
 
 
 def print_json(result: Mapping[str, Any]) -> None:
-    """Print the machine-readable result: one JSON object on stdout, all ASCII where stdout is not UTF-8."""
-    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    sys.stdout.write(json.dumps(result, ensure_ascii=not unicode, indent=2) + "\n")
+    """Print the machine-readable result: one JSON object on stdout."""
+    console.write_json(result)
 
 
 def _be_quiet(wanted: bool) -> bool:
@@ -164,14 +146,14 @@ def note_traceback() -> None:
     """Print the traceback of the error that is being handled on stderr."""
     import traceback
 
-    sys.stderr.write(visible(traceback.format_exc()))
+    console.write_line(traceback.format_exc().rstrip())
 
 
 def show(document: "Document") -> None:
     """Print a document, its tables folded to the width of a terminal."""
     from evaluator.reports.rendering import text_parts
 
-    for text, title in text_parts(document, width=console().width if sys.stdout.isatty() else None):
+    for text, title in text_parts(document, width=console.stdout().width if sys.stdout.isatty() else None):
         (heading if title else say)(text)
 
 
@@ -179,14 +161,12 @@ def note(message: str) -> None:
     """Print a remark on stderr, where it disturbs no pipe; none with `--quiet`."""
     if LOUDNESS.quiet:
         return
-    Console(stderr=True, highlight=False).print(visible(message), markup=False, soft_wrap=True)
+    console.stderr().print(message, markup=False, soft_wrap=True)
 
 
 def complain(label: str, style: str, message: str) -> None:
     """Print a message on stderr behind a label in a style."""
-    Console(stderr=True, highlight=False).print(
-        Text.assemble((label, style), visible(message)), soft_wrap=True
-    )
+    console.stderr().print(Text.assemble((label, style), visible(message)), soft_wrap=True)
 
 
 def table(
@@ -208,7 +188,7 @@ def table(
         drawn.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         drawn.add_row(*(_cell(value) for value in row))
-    console().print(drawn)
+    console.stdout().print(drawn)
 
 
 def _cell(value: object) -> Text:
@@ -258,7 +238,7 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Progress]:
             bars.TimeRemainingColumn(),
             bars.TextColumn("{task.fields[detail]}", markup=False),
         )
-        with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        with bars.Progress(*columns, console=console.stderr(), transient=True) as shown:
             yield _Bar(shown, shown.add_task(escape(label), total=None, detail=""))
     else:
         plain = _Plain(label)
@@ -299,5 +279,4 @@ class _Plain:
     def _print(self) -> None:
         self._last = time.monotonic()
         self._printed = self._line
-        sys.stderr.write(self._line + "\n")
-        sys.stderr.flush()
+        console.write_line(self._line)

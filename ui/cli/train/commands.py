@@ -1,14 +1,13 @@
 """`tagrpo train`: plan, run."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
 
-from ui.cli import exits, output
+from ui.cli import console, exits, output
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 from ui.cli.train import reports
@@ -172,7 +171,7 @@ def run(
         output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
 
     with terminal.progress(name or recipe, quiet=not hide_log) as bar:
-        echo = _show_steps(bar) if hide_log else partial(typer.echo, err=True)
+        echo = _show_steps(bar) if hide_log else console.write_line
         trained = running.train(wanted, opened, resume=resume, announce=announce, echo=echo)
     terminal.emit(reports.trained_record(trained), reports.print_trained, trained)
     if not trained.finished:

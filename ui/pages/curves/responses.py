@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from evaluator.evals.contrast import SOLVED, Contrast
 from evaluator.evals.problems import RunProblem
 from evaluator.evals.samples import SampleHeader, page_samples, read_texts
+from ui.characters import one_line
 from ui.pages.state.database import cached
-from ui.pages.text.characters import one_line
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose

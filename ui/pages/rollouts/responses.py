@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from trainer_adapter.record.browsing import RolloutHeader
 from trainer_adapter.record.joint_groups import log_ratio
+from ui.characters import one_line
 from ui.pages.state import links
-from ui.pages.text.characters import one_line
 from ui.pages.widgets.table_view import Heading, show_table
 from ui.pages.widgets.tables import cell
 

@@ -5,7 +5,7 @@ import html
 import streamlit as st
 
 from trainer_adapter.record.rollout import TokenRatios
-from ui.pages.text.characters import visible_pieces
+from ui.characters import visible_pieces
 from ui.pages.text.markup import CUT_AT, MARKDOWN_MAX, escaped, wants_all
 
 FULL_AT = 3.0

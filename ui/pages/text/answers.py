@@ -7,8 +7,8 @@ from typing import Any
 import streamlit as st
 
 from rephraser.views.evidence import AnswerClass, Evidence
+from ui.characters import visible
 from ui.charts.theme import DARK_PALETTE, PALETTE
-from ui.pages.text.characters import visible
 
 MOST_CLASSES = 6
 _NAME_MAX = 60

@@ -7,7 +7,7 @@ from typing import Literal
 
 import streamlit as st
 
-from ui.pages.text.characters import visible
+from ui.characters import visible
 from ui.pages.text.formulas import Kind, pieces
 from ui.pages.text.markup import MARKDOWN_MAX, escaped_lines, safe_md, show_text
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import streamlit as st
 
-from ui.pages.text.characters import visible
+from ui.characters import visible
 from ui.pages.text.formulas import Piece, pieces
 
 CUT_AT = 3000

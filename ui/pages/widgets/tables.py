@@ -9,8 +9,8 @@ from typing import Any, Literal
 import streamlit as st
 
 from evaluator.reports.records import guarded
+from ui.characters import one_line
 from ui.pages.state import links
-from ui.pages.text.characters import one_line
 from ui.pages.text.markup import escaped
 from ui.pages.widgets.table_view import Heading, Look, show_table
 

@@ -1,0 +1,114 @@
+"""Texts that command terminals: nothing of them leaves a command, in text, in JSON or in an error."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+from eval_runs import add_eval_run, make_problems
+from rollout_shards import make_record
+from runs import Proposed, add_run, open_empty
+from world_runs import command
+
+from rephraser.sets import publish
+from trainer_adapter.record import RolloutWriter
+
+HOSTILE = (
+    "\x1b[2J\x1b]0;title\x07 \x1b]52;c;cm0gLXJmIH4=\x1b\\ \x9b31m \x9d8;;http://x\x9c \r\x08\x7f "
+    "\u202egnp\u2066\u200b\u200e\ufeff end"
+)
+COMMANDS_A_TERMINAL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+QUESTION, CANDIDATE = f"How many? {HOSTILE}", f"What number? {HOSTILE}"
+
+
+def make_database(folder: Path) -> Path:
+    path = folder / "t.db"
+    with RolloutWriter(folder / "recorded", "ta", spec={"recipe": f"mine {HOSTILE}"}, versions={}) as writer:
+        writer.write(1, [make_record(1, prompt=HOSTILE, response=HOSTILE, extracted=HOSTILE, reason=HOSTILE)])
+        writer.write_metrics(1, {f"tagrpo/{HOSTILE}": 0.5})
+    with open_empty(path) as db:
+        proposed = [Proposed(CANDIDATE, strategy=f"s {HOSTILE}", model=f"m {HOSTILE}")]
+        add_run(db, "run", [(QUESTION, f"4 {HOSTILE}", proposed)], level=HOSTILE, subject=HOSTILE)
+        publish(db, "set", run="run")
+        problems = make_problems(1, HOSTILE)
+        add_eval_run(
+            db, "eval", [(2, 1, 0)], benchmark=f"b {HOSTILE}", problems=problems, texts=lambda *_: HOSTILE
+        )
+    return path
+
+
+@pytest.fixture
+def db(tmp_path: Path, cli: CommandLine) -> Path:
+    path = make_database(tmp_path)
+    row = {"question": f"What is $2+2$? {HOSTILE}", "answer": "4", "level": HOSTILE}
+    Path("rows.jsonl").write_text(json.dumps(row))
+    assert cli("questions", "import", "rows.jsonl", "--name", "q", "--strip-control", "--db", path).code == 0
+    assert cli("rollouts", "import", "recorded", "--db", path).code == 0
+    return path
+
+
+def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path) -> None:
+    listed = json.loads(cli("neighbors", "list", "--db", db, "--json").out)["candidates"][0]
+    assert listed["text"] == CANDIDATE
+    rollout = json.loads(cli("rollouts", "list", "--db", db, "--json").out)["rollouts"][0]["id"]
+    for words in (
+        ("questions", "list"),
+        ("questions", "list", "q"),
+        ("questions", "show", listed["question_id"]),
+        ("questions", "suspects", "--min-answers", 1),
+        ("neighbors", "list"),
+        ("neighbors", "show", listed["candidate"], "--raw"),
+        ("neighbors", "audit", "run"),
+        ("runs", "list"),
+        ("runs", "show", "run"),
+        ("sets", "list"),
+        ("sets", "show", "set", "--limit", 5),
+        ("sets", "diff", "set", "set"),
+        ("eval", "list"),
+        ("eval", "show", "eval"),
+        ("eval", "show", "eval", "--samples", 0, "--full"),
+        ("eval", "report", "eval"),
+        ("eval", "report", "eval", "--format", "csv"),
+        ("rollouts", "runs"),
+        ("rollouts", "steps"),
+        ("rollouts", "list"),
+        ("rollouts", "show", rollout, "--full"),
+        ("diagnose", "zero-gradient", "eval"),
+    ):
+        for form in ((), ("--json",)):
+            if form and "--format" in words:
+                continue
+            done = cli(*words, *form, "--db", db)
+            assert "bug" not in done.err, done.err
+            assert COMMANDS_A_TERMINAL.findall(done.out + done.err) == [], words
+            if form and done.code in (0, 3):
+                json.loads(done.out)
+
+
+def test_errors_spell_them_out_too(cli: CommandLine) -> None:
+    for words in (["sets", "show", HOSTILE], ["questions", "list", "--limit", HOSTILE], [HOSTILE]):
+        done = cli(*words)
+        assert done.code == 2
+        assert "holds control characters" in done.err
+        assert COMMANDS_A_TERMINAL.findall(done.out + done.err) == []
+    Path("odd.jsonl").write_text(json.dumps({"question": QUESTION, "answer": "4"}))
+    refused = cli("questions", "import", "odd.jsonl", "--name", "x")
+    assert (refused.code, COMMANDS_A_TERMINAL.findall(refused.err)) == (2, [])
+
+
+def test_a_terminal_gets_colours_of_ours_alone(db: Path) -> None:
+    """On a terminal rich writes escapes of its own; those of a text stay spelled out."""
+    done = subprocess.run(
+        command("neighbors", "list", "--db", str(db)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"FORCE_COLOR": "1", "COLUMNS": "300", "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\x1b[1m" in done.stdout
+    left = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+    assert COMMANDS_A_TERMINAL.findall(left) == []
+    assert "␛[2J" in left

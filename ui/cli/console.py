@@ -1,0 +1,56 @@
+"""Where commands write: nothing leaves here that hides, reorders or commands a terminal.
+
+Texts of models, files and servers may hold terminal commands (a title set, a clipboard filled) and marks that
+turn the reading direction around. What is printed passes through `visible`, JSON gets its own escapes.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from ui.characters import visible
+
+PIPED_WIDTH = 200
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_HIDDEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Beside C0, which JSON escapes itself."""
+
+
+class SafeConsole(Console):
+    """A console that writes control characters of its own only."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        super().print(*(visible(each) if isinstance(each, str) else each for each in objects), **settings)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+
+def stdout() -> Console:
+    """Return a console on today's stdout (tests replace it), wide enough for tables when piped."""
+    return SafeConsole(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+
+
+def stderr() -> Console:
+    """Return a console on today's stderr."""
+    return SafeConsole(stderr=True, highlight=False)
+
+
+def write_line(line: str) -> None:
+    """Write a line of another program to stderr, without its colours."""
+    sys.stderr.write(visible(_COLOURS.sub("", line)) + "\n")
+    sys.stderr.flush()
+
+
+def write_json(value: Any) -> None:
+    """Write a value to stdout, all ASCII where stdout is not UTF-8."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(value, ensure_ascii=not unicode, indent=2)
+    sys.stdout.write(_HIDDEN.sub(lambda hidden: f"\\u{ord(hidden[0]):04x}", text) + "\n")
