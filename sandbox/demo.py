@@ -335,8 +335,8 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
                 *("--k", "1,8,32", "--changes", "0", *db),
             ),
         )
-    shown = [each for each in plan.trainings() if each.seed == 1]
-    for training in shown:
+    first_seed = [each for each in plan.trainings() if each.seed == 1]
+    for training in first_seed:
         yield Step(
             CHAPTERS[4],
             f"The neighbor set again: {training.name}",
@@ -349,7 +349,11 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
         "Shares of questions without a gradient before and after, how diverse responses are, what a group "
         "with mixed rewards costs.",
         (
-            *("diagnose", "report", *(f"{name}.{QUESTIONS}-1" for name in (PILOT, *(t.name for t in shown)))),
+            *(
+                "diagnose",
+                "report",
+                *(f"{name}.{QUESTIONS}-1" for name in (PILOT, *(t.name for t in first_seed))),
+            ),
             *("--g", "8", "--n", str(NEIGHBORS), "--limit", "5", *db),
         ),
     )

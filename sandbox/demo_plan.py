@@ -130,8 +130,8 @@ class Training:
 
 def comparisons(plan: DemoPlan) -> list[tuple[str, str]]:
     """Return which runs are compared: with the base, and the recipes with the first one, seed by seed."""
-    found = [(each.name, BASE) for each in plan.trainings()]
+    pairs = [(each.name, BASE) for each in plan.trainings()]
     first, *others = plan.recipes
     for seed in range(1, plan.seeds + 1):
-        found += [(Training(each, seed).name, Training(first, seed).name) for each in others]
-    return found
+        pairs += [(Training(each, seed).name, Training(first, seed).name) for each in others]
+    return pairs

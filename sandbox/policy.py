@@ -64,7 +64,7 @@ def pretrain_policy(
         **pretraining.settings(world, seed, threads, pretraining.SHAPE, schedule),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "seconds": round(reports[-1].seconds, 1),
-        "losses": {str(one.step): round(one.loss, 4) for one in reports},
+        "losses": {str(progress.step): round(progress.loss, 4) for progress in reports},
         "versions": {name: metadata.version(name) for name in ("torch", "transformers", "tokenizers")},
     }
 

@@ -101,7 +101,7 @@ def read_truth(path: Path) -> dict[str, Truth]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error}).") from error
-    found = {}
+    truths = {}
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
@@ -111,8 +111,8 @@ def read_truth(path: Path) -> dict[str, Truth]:
                 f"{path}:{number}: is no row of a truth file ({error}); `tagrpo sandbox candidates --truth` "
                 "writes one."
             ) from error
-        found[truth.candidate_id] = truth
-    return found
+        truths[truth.candidate_id] = truth
+    return truths
 
 
 def score_run(session: Session, run: Run, truth: Mapping[str, Truth]) -> Score:
@@ -122,28 +122,29 @@ def score_run(session: Session, run: Run, truth: Mapping[str, Truth]) -> Score:
         InputError: the run has no candidate that the truth knows.
     """
     outcomes = _outcomes(session, run.id)
-    known = {identity: outcome for identity, outcome in outcomes.items() if identity in truth}
-    if not known:
+    in_truth = {identity: outcome for identity, outcome in outcomes.items() if identity in truth}
+    if not in_truth:
         raise InputError(
             f"run {run.name!r} has no candidate of this truth file; propose them with --proposer file and "
             "the candidates that were written with it."
         )
-    broken = [identity for identity in known if truth[identity].broken is not None]
-    good = [identity for identity in known if truth[identity].broken is None]
-    kinds = list(dict.fromkeys(one.broken for one in truth.values() if one.broken is not None))
-    phrasings = list(dict.fromkeys(one.phrasing for one in truth.values()))
+    broken = [identity for identity in in_truth if truth[identity].broken is not None]
+    good = [identity for identity in in_truth if truth[identity].broken is None]
+    kinds = list(dict.fromkeys(each.broken for each in truth.values() if each.broken is not None))
+    phrasings = list(dict.fromkeys(each.phrasing for each in truth.values()))
     return Score(
         run=run.name,
-        broken=_group("broken", broken, known),
-        good=_group("good", good, known),
+        broken=_group("broken", broken, in_truth),
+        good=_group("good", good, in_truth),
         kinds=tuple(
-            _group(kind, [i for i in broken if truth[i].broken == kind], known) for kind in sorted(kinds)
+            _group(kind, [i for i in broken if truth[i].broken == kind], in_truth) for kind in sorted(kinds)
         ),
         phrasings=tuple(
-            _group(name, [i for i in good if truth[i].phrasing == name], known) for name in sorted(phrasings)
+            _group(name, [i for i in good if truth[i].phrasing == name], in_truth)
+            for name in sorted(phrasings)
         ),
-        unproposed=len(truth) - len(known),
-        unknown=len(outcomes) - len(known),
+        unproposed=len(truth) - len(in_truth),
+        unknown=len(outcomes) - len(in_truth),
     )
 
 
@@ -176,10 +177,10 @@ def _outcome(status: str | None, reviewed: bool, final: bool, evidence: Mapping[
 
 
 def _group(name: str, members: Sequence[str], outcomes: Mapping[str, str]) -> Group:
-    found = [outcomes[identity] for identity in members]
-    counts = {outcome: found.count(outcome) for outcome in OUTCOMES}
+    of_members = [outcomes[identity] for identity in members]
+    counts = {outcome: of_members.count(outcome) for outcome in OUTCOMES}
     rejected = sum(counts[outcome] for outcome in _CAUGHT)
-    judged = len(found) - counts[PENDING]
+    judged = len(of_members) - counts[PENDING]
     return Group(name, counts, _share(rejected, judged), _share(rejected + counts[HELD], judged))
 
 

@@ -44,17 +44,17 @@ def closes(token: Token) -> bool:
 
 def pieces(tokens: tuple[Token, ...]) -> list[Piece]:
     """Split a formula at commas and words on the outermost level and chains of relations into single ones."""
-    found: list[Piece] = []
+    singles: list[Piece] = []
     for part in _split(tokens, {",", SEPARATOR, "\\\\", "&", "\\land", "⇒", "⇔", ":"} - _ratio(tokens)):
         members, signs = _relation_members(part)
         if not signs:
             if part:
-                found.append(Piece(part, canonical(part), ()))
+                singles.append(Piece(part, canonical(part), ()))
             continue
         for i, sign in enumerate(signs):
             left, right = members[i], members[i + 1]
-            found.append(_relation(left, sign, right))
-    return found
+            singles.append(_relation(left, sign, right))
+    return singles
 
 
 def _ratio(tokens: tuple[Token, ...]) -> set[Token]:

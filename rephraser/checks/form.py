@@ -149,19 +149,19 @@ _MENTIONED = {
 def answer_formats(question: Question) -> dict[str, str]:
     """The forms a question asks its answer in, each with its detail (place rounded to, base) or nothing."""
     text = _spoken(question)
-    found: dict[str, str] = {}
+    forms: dict[str, str] = {}
     nearest = sorted({_place(m) for m in _NEAREST.finditer(text)} - {""})
     if nearest:
-        found["rounding"] = ", ".join(nearest)
+        forms["rounding"] = ", ".join(nearest)
     bases = sorted({_BASE_WORDS.get(b, b) for b in _BASE.findall(text)})
     if bases:
-        found["base"] = ", ".join(bases)
+        forms["base"] = ", ".join(bases)
     if _IN_TERMS.search(text):
-        found["in terms of"] = ""
+        forms["in terms of"] = ""
     for name, pattern in _PATTERNS.items():
         if pattern.search(text):
-            found[name] = ""
-    return found
+            forms[name] = ""
+    return forms
 
 
 def check_answer_format(original: Question, candidate: Question) -> list[Finding]:

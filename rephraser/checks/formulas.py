@@ -67,8 +67,8 @@ def _pieces(formulas: Formulas) -> list[tuple[Token, ...]]:
     return list(dict.fromkeys(piece.tokens for tokens in formulas for piece in pieces(tokens)))
 
 
-def _variables(found: list[tuple[Token, ...]]) -> set[Token]:
-    return {t for tokens in found for t in tokens if is_variable(t)}
+def _variables(formulas: list[tuple[Token, ...]]) -> set[Token]:
+    return {t for tokens in formulas for t in tokens if is_variable(t)}
 
 
 def _shape(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
@@ -97,9 +97,9 @@ class _Search:
                 return None
             extended = _extend(mapping, source, target)
             if extended is not None:
-                found = self.solve(at + 1, extended)
-                if found is not None:
-                    return found
+                solution = self.solve(at + 1, extended)
+                if solution is not None:
+                    return solution
         return None
 
 
@@ -129,12 +129,12 @@ _OPERATOR = re.compile(r"[=+*/^<>_(\[-]")
 class FormulaFacts:
     """The pieces of a question's formulas by canonical key, between delimiters and bare in the prose.
 
-    `flat` is the text of all of them, `known` their keys with those of the sides of equations and of single
+    `flat` is the text of all of them, `keys` their keys with those of the sides of equations and of single
     numbers and names.
     """
 
     firm: dict[str, Piece]
-    known: frozenset[str]
+    keys: frozenset[str]
     flat: str
 
 
@@ -143,23 +143,23 @@ def formula_facts(question: Question, mapping: dict[Token, Token] | None = None)
     formulas = rename(question.formulas, mapping) if mapping else question.formulas
     bare = _bare_formulas(question.prose)
     firm: dict[str, Piece] = {}
-    known: set[str] = set()
+    keys: set[str] = set()
     for tokens in (*formulas, *bare):
         for piece in pieces(tokens):
-            known.update((piece.key, *piece.sides))
+            keys.update((piece.key, *piece.sides))
             if tokens in formulas and not _is_trivial(piece.tokens):
                 firm.setdefault(piece.key, piece)
     flat = " | | ".join(f" {' '.join(tokens)} " for tokens in (*formulas, *bare))
-    return FormulaFacts(firm, frozenset(known), flat)
+    return FormulaFacts(firm, frozenset(keys), flat)
 
 
 def _bare_formulas(prose: str) -> tuple[tuple[Token, ...], ...]:
-    found = []
+    formulas = []
     for match in _PLAIN_FORMULA.finditer(prose):
         text = match.group(0).strip()
         if 3 <= len(text) <= 400 and _OPERATOR.search(text) and any(c.isalnum() for c in text):
-            found.append(tokenize(text))
-    return tuple(found[:_MOST_PIECES])
+            formulas.append(tokenize(text))
+    return tuple(formulas[:_MOST_PIECES])
 
 
 def _is_trivial(tokens: tuple[Token, ...]) -> bool:
@@ -183,7 +183,7 @@ def check_formulas(original: Question, candidate: Question, answer: str | None) 
             continue
         lost.remove(partner)
         if not _same_content(partner, piece):
-            was, became = (shorten(" ".join(one.tokens)) for one in (partner, piece))
+            was, became = (shorten(" ".join(side.tokens)) for side in (partner, piece))
             findings.append(noticed("formula_changed", f"'{was}' of the original became '{became}'"))
     return findings
 
@@ -202,16 +202,16 @@ def _of_renaming(renaming: Renaming, answer: str | None) -> list[Finding]:
 
 
 def _occurs(key: str, piece: Piece, other: FormulaFacts) -> bool:
-    if key in other.known or f" {' '.join(piece.tokens)} " in other.flat:
+    if key in other.keys or f" {' '.join(piece.tokens)} " in other.flat:
         return True
     # Both sides of an equation may stand apart: "$x^2 + 1$ is 5".
-    return piece.is_relation and "=" in piece.tokens and all(side in other.known for side in piece.sides)
+    return piece.is_relation and "=" in piece.tokens and all(side in other.keys for side in piece.sides)
 
 
 def _same_content(first: Piece, second: Piece) -> bool:
     """The same expression with a name or number put in front, the same value, or the same equation."""
-    for one, other in ((first, second), (second, first)):
-        if one.sides and not other.sides and other.key in one.sides and "=" in one.tokens:
+    for named, bare in ((first, second), (second, first)):
+        if named.sides and not bare.sides and bare.key in named.sides and "=" in named.tokens:
             return True
     if first.is_relation != second.is_relation:
         return False

@@ -48,13 +48,13 @@ def check_solution(original: str, candidate: str) -> list[Finding]:
     A phrase that the original has too is no finding.
     """
     findings = []
-    told = [m for m in _TELLS.finditer(candidate) if not _intermediate(m, original)]
-    if told and not _TELLS.search(original):
+    answers = [m for m in _TELLS.finditer(candidate) if not _intermediate(m, original)]
+    if answers and not _TELLS.search(original):
         findings.append(noticed("answer_leaked", "the candidate says what the answer is"))
     for what, pattern in _SOLVES.items():
         if pattern.search(original):
             continue
-        if any(not _given(match, original) for match in pattern.finditer(candidate)):
+        if any(not _in_original(match, original) for match in pattern.finditer(candidate)):
             findings.append(noticed("solution_included", f"the candidate contains {what}"))
             break
     return findings
@@ -69,7 +69,7 @@ def _intermediate(match: re.Match[str], original: str) -> bool:
     return value[1] in original if value else match.re is _TELLS
 
 
-def _given(match: re.Match[str], original: str) -> bool:
+def _in_original(match: re.Match[str], original: str) -> bool:
     """'so $AB = CD$' concludes nothing where the original states that formula."""
     formula = match.groupdict().get("formula")
     if formula is None:

@@ -80,11 +80,11 @@ def number_facts(question: Question) -> NumberFacts:
 
 def _loosen_enumerations(collector: Collector, prose: str) -> None:
     """'Two consecutive integers $a$ and $b$' says how many there are and names them; the names suffice."""
-    told: Counter[Fraction] = Counter()
+    enumerated: Counter[Fraction] = Counter()
     for word, things in _ENUMERATED.findall(prose):
         if things.count(FORMULA_MARK) == UNITS[word.lower()]:
-            told[Fraction(UNITS[word.lower()])] += 1
-    for value, times in told.items():
+            enumerated[Fraction(UNITS[word.lower()])] += 1
+    for value, times in enumerated.items():
         if value in collector.stated and collector.counts[value] <= times:
             collector.stated.discard(value)
             collector.loose.add(value)
@@ -159,8 +159,8 @@ def _in_times(number: Fraction, facts: NumberFacts) -> bool:
 
 
 def _derived(number: Fraction, facts: NumberFacts) -> bool:
-    known = sorted(facts.stated)[:_DERIVABLE]
-    return any(number in {a + b, a - b, a * b} for i, a in enumerate(known) for b in known[: i + 1])
+    stated = sorted(facts.stated)[:_DERIVABLE]
+    return any(number in {a + b, a - b, a * b} for i, a in enumerate(stated) for b in stated[: i + 1])
 
 
 def show(number: Fraction) -> str:

@@ -78,8 +78,8 @@ def check_shape(original: str, candidate: str, options: CheckOptions) -> list[Fi
             findings.append(noticed("too_long", f"{count} tokens are more than {options.token_limit}"))
     control = _control(candidate) - _control(original)
     if control:
-        shown = ", ".join(f"U+{ord(c):04X}" for c in sorted(control)[:5])
-        findings.append(noticed("control_characters", f"the candidate contains {shown}"))
+        codes = ", ".join(f"U+{ord(c):04X}" for c in sorted(control)[:5])
+        findings.append(noticed("control_characters", f"the candidate contains {codes}"))
     where = _cut(original, candidate)
     if where:
         findings.append(noticed("truncated", where))

@@ -92,13 +92,13 @@ def take_apart(text: str) -> Question:
 
 
 def _segments(text: str) -> list[Segment]:
-    found: list[Segment] = []
+    segments: list[Segment] = []
     prose: list[str] = []
 
     def flush() -> None:
         joined = "".join(prose)
         if joined:
-            found.append(Segment(False, joined))
+            segments.append(Segment(False, joined))
         prose.clear()
 
     position = 0
@@ -116,11 +116,11 @@ def _segments(text: str) -> list[Segment]:
             prose.append(CURRENCY if opening.startswith("$") else " ")
             continue
         flush()
-        found.append(Segment(True, content))
+        segments.append(Segment(True, content))
         position = end + len(closing)
     prose.append(text[position:])
     flush()
-    return found
+    return segments
 
 
 def _closing(opening: str) -> str:

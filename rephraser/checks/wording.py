@@ -78,15 +78,15 @@ def choose_apart(
         return round(1 - likeness_of_words(first, second), DIGITS)
 
     nearest = {place: min(away(words, other) for other in chosen) for place, words in enumerate(candidates)}
-    found: list[int] = []
-    while nearest and (n is None or len(found) < n):
+    places: list[int] = []
+    while nearest and (n is None or len(places) < n):
         best = max(nearest, key=lambda place: (nearest[place], -place))
         if nearest.pop(best) < min_distance:
             break
-        found.append(best)
+        places.append(best)
         for place in nearest:
             nearest[place] = min(nearest[place], away(candidates[place], candidates[best]))
-    return found
+    return places
 
 
 _KEPT = re.compile(r"\\[a-z]+|\w|[-+*/=<>^_|!%&()\[\]]")

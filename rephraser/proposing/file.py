@@ -56,8 +56,8 @@ def read_candidates(
         InputError: no such file, no such columns, a row without a text, or no row that fits a question.
     """
     opened = open_source(source, (), split, revision)
-    known = _index(questions)
-    found: dict[str, list[str]] = defaultdict(list)
+    question_ids = _index(questions)
+    texts_of: dict[str, list[str]] = defaultdict(list)
     problems: list[str] = []
     rows = unmatched = 0
     chosen: tuple[str, str] | None = None
@@ -66,28 +66,28 @@ def read_candidates(
             problems.append(f"{row.place}: {row.problem}")
             continue
         rows += 1
-        chosen = chosen or _choose(opened.name, row, known, question_column, candidate_column)
+        chosen = chosen or _choose(opened.name, row, question_ids, question_column, candidate_column)
         if chosen is None:
             unmatched += 1
             continue
-        question_id = known.get(_key(row.values.get(chosen[0])))
+        question_id = question_ids.get(_key(row.values.get(chosen[0])))
         if question_id is None:
             unmatched += 1
             continue
         texts = _texts(row.values.get(chosen[1]))
         if not texts:
             problems.append(f'{row.place}: "{chosen[1]}" holds no text')
-        found[question_id] += [text for text in texts if text not in found[question_id]]
+        texts_of[question_id] += [text for text in texts if text not in texts_of[question_id]]
     if problems:
         more = f" and {len(problems) - PROBLEMS_SHOWN} more" if len(problems) > PROBLEMS_SHOWN else ""
         raise InputError("; ".join(problems[:PROBLEMS_SHOWN]) + more + ". Mend or remove these rows.")
-    if not found:
+    if not texts_of:
         raise InputError(
             f"{opened.name}: none of its {rows} rows belongs to a question of this set. Rows name their "
             "question by id or exact text, in a column question_id, original_question or question; name "
             "another with --question-column."
         )
-    by_question = {question_id: tuple(texts) for question_id, texts in found.items()}
+    by_question = {question_id: tuple(texts) for question_id, texts in texts_of.items()}
     content = content_hash("candidates", {key: list(value) for key, value in by_question.items()})
     return FileCandidates(by_question, opened.stem, content, rows, unmatched)
 
@@ -101,7 +101,7 @@ def _index(questions: Iterable[Question]) -> dict[str, str]:
 
 
 def _choose(
-    source: str, row: RawRow, known: Mapping[str, str], question: str | None, candidate: str | None
+    source: str, row: RawRow, question_ids: Mapping[str, str], question: str | None, candidate: str | None
 ) -> tuple[str, str] | None:
     """Return the columns of question and candidate, or None while no row has named a known question.
 
@@ -112,7 +112,7 @@ def _choose(
             there = ", ".join(row.values)
             raise InputError(f"{source}: no column {name!r} ({option}); there are: {there}.")
     named = [question] if question else [*ID_COLUMNS, *QUESTION_COLUMNS]
-    question = next((name for name in named if _key(row.values.get(name)) in known), None)
+    question = next((name for name in named if _key(row.values.get(name)) in question_ids), None)
     if question is None:
         return None
     usual = [candidate] if candidate else [*CANDIDATE_COLUMNS, "question"]

@@ -105,9 +105,9 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
     body = body.strip()
     if not body:
         return Parsed((), Outcome.EMPTY)
-    found = _read(body, count, truncated)
-    found = [_clean(item) for item in found]
-    if not any(found) or (len(found) == 1 and _REFUSAL.match(found[0])):
+    items = _read(body, count, truncated)
+    items = [_clean(item) for item in items]
+    if not any(items) or (len(items) == 1 and _REFUSAL.match(items[0])):
         if _REFUSAL.match(body):
             return Parsed((), Outcome.REFUSED)
         if _repeats_prompt(body):
@@ -115,7 +115,7 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
         return Parsed((), Outcome.TRUNCATED if truncated else Outcome.MALFORMED)
     usable: list[str] = []
     echoes = foreign = 0
-    for item in found:
+    for item in items:
         if not item or _REFUSAL.match(item):
             continue
         if _skeleton(item) == _skeleton(question) or _repeats_prompt(item):

@@ -52,10 +52,11 @@ def build_messages(
     many = count > 1
     lines = [_MANY.format(count=count) if many else _ONE]
     if avoid:
-        lines.append(_FAILED if any(one.reason for one in avoid) else _AVOID)
+        lines.append(_FAILED if any(earlier.reason for earlier in avoid) else _AVOID)
         lines += [
-            f"<earlier>\n{one.text}\n</earlier>" + (f"\nWrong: {one.reason}" if one.reason else "")
-            for one in avoid
+            f"<earlier>\n{earlier.text}\n</earlier>"
+            + (f"\nWrong: {earlier.reason}" if earlier.reason else "")
+            for earlier in avoid
         ]
     if structured:
         lines.append(_JSON.format(strings=f"exactly {count} strings" if many else "exactly one string"))

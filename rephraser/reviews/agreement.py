@@ -88,7 +88,7 @@ def agreements(decisions: Mapping[str, Mapping[str, str]]) -> tuple[Agreement, .
     """
     pairs = combinations(sorted(decisions.items()), 2)
     agreeing = (_agreement(first, mine, second, theirs) for (first, mine), (second, theirs) in pairs)
-    return tuple(one for one in agreeing if one is not None)
+    return tuple(agreement for agreement in agreeing if agreement is not None)
 
 
 def run_agreement(session: Session, run_id: str) -> RunAgreement:
@@ -130,7 +130,7 @@ def run_agreement(session: Session, run_id: str) -> RunAgreement:
     with_verdict = (_agreement(name, mine, VERDICT, judged) for name, mine in by_reviewer.items())
     return RunAgreement(
         reviewers=agreements(by_reviewer),
-        with_verdict=tuple(one for one in with_verdict if one is not None),
+        with_verdict=tuple(agreement for agreement in with_verdict if agreement is not None),
         disputed=tuple(id for id, made in sorted(decisions.items()) if len(made) > 1),
         against_verdict=tuple(
             sorted({id for (id, _), decision in outside.items() if judged.get(id, decision) != decision})

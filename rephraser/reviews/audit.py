@@ -65,14 +65,14 @@ def open_audit(
         InputError: the run has no candidate with a final verdict, or no accepted one for an audit of groups.
     """
     with db.read() as session:
-        known = _find(session, run.id, kind, size=size, seed=seed)
-    if known is not None:
-        return known, False
+        audit = _find(session, run.id, kind, size=size, seed=seed)
+    if audit is not None:
+        return audit, False
     with db.write() as session:
         # Another process may have drawn it meanwhile.
-        known = _find(session, run.id, kind, size=size, seed=seed)
-        if known is not None:
-            return known, False
+        audit = _find(session, run.id, kind, size=size, seed=seed)
+        if audit is not None:
+            return audit, False
         strata = final_verdicts(session, run.id)
         if kind == "groups":
             accepted = _by_question(session, strata["accepted"])
@@ -107,8 +107,8 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     audits = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
     stored = session.execute(audits.where(AuditRow.id == audit_id)).one_or_none()
     if stored is None:
-        known = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(audits))
-        hint = known or "none yet; draw one with `tagrpo neighbors audit`"
+        audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(audits))
+        hint = audits_there or "none yet; draw one with `tagrpo neighbors audit`"
         raise NotFoundError(f"there is no audit {audit_id}, only: {hint}.")
     row, name = stored
     members = session.execute(
@@ -148,7 +148,9 @@ def audit_groups(session: Session, audit: Audit) -> GroupRate | None:
     if audit.kind != "groups":
         return None
     ids = [member.candidate_id for member in audit.members]
-    questions = {one: question for question, ids in _by_question(session, ids).items() for one in ids}
+    questions = {
+        candidate_id: question for question, ids in _by_question(session, ids).items() for candidate_id in ids
+    }
     return group_rate(audit.members, questions, audit_reviews(session, audit.id))
 
 

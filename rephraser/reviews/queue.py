@@ -50,14 +50,14 @@ def blind_order(candidate_ids: Iterable[str], seed: int) -> list[str]:
 
 def audit_queue(session: Session, audit: Audit, reviewer: str) -> list[str]:
     """Return the ids of the audit's candidates that this reviewer has not decided for it, in its order."""
-    done = set(
+    decided = set(
         session.scalars(
             select(ReviewRow.candidate_id).where(
                 ReviewRow.audit_id == audit.id, ReviewRow.reviewer == reviewer, counts()
             )
         )
     )
-    return [member.candidate_id for member in audit.members if member.candidate_id not in done]
+    return [member.candidate_id for member in audit.members if member.candidate_id not in decided]
 
 
 def open_queue(
@@ -75,13 +75,13 @@ def open_queue(
     Args:
         seed: of the blind order; None gives the order of questions and proposals.
     """
-    done = select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer, counts())
+    decided = select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer, counts())
     query = (
         select(StandingRow.candidate_id)
         .where(
             StandingRow.run_id == run_id,
             StandingRow.status.in_(statuses),
-            StandingRow.candidate_id.not_in(done),
+            StandingRow.candidate_id.not_in(decided),
         )
         .order_by(StandingRow.question_id, StandingRow.ordinal)
     )

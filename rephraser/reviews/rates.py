@@ -96,10 +96,10 @@ class GroupRate:
     @property
     def bounds(self) -> str:
         """Within what the share of broken groups lies while some are open, in words."""
-        known = len(self.broken_groups)
+        broken = len(self.broken_groups)
         return (
-            f"{known:,} have a broken neighbor so far and {self.open:,} are open: "
-            f"{known / self.drawn:.1%} to {(known + self.open) / self.drawn:.1%} are broken "
+            f"{broken:,} have a broken neighbor so far and {self.open:,} are open: "
+            f"{broken / self.drawn:.1%} to {(broken + self.open) / self.drawn:.1%} are broken "
             f"(exact 95% interval {self.low:.1%} to {self.high:.1%}, whatever the open ones turn out to be)"
         )
 
@@ -240,7 +240,7 @@ def growing_false_accepts(members: Sequence[Drawn], reviews: Sequence[Review]) -
     accepted = {member.candidate_id for member in members if member.status == "accepted"}
     standing: dict[str, str] = {}
     points = []
-    for review in sorted(reviews, key=lambda one: one.id):
+    for review in sorted(reviews, key=lambda review: review.id):
         if review.candidate_id not in accepted:
             continue
         standing[review.candidate_id] = review.decision

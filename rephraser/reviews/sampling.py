@@ -33,15 +33,16 @@ def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
         sizes: number of candidates by stratum; keys of `STRATA`.
         places: number of candidates to draw, at least 0.
     """
-    given = dict.fromkeys(STRATA, 0)
+    allotted = dict.fromkeys(STRATA, 0)
     order = list(STRATA)
     for _ in range(min(places, sum(sizes.values()))):
-        open_strata = [name for name in STRATA if given[name] < sizes.get(name, 0)]
+        open_strata = [name for name in STRATA if allotted[name] < sizes.get(name, 0)]
         poorest = min(
-            open_strata, key=lambda name: ((given[name] + 1) / STRATA[name], given[name], order.index(name))
+            open_strata,
+            key=lambda name: ((allotted[name] + 1) / STRATA[name], allotted[name], order.index(name)),
         )
-        given[poorest] += 1
-    return given
+        allotted[poorest] += 1
+    return allotted
 
 
 def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[Drawn]:
@@ -72,7 +73,9 @@ def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) 
     return [
         Drawn(candidate_id, "accepted", len(accepted))
         for question in questions
-        for candidate_id in sorted(accepted[question], key=lambda one: _chance("order", seed, one))
+        for candidate_id in sorted(
+            accepted[question], key=lambda candidate_id: _chance("order", seed, candidate_id)
+        )
     ]
 
 

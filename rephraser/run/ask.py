@@ -190,7 +190,7 @@ def read_reasons(session: Session, run_id: str, candidates: Sequence[CandidateSt
             VerdictRow.run_id == run_id, VerdictRow.candidate_id.in_(ids[start : start + _IDS_PER_READ])
         )
         evidence.update(dict(session.execute(query.order_by(VerdictRow.id)).all()))
-    return {key: _reason(one, evidence.get(key, {})) for key, one in failed.items()}
+    return {key: _reason(candidate, evidence.get(key, {})) for key, candidate in failed.items()}
 
 
 def latest_reasons(candidates: Sequence[CandidateStatus], reasons: Mapping[str, str]) -> dict[str, str]:

@@ -195,12 +195,12 @@ def _addresses(spec: RunSpec, execution: Execution) -> dict[str, str | None]:
         raise InputError("--premises-api-base is for the model of --premises; this run asks none.")
     addresses: dict[str, str | None] = {}
     for model, base in asked:
-        known = addresses.setdefault(model, base)
-        if known is None and base is not None:
+        address = addresses.setdefault(model, base)
+        if address is None and base is not None:
             addresses[model] = base
-        elif base is not None and known != base:
+        elif base is not None and address != base:
             raise InputError(
-                f"{model} is given two addresses, {redact(str(known))} and {redact(base)}; one model is "
+                f"{model} is given two addresses, {redact(str(address))} and {redact(base)}; one model is "
                 "asked at one place."
             )
     return addresses

@@ -96,9 +96,11 @@ def ready_cases(
         look, answered = taken[status.candidate_id], premises.get(status.candidate_id)
         if spec.premises is not None and answered is None:
             continue
-        known = [one for one in findings[status.candidate_id] if one["name"] not in _OF_PREMISES]
-        known += [] if answered is None else premise_findings(answered)
-        looks = rule_for(spec.rule, structure_of(one["name"] for one in known)).looks
+        noticed = [
+            finding for finding in findings[status.candidate_id] if finding["name"] not in _OF_PREMISES
+        ]
+        noticed += [] if answered is None else premise_findings(answered)
+        looks = rule_for(spec.rule, structure_of(finding["name"] for finding in noticed)).looks
         original = _first(answers, spec, status.question_id, spec.rule.original_samples)
         candidate = None if look >= len(looks) else _first(answers, spec, status.candidate_id, looks[look])
         if original is None or candidate is None:
@@ -115,7 +117,7 @@ def ready_cases(
                 original=tuple(answer for part in original for answer in part),
                 candidate=tuple(answer for part in candidate for answer in part),
                 by_solver=by_solver,
-                findings=known,
+                findings=noticed,
                 premises=answered,
             )
         )

@@ -181,9 +181,9 @@ def _find_work(db: Database, run_id: str, solver: SolverSpec) -> tuple[SolverCel
     return work, sum(count for _, count in rows) * solver.samples_per_request
 
 
-def _fail(work: SolverCells, found: Mapping[int, str]) -> int:
+def _fail(work: SolverCells, faults: Mapping[int, str]) -> int:
     """Fail the empty cells of texts without room; return how many. A later invocation tries them again."""
-    reasons = {work.problems[number].problem_id: reason for number, reason in found.items()}
+    reasons = {work.problems[number].problem_id: reason for number, reason in faults.items()}
     with work.db.write() as session:
         cells = session.execute(
             select(CellRow.id, CellRow.subject_id).where(

@@ -50,11 +50,11 @@ def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
         asked = cells.get(question_id, [])
         if any(not done for _, done in asked) or any(not candidate.final for candidate in candidates):
             continue
-        kept = [
+        filled = [
             names.index(c.strategy) for c in candidates if c.status in spec.counting and c.strategy in names
         ]
         slots = spec.slots(len(elsewhere.get(question_id, ())))
-        missing = tuple(max(0, wanted - kept.count(i)) for i, wanted in enumerate(slots))
+        missing = tuple(max(0, wanted - filled.count(i)) for i, wanted in enumerate(slots))
         if any(missing):
             rounds = [number for number, _ in asked] + [candidate.round for candidate in candidates]
             open_now.append(OpenSlots(question_id, max(rounds, default=-1) + 1, missing))
@@ -67,7 +67,9 @@ def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> list[CellPla
     Each keeps why earlier candidates failed, so that what it asks stays the same whatever is found later.
     """
     open_now = [slots for slots in open_slots(session, run_id, spec) if slots.round < spec.rounds]
-    reasons = _told(session, run_id, spec, [slots.question_id for slots in open_now if slots.round])
+    reasons = _earlier_failures(
+        session, run_id, spec, [slots.question_id for slots in open_now if slots.round]
+    )
     return [
         CellPlan(
             scope=run_id,
@@ -88,7 +90,7 @@ def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> list[CellPla
     ]
 
 
-def _told(
+def _earlier_failures(
     session: Session, run_id: str, spec: RunSpec, question_ids: Sequence[str]
 ) -> dict[str, dict[str, dict[str, str]]]:
     """Return by question what its new cells keep of why earlier candidates failed: {"reasons": ...}."""
@@ -96,7 +98,9 @@ def _told(
         return {}
     statuses = statuses_by_question(session, run_id)
     earlier = {question_id: statuses.get(question_id, []) for question_id in question_ids}
-    reasons = read_reasons(session, run_id, [one for candidates in earlier.values() for one in candidates])
+    reasons = read_reasons(
+        session, run_id, [candidate for candidates in earlier.values() for candidate in candidates]
+    )
     return {
         question_id: {"reasons": latest}
         for question_id, candidates in earlier.items()
@@ -120,7 +124,7 @@ def plan_answers(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]
     """
     if not spec.solvers:
         return []
-    known = _known_keys(session, run_id, ANSWER)
+    planned = _known_keys(session, run_id, ANSWER)
     asked = {subject_id for _, subject_id, _ in _known_keys(session, run_id, PREMISES)}
     taken = looks_taken(session, run_id)
     plans: list[CellPlan] = []
@@ -132,10 +136,10 @@ def plan_answers(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]
             plans.append(premise_plan(spec.premises, status.candidate_id))
         if status.question_id not in planned_questions:
             planned_questions.add(status.question_id)
-            plans += _answer_plans(spec, status.question_id, spec.rule.original_samples, known)
+            plans += _answer_plans(spec, status.question_id, spec.rule.original_samples, planned)
         looks = rule_for(spec.rule, structures[status.candidate_id]).looks
         look = looks[min(taken[status.candidate_id], len(looks) - 1)]
-        plans += _answer_plans(spec, status.candidate_id, look, known)
+        plans += _answer_plans(spec, status.candidate_id, look, planned)
     return plans
 
 
@@ -189,7 +193,11 @@ def lacking(session: Session, spec: RunSpec, question_ids: Sequence[str]) -> lis
     there: set[str] = set()
     for run_id in spec.tops_up:
         there.update(run_question_ids(session, run_id))
-    return [one for one in question_ids if one in there and len(counted.get(one, ())) < spec.n]
+    return [
+        question_id
+        for question_id in question_ids
+        if question_id in there and len(counted.get(question_id, ())) < spec.n
+    ]
 
 
 def add_planned(db: Database, run_id: str, plans: Sequence[CellPlan]) -> None:
@@ -200,7 +208,7 @@ def add_planned(db: Database, run_id: str, plans: Sequence[CellPlan]) -> None:
 
 
 def _answer_plans(
-    spec: RunSpec, subject_id: str, samples: int, known: AbstractSet[tuple[str, str, int]]
+    spec: RunSpec, subject_id: str, samples: int, planned: AbstractSet[tuple[str, str, int]]
 ) -> list[CellPlan]:
     """Cells for the first `samples` answers, split over the solvers, without those that are known.
 
@@ -223,7 +231,7 @@ def _answer_plans(
         )
         for solver, share in zip(spec.solvers, spec.shares(samples), strict=True)
         for start in range(0, share, solver.samples_per_request)
-        if (solver.id, subject_id, start) not in known
+        if (solver.id, subject_id, start) not in planned
     ]
 
 

@@ -54,10 +54,10 @@ def store_candidate(session: Session, question_id: str, text: str, *, question: 
         )
         .on_conflict_do_nothing()
     )
-    known = select(ProposalRow.id).where(
+    same_text = select(ProposalRow.id).where(
         ProposalRow.run_id == proposal["run_id"], ProposalRow.candidate_id == identity
     )
-    if session.scalar(known) is not None:
+    if session.scalar(same_text) is not None:
         return False
     session.execute(insert(_PROPOSALS).values(question_id=question_id, candidate_id=identity, **proposal))
     return True
@@ -198,7 +198,7 @@ def read_premises(session: Session, spec: RunSpec, candidate_ids: Collection[str
         CellRow.outcome.is_not(None),
     )
     latest: dict[str, Cell] = {}
-    for cell in sorted(cells, key=lambda one: one.attempt):
+    for cell in sorted(cells, key=lambda cell: cell.attempt):
         latest[cell.subject_id] = cell
     premises = _parse_premises(session, list(latest.values()))
     return {

@@ -88,10 +88,10 @@ def judge_again(
     with db.read() as session:
         statuses = current_statuses(session, run.id)
         standings = _standings(session, run.id, rule)
-    known = [status for status in statuses if status.candidate_id in standings]
-    waiting = [status for status in known if not standings[status.candidate_id].final]
-    compared = [s for s in known if standings[s.candidate_id].final and standings[s.candidate_id].compared]
-    before = {status.candidate_id: standings[status.candidate_id].status for status in known}
+    judged = [status for status in statuses if status.candidate_id in standings]
+    waiting = [status for status in judged if not standings[status.candidate_id].final]
+    compared = [s for s in judged if standings[s.candidate_id].final and standings[s.candidate_id].compared]
+    before = {status.candidate_id: standings[status.candidate_id].status for status in judged}
     after: dict[str, str] = {}
     changes: list[Change] = []
     stored = 0
@@ -123,8 +123,8 @@ def judge_again(
         report(start + len(batch), len(compared))
     return Rejudged(
         judged=len(after),
-        waiting=len(waiting) + len(statuses) - len(known),
-        without_answers=len(known) - len(waiting) - len(compared),
+        waiting=len(waiting) + len(statuses) - len(judged),
+        without_answers=len(judged) - len(waiting) - len(compared),
         too_few=len(compared) - len(after),
         before=_counted(before),
         after=_counted(before | after),

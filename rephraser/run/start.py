@@ -134,9 +134,9 @@ def choose_run(session: Session, reference: str | None) -> Run:
 def _questions(session: Session, name: str, spec: RunSpec, limit: int | None) -> list[str]:
     """Return the questions of a run; of one that tops up others those that lacked neighbors at its start."""
     if spec.tops_up:
-        known = session.scalar(select(RunRow).where(RunRow.name == name))
-        if known is not None and known.spec == spec.to_json():
-            return run_question_ids(session, known.id)
+        run = session.scalar(select(RunRow).where(RunRow.name == name))
+        if run is not None and run.spec == spec.to_json():
+            return run_question_ids(session, run.id)
     questions = load_question_set(session, spec.questions)[:limit]
     if not questions:
         raise InputError(

@@ -134,14 +134,14 @@ def _verified(verdicts: Mapping[str, int]) -> str:
     return warning
 
 
-def _successes(known: Mapping[str, Any] | None) -> str:
-    if not known:
+def _successes(successes: Mapping[str, Any] | None) -> str:
+    if not successes:
         return "How often a solver was right on questions and neighbors is not known."
-    parts = ", ".join(f"{count:,} {name}" for name, count in known["difficulty"].items())
+    parts = ", ".join(f"{count:,} {name}" for name, count in successes["difficulty"].items())
     return (
-        f"Success rates of {', '.join(known['solvers'])} on {known['neighbors']:,} neighbors: "
-        f"{known['neighbor_rate']:.1%}, on their questions {known['question_rate']:.1%}. Beside its question "
-        f"(level: within one standard error) a neighbor is {parts}."
+        f"Success rates of {', '.join(successes['solvers'])} on {successes['neighbors']:,} neighbors: "
+        f"{successes['neighbor_rate']:.1%}, on their questions {successes['question_rate']:.1%}. Beside its "
+        f"question (level: within one standard error) a neighbor is {parts}."
     )
 
 

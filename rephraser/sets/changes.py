@@ -111,7 +111,7 @@ def diff(session: Session, a: str, b: str) -> SetDiff:
     removed = page_changes(session, before.id, after.id, "removed", limit=None)
     if removed:
         standing = _statuses(session, after)
-        removed = [replace(one, now=standing.get(one.neighbor.candidate_id)) for one in removed]
+        removed = [replace(change, now=standing.get(change.neighbor.candidate_id)) for change in removed]
     return SetDiff(
         a=before,
         b=after,

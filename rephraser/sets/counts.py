@@ -85,13 +85,17 @@ def count_successes(entries: Iterable[SetEntry]) -> dict[str, Any]:
     return {
         "successes": {
             "sha256": content_hash(
-                "successes", sorted([name, *asdict(one).values()] for name, one in counted)
+                "successes", sorted([name, *asdict(successes).values()] for name, successes in counted)
             ),
             "neighbors": len(counted),
-            "solvers": sorted({one.solver for _, one in counted}),
+            "solvers": sorted({successes.solver for _, successes in counted}),
             "difficulty": {name: difficulties[name] for name in ("easier", "level", "harder")},
-            "question_rate": _mean(one.question_right / one.question_drawn for _, one in counted),
-            "neighbor_rate": _mean(one.neighbor_right / one.neighbor_drawn for _, one in counted),
+            "question_rate": _mean(
+                successes.question_right / successes.question_drawn for _, successes in counted
+            ),
+            "neighbor_rate": _mean(
+                successes.neighbor_right / successes.neighbor_drawn for _, successes in counted
+            ),
         }
     }
 

@@ -72,19 +72,22 @@ def publish(
 
 def make_selection(**filters: Any) -> Selection:
     """Return a selection; lists may stand for tuples."""
-    given: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in filters.items()}
-    return Selection(**given)
+    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in filters.items()}
+    return Selection(**values)
 
 
 def draft(session: Session, run: str | Sequence[str], selection: Selection) -> Draft:
     """Return what `publish` would write; see there."""
     runs = _find_runs(session, [run] if isinstance(run, str) else run)
-    statuses = [current_statuses(session, one.id) for one in runs]
-    known = {one.id: _successes(session, one) for one in runs}
+    statuses = [current_statuses(session, run.id) for run in runs]
+    successes = {run.id: _successes(session, run) for run in runs}
     adaptive = selection.adaptive
     pilot = {} if adaptive is None or adaptive.pilot is None else _pilot(session, adaptive.pilot)
-    rates = {**_question_rates(statuses, known, runs), **{key: _rate(group) for key, group in pilot.items()}}
-    candidates, tallies = _candidates(session, runs, statuses, known, selection)
+    rates = {
+        **_question_rates(statuses, successes, runs),
+        **{key: _rate(group) for key, group in pilot.items()},
+    }
+    candidates, tallies = _candidates(session, runs, statuses, successes, selection)
     every: list[SetEntry] = []
     for question in _questions(session, runs):
         rate = rates.get(question.id)
@@ -102,7 +105,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
     counts: dict[str, Any] = {
         "questions_left_out": len(every) - len(entries),
         "too_like": tallies["too like"],
-        "proposals": count_proposals(session, [one.id for one in runs]),
+        "proposals": count_proposals(session, [run.id for run in runs]),
     }
     if len(runs) > 1:
         counts |= {name: tallies[name] for name in ("duplicates", "contradicted")}
@@ -111,9 +114,9 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
     spec = {
         "format": SPEC_FORMAT,
         "runs": [
-            {key: getattr(one, key) for key in ("id", "name", "kind", "created_at", "finished_at")}
-            | {"spec": one.spec, "versions": one.versions}
-            for one in runs
+            {key: getattr(run, key) for key in ("id", "name", "kind", "created_at", "finished_at")}
+            | {"spec": run.spec, "versions": run.versions}
+            for run in runs
         ],
         "publish": selection.to_json(),
         "packages": package_versions(),
@@ -134,7 +137,7 @@ def _candidates(
     session: Session,
     runs: Sequence[Run],
     statuses: Sequence[Sequence[CandidateStatus]],
-    known: Mapping[str, Mapping[str, Successes]],
+    successes: Mapping[str, Mapping[str, Successes]],
     selection: Selection,
 ) -> tuple[dict[str, list[Fitting]], Counter[str]]:
     """Return what may be taken by question, in the order of runs and proposals, and what was left out."""
@@ -145,7 +148,7 @@ def _candidates(
         status.candidate_id
         for run, of_run in zip(runs, statuses, strict=True)
         for status in of_run
-        if status.status == "rejected" and status.candidate_id in known[run.id]
+        if status.status == "rejected" and status.candidate_id in successes[run.id]
     }
     for run, of_run in zip(runs, statuses, strict=True):
         texts = _texts(session, run.id)
@@ -158,23 +161,25 @@ def _candidates(
                 tallies["contradicted"] += 1
             else:
                 seen.add(status.candidate_id)
-                fitting = Fitting(status, texts[status.candidate_id], known[run.id].get(status.candidate_id))
+                fitting = Fitting(
+                    status, texts[status.candidate_id], successes[run.id].get(status.candidate_id)
+                )
                 fitting_ones.setdefault(status.question_id, []).append(fitting)
     return fitting_ones, tallies
 
 
 def _question_rates(
     statuses: Sequence[Sequence[CandidateStatus]],
-    known: Mapping[str, Mapping[str, Successes]],
+    successes: Mapping[str, Mapping[str, Successes]],
     runs: Sequence[Run],
 ) -> dict[str, tuple[int, int]]:
     """Return right and drawn answers to questions, of the first run that has some."""
     rates: dict[str, tuple[int, int]] = {}
     for run, of_run in zip(runs, statuses, strict=True):
         for status in of_run:
-            one = known[run.id].get(status.candidate_id)
-            if one is not None:
-                rates.setdefault(status.question_id, (one.question_right, one.question_drawn))
+            counts = successes[run.id].get(status.candidate_id)
+            if counts is not None:
+                rates.setdefault(status.question_id, (counts.question_right, counts.question_drawn))
     return rates
 
 
@@ -187,14 +192,18 @@ def _successes(session: Session, run: Run) -> dict[str, Successes]:
     )
     solvers = run.spec.get("solvers", ())
     read = ((identity, read_successes(evidence, solvers)) for identity, evidence in rows)
-    return {identity: one for identity, one in read if one is not None}
+    return {identity: successes for identity, successes in read if successes is not None}
 
 
 def _pilot(session: Session, reference: str) -> dict[str, QuestionGroup]:
     """Return the groups of an eval run whose questions were answered, by question."""
     (pilot,) = load_runs(session, [reference])
     asked = ((group, _of(group)) for group in pilot.groups)
-    return {one.source_id or group.group_id: group for group, one in asked if one is not None}
+    return {
+        asked_group.source_id or group.group_id: group
+        for group, asked_group in asked
+        if asked_group is not None
+    }
 
 
 def _of(group: QuestionGroup) -> PromptSample | None:
@@ -211,12 +220,14 @@ def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Fittin
     """Return questions and what may become their neighbors, with the answers that the verdicts drew."""
     groups = []
     for question_id in ids:
-        counted = [one.successes for one in candidates.get(question_id, ()) if one.successes is not None]
+        counted = [
+            fitting.successes for fitting in candidates.get(question_id, ()) if fitting.successes is not None
+        ]
         if not counted:
             continue
         first = counted[0]
         prompts = [(first.question_right, first.question_drawn)]
-        prompts += [(one.neighbor_right, one.neighbor_drawn) for one in counted]
+        prompts += [(successes.neighbor_right, successes.neighbor_drawn) for successes in counted]
         samples = [PromptSample(place, right, n - right) for place, (right, n) in enumerate(prompts)]
         groups.append(QuestionGroup(question_id, tuple(samples)))
     return groups

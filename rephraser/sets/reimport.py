@@ -150,14 +150,14 @@ def _entries(rows: Sequence[dict[str, Any]], path: Path) -> list[SetEntry]:
 
 
 def _store_questions(session: Session, questions: Sequence[Question], path: Path) -> None:
-    known: dict[str, tuple[str | None, str | None]] = {}
+    stored: dict[str, tuple[str | None, str | None]] = {}
     for part in _parts([question.id for question in questions]):
         for row in session.execute(
             select(QuestionRow.id, QuestionRow.level, QuestionRow.subject).where(QuestionRow.id.in_(part))
         ):
-            known[row.id] = (row.level, row.subject)
+            stored[row.id] = (row.level, row.subject)
     for number, question in enumerate(questions, start=1):
-        here = known.get(question.id)
+        here = stored.get(question.id)
         if here is not None and here != (question.level, question.subject):
             raise InputError(
                 f"{path}: row {number}: question {question.id} has level {question.level!r} and subject "
@@ -165,7 +165,7 @@ def _store_questions(session: Session, questions: Sequence[Question], path: Path
                 "change, and the set's hash covers both; import into another database (--db)."
             )
     now = utc_now()
-    fresh = [{**vars(question), "created_at": now} for question in questions if question.id not in known]
+    fresh = [{**vars(question), "created_at": now} for question in questions if question.id not in stored]
     if fresh:
         session.execute(insert(QuestionRow), fresh)
 

@@ -118,25 +118,25 @@ def choose(question: str, fitting: Sequence[Fitting], selection: Selection) -> t
     By status, then by the preferred difficulty, then greedily those furthest from the question and from what
     is chosen; of equals the one proposed earlier.
     """
-    words = [wording(one.text) for one in fitting]
-    kept: list[int] = []
+    words = [wording(candidate.text) for candidate in fitting]
+    chosen: list[int] = []
     near = [wording(question)]
     for group in _groups(fitting, selection):
-        left = None if selection.n is None else selection.n - len(kept)
+        left = None if selection.n is None else selection.n - len(chosen)
         apart = choose_apart(near, [words[place] for place in group], left, selection.min_distance)
-        kept += [group[place] for place in apart]
+        chosen += [group[place] for place in apart]
         near += [words[group[place]] for place in apart]
-    rest = [words[place] for place in range(len(fitting)) if place not in kept]
-    too_like = sum(not choose_apart(near, [one], 1, selection.min_distance) for one in rest)
-    return [fitting[place] for place in kept], too_like
+    rest = [words[place] for place in range(len(fitting)) if place not in chosen]
+    too_like = sum(not choose_apart(near, [other], 1, selection.min_distance) for other in rest)
+    return [fitting[place] for place in chosen], too_like
 
 
 def _groups(fitting: Sequence[Fitting], selection: Selection) -> list[list[int]]:
     """Return the places of candidates that only their distances tell apart, the preferred ones first."""
     order = _ORDER[selection.prefer]
     groups: dict[tuple[int, int], list[int]] = {}
-    for place, one in enumerate(fitting):
-        difficulty = None if one.successes is None else one.successes.difficulty
+    for place, candidate in enumerate(fitting):
+        difficulty = None if candidate.successes is None else candidate.successes.difficulty
         rank = order.index(difficulty) if order else 0
-        groups.setdefault((selection.include.index(str(one.status.status)), rank), []).append(place)
+        groups.setdefault((selection.include.index(str(candidate.status.status)), rank), []).append(place)
     return [groups[key] for key in sorted(groups)]

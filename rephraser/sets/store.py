@@ -56,11 +56,11 @@ def write_set(
     content = set_hash(entries)
     versions = _headers(session, NeighborSetRow.name == name)
     newest = versions[-1] if versions else None
-    known = count_successes(entries)
+    successes = count_successes(entries)
     if (
         newest is not None
         and newest.content_hash == content
-        and newest.counts.get("successes") == known.get("successes")
+        and newest.counts.get("successes") == successes.get("successes")
     ):
         return PublishedSet(newest, created=False)
     header = SetHeader(
@@ -70,7 +70,7 @@ def write_set(
         parent_id=newest.id if newest else None,
         content_hash=content,
         spec=dict(spec),
-        counts={**count_members(entries), **known, **counts},
+        counts={**count_members(entries), **successes, **counts},
         created_at=utc_now(),
         tags=(),
     )
@@ -110,10 +110,10 @@ def find_set(session: Session, reference: str) -> SetHeader:
     for header in versions:
         if (number and header.version == int(number[1])) or version in header.tags:
             return header
-    known = ", ".join(
+    versions_there = ", ".join(
         "@".join((name, str(key))) for header in versions for key in (header.version, *header.tags)
     )
-    raise NotFoundError(f"set {name!r} has no version or tag {version!r}, only: {known}.")
+    raise NotFoundError(f"set {name!r} has no version or tag {version!r}, only: {versions_there}.")
 
 
 def list_sets(session: Session, name: str | None = None) -> list[SetHeader]:

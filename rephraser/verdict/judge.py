@@ -252,10 +252,10 @@ def rule_from_spec(spec: Mapping[str, Json]) -> Rule:
     if not isinstance(name, str) or name not in RULES:
         raise InputError(f"verdict rule: {name!r} is not a rule; give one of {', '.join(RULES)}")
     kind = RULES[name]
-    known = {field.name for field in fields(kind)}
-    if unknown := sorted(set(spec) - known - {"rule"}):
+    names = {field.name for field in fields(kind)}
+    if unknown := sorted(set(spec) - names - {"rule"}):
         raise InputError(
-            f"verdict rule: {name} has no {', '.join(unknown)}; it has {', '.join(sorted(known))}"
+            f"verdict rule: {name} has no {', '.join(unknown)}; it has {', '.join(sorted(names))}"
         )
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key != "rule"}
     rule: OverlapRule | BayesRule

@@ -323,9 +323,11 @@ def _proposal_id(session: Session, run: Run, after: str) -> int:
 
 
 def _check_strategy(session: Session, run: Run, strategy: str) -> None:
-    known = session.scalars(select(ProposalRow.strategy).where(ProposalRow.run_id == run.id).distinct()).all()
-    if strategy not in known:
-        names = ", ".join(sorted(known)) or "none, it has no candidates yet"
+    strategies = session.scalars(
+        select(ProposalRow.strategy).where(ProposalRow.run_id == run.id).distinct()
+    ).all()
+    if strategy not in strategies:
+        names = ", ".join(sorted(strategies)) or "none, it has no candidates yet"
         raise InputError(f"run {run.name!r} has no candidates of strategy {strategy!r}; it has: {names}.")
 
 

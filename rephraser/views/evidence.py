@@ -108,10 +108,10 @@ def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
     ]
     return Evidence(
         findings=tuple(
-            FoundFinding(str(one.get("name")), str(one.get("severity")), str(one.get("detail")))
-            for one in evidence.get("findings", ())
+            FoundFinding(str(finding.get("name")), str(finding.get("severity")), str(finding.get("detail")))
+            for finding in evidence.get("findings", ())
         ),
-        classes=tuple(sorted(classes, key=lambda one: -(one.original + one.candidate))),
+        classes=tuple(sorted(classes, key=lambda answers: -(answers.original + answers.candidate))),
         original_unparsed=counts.get("original_unparsed", 0),
         candidate_unparsed=counts.get("candidate_unparsed", 0),
         overlap=evidence.get("overlap"),

@@ -203,7 +203,7 @@ def _question_conditions(session: Session, filters: QuestionFilters) -> list[Col
         )
     if filters.suspect:
         suspects = find_suspects(session, run_id=filters.run_id)
-        conditions.append(QuestionRow.id.in_({one.question_id for one in suspects}))
+        conditions.append(QuestionRow.id.in_({suspect.question_id for suspect in suspects}))
     if terms := search_terms(filters.text or ""):
         likely = may_hold(terms)
         if likely is not None:

@@ -123,7 +123,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
     return RunSummary(
         run=run.name,
         run_id=run.id,
-        tops_up=tuple(find_run(session, one).name for one in spec.tops_up),
+        tops_up=tuple(find_run(session, reference).name for reference in spec.tops_up),
         questions=len(question_ids),
         complete=sum(count >= spec.n for count in neighbors.values()),
         wanted=spec.n,

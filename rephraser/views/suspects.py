@@ -85,7 +85,10 @@ def find_suspects(
         and suspect.question_agreeing >= agreement * suspect.question_drawn
         and suspect.neighbor_agreeing >= agreement * suspect.neighbor_drawn
     ]
-    return sorted(suspects, key=lambda one: (-one.share, -one.neighbor_drawn, one.question_id, one.run))
+    return sorted(
+        suspects,
+        key=lambda suspect: (-suspect.share, -suspect.neighbor_drawn, suspect.question_id, suspect.run),
+    )
 
 
 def _agreed(session: Session, run_id: str | None, question_id: str | None) -> Iterator[Suspect]:
@@ -118,7 +121,7 @@ def _agreed(session: Session, run_id: str | None, question_id: str | None) -> It
         for row in session.scalars(select(QuestionRow).where(QuestionRow.id.in_(ids[start : start + 1_000])))
     }
     for (run, question), members in tallies.items():
-        first = max(members, key=lambda one: one.question_drawn)
+        first = max(members, key=lambda tally: tally.question_drawn)
         yield Suspect(
             run=runs[run].name,
             question_id=question,
@@ -127,9 +130,9 @@ def _agreed(session: Session, run_id: str | None, question_id: str | None) -> It
             agreed=first.answer,
             question_agreeing=first.question_agreeing,
             question_drawn=first.question_drawn,
-            neighbor_agreeing=sum(one.neighbor_agreeing for one in members),
-            neighbor_drawn=sum(one.neighbor_drawn for one in members),
-            gold_given=first.gold_on_question + sum(one.gold_on_neighbor for one in members),
+            neighbor_agreeing=sum(tally.neighbor_agreeing for tally in members),
+            neighbor_drawn=sum(tally.neighbor_drawn for tally in members),
+            gold_given=first.gold_on_question + sum(tally.gold_on_neighbor for tally in members),
             neighbors=len(members),
             solvers=tuple(solver_name(solver) for solver in runs[run].spec["solvers"]),
         )

@@ -89,11 +89,11 @@ def parse(sentence: str) -> Ask | None:
     if lead is None or re.search(rf", (?:then |and )?{_CORE}", lead[2]):
         return None
     core = lead[2][0].lower() + lead[2][1:]
-    said = _KEYWORD.fullmatch(lead[1])
-    if said is None:
+    clause = _KEYWORD.fullmatch(lead[1])
+    if clause is None:
         return None if lead[1].startswith("Let ") else Ask(core, prefix=lead[1])
-    keyword = said[1].lower()
-    return Ask(core, "if" if keyword.startswith("suppose") else keyword, said[2], "front")
+    keyword = clause[1].lower()
+    return Ask(core, "if" if keyword.startswith("suppose") else keyword, clause[2], "front")
 
 
 def forms(core: str) -> list[Form]:
@@ -194,9 +194,9 @@ def movable_to_back(core: str, condition: str, *, question: bool) -> bool:
 
 def _shares_definite(earlier: str, later: str) -> bool:
     """Whether `earlier` says "the X" of an X that `later` (till now the first) speaks of."""
-    known = {_stem(word) for word in re.findall(r"[a-z]{3,}", later.lower())} - _SMALL
-    told = {_stem(w) for m in _THE.finditer(earlier) for w in m[1].split()} - _SMALL
-    return bool(known & told)
+    mentioned = {_stem(word) for word in re.findall(r"[a-z]{3,}", later.lower())} - _SMALL
+    named = {_stem(w) for m in _THE.finditer(earlier) for w in m[1].split()} - _SMALL
+    return bool(mentioned & named)
 
 
 def _stem(word: str) -> str:

@@ -64,9 +64,9 @@ def mask(question: str) -> Masked | None:
         if kind in ("display", "inline"):
             width = 1 if raw.startswith("$") and not raw.startswith("$$") else 2
             inside = raw[width:-width]
-            if found := _TAIL.search(inside):
-                tail = found[1]
-                raw = raw[:width] + inside[: found.start()] + raw[-width:]
+            if mark := _TAIL.search(inside):
+                tail = mark[1]
+                raw = raw[:width] + inside[: mark.start()] + raw[-width:]
         char = chr(start + counts[start] % _LIMITS[start])
         counts[start] += 1
         pieces[char] = raw
