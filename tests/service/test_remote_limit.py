@@ -1,5 +1,9 @@
 """Adaptive concurrency, with a clock of the test's own."""
 
+from collections import deque
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,9 +11,27 @@ from hypothesis import strategies as st
 from service.models.remote import AdaptiveLimit, LimitSettings
 
 
-def answer(limit: AdaptiveLimit, count: int, now: float = 0.0, latency: float = 1.0) -> None:
+def answer(limit: AdaptiveLimit, count: int) -> None:
     for _ in range(count):
-        limit.on_success(now, now + latency, limit.value)
+        limit.on_success(limit.value)
+
+
+def simulate(limit: AdaptiveLimit, latencies: Sequence[float], capacity: int | None = None) -> float:
+    """Send requests as the limit allows to a server that never queues; return when all are answered.
+
+    With a capacity, what comes beyond it is refused at once and sent again.
+    """
+    now, waiting = 0.0, deque(latencies)
+    under_way: list[tuple[float, float]] = []  # end, start
+    while waiting or under_way:
+        while waiting and len(under_way) < limit.value:
+            if capacity is not None and len(under_way) >= capacity:
+                limit.on_overload(now, now + 0.01)
+                break
+            heappush(under_way, (now + waiting.popleft(), now))
+        now, _ = heappop(under_way)
+        limit.on_success(len(under_way) + 1)
+    return now
 
 
 def test_the_start_doubles_with_each_round() -> None:
@@ -23,55 +45,57 @@ def test_the_start_doubles_with_each_round() -> None:
     assert limit.value == 64
 
 
-def test_after_congestion_one_more_each_round() -> None:
+def test_after_an_overload_one_more_each_round() -> None:
     limit = AdaptiveLimit(LimitSettings(largest=64, start=32))
-    assert limit.on_congestion(started=0.0, now=1.0)
+    assert limit.on_overload(started=0.0, now=1.0)
     assert limit.value == 16
-    answer(limit, 17, now=2.0)
+    answer(limit, 17)
     assert limit.value == 17
-    answer(limit, 18, now=3.0)
+    answer(limit, 18)
     assert limit.value == 18
 
 
 def test_one_event_lowers_once_however_many_requests_it_hits() -> None:
     limit = AdaptiveLimit(LimitSettings(largest=64, start=32))
-    lowered = [limit.on_congestion(started=0.5, now=1.0 + number / 100) for number in range(20)]
+    lowered = [limit.on_overload(started=0.5, now=1.0 + number / 100) for number in range(20)]
     assert lowered == [True] + [False] * 19
     assert limit.value == 16
-    assert limit.on_congestion(started=1.5, now=2.0)
+    assert limit.on_overload(started=1.5, now=2.0)
     assert limit.value == 8
 
 
 def test_the_limit_stays_where_nothing_waits_for_it() -> None:
     limit = AdaptiveLimit(LimitSettings(largest=64, start=16))
     for _ in range(200):
-        limit.on_success(0.0, 1.0, 3)
+        limit.on_success(3)
     assert limit.value == 16
 
 
-def test_latency_without_throughput_lowers() -> None:
-    limit = AdaptiveLimit(LimitSettings(largest=32, start=32))
-    answer(limit, 96, latency=1.0)
+def test_hard_problems_on_a_server_that_never_queues_lower_nothing() -> None:
+    limit = AdaptiveLimit(LimitSettings(largest=64))
+    growing = [4 + 86 * place / 4999 for place in range(5000)]  # from 4 to 90 s, as problems get harder
+    taken = simulate(limit, growing)
+    assert limit.value == 64
+    assert taken < 1.02 * sum(growing) / 64 + 90
+
+
+def test_a_server_that_refuses_is_asked_for_what_it_can() -> None:
+    limit = AdaptiveLimit(LimitSettings(largest=64))
+    latencies = [10.0] * 3000
+    taken = simulate(limit, latencies, capacity=24)
+    assert 12 <= limit.value <= 25
+    assert taken < 1.4 * sum(latencies) / 24
+
+
+def test_a_time_out_counts_only_beside_refusals() -> None:
+    limit = AdaptiveLimit(LimitSettings(largest=64, start=32))
+    assert not limit.on_time_out(started=0.0, now=600.0)
     assert limit.value == 32
-    answer(limit, 32, latency=5.0)  # five times as long for the same number in flight: they only queue
-    assert limit.value == 25
-
-
-def test_latency_that_buys_throughput_does_not_lower() -> None:
-    limit = AdaptiveLimit(LimitSettings(largest=64, start=4, shortest_window=4))
-    for _ in range(4):
-        limit.on_success(0.0, 1.0, 4)
-    reached = limit.value
-    for _ in range(3 * reached):
-        limit.on_success(0.0, 3.5, 64)  # 64 / 3.5 s is more than 4 / 1 s
-    assert limit.value > reached
-
-
-def test_a_slower_server_becomes_the_new_normal() -> None:
-    limit = AdaptiveLimit(LimitSettings(largest=32, start=32))
-    answer(limit, 64, latency=1.0)
-    answer(limit, 4000, latency=4.0)
-    assert limit.value == 32
+    assert limit.on_overload(started=650.0, now=651.0)
+    assert not limit.on_time_out(started=640.0, now=700.0)  # under way before the decrease
+    limit.on_overload(started=650.5, now=660.0)  # says nothing new, but that the server is still refusing
+    assert limit.on_time_out(started=655.0, now=760.0)
+    assert limit.value == 8
 
 
 def test_a_pause_holds_until_its_end() -> None:
@@ -95,16 +119,16 @@ def test_the_limit_never_leaves_its_bounds(
     for good, latency, in_flight in events:
         now += 0.1
         if good:
-            limit.on_success(now, now + latency, in_flight)
+            limit.on_success(in_flight)
         else:
-            limit.on_congestion(now, now + latency)
+            limit.on_overload(now, now + latency)
         assert 1 <= limit.value <= largest
 
 
 def test_the_literal_first_steps() -> None:
     limit = AdaptiveLimit(LimitSettings(largest=4, start=9))
     assert limit.value == 4
-    limit.on_congestion(0.0, 1.0)
-    limit.on_congestion(2.0, 3.0)
-    limit.on_congestion(4.0, 5.0)
+    limit.on_overload(0.0, 1.0)
+    limit.on_overload(2.0, 3.0)
+    limit.on_overload(4.0, 5.0)
     assert limit.value == pytest.approx(1)

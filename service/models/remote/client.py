@@ -32,6 +32,7 @@ from service.models.remote.stream import GIVE_UP_AFTER, OnResult, RunOutcome, So
 if TYPE_CHECKING:
     from service.models.remote.backend import Backend
 
+OVERLOADED = (503, 529)
 OPTIONAL_FIELDS = 2  # response_format and seed; see `Backend.forget_refused`
 
 
@@ -260,18 +261,19 @@ class RemoteClient(EndpointClient):
         except Exception as error:
             fault = classify(error)
             settle(None, billed=fault.billed)
-            self._note_congestion(fault, started)
+            self._note_overload(fault, started)
             return fault
         finally:
             if not settled:  # cancelled
                 settle(None)
-        now = time.monotonic()
-        self.limit.on_success(started, now, self._gate.in_flight)
-        return self._response(answer, bill, now - started)
+        self.limit.on_success(self._gate.in_flight)
+        return self._response(answer, bill, time.monotonic() - started)
 
-    def _note_congestion(self, fault: Fault, started: float) -> None:
-        if fault.kind in (RATE_LIMITED, TIME_OUT):
-            self.limit.on_congestion(started, time.monotonic())
+    def _note_overload(self, fault: Fault, started: float) -> None:
+        if fault.kind == RATE_LIMITED or fault.status in OVERLOADED:
+            self.limit.on_overload(started, time.monotonic())
+        elif fault.kind == TIME_OUT:
+            self.limit.on_time_out(started, time.monotonic())
         if fault.retry_after_s is not None:
             self._gate.pause(min(fault.retry_after_s, self.retries.longest_retry_after_s))
 

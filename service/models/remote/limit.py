@@ -10,20 +10,15 @@ from dataclasses import dataclass
 class LimitSettings:
     """Additive increase, multiplicative decrease, with a doubling start.
 
-    `largest` and `smallest` bound the limit, `start` is where it begins. On congestion (429, time-out) it is
-    multiplied by `decrease`. A window is as many answers as the limit; when its mean latency is beyond
-    `latency_factor` times the lowest window's while its throughput is no better than the best one's, requests
-    only queue at the server, and the limit is multiplied by `latency_decrease`.
+    `largest` and `smallest` bound the limit, `start` is where it begins. Where the server says that it is
+    overloaded, the limit is multiplied by `decrease`. Latency says nothing: hard problems take long on an
+    idle server too.
     """
 
     largest: int = 64
     start: int = 16
     smallest: int = 1
     decrease: float = 0.5
-    latency_factor: float = 3.0
-    latency_decrease: float = 0.8
-    forget: float = 0.05  # share by which the remembered best window fades with each new one
-    shortest_window: int = 16
 
 
 class AdaptiveLimit:
@@ -33,12 +28,7 @@ class AdaptiveLimit:
         self.settings = settings
         self._value = float(max(settings.smallest, min(settings.start, settings.largest)))
         self._doubling = True
-        self._decreased_at = float("-inf")
-        self._paused_until = float("-inf")
-        self._latencies: list[float] = []
-        self._window_load = 0
-        self._lowest_latency: float | None = None
-        self._best_throughput = 0.0
+        self._decreased_at = self._overloaded_at = self._paused_until = float("-inf")
 
     @property
     def value(self) -> int:
@@ -53,45 +43,28 @@ class AdaptiveLimit:
         """Let no request start before `when`, as a server asked with Retry-After."""
         self._paused_until = max(self._paused_until, when)
 
-    def on_success(self, started: float, now: float, in_flight: int) -> None:
+    def on_success(self, in_flight: int) -> None:
         """Note an answer. The limit grows only where it was the limit that kept requests waiting."""
-        self._latencies.append(now - started)
-        self._window_load += in_flight
         if in_flight >= self._value / 2:
             step = 1.0 if self._doubling else 1.0 / self._value
             self._value = min(float(self.settings.largest), self._value + step)
-        if len(self._latencies) >= max(self._value, self.settings.shortest_window):
-            self._close_window(now)
 
-    def on_congestion(self, started: float, now: float) -> bool:
-        """Note a 429 or a time-out; return whether the limit was lowered.
+    def on_overload(self, started: float, now: float) -> bool:
+        """Note that the server refused a request for its load; return whether the limit was lowered.
 
         Requests that were under way before the last decrease say nothing new.
         """
         self._doubling = False
+        self._overloaded_at = now
         if started <= self._decreased_at:
             return False
-        self._lower(self.settings.decrease, now)
+        self._value = max(float(self.settings.smallest), self._value * self.settings.decrease)
+        self._decreased_at = now
         return True
 
-    def _close_window(self, now: float) -> None:
-        latency = sum(self._latencies) / len(self._latencies)
-        load = self._window_load / len(self._latencies)
-        throughput = load / max(latency, 1e-9)  # Little's law
-        settings = self.settings
-        lowest = latency if self._lowest_latency is None else min(self._lowest_latency, latency)
-        queueing = latency > settings.latency_factor * lowest and throughput <= self._best_throughput
-        self._lowest_latency = lowest * (1 + settings.forget)
-        self._best_throughput = max(self._best_throughput * (1 - settings.forget), throughput)
-        if queueing:
-            self._doubling = False
-            self._lower(settings.latency_decrease, now)
-        self._latencies, self._window_load = [], 0
-
-    def _lower(self, factor: float, now: float) -> None:
-        self._value = max(float(self.settings.smallest), self._value * factor)
-        self._decreased_at = now
-        self._latencies, self._window_load = [], 0
+    def on_time_out(self, started: float, now: float) -> bool:
+        """Note a time-out: a sign of overload only where the server refused others in the meantime."""
+        return self._overloaded_at >= started and self.on_overload(started, now)
 
 
 class Gate:
