@@ -12,6 +12,8 @@ from sqlalchemy.exc import DatabaseError as SqlError
 from sqlalchemy.orm import Session
 
 from service.database import sqlite
+from service.database.filesystem import ROLLBACK, check_place, chosen_journal
+from service.database.single_use import SingleUse
 from service.errors import DatabaseError
 
 KNOWN_REVISIONS = ("1.0",)
@@ -41,25 +43,37 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self.read_only = read_only
+        self._use = SingleUse(path) if not read_only and chosen_journal() == ROLLBACK else None
         self._engine = sqlite.create_sqlite_engine(path, read_only=read_only)
 
     @classmethod
     def open(cls, path: str | Path, *, create: bool = True, read_only: bool = False) -> "Database":
-        """Open the database at `path`, making or upgrading its schema where needed.
+        """Open the database at `path`; a new or empty one gets its tables, none is ever upgraded.
 
         With `create=False` one that cannot be written, as in a shared folder of results, is opened for
         reading; `write` then says so.
 
         Raises:
-            DatabaseError: missing with `create=False`, not a tagrpo database, damaged, of a newer version,
-                or not writable.
+            DatabaseError: missing with `create=False`, not a tagrpo database, damaged, of another version,
+                not writable, or on a network file system without `TAGRPO_JOURNAL=rollback`.
         """
+        return cls._open(path, create=create, read_only=read_only, upgrade=False)
+
+    @classmethod
+    def upgrade(cls, path: str | Path) -> "Database":
+        """Open the database at `path` and bring its schema to the newest revision."""
+        return cls._open(path, create=False, read_only=False, upgrade=True)
+
+    @classmethod
+    def _open(cls, path: str | Path, *, create: bool, read_only: bool, upgrade: bool) -> "Database":
         path = Path(path)
         sqlite.check_file(path, create=create and not read_only)
         read_only = read_only or (not create and not sqlite.can_be_written(path))
+        if not read_only or sqlite.is_open_elsewhere(path):
+            check_place(path)
         database = cls(path, read_only=read_only)
         try:
-            database._bring_up_to_date()
+            database._check_schema(upgrade=upgrade)
         except BaseException:
             database.close()
             raise
@@ -67,6 +81,8 @@ class Database:
 
     def close(self) -> None:
         self._engine.dispose()
+        if self._use is not None:
+            self._use.release()
 
     def __enter__(self) -> "Database":
         return self
@@ -108,20 +124,21 @@ class Database:
                 raise
             raise explained from error
 
-    def _bring_up_to_date(self) -> None:
+    def _check_schema(self, *, upgrade: bool) -> None:
         with self._connection(write=False) as connection:
             revision = self._revision(connection)
         if revision == HEAD_REVISION:
             return
-        if self.read_only:
-            if revision is None:
-                raise DatabaseError(
-                    f"{self.path}: the database is empty; `tagrpo questions import` fills one, or name "
-                    "another with --db."
-                )
+        if self.read_only and revision is None:
+            raise DatabaseError(
+                f"{self.path}: the database is empty; `tagrpo questions import` fills one, or name "
+                "another with --db."
+            )
+        if self.read_only or (revision is not None and not upgrade):
             copied = "" if sqlite.can_be_written(self.path) else "copy it to where you can write; "
             raise DatabaseError(
-                f"{self.path}: the database is of an older tagrpo; {copied}`tagrpo runs list --db FILE` "
+                f"{self.path}: the database is of an older tagrpo (schema {revision}, this one "
+                f"{HEAD_REVISION}); {copied}`tagrpo db backup COPY` keeps it as it is, `tagrpo db upgrade` "
                 "brings it up to date."
             )
         with self._connection(write=True) as connection:

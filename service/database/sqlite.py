@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError as SqlError
 from sqlalchemy.pool import QueuePool
 
+from service.database.filesystem import ROLLBACK, WAYS_OUT, chosen_journal, network_file_system
 from service.errors import DatabaseError
 
 BUSY_TIMEOUT_S = 60
@@ -19,13 +20,17 @@ WRITE_OPTION = "tagrpo_write"
 def create_sqlite_engine(path: Path, *, read_only: bool) -> Engine:
     """Return an engine on `path`; connections use WAL, foreign keys and a busy time-out of 60 s.
 
+    With `TAGRPO_JOURNAL=rollback` it is a rollback journal, for file systems that know no WAL.
+
     WAL with synchronous=NORMAL: a killed process loses nothing that was committed; a power cut may lose
     the last commits but never damages the file.
     """
 
+    on_network = network_file_system(path) is not None
+
     def connect() -> sqlite3.Connection:
         mode = "ro" if read_only else "rwc"
-        if read_only and not can_be_written(path) and not _is_open_elsewhere(path):
+        if read_only and not is_open_elsewhere(path) and (not can_be_written(path) or on_network):
             mode += "&immutable=1"  # else SQLite would want to make the files of the WAL beside it
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode={mode}",
@@ -40,8 +45,7 @@ def create_sqlite_engine(path: Path, *, read_only: bool) -> Engine:
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA cache_size = -65536")
         if not read_only:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
+            _set_journal(connection, path)
         return connection
 
     # SQLAlchemy takes a URL without a file for an in-memory database and would share its connections.
@@ -56,10 +60,35 @@ def create_sqlite_engine(path: Path, *, read_only: bool) -> Engine:
     return engine
 
 
+def _set_journal(connection: sqlite3.Connection, path: Path) -> None:
+    if chosen_journal() == ROLLBACK:
+        wanted, synchronous = "delete", "FULL"
+    else:
+        wanted, synchronous = "wal", "NORMAL"
+    (mode,) = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
+    if mode != wanted:
+        connection.close()
+        raise DatabaseError(
+            f"{path}: SQLite keeps no journal of the kind that is wanted here ({mode} in place of {wanted}). "
+            f"{WAYS_OUT}."
+        )
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+
+
 def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError | None:
     """Turn an SQLite error into one that says what to do, or None where it is a bug of ours."""
     text = str(error.orig if isinstance(error, SqlError) else error)
-    if "disk is full" in text or "disk I/O error" in text:
+    kind = network_file_system(path)
+    if "locking protocol" in text or ("disk I/O error" in text and kind is not None):
+        where = f" on {kind}" if kind is not None else ""
+        return DatabaseError(f"{path}: SQLite's locks do not work{where} ({text}). {WAYS_OUT}.")
+    if "disk I/O error" in text:
+        return DatabaseError(
+            f"{path}: {text}; nothing of the last step was written. Free space on its disk or in your quota, "
+            "or see in `dmesg` whether it fails; then run the same command again, it continues where it "
+            "stopped. `tagrpo db check` says whether the file is sound."
+        )
+    if "disk is full" in text:
         return DatabaseError(
             f"{path}: {text}; nothing of the last step was written. Free space on its disk and run the same "
             "command again, it continues where it stopped."
@@ -73,10 +102,10 @@ def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError
         return DatabaseError(f"{path}: this is not an SQLite database. Name another one with --db.")
     if "malformed" in text or "corrupt" in text:
         return DatabaseError(
-            f"{path}: the database is damaged ({text}). Keep a copy of the file, then try "
-            "`sqlite3 FILE .recover`, or go back to a backup."
+            f"{path}: the database is damaged ({text}). Keep a copy of the file and of its -wal, see with "
+            "`tagrpo db check` how far it goes, then go back to a backup or try `sqlite3 FILE .recover`."
         )
-    if "unable to open" in text and _is_open_elsewhere(path) and not can_be_written(path):
+    if "unable to open" in text and is_open_elsewhere(path) and not can_be_written(path):
         return DatabaseError(
             f"{path}: its last changes stand in {path.name}-wal, which cannot be read without writing beside "
             "it; copy the file and its -wal to a folder that you can write."
@@ -100,10 +129,10 @@ def can_be_written(path: Path) -> bool:
     return os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
 
 
-def _is_open_elsewhere(path: Path) -> bool:
-    """Say whether somebody has it open for writing, or died at it: then there is a WAL to be read."""
+def is_open_elsewhere(path: Path) -> bool:
+    """Say whether somebody has it open for writing, or died at it: then there may be a WAL to be read."""
     whole = path.resolve()
-    return whole.with_name(f"{whole.name}-wal").exists()
+    return any(whole.with_name(f"{whole.name}{end}").exists() for end in ("-wal", "-journal", ".user"))
 
 
 def check_file(path: Path, *, create: bool) -> None:

@@ -84,11 +84,13 @@ def upgrade():
 """
 
 
-def test_an_older_database_is_migrated_and_named_where_it_cannot_be_written(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("read_only", [True, False])
+def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(
+    path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
 ) -> None:
     with Database.open(path) as db:
         insert_run(db, "a")
+    before = path.read_bytes()
     (path.parent / "v1_1.py").write_text(MIGRATION)
     config = schema.alembic_config
     monkeypatch.setattr(engine, "HEAD_REVISION", "1.1")
@@ -102,9 +104,10 @@ def test_an_older_database_is_migrated_and_named_where_it_cannot_be_written(
         return made
 
     monkeypatch.setattr(schema, "alembic_config", with_another)
-    with pytest.raises(DatabaseError, match=r"older tagrpo; `tagrpo runs list --db FILE` brings it up"):
-        Database.open(path, read_only=True)
-    with Database.open(path) as db, db.read() as session:
+    with pytest.raises(DatabaseError, match=r"older tagrpo .*`tagrpo db upgrade` brings it up"):
+        Database.open(path, read_only=read_only)
+    assert path.read_bytes() == before
+    with Database.upgrade(path) as db, db.read() as session:
         assert session.execute(text("SELECT count(*) FROM later")).scalar_one() == 0
         assert session.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "1.1"
     with Database.open(path, read_only=True) as db:

@@ -99,3 +99,15 @@ def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
     assert (gone.code, "cannot be reached" in gone.out) == (3, True)
     unknown = cli("doctor", "--model", "frobnicate", "--json")
     assert (unknown.code, "has no provider" in unknown.out) == (3, True)
+
+
+def test_a_database_on_a_network_file_system_is_a_problem(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("1 0 0:9 / / rw - lustre pool rw\n")
+    monkeypatch.setattr("service.database.filesystem.MOUNTS", mounts)
+    done = cli("doctor", "--db", tmp_path / "t.db", "--json")
+    database = checks(done.out)["database"]
+    assert (done.code, database["state"]) == (3, "problem")
+    assert "(lustre)" in database["detail"]

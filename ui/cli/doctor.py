@@ -110,8 +110,14 @@ def _extras() -> list[Check]:
 
 def _database(path: Path) -> Check:
     from service.database import Database
+    from service.database.filesystem import check_place, network_file_system
     from service.errors import DatabaseError
 
+    kind = network_file_system(path)
+    try:
+        check_place(path)
+    except DatabaseError as error:
+        return Check("database", "problem", str(error), needed=True)
     if not path.exists():
         return Check(
             "database", "missing", f"{path}: not there yet", "tagrpo questions import FILE --name NAME"
@@ -123,9 +129,14 @@ def _database(path: Path) -> Check:
         return Check("database", "problem", str(error), needed=True)
     if problems:
         return Check(
-            "database", "problem", f"{path}: {'; '.join(problems[:3])}", "go back to a backup", needed=True
+            "database",
+            "problem",
+            f"{path}: {'; '.join(problems[:3])}",
+            "tagrpo db check, then go back to a backup",
+            needed=True,
         )
-    return Check("database", "ok", f"{path}, {path.stat().st_size / 1e6:.1f} MB, sound")
+    where = f", on {kind}, by one process at a time" if kind else ""
+    return Check("database", "ok", f"{path}, {path.stat().st_size / 1e6:.1f} MB, sound{where}")
 
 
 def _disk(path: Path) -> Check:

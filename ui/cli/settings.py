@@ -129,7 +129,7 @@ class Db:
     @contextmanager
     def reading(self) -> Iterator["Session"]:
         """Open the database for one transaction that reads."""
-        with self.open() as database, database.read() as session:
+        with self.open(read_only=True) as database, database.read() as session:
             yield session
 
     @contextmanager
