@@ -74,7 +74,7 @@ def _boxes(text: str, start: int = 0) -> list[_Box]:
         return []
     open_braces: list[int] = []
     openings: dict[int, int] = {}  # position of an opening brace -> start of its \boxed
-    found: list[_Box] = []
+    boxes: list[_Box] = []
     for match in _BOX_TOKEN.finditer(text, start):
         token = match.group()
         if token == "{":
@@ -84,7 +84,7 @@ def _boxes(text: str, start: int = 0) -> list[_Box]:
                 opening = open_braces.pop()
                 if opening in openings:
                     content = text[opening + 1 : match.start()].strip()
-                    found.append(_Box(openings[opening], match.end(), content))
+                    boxes.append(_Box(openings[opening], match.end(), content))
         elif len(token) > 2:
             opening = match.end()
             while opening < len(text) and opening < match.end() + 20 and text[opening].isspace():
@@ -92,5 +92,5 @@ def _boxes(text: str, start: int = 0) -> list[_Box]:
             if text[opening : opening + 1] == "{":
                 openings[opening] = match.start()
             elif bare := _BARE_BOX.match(text, match.end()):
-                found.append(_Box(match.start(), bare.end(), bare.group(1).rstrip(".,;")))
-    return sorted(found, key=lambda box: box.start)
+                boxes.append(_Box(match.start(), bare.end(), bare.group(1).rstrip(".,;")))
+    return sorted(boxes, key=lambda box: box.start)

@@ -73,8 +73,8 @@ def page(session: Session, name: str, filters: Filters, *, limit: int, after: in
         .order_by(QuestionSetMemberRow.position)
         .limit(limit + 1)
     ).all()
-    found = tuple(Member(position, as_question(row), held) for position, held, row in rows[:limit])
-    return Page(found, total, found[-1].position if len(rows) > limit else None)
+    matches = tuple(Member(position, as_question(row), held) for position, held, row in rows[:limit])
+    return Page(matches, total, matches[-1].position if len(rows) > limit else None)
 
 
 def _conditions(filters: Filters) -> Sequence[ColumnElement[bool]]:

@@ -77,9 +77,9 @@ def resolve(columns: Columns, present: Collection[str], source: str) -> Columns:
             or (part == "solution" and "answer" in chosen)
         ):
             continue
-        found = next((name for name in names if name in present and name not in chosen.values()), None)
-        if found is not None:
-            chosen[part] = found
+        column = next((name for name in names if name in present and name not in chosen.values()), None)
+        if column is not None:
+            chosen[part] = column
     if "question" not in chosen:
         raise InputError(
             f"{source}: no column looks like the question; name it with --question-column, of: {there}."

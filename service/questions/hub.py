@@ -67,8 +67,8 @@ def _commit(name: str, revision: str | None) -> tuple[str | None, str]:
     from huggingface_hub import errors
 
     try:
-        found = huggingface_hub.HfApi().dataset_info(name, revision=revision, timeout=20).sha
-        return found, ""
+        commit = huggingface_hub.HfApi().dataset_info(name, revision=revision, timeout=20).sha
+        return commit, ""
     except errors.RevisionNotFoundError as error:
         raise InputError(f'{name}: the Hub has no revision "{revision}" of this data set.') from error
     except errors.GatedRepoError as error:

@@ -153,15 +153,15 @@ def mix_sets(
         base_members, extra_members = load_members(session, base), load_members(session, extra)
     if base == extra:
         raise InputError(f'the base and the extra set are both "{base}"; a set cannot be mixed with itself.')
-    kept = [member.question for member in base_members if member.held is None]
+    own = [member.question for member in base_members if member.held is None]
     offered = [member.question for member in extra_members if member.held is None]
-    if not kept:
+    if not own:
         raise InputError(f'the base "{base}" has no usable questions.')
-    chunk = max(1, len(kept) // 2) if chunk is None else chunk
+    chunk = max(1, len(own) // 2) if chunk is None else chunk
     if (chunks is None) == (times is None):
         raise InputError("give either --times (such as 1.5) or --chunks.")
     if chunks is None:
-        chunks = chunks_for(times or 0.0, len(kept), chunk)
+        chunks = chunks_for(times or 0.0, len(own), chunk)
     if chunk < 1 or chunks < 0:
         raise InputError(f"--chunk {chunk} --chunks {chunks}: a chunk has at least 1 question.")
     wanted = chunk * chunks
@@ -173,11 +173,11 @@ def mix_sets(
             f"({len(offered):,} usable, {overlaps.same_text:,} the same, {overlaps.near:,} nearly the same); "
             f"{chunks} chunks of {chunk:,} need {wanted:,}. Import more, or ask for fewer."
         )
-    members = [Member(position, question) for position, question in enumerate([*kept, *chosen])]
+    members = [Member(position, question) for position, question in enumerate([*own, *chosen])]
     spec: dict[str, Any] = {
         "kind": "mix",
         "content_hash": members_hash((member.position, member.question.id) for member in members),
-        "base": {"set": base, "content_hash": base_set.content_hash, "questions": len(kept)},
+        "base": {"set": base, "content_hash": base_set.content_hash, "questions": len(own)},
         "extra": {"set": extra, "content_hash": extra_set.content_hash, "questions": len(chosen)},
         "chunk": chunk,
         "chunks": chunks,
@@ -189,7 +189,7 @@ def mix_sets(
         stored = _same_or_none(session, name, spec)
         if stored is None:
             store_set(session, name, members, spec)
-    return MixReport(name, stored is None, len(kept), len(chosen), chunk, chunks, overlaps, spec)
+    return MixReport(name, stored is None, len(own), len(chosen), chunk, chunks, overlaps, spec)
 
 
 def _same_or_none(session: Session, name: str, spec: dict[str, Any]) -> StoredSet | None:

@@ -131,12 +131,12 @@ def open_source(source: str, configs: Sequence[str], split: str | None, revision
 def _refuse(bad: Sequence[BadRow], source: str) -> None:
     if not bad:
         return
-    shown = "\n".join(f"  {row.place}: {row.problem}" for row in bad[:BAD_ROWS_SHOWN])
+    first = "\n".join(f"  {row.place}: {row.problem}" for row in bad[:BAD_ROWS_SHOWN])
     more = f"\n  and {len(bad) - BAD_ROWS_SHOWN} more" if len(bad) > BAD_ROWS_SHOWN else ""
     least = "at least " if len(bad) >= BAD_ROWS_BEFORE_GIVING_UP else ""
     raise InputError(
         f"{source}: {least}{len(bad)} row{'s' * (len(bad) > 1)} cannot be used, nothing was imported:\n"
-        f"{shown}{more}\nMend them, or pass --skip-bad-rows to leave them out."
+        f"{first}{more}\nMend them, or pass --skip-bad-rows to leave them out."
     )
 
 

@@ -76,6 +76,6 @@ def may_hold(terms: Sequence[str]) -> Select[str] | None:
     )
     if not triples:
         return None
-    said = " AND ".join(f'"{triple.replace(chr(34), chr(34) * 2)}"' for triple in triples[:_MOST_TRIPLES])
-    found = select(_letters.c.rowid).where(literal_column("text_letters").op("MATCH")(said))
-    return select(SearchedTextRow.question_id).where(SearchedTextRow.id.in_(found))
+    pattern = " AND ".join(f'"{triple.replace(chr(34), chr(34) * 2)}"' for triple in triples[:_MOST_TRIPLES])
+    texts = select(_letters.c.rowid).where(literal_column("text_letters").op("MATCH")(pattern))
+    return select(SearchedTextRow.question_id).where(SearchedTextRow.id.in_(texts))

@@ -65,7 +65,7 @@ def store_questions(session: Session, questions: Iterable[Question]) -> StoreCou
         by_id.setdefault(question.id, question)
     new = other_labels = 0
     for chunk in _chunks(list(by_id.values())):
-        known = {
+        stored = {
             row.id: (row.level, row.subject)
             for row in session.execute(
                 select(QuestionRow.id, QuestionRow.level, QuestionRow.subject).where(
@@ -84,13 +84,13 @@ def store_questions(session: Session, questions: Iterable[Question]) -> StoreCou
                 "created_at": now,
             }
             for question in chunk
-            if question.id not in known
+            if question.id not in stored
         ]
         if rows:
             session.execute(insert(QuestionRow), rows)
         new += len(rows)
         other_labels += sum(
-            known.get(question.id, (question.level, question.subject)) != (question.level, question.subject)
+            stored.get(question.id, (question.level, question.subject)) != (question.level, question.subject)
             for question in chunk
         )
     return StoreCounts(new, other_labels)
@@ -154,9 +154,9 @@ def get_set(session: Session, name: str) -> StoredSet:
     Raises:
         NotFoundError: there is none; the message names the sets there are.
     """
-    found = find_set(session, name)
-    if found is not None:
-        return found
+    question_set = find_set(session, name)
+    if question_set is not None:
+        return question_set
     names = session.scalars(select(QuestionSetRow.name).order_by(QuestionSetRow.name)).all()
     there = f"there are: {', '.join(names)}" if names else "import one with `tagrpo questions import`"
     raise NotFoundError(f'no question set "{name}"; {there}.')

@@ -139,12 +139,12 @@ def _pointer(picked: Any) -> dict[str, str]:
     return {} if picked is None else {"cursor": "pointer"}
 
 
-def _clickable(points: Any, picked: Any, size: int, shown: bool) -> Any:
+def _clickable(points: Any, picked: Any, size: int, visible: bool) -> Any:
     """Let points be selected; the one that is stands out."""
     alt = altair()
     return points.encode(
         size=alt.condition(picked, alt.value(170), alt.value(max(size, 60))),
-        opacity=alt.condition(picked, alt.value(1), alt.value(1 if shown else 0)),
+        opacity=alt.condition(picked, alt.value(1), alt.value(1 if visible else 0)),
     ).add_params(picked)
 
 

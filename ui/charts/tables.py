@@ -48,10 +48,10 @@ def read_rows(
     if not len(frame):
         raise InputError("the chart's table has no rows; there is nothing to draw.")
     rows = []
-    for place, found in enumerate(frame[columns].to_dict("records")):
+    for place, record in enumerate(frame[columns].to_dict("records")):
         row: Row = {}
         for name in columns:
-            value = found[name]
+            value = record[name]
             # Neither None nor pandas' own NA can be compared; a NaN differs from itself.
             missing = value is None or type(value).__name__ == "NAType" or value != value
             if missing and name in optional:

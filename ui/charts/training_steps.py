@@ -196,13 +196,13 @@ def _steps(
     alt = altair()
     steps = sorted({row["step"] for row in rows})
     borders = [ends[0], *((left + right) / 2 for left, right in pairwise(steps)), ends[1]]
-    told = {(row["step"], row["label"]): _told(row["value"], scale) for row in rows}
+    values = {(row["step"], row["label"]): _spelled(row["value"], scale) for row in rows}
     stripes = [
         {
             "step": step,
             "from": low,
             "to": high,
-            **{f"line{place}": told.get((step, name), "none") for place, name in enumerate(names)},
+            **{f"line{place}": values.get((step, name), "none") for place, name in enumerate(names)},
         }
         for step, (low, high) in zip(steps, pairwise(borders), strict=True)
     ]
@@ -221,7 +221,7 @@ def _steps(
     return encoded.add_params(picked)
 
 
-def _told(value: float, scale: Scale) -> str:
+def _spelled(value: float, scale: Scale) -> str:
     return f"{value:.1%}" if scale == "share" else f"{value:.4g}"
 
 
@@ -238,8 +238,8 @@ def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] |
             return alt.Scale(type="log", domain=[low, high], nice=True), alt.Axis(tickCount=5, format="~g")
         ends = [low / _LOG_ROOM, high * _LOG_ROOM]
         return alt.Scale(type="log", domain=ends, nice=False), alt.Axis(values=decades, format="~g")
-    given = {} if span is None else {"domain": [low, high]}
-    return alt.Scale(zero=False, nice=True, **given), alt.Axis(tickCount=5, format="~r")
+    domain = {} if span is None else {"domain": [low, high]}
+    return alt.Scale(zero=False, nice=True, **domain), alt.Axis(tickCount=5, format="~r")
 
 
 def _apart(ends: tuple[float, float]) -> list[float]:

@@ -98,7 +98,7 @@ def find_overlaps(
         return []
     grams = _Grams(ours, settings)
     near = _Near(ours, settings.ratio)
-    found: list[tuple[_Read, _Read, str, float]] = []
+    pairs: list[tuple[_Read, _Read, str, float]] = []
     for count, problem in enumerate(theirs, 1):
         contained = grams.containment(problem.words)
         ratios = near.ratios(problem)
@@ -106,16 +106,16 @@ def find_overlaps(
             text = ours[place]
             ratio, share = ratios.get(place, 0.0), 100 * contained.get(place, 0.0)
             if text.words == problem.words:
-                found.append((text, problem, EXACT, 100.0))
+                pairs.append((text, problem, EXACT, 100.0))
             elif ratio and text.numbers == problem.numbers:
-                found.append((text, problem, FUZZY, ratio))
+                pairs.append((text, problem, FUZZY, ratio))
             elif share and not Counter(problem.numbers) - Counter(text.numbers):
-                found.append((text, problem, NGRAM, share))
+                pairs.append((text, problem, NGRAM, share))
             else:
-                found.append((text, problem, VARIANT, max(ratio, share)))
+                pairs.append((text, problem, VARIANT, max(ratio, share)))
         if progress is not None and (count % 50 == 0 or count == len(theirs)):
             progress(count, len(theirs))
-    return _with_answers(found, equal or _spelled_alike)
+    return _with_answers(pairs, equal or _spelled_alike)
 
 
 class _Read(NamedTuple):
@@ -128,26 +128,26 @@ class _Read(NamedTuple):
 
 def _read(item: Text | tuple[str, str]) -> _Read:
     text = Text(*item)
-    found = words(text.text)
-    return _Read(text.id, text.answer, found, numbers(found), "".join(found))
+    spelled = words(text.text)
+    return _Read(text.id, text.answer, spelled, numbers(spelled), "".join(spelled))
 
 
 def _spelled_alike(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     return [words(first) == words(second) for first, second in pairs]
 
 
-def _with_answers(found: Sequence[tuple[_Read, _Read, str, float]], equal: EqualAnswers) -> list[Overlap]:
+def _with_answers(pairs: Sequence[tuple[_Read, _Read, str, float]], equal: EqualAnswers) -> list[Overlap]:
     """A pair whose answers are known and differ is two problems, unless the words are the same."""
     asked = [
         place
-        for place, (text, problem, measure, _) in enumerate(found)
+        for place, (text, problem, measure, _) in enumerate(pairs)
         if measure in (FUZZY, NGRAM) and text.answer and problem.answer
     ]
-    agreed = equal([(found[place][0].answer or "", found[place][1].answer or "") for place in asked])
+    agreed = equal([(pairs[place][0].answer or "", pairs[place][1].answer or "") for place in asked])
     differ = {place for place, same in zip(asked, agreed, strict=True) if not same}
     return [
         Overlap(text.id, problem.id, VARIANT if place in differ else measure, round(score, 1))
-        for place, (text, problem, measure, score) in enumerate(found)
+        for place, (text, problem, measure, score) in enumerate(pairs)
     ]
 
 
@@ -225,12 +225,12 @@ class _Near:
         last = int(np.searchsorted(self._lengths, int(length * spread) + 1, "right"))
         distance = np.abs(self._counts[first:last] - _histogram(problem.joined)).sum(axis=1)
         allowed = self._share * (self._lengths[first:last] + length) + 1e-9
-        found = {}
+        near = {}
         for at in np.nonzero(distance <= allowed)[0] + first:
             ratio = fuzz.ratio(problem.joined, self._texts[at], score_cutoff=self._cutoff)
             if ratio >= self._cutoff:
-                found[self._places[at]] = float(ratio)
-        return found
+                near[self._places[at]] = float(ratio)
+        return near
 
 
 def _histogram(text: str) -> "NDArray[np.int32]":

@@ -42,7 +42,7 @@ def words(text: str) -> list[str]:
     `\frac{1}{2}` are the same, and so are `1,000` and `1000`.
     """
     plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold())
-    plain = _FRACTION.sub(lambda found: rf"\frac {found[1] or ''} {found[2] or ''} ", plain)
+    plain = _FRACTION.sub(lambda match: rf"\frac {match[1] or ''} {match[2] or ''} ", plain)
     plain = _DROPPED.sub(" ", _DECIMAL_POINT.sub(_POINT, plain)).replace(_POINT, ".")
     return _without_lone_braces(_WORD.findall(plain))
 
