@@ -16,6 +16,7 @@ from service.errors import InputError, PrerequisiteError
 from service.models.drawing import Sampler
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
 from service.models.remote.sampler import RemoteSampler
+from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S
 from service.questions import Question
 from service.runs.spending import Spending, spent_usd
@@ -64,7 +65,8 @@ class Execution:
     prices: tuple[str, ...] = ()
     prices_file: Path | None = None
     max_concurrency: int = 64
-    timeout_s: float = 120.0
+    timeout_s: float | None = None
+    tokens_per_s: float = TOKENS_PER_S
     batch: bool = False
     batch_poll_s: float = 60.0
     grace_s: float = GRACE_S
@@ -110,7 +112,10 @@ def prepare(
     prices = PriceTable.read(execution.prices_file, execution.prices)
     count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
     addresses = _addresses(spec, execution)
-    endpoints = {model: Endpoint(model, base, execution.timeout_s) for model, base in addresses.items()}
+    endpoints = {
+        model: Endpoint(model, base, execution.timeout_s, execution.tokens_per_s)
+        for model, base in addresses.items()
+    }
     if execution.max_usd is not None:
         for model in endpoints:
             prices.require(model)

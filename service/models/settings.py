@@ -6,6 +6,10 @@ from typing import Any, Literal, Protocol
 
 from service.errors import InputError
 
+SHORTEST_TIMEOUT_S = 120.0
+TOKENS_PER_S = 10.0
+"""The slowest that a response is waited for: a server under load, a large model."""
+
 
 @dataclass(frozen=True)
 class SamplingSettings:

@@ -410,3 +410,9 @@ def unused_url() -> str:
             return server.url
 
     return asyncio.run(find())
+
+
+def test_the_time_of_an_attempt_grows_with_the_longest_response() -> None:
+    assert Endpoint("m").attempt_s(1024) == pytest.approx(120 + 102.4)
+    assert Endpoint("m", tokens_per_s=40).attempt_s(32768) == pytest.approx(120 + 819.2)
+    assert Endpoint("m", timeout_s=5).attempt_s(32768) == 5

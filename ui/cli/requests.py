@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from typer import Option
 
+from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S
 
 
@@ -28,7 +29,17 @@ class Requests:
     max_concurrency: Annotated[int, Option(min=1, max=4096, help="Most requests in flight at one model.")] = (
         64
     )
-    timeout: Annotated[float, Option(min=0.1, help="Seconds one attempt may take.")] = 120.0
+    timeout: Annotated[
+        float | None,
+        Option(
+            min=0.1,
+            help="Seconds one attempt may take; default: 120 and what the longest response takes at "
+            "--tokens-per-second.",
+        ),
+    ] = None
+    tokens_per_second: Annotated[
+        float, Option(min=0.01, help="The slowest that a response may come before it is given up.")
+    ] = TOKENS_PER_S
     batch: Annotated[
         bool, Option(help="Batch jobs at half the price, hours instead of minutes; not for hosted_vllm/.")
     ] = False

@@ -57,7 +57,6 @@ class Backend:
         )
         self._fixed: dict[str, Any] = {
             "model": endpoint.model,
-            "timeout": endpoint.timeout_s + LATER_S,
             "max_retries": 0,
             "num_retries": 0,
             "drop_params": True,
@@ -118,7 +117,12 @@ class Backend:
 
     def arguments(self, request: ChatRequest) -> dict[str, Any]:
         """Return the arguments of `litellm.acompletion`."""
-        return {**self._fixed, "messages": _messages(request), **self._settings(request)}
+        return {
+            **self._fixed,
+            "timeout": self.endpoint.attempt_s(request.max_tokens) + LATER_S,
+            "messages": _messages(request),
+            **self._settings(request),
+        }
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body of the HTTP request, as a line of a batch job holds it."""
@@ -180,7 +184,10 @@ class Backend:
         """Ask once; return litellm's `ModelResponse`, for raw text OpenAI's `Completion`, or raise."""
         if request.prompt is not None:
             return await self._texts().completions.create(
-                model=self.model, prompt=request.prompt, **self._settings(request)
+                model=self.model,
+                prompt=request.prompt,
+                timeout=self.endpoint.attempt_s(request.max_tokens) + LATER_S,
+                **self._settings(request),
             )
         if _unlogged is None:
             return await litellm.acompletion(**self.arguments(request))
@@ -205,7 +212,7 @@ class Backend:
         return openai.AsyncOpenAI(
             api_key=self.key() or NO_KEY,
             base_url=base,
-            timeout=self.endpoint.timeout_s + LATER_S,
+            timeout=self.endpoint.attempt_s(0) + LATER_S,
             max_retries=0,
         )
 

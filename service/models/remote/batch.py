@@ -241,7 +241,7 @@ class BatchClient(EndpointClient):
 
     async def _try(self, make: Callable[[], Awaitable[Result]]) -> Result | Fault:
         try:
-            return await asyncio.wait_for(make(), self.endpoint.timeout_s)
+            return await asyncio.wait_for(make(), self.endpoint.attempt_s(0))
         except Exception as error:
             return classify(error)
 

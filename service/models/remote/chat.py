@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
+
 RATE_LIMITED = "rate limited"
 TIME_OUT = "time-out"
 SERVER_ERROR = "server error"
@@ -30,13 +32,20 @@ class Endpoint:
     """Where a model answers. The key comes from the environment, where litellm looks for it.
 
     `model` is litellm's spelling (`gpt-4-turbo`, `hosted_vllm/Qwen/Qwen3-4B`), `api_base` the address of an
-    own server (`http://localhost:8000/v1`), `timeout_s` the time one attempt may take from its start to the
-    last byte.
+    own server (`http://localhost:8000/v1`). `timeout_s` is the time one attempt may take from its start to
+    the last byte; None: `SHORTEST_TIMEOUT_S` and what the longest response takes at `tokens_per_s`.
     """
 
     model: str
     api_base: str | None = None
-    timeout_s: float = 120.0
+    timeout_s: float | None = None
+    tokens_per_s: float = TOKENS_PER_S
+
+    def attempt_s(self, max_tokens: int) -> float:
+        """Return the seconds that one attempt may take for responses of at most `max_tokens`."""
+        if self.timeout_s is not None:
+            return self.timeout_s
+        return SHORTEST_TIMEOUT_S + max_tokens / self.tokens_per_s
 
 
 @dataclass(frozen=True)

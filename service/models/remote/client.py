@@ -252,7 +252,9 @@ class RemoteClient(EndpointClient):
             self.budget.settle(reservation, usd, doubtful=doubtful)
 
         try:
-            response = await asyncio.wait_for(backend.complete(request), self.endpoint.timeout_s)
+            response = await asyncio.wait_for(
+                backend.complete(request), self.endpoint.attempt_s(request.max_tokens)
+            )
             answer = read_answer(response)
             settle(answer.usage)
         except InvalidAnswerError as error:

@@ -216,19 +216,22 @@ class RetryPolicy:
 
     Attempt k (from 1) that failed is followed by a pause drawn uniformly from [half, 1] times
     `base_s * 2**(k-1)`, at most `longest_s`. A server's Retry-After is a lower bound, up to
-    `longest_retry_after_s`; a server that asks for more is given up on.
+    `longest_retry_after_s`; a server that asks for more is given up on. After `time_outs` attempts without a
+    sign of life there is no further one: the same request would take as long again.
     """
 
     attempts: int = 6
     base_s: float = 1.0
     longest_s: float = 60.0
     longest_retry_after_s: float = 300.0
+    time_outs: int = 2
 
     def delay(
         self, kind: str, attempt: int, rng: random.Random, retry_after_s: float | None = None
     ) -> float | None:
         """Return the pause before the next attempt in seconds, or None to give up."""
-        if kind not in RETRYABLE_KINDS or attempt >= self.attempts:
+        attempts = min(self.attempts, self.time_outs) if kind == TIME_OUT else self.attempts
+        if kind not in RETRYABLE_KINDS or attempt >= attempts:
             return None
         ceiling = min(self.longest_s, self.base_s * 2.0 ** min(attempt - 1, 60))
         pause = ceiling * rng.uniform(0.5, 1.0)

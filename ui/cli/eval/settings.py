@@ -93,7 +93,6 @@ class EvalRequests(Requests):
             help="Hard cap on what the runs of this command may cost together; counts requests in flight.",
         ),
     ] = None
-    timeout: Annotated[float, Option(min=0.1, help="Seconds one attempt of a request may take.")] = 600.0
     api_base: Annotated[str | None, Option(help="Address of the server (vLLM: http://HOST:8000/v1).")] = None
 
 
@@ -118,7 +117,7 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
         from service.models.remote.sampler import RemoteSampler
 
         return RemoteSampler(
-            Endpoint(model, requests.api_base, requests.timeout),
+            Endpoint(model, requests.api_base, requests.timeout, requests.tokens_per_second),
             prices=PriceTable.read(requests.prices, requests.price),
             max_usd=requests.max_usd,
             max_requests=requests.max_requests,

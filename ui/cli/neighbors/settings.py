@@ -215,6 +215,7 @@ class RunRequests(Requests):
             prices_file=self.prices,
             max_concurrency=self.max_concurrency,
             timeout_s=self.timeout,
+            tokens_per_s=self.tokens_per_second,
             batch=self.batch,
             batch_poll_s=self.batch_poll,
             grace_s=self.grace,
