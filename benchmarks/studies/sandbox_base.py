@@ -5,7 +5,7 @@ which takes minutes, unless FOLDER/world-X/policy is there already), 200 held-ou
 questions with three true neighbors each, and 64 responses to every prompt of both. From them by the project's
 own estimators: pass@1 to pass@32; the share of training questions without a gradient for GRPO's group of 8,
 for 32 responses to the question alone, for 24 to the neighbors, and for the joint groups 4 x 8 and 4 x 2; how
-far success differs between the phrasings of a question; success by phrasing. `tagrpo eval show base.heldout`,
+far success differs between the phrasings of a question; success by phrasing. `tagrpo runs show base.heldout`,
 `tagrpo diagnose zero-gradient pilot.study-1 --g 8` (and `--g 2`) and `tagrpo diagnose difficulty` print the
 same from the world's database; only success by phrasing has no command.
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
@@ -74,6 +75,25 @@ class RunOverview:
     @property
     def mean(self) -> float | None:
         return self.grader.mean if self.grader else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form; the spec is in `runs show`."""
+        return {
+            "benchmark": self.run.spec["problems"],
+            "model": self.run.spec["model"],
+            "problems": self.problems,
+            "groups": self.groups,
+            "samples": self.samples,
+            "fewest": self.fewest,
+            "most": self.most,
+            "graded": self.graded,
+            "unknown": self.unknown,
+            "truncated": self.truncated,
+            "pass_at_1": self.mean,
+            "sources": self.sources.shares,
+            "correct_sources": self.sources.correct_shares,
+            "grader": None if self.grader is None else self.grader.version,
+        }
 
 
 def runs_overview(session: Session, runs: Sequence[Run] | None = None) -> list[RunOverview]:

@@ -168,7 +168,7 @@ def find_eval_run(session: Session, name: str) -> Run:
 def check_kind(run: Run) -> None:
     """Raise `InputError` for a run that is no eval run."""
     if run.kind != EVAL:
-        raise InputError(f"run {run.name} is no eval run; `tagrpo eval list` lists those.") from None
+        raise InputError(f"run {run.name} is no eval run; `tagrpo runs list` lists those.") from None
 
 
 def _name(run: Run) -> str:

@@ -125,7 +125,7 @@ def load_methods(
             cannot be pooled, or samples without grades.
     """
     if not references:
-        raise InputError("name at least one run; `tagrpo eval list` lists them.")
+        raise InputError("name at least one run; `tagrpo runs list` lists them.")
     runs = list_eval_runs(session)
     groups: dict[str, dict[str, list[Run]]] = {}
     for reference in (_parse(text) for text in references):

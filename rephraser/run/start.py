@@ -101,7 +101,7 @@ def find_neighbor_run(session: Session, reference: str) -> Run:
     run = find_run(session, reference)
     if run.kind == EVAL:
         raise InputError(
-            f"run {run.name!r} measures a model and holds no neighbors; `tagrpo eval show "
+            f"run {run.name!r} measures a model and holds no neighbors; `tagrpo runs show "
             f"{run.name}` shows it."
         )
     if run.kind != KIND:

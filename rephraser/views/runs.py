@@ -4,6 +4,7 @@ How many questions of a run have their neighbors, what happened to the rest, wha
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -34,21 +35,25 @@ class RunHeader:
     candidates: int
     usd: float | None
 
+    @property
+    def proposed_by(self) -> str:
+        return proposed_by(self.run.spec)
+
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form; the spec is in `runs show`."""
         return {
-            "run": self.run.name,
-            "run_id": self.run.id,
-            "kind": self.run.kind,
             "questions": self.questions,
             "proposer": self.run.spec["proposer"],
             "model": self.run.spec["model"],
             "solvers": [solver["model"] for solver in self.run.spec["solvers"]],
             "candidates": self.candidates,
             "usd": self.usd,
-            "created_at": self.run.created_at,
-            "finished_at": self.run.finished_at,
         }
+
+
+def proposed_by(spec: Mapping[str, Any]) -> str:
+    """Return the model of a run's spec, or "rules" or "file"."""
+    return str(spec["model"] if spec["proposer"] == "llm" else spec["proposer"])
 
 
 def list_headers(session: Session) -> list[RunHeader]:

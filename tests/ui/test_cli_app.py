@@ -333,7 +333,6 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("sets", "export"): ["demo@1", "--format", "jsonl", "--out", folder / "out.jsonl", "--db", db],
         ("sets", "import"): [demo / "hf", "--name", "back", "--db", folder / "back.db"],
         ("rollouts", "import"): [folder / "recorded", "--db", measured],
-        ("rollouts", "runs"): ["--db", measured],
         ("rollouts", "steps"): ["ta", "--db", measured],
         ("rollouts", "list"): ["ta", "--db", measured],
         ("rollouts", "show"): ["1", "--db", measured],

@@ -184,7 +184,7 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
             ["eval", "run", "sums.jsonl", "--model", MODEL, "--api-base", "http://127.0.0.1:9/v1"],
             "be reached",
         ),
-        (["eval", "show", "nothing"], "no eval run 'nothing'"),
+        (["runs", "show", "nothing"], "there is no run 'nothing'"),
         (["eval", "grade", "nothing"], "no eval run 'nothing'"),
     ],
 )
@@ -320,10 +320,10 @@ def test_boxed_answers_alone_are_counted_beside_all(cli: CommandLine) -> None:
     assert as_json["changed_by_source"] == [
         {"old": "correct", "new": "wrong", "old_source": "marker", "new_source": None, "grades": 2}
     ]
-    shown = json.loads(cli("eval", "show", "a", "--json").out)
+    shown = json.loads(cli("runs", "show", "a", "--json").out)
     assert (shown["correct"], shown["sources"]["marker"]) == (8, 0.25)
-    assert "answers: box 75.0%, marker 25.0%" in cli("eval", "show", "a").out
-    assert "found in: marker" in cli("eval", "show", "a", "--samples", "0").out
+    assert "answers: box 75.0%, marker 25.0%" in cli("runs", "show", "a").out
+    assert "found in: marker" in cli("eval", "samples", "a", "0").out
     reported = json.loads(cli("eval", "report", "a", "--answers", "boxed", "--k", "1", "--json").out)
     assert (reported["scores"][0]["value"], reported["scores"][0]["none_found"]) == (0.75, 0.25)
 
@@ -332,7 +332,7 @@ def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) ->
     done = cli(*asked(server, "--answers", "boxed", "--name", "b", n=2))
     assert done.code == 0, done.err
     assert "boxed answers count only" in done.out
-    assert "nothing but an answer in a box counts" in cli("eval", "show", "b.sums").out
+    assert "nothing but an answer in a box counts" in cli("runs", "show", "b.sums").out
     again = json.loads(cli("eval", "grade", "b.sums", "--json").out)
     assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
     clash = cli(*asked(server, "--name", "b", n=2))
@@ -341,22 +341,22 @@ def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) ->
 
 def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server: str) -> None:
     cli(*asked(server, "--max-tokens", "3"))
-    shown = cli("eval", "show", "test-model.sums")
+    shown = cli("runs", "show", "test-model.sums")
     assert shown.code == 0, shown.err
     for expected in ("engine vllm, version 0.11.0", "temperature 0.6", "truncated 100.0%", "tagrpo"):
         assert expected in shown.out
-    as_json = json.loads(cli("eval", "show", "test-model.sums", "--json").out)
+    as_json = json.loads(cli("runs", "show", "test-model.sums", "--json").out)
     assert (as_json["truncated_share"], as_json["spec"]["sampling"]["max_tokens"]) == (1.0, 3)
-    page = json.loads(cli("eval", "show", "test-model.sums", "--samples", "2", "--limit", "3", "--json").out)
+    page = json.loads(cli("eval", "samples", "test-model.sums", "2", "--limit", "3", "--json").out)
     assert [sample["ordinal"] for sample in page["samples"]] == [0, 1, 2]
     assert {sample["stop_reason"] for sample in page["samples"]} == {"length"}
     assert page["question"] == world.questions(3)[2]["question"]
-    by_id = cli("eval", "show", "test-model.sums", "--samples", page["problem_id"][:8], "--after", "6")
+    by_id = cli("eval", "samples", "test-model.sums", page["problem_id"][:8], "--after", "6")
     assert "sample 7: wrong" in by_id.out
     assert "sample 6" not in by_id.out
-    none = cli("eval", "show", "test-model.sums", "--samples", "0", "--grade", "unknown")
+    none = cli("eval", "samples", "test-model.sums", "0", "--grade", "unknown")
     assert "no such samples" in none.out
-    missing = cli("eval", "show", "test-model.sums", "--samples", "6")
+    missing = cli("eval", "samples", "test-model.sums", "6")
     assert (missing.code, "0 to 5" in words(missing.err)) == (2, True)
 
 
@@ -365,7 +365,7 @@ def test_control_characters_of_a_model_are_shown_as_codes(cli: CommandLine, tmp_
 
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "r", [(1, 1, 0)], texts=lambda *_: "\x1b[31mred\x9b \\boxed{1}")
-    shown = cli("eval", "show", "r", "--samples", "0")
+    shown = cli("eval", "samples", "r", "0")
     assert "␛[31mred⟨U+009B⟩" in shown.out
     assert "\x1b" not in shown.out
 
@@ -385,8 +385,8 @@ def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
                 grader_version=version,
             )
     for arguments in (
-        ["eval", "show", "old", "--samples", "0"],
-        ["eval", "show", "old", "--samples", "0", "--full", "--json"],
+        ["eval", "samples", "old", "0"],
+        ["eval", "samples", "old", "0", "--full", "--json"],
         ["eval", "grade", "old", "--changes"],
         ["eval", "grade", "old", "--changes", "--json"],
     ):
@@ -402,10 +402,9 @@ def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandL
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "base.sums", [(1, 1, 0)])
     for arguments in (
-        ["runs", "show", "base.sums"],
         ["neighbors", "resume", "base.sums"],
         ["sets", "publish", "x", "--run", "base.sums"],
     ):
         done = cli(*arguments)
-        assert (done.code, "tagrpo eval show base.sums" in words(done.err)) == (2, True), arguments
-    assert "there is no run yet" in words(cli("runs", "show").err)
+        assert (done.code, "tagrpo runs show base.sums" in words(done.err)) == (2, True), arguments
+    assert "there is no run yet" in words(cli("neighbors", "list").err)

@@ -1,4 +1,4 @@
-"""`tagrpo eval list`, `report` and `compare` as a user meets them."""
+"""`tagrpo runs list`, `report` and `compare` as a user meets them."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_list_shows_where_each_run_stands(cli: CommandLine) -> None:
-    done = cli("eval", "list")
+    done = cli("runs", "list", "--kind", "eval")
     assert done.code == 0
     lines = {line.split()[0]: line.split() for line in done.out.splitlines()[1:]}
     assert lines["base.aime24"][:7] == [
@@ -46,7 +46,7 @@ def test_list_shows_where_each_run_stands(cli: CommandLine) -> None:
     ]
     assert " 4 to 8 " in done.out
     assert "10 of 12" in done.out
-    found = json.loads(cli("eval", "list", "--json").out)["runs"]
+    found = json.loads(cli("runs", "list", "--kind", "eval", "--json").out)["runs"]
     by_name = {run["run"]: run for run in found}
     assert set(by_name) == {"base.aime24", "base.own", "tuned.aime24", "tuned.own", "open"}
     assert by_name["base.own"]["pass_at_1"] == pytest.approx(41 / 128)
@@ -83,7 +83,7 @@ def test_boxed_answers_can_be_asked_for_and_how_to_grade_them_is_said(
 
 def test_list_of_nothing_says_how_to_begin(tmp_path: Path, cli: CommandLine) -> None:
     open_empty(tmp_path / "empty.db").close()
-    assert "tagrpo eval run" in cli("eval", "list", "--db", "empty.db").out
+    assert "tagrpo eval run" in cli("runs", "list", "--kind", "eval", "--db", "empty.db").out
 
 
 def test_report_prints_the_table_of_the_paper(cli: CommandLine) -> None:

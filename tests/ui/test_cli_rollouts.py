@@ -31,11 +31,17 @@ def read(*words: str) -> dict[str, Any]:
     return found
 
 
+def listed() -> list[dict[str, Any]]:
+    done = CliRunner().invoke(app, ["runs", "list", "--kind", "train", "--json"], catch_exceptions=False)
+    runs: list[dict[str, Any]] = json.loads(done.stdout)["runs"]
+    return runs
+
+
 def test_import_says_what_it_did_and_does_it_once() -> None:
     assert run("import", "ta").stdout == "ta: 2 new steps, 32 rollouts; metrics of 2 steps\n"
     assert run("import", "ta").stdout == "ta: 0 new steps, 0 rollouts; 2 steps were there\n"
     assert read("import", "ta", "--name", "again")["new"] == 2
-    assert sorted(one["run"] for one in read("runs")["runs"]) == ["again", "ta"]
+    assert sorted(one["run"] for one in listed()) == ["again", "ta"]
 
 
 def test_import_of_a_bad_folder_is_an_error_that_names_it() -> None:
@@ -49,7 +55,7 @@ def test_import_of_a_bad_folder_is_an_error_that_names_it() -> None:
 
 def test_runs_and_steps() -> None:
     run("import", "ta")
-    (row,) = read("runs")["runs"]
+    (row,) = listed()
     assert {name: row[name] for name in ("recipe", "steps", "first_step", "last_step", "rollouts")} == {
         "recipe": "ta_grpo",
         "steps": 2,
@@ -57,7 +63,6 @@ def test_runs_and_steps() -> None:
         "last_step": 2,
         "rollouts": 32,
     }
-    assert "ta_grpo" in run("runs").stdout
     found = read("steps")["steps"]
     assert found[1] == {
         "step": 2,
@@ -125,7 +130,6 @@ def test_watch_ends_with_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_run_it_says_how_to_get_one() -> None:
     run("import", "ta")
-    assert "no training runs" not in run("runs").stdout
     run("import", "ta", "--name", "second")
     with pytest.raises(InputError, match="name one: second, ta"):
         run("list")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine
+from eval_runs import add_eval_run
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import select
 
@@ -46,7 +47,7 @@ def words(text: str) -> list[str]:
 
 
 def test_without_runs(cli: CommandLine) -> None:
-    start = "no runs that propose neighbors yet; start one with `tagrpo neighbors propose`\n"
+    start = "no runs yet; start one with `tagrpo neighbors propose`, `tagrpo eval run`, `tagrpo train run`\n"
     assert cli("list") == (0, start, "")
     assert json.loads(cli("list", "--json")[1]) == {"runs": []}
     code, _, err = cli("show")
@@ -57,10 +58,11 @@ def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: P
     with Database.open(db) as database:
         rules = make_spec(proposer="rules", model="rules", solvers=())
         add_run(database, "by-rules", ASKED[1:], spec=rules, finished=False)
-    code, out, _ = cli("list")
+    code, out, _ = cli("list", "--kind", "propose")
     assert code == 0
-    assert f"math-run 3 test/proposer test/solver 5 0 {run_finished(db, 'math-run')}" in words(out)
-    assert "by-rules 2 rules - 2 0 no" in words(out)
+    finished = run_finished(db, "math-run")
+    assert f"math-run test-questions test/proposer 3 test/solver 5 0 {finished}" in words(out)
+    assert "by-rules test-questions rules 2 - 2 0 no" in words(out)
     runs = {entry["run"]: entry for entry in json.loads(cli("list", "--json")[1])["runs"]}
     assert runs["math-run"]["run_id"] == run.id
     assert (runs["by-rules"]["proposer"], runs["by-rules"]["candidates"]) == ("rules", 2)
@@ -121,7 +123,7 @@ def test_open_and_failed_requests_need_attention(cli: CommandLine, run: Run, db:
     found = json.loads(cli("show", "--json")[1])
     assert (found["open_requests"], found["failed_requests"]) == (1, 2)
     assert sum(line["usd"] for line in found["ledger"]) == 0.5
-    assert "0.5" in cli("list")[1]
+    assert "0.5" in cli("list", "--kind", "propose")[1]
 
 
 def test_an_unknown_run_names_those_there_are(cli: CommandLine, run: Run) -> None:
@@ -129,7 +131,20 @@ def test_an_unknown_run_names_those_there_are(cli: CommandLine, run: Run) -> Non
     assert (code, "only: math-run" in err) == (2, True)
 
 
-def test_runs_of_other_kinds_are_pointed_to(cli: CommandLine, db: Path) -> None:
-    with Database.open(db) as database, database.write() as session:
-        open_run(session, name="measured", kind="eval", spec={}, question_ids=[], versions={})
-    assert cli("list")[2] == "1 more of kind eval: `tagrpo eval list`\n"
+def test_runs_of_all_kinds_are_listed_and_shown(cli: CommandLine, run: Run, db: Path) -> None:
+    with Database.open(db) as database:
+        add_eval_run(database, "base.sums", [(4, 3, 0)])
+        with database.write() as session:
+            spec = {"recipe": {"name": "ta_grpo"}}
+            open_run(session, name="ta", kind="train", spec=spec, question_ids=[], versions={})
+    listed = {entry["run"]: entry for entry in json.loads(cli("list", "--json")[1])["runs"]}
+    kinds = {"math-run": "propose", "base.sums": "eval", "ta": "train"}
+    assert {name: entry["kind"] for name, entry in listed.items()} == kinds
+    lines = {line.split()[0]: line for line in cli("list")[1].splitlines()[1:]}
+    assert "4 samples of 1 problem" in lines["base.sums"]
+    assert "0 rollouts in 0 steps" in lines["ta"]
+    assert json.loads(cli("list", "--kind", "train", "--json")[1])["runs"] == [listed["ta"]]
+    assert json.loads(cli("show", "base", "--json")[1])["run"] == "base.sums"  # the only one called base.X
+    assert json.loads(cli("show", "ta", "--json")[1])["recipe"] == "ta_grpo"
+    code, _, err = cli("show")
+    assert (code, "there are: base.sums, math-run, ta" in err) == (2, True)

@@ -196,8 +196,9 @@ class TestRuns:
         assert "actor/pg_loss" not in more.err
         assert json.loads(more.out)["number"] == 2
         # a run of training is none of neighbors: there is one of those, which needs no name
-        assert "source (" in tagrpo("runs", "show").out
-        refused = tagrpo("runs", "show", "x")
+        assert tagrpo("neighbors", "list").code == 0
+        assert "recipe ta_grpo" in tagrpo("runs", "show", "x").out
+        refused = tagrpo("neighbors", "list", "--run", "x")
         assert (refused.code, "run 'x' trains a model and holds no neighbors" in refused.err) == (2, True)
 
     def test_a_failed_run_exits_with_1_and_the_last_errors(

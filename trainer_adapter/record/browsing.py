@@ -40,6 +40,27 @@ class TrainRun:
     last_step: int | None
     rollouts: int
 
+    @property
+    def recipe(self) -> str | None:
+        recipe = self.run.spec.get("recipe")
+        return str(recipe.get("name")) if isinstance(recipe, dict) else recipe
+
+    @property
+    def model(self) -> str | None:
+        model = self.run.spec.get("model")
+        return None if model is None else str(model)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form; the spec is in `runs show`."""
+        return {
+            "recipe": self.recipe,
+            "model": self.model,
+            "steps": self.steps,
+            "first_step": self.first_step,
+            "last_step": self.last_step,
+            "rollouts": self.rollouts,
+        }
+
 
 @dataclass(frozen=True)
 class TrainStep:
@@ -113,7 +134,7 @@ class RolloutFilters:
 
 def list_train_runs(session: Session) -> list[TrainRun]:
     """Return all training runs with their numbers, oldest first."""
-    return [_train_run(session, run) for run in list_runs(session) if run.kind == TRAIN]
+    return [read_train_run(session, run) for run in list_runs(session) if run.kind == TRAIN]
 
 
 def choose_train_run(session: Session, reference: str | None) -> Run:
@@ -126,7 +147,7 @@ def choose_train_run(session: Session, reference: str | None) -> Run:
     if reference is not None:
         run = find_run(session, reference)
         if run.kind != TRAIN:
-            raise InputError(f"run {run.name!r} is no training run; `tagrpo rollouts runs` lists those.")
+            raise InputError(f"run {run.name!r} is no training run; `tagrpo runs list` shows those.")
         return run
     runs = [run for run in list_runs(session) if run.kind == TRAIN]
     if len(runs) != 1:
@@ -222,7 +243,7 @@ def read_token_ratios(session: Session, rollout_id: int) -> TokenRatios | None:
     return None if ratios is None else TokenRatios.from_text(ratios)
 
 
-def _train_run(session: Session, run: Run) -> TrainRun:
+def read_train_run(session: Session, run: Run) -> TrainRun:
     steps = read_step_numbers(session, run.id)
     rollouts = session.scalar(
         select(func.coalesce(func.sum(RolloutShardRow.rows), 0)).where(RolloutShardRow.run_id == run.id)

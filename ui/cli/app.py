@@ -15,10 +15,11 @@ from ui.cli import demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
 from ui.cli.eval import benchmarks, running, tables
 from ui.cli.eval import runs as eval_runs
-from ui.cli.neighbors import audits, judging, proposing, reviews, runs
+from ui.cli.neighbors import audits, judging, proposing, reviews
 from ui.cli.neighbors import browsing as neighbors
 from ui.cli.questions import browsing as questions
 from ui.cli.questions import contamination, importing
+from ui.cli.runs import listing, showing
 from ui.cli.sets import commands as sets
 from ui.cli.sets import exports, publishing
 from ui.cli.settings import command_group, with_settings
@@ -73,9 +74,9 @@ GROUPS = {
         },
     ),
     "runs": command_group(
-        "Look at runs that propose neighbors: what they did, what is open, what they cost.",
+        "Look at runs of all kinds: what they did, what is open, what they cost.",
         "tagrpo runs show rules",
-        {"list": runs.list_, "show": runs.show},
+        {"list": listing.list_, "show": showing.show},
     ),
     "sets": command_group(
         "Publish, compare, verify and export immutable neighbor sets.",
@@ -97,8 +98,7 @@ GROUPS = {
         {
             "run": running.run,
             "grade": eval_runs.grade,
-            "show": eval_runs.show,
-            "list": tables.list_,
+            "samples": eval_runs.samples,
             "report": tables.report,
             "compare": tables.compare,
         },
@@ -110,7 +110,6 @@ GROUPS = {
         {
             "import": rollouts.import_,
             "watch": rollouts.watch,
-            "runs": rollouts.runs,
             "steps": rollouts.steps,
             "list": rollouts.list_,
             "show": rollouts.show,

@@ -334,7 +334,7 @@ def _further(plan: DemoPlan) -> list[Block]:
         Text("And so does the command line:"),
         Commands(
             (
-                f"tagrpo eval show {BASE}.heldout --samples 0 --grade wrong --db {db}",
+                f"tagrpo eval samples {BASE}.heldout 0 --grade wrong --db {db}",
                 f"tagrpo rollouts list {last} --step 1 --limit 10 --db {db}",
                 f"tagrpo rollouts steps {last} --metric 'tagrpo/anchor/*' --db {db}",
                 f"tagrpo neighbors list --run candidates --status rejected --limit 5 --db {db}",

@@ -1,4 +1,4 @@
-"""`tagrpo eval grade` and `show`: a run graded again, its figures, the responses behind them."""
+"""`tagrpo eval grade` and `samples`: a run graded again, the responses behind its figures."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,42 +67,27 @@ def grade(
     eval_reports.print_graded(result, graded, old, changed, listed=changes, as_json=terminal.as_json)
 
 
-def show(
+def samples(
     run: Annotated[str, Argument(help="Name or id of an eval run.")],
-    samples: Annotated[
-        str | None, Option(help="Print responses to this problem: its place (from 0) or its id.")
-    ] = None,
-    grade: Annotated[
-        str | None, Option(help="Of these only correct, wrong, unknown or ungraded ones.")
-    ] = None,
-    after: Annotated[int, Option(help="Only samples behind this one.")] = -1,
+    problem: Annotated[str, Argument(help="Its place in the run, from 0, or its id.")],
+    grade: Annotated[str | None, Option(help="Only correct, wrong, unknown or ungraded ones.")] = None,
+    after: Annotated[int, Option(help="Only samples behind this one.", show_default=False)] = -1,
     limit: Annotated[int, Option(min=1, help="Samples on a page.")] = 5,
     full: Annotated[bool, Option(help="Whole texts, not only their beginnings.")] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show a run: its settings, how far it is, pass@k, truncated and refused shares, tokens and cost.
+    """Show a problem and the responses to it, a page at a time; of gated benchmarks only ids and grades.
 
-    With --samples a page of the responses to one problem; of gated benchmarks only ids and grades.
-
-    Example: tagrpo eval show Qwen3-4B.amc23 --samples 0 --grade wrong
+    Example: tagrpo eval samples Qwen3-4B.amc23 0 --grade wrong
     """
     from evaluator.evals.runs import find_eval_run
-    from ui.cli.eval import reports as eval_reports
 
-    with db.open() as database:
-        with database.read() as session:
-            chosen = find_eval_run(session, run)
-            if samples is not None:
-                page = read_samples(
-                    session, chosen, samples, after=after, limit=limit, grade=grade, full=full
-                )
-                terminal.emit(page, print_samples, page)
-                return
-        shown = eval_reports.read_shown(database, chosen)
-    record = {**shown.to_json(), "spec": chosen.spec, "versions": chosen.versions}
-    terminal.emit(record, eval_reports.print_run, chosen, shown)
+    with db.reading() as session:
+        chosen = find_eval_run(session, run)
+        page = read_samples(session, chosen, problem, after=after, limit=limit, grade=grade, full=full)
+    terminal.emit(page, print_samples, page)
 
 
 CHARACTERS_SHOWN = 2_000

@@ -1,4 +1,4 @@
-"""`tagrpo eval`: list, report, compare."""
+"""`tagrpo eval`: report, compare."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from evaluator.reports.document import ABSENT, hundredths
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.eval.settings import AnswersChoice
@@ -105,72 +104,6 @@ class ReportFile:
 
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
-
-
-def list_(*, db: Db, terminal: Terminal) -> None:
-    """List eval runs, oldest first: model, samples, pass@1, answers in a box, whether finished and graded.
-
-    Example: [bold]tagrpo eval list[/bold]
-    """
-    from evaluator.evals.overview import runs_overview
-    from evaluator.evals.sources import BOX
-
-    with db.reading() as session:
-        runs = sorted(runs_overview(session), key=lambda line: (line.run.created_at, line.run.name))
-    terminal.emit(
-        {
-            "runs": [
-                {
-                    "run": line.run.name,
-                    "id": line.run.id,
-                    "benchmark": line.run.spec["problems"],
-                    "model": line.run.spec["model"],
-                    "problems": line.problems,
-                    "groups": line.groups,
-                    "samples": line.samples,
-                    "fewest": line.fewest,
-                    "most": line.most,
-                    "graded": line.graded,
-                    "unknown": line.unknown,
-                    "truncated": line.truncated,
-                    "pass_at_1": line.mean,
-                    "sources": line.sources.shares,
-                    "correct_sources": line.sources.correct_shares,
-                    "grader": None if line.grader is None else line.grader.version,
-                    "created_at": line.run.created_at,
-                    "finished_at": line.run.finished_at,
-                }
-                for line in runs
-            ]
-        },
-        output.table,
-        [
-            "run",
-            "benchmark",
-            "model",
-            "problems",
-            "samples each",
-            "graded",
-            "pass@1 %",
-            "in a box %",
-            "finished",
-        ],
-        [
-            [
-                line.run.name,
-                line.run.spec["problems"],
-                line.run.spec["model"],
-                line.problems,
-                str(line.most) if line.fewest == line.most else f"{line.fewest} to {line.most}",
-                "all" if line.graded == line.samples else f"{line.graded:,} of {line.samples:,}",
-                ABSENT if line.mean is None else hundredths(line.mean),
-                ABSENT if (shares := line.sources.shares) is None else hundredths(shares[BOX], 1),
-                line.run.finished_at or "no",
-            ]
-            for line in runs
-        ],
-        empty="no eval runs yet; start one with `tagrpo eval run`",
-    )
 
 
 def report(

@@ -151,7 +151,7 @@ def _carry_out(
     from rephraser.run.execution import carry_out
     from rephraser.views.runs import summarize
     from service.models.stopping import INTERRUPTED, deliver_signal
-    from ui.cli.neighbors.runs import print_summary, run_problems
+    from ui.cli.neighbors.summary import print_summary, run_problems
 
     with terminal.progress(run.name) as bar:
         outcome = carry_out(database, run, prepared, execution, output.stages(bar))

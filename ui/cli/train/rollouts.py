@@ -1,9 +1,9 @@
-"""`tagrpo rollouts`: import, watch, runs, steps, list, show."""
+"""`tagrpo rollouts`: import, watch, steps, list, show."""
 
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -15,6 +15,9 @@ from ui.cli.settings import Db
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sqlalchemy.orm import Session
+
+    from service.runs.store import Run
     from trainer_adapter.record.browsing import RolloutHeader, WholeRollout
     from trainer_adapter.record.importing import Imported
 
@@ -88,34 +91,29 @@ def watch(
         raise exits.needs_attention(str(bad))
 
 
-def runs(*, db: Db, terminal: Terminal) -> None:
-    """List the training runs, oldest first.
+def show_run(session: "Session", run: "Run", terminal: Terminal) -> None:
+    """Print what a training run is, and how much of it was imported."""
+    from trainer_adapter.record.browsing import read_train_run
 
-    Example: [bold]tagrpo rollouts runs[/bold]
-    """
-    from trainer_adapter.record.browsing import list_train_runs
-
-    with db.reading() as session:
-        found = list_train_runs(session)
-    rows = [
-        {
-            "run": one.run.name,
-            "run_id": one.run.id,
-            "recipe": _recipe(one.run.spec),
-            "steps": one.steps,
-            "first_step": one.first_step,
-            "last_step": one.last_step,
-            "rollouts": one.rollouts,
-        }
-        for one in found
-    ]
-    columns = ("run", "recipe", "steps", "first_step", "last_step", "rollouts")
+    training = read_train_run(session, run)
+    record = {
+        "run": run.name,
+        "id": run.id,
+        "kind": run.kind,
+        **training.to_json(),
+        "created_at": run.created_at,
+        "finished_at": run.finished_at,
+        "spec": run.spec,
+        "versions": run.versions,
+    }
+    first_and_last = "" if training.first_step is None else f", {training.first_step} to {training.last_step}"
     terminal.emit(
-        {"runs": rows},
-        output.table,
-        [name.replace("_", " ") for name in columns],
-        [[row[name] for name in columns] for row in rows],
-        empty="no training runs yet; import one with `tagrpo rollouts import FOLDER`",
+        record,
+        output.say,
+        f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}",
+        f"recipe {training.recipe or 'not known'}, model {training.model or 'not known'}",
+        f"{training.rollouts:,} rollouts in {output.plural(training.steps, 'step')}{first_and_last}",
+        f"its metrics: tagrpo rollouts steps {run.name}",
     )
 
 
@@ -261,11 +259,6 @@ def _sentence(done: "Imported") -> str:
     if done.unread:
         parts.append(f"{done.unread:,} lines of metrics.jsonl hold no metrics (a kill leaves one)")
     return f"{done.run}: {'; '.join(parts)}"
-
-
-def _recipe(spec: dict[str, Any]) -> str | None:
-    recipe = spec.get("recipe")
-    return str(recipe.get("name")) if isinstance(recipe, dict) else recipe
 
 
 def _chosen_metrics(known: list[str], wanted: list[str] | None) -> list[str]:

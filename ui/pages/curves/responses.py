@@ -80,7 +80,7 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
         st.caption("No samples.")
         return
     if len(samples) == MOST_SAMPLES:
-        st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval show` lists the others.")
+        st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval samples` shows the others.")
     by_ordinal = {sample.ordinal: sample for sample in samples}
     usual = first_of(samples, "correct" if solved else "wrong").ordinal
     # The parameter names the problem: the choice belongs to it, and another problem begins with its own.

@@ -27,7 +27,7 @@ if not any(method.runs for method in evaluated):
         "Draw samples for a benchmark and grade them, or look at the reports of the demo:",
         commands=(
             "tagrpo eval run aime24 --n 32 --model MODEL",
-            f"tagrpo eval list --db {database}",
+            f"tagrpo runs list --kind eval --db {database}",
             "tagrpo ui --demo",
         ),
     )

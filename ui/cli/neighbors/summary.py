@@ -1,92 +1,33 @@
-"""`tagrpo runs`: list, show, and what is said of a run that proposes neighbors."""
+"""What is said of a run that proposes neighbors: where it stands, what needs attention."""
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-from typer import Argument
-
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.output import Terminal, plural
-from ui.cli.settings import Db
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from rephraser.run.engine import Invocation
     from rephraser.views.runs import RunSummary
     from service.runs.store import Run
 
-ELSEWHERE = {"eval": "tagrpo eval list", "train": "tagrpo rollouts runs"}
-"""Commands that list runs of other kinds."""
 
-
-def list_(*, db: Db, terminal: Terminal) -> None:
-    """List the runs that propose neighbors, oldest first; other runs have lists of their own.
-
-    Example: [bold]tagrpo runs list[/bold]
-    """
-    from rephraser.views.runs import list_headers
-    from service.runs.store import list_runs
-
-    with db.reading() as session:
-        headers = list_headers(session)
-        others = Counter(run.kind for run in list_runs(session)) - Counter(h.run.kind for h in headers)
-    for kind, number in sorted(others.items()):
-        if kind in ELSEWHERE:
-            output.note(f"{number} more of kind {kind}: `{ELSEWHERE[kind]}`")
-    terminal.emit(
-        {"runs": [header.to_json() for header in headers]},
-        output.table,
-        ["run", "questions", "proposed by", "solvers", "candidates", "USD", "finished"],
-        [
-            [
-                header.run.name,
-                header.questions,
-                proposed_by(header.run.spec),
-                ", ".join(solver["model"] for solver in header.run.spec["solvers"]) or None,
-                header.candidates,
-                header.usd,
-                header.run.finished_at or "no",
-            ]
-            for header in headers
-        ],
-        empty="no runs that propose neighbors yet; start one with `tagrpo neighbors propose`",
-    )
-
-
-def show(
-    run: Annotated[
-        str | None, Argument(help="Name or id of a run; not needed where there is only one.")
-    ] = None,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
-    """Show where a run stands: neighbors by question, candidates by verdict, findings, errors, cost.
-
-    The text names the first 20 questions that lack neighbors, --json all of them.
-
-    Exit code 3: requests are open or failed; `tagrpo neighbors resume RUN` asks again.
-
-    Example: [bold]tagrpo runs show math-gpt4[/bold]
-    """
-    from rephraser.run.start import choose_run
+def show(session: "Session", run: "Run", terminal: Terminal) -> str:
+    """Print where a run stands; return what needs attention, empty where nothing does."""
     from rephraser.views.runs import summarize
 
-    with db.reading() as session:
-        chosen = choose_run(session, run)
-        summary = summarize(session, chosen)
+    summary = summarize(session, run)
     record = {
         **summary.to_json(),
-        "kind": chosen.kind,
-        "created_at": chosen.created_at,
-        "finished_at": chosen.finished_at,
-        "spec": chosen.spec,
-        "versions": chosen.versions,
+        "kind": run.kind,
+        "created_at": run.created_at,
+        "finished_at": run.finished_at,
+        "spec": run.spec,
+        "versions": run.versions,
     }
-    terminal.emit(record, _print_run, chosen, summary)
-    needed = attention(summary)
-    if needed:
-        raise exits.needs_attention(needed)
+    terminal.emit(record, _print_run, run, summary)
+    return attention(summary)
 
 
 def attention(summary: "RunSummary") -> str:
@@ -101,12 +42,9 @@ def attention(summary: "RunSummary") -> str:
     return f"{' and '.join(parts)}; go on with `tagrpo neighbors resume {summary.run}`"
 
 
-def proposed_by(spec: Mapping[str, Any]) -> str:
-    """Return the model of a run's spec, or "rules" or "file"."""
-    return str(spec["model"] if spec["proposer"] == "llm" else spec["proposer"])
-
-
 def _print_run(run: "Run", summary: "RunSummary") -> None:
+    from rephraser.views.runs import proposed_by
+
     spec = run.spec
     output.say(f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
     strategies = ", ".join(f"{s['name']} v{s['version']}" for s in spec["strategies"])

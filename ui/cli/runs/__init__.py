@@ -1,0 +1,1 @@
+"""Commands of runs of all kinds."""
