@@ -1,4 +1,4 @@
-"""Simulated answers to questions and candidates, good and broken, for `benchmarks/verdict.py`.
+"""Simulated answers to questions and candidates, good and broken, for `benchmarks/studies/verdict.py`.
 
 Everything here is an assumption and is stated as such:
 

@@ -1,4 +1,4 @@
-"""`tagrpo sets`: publish, list, show, diff, verify, tag (export and import stand in `set_exports`)."""
+"""`tagrpo sets`: list, show, diff, verify, tag; `publishing` and `exports` hold the rest."""
 
 from dataclasses import asdict
 from typing import Annotated
