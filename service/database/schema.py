@@ -27,10 +27,15 @@ TABLES = (
 """Modules of tables, by name: this room imports none that stands on it, yet every database has all tables."""
 
 
-def create_schema(connection: Connection) -> None:
-    """Make all tables in an empty database; the caller's transaction commits them."""
+def load_tables() -> None:
+    """Have the tables of all rooms in the metadata."""
     for module in TABLES:
         import_module(module)
+
+
+def create_schema(connection: Connection) -> None:
+    """Make all tables in an empty database; the caller's transaction commits them."""
+    load_tables()
     Base.metadata.create_all(connection, checkfirst=False)
     command.stamp(alembic_config(connection), "head")
 

@@ -1,8 +1,11 @@
 """What SQLite keeps beside the tables: triggers that count and refuse changes, indexes of its own."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
-from sqlalchemy import DDL, event
+from sqlalchemy import DDL, bindparam, event, text
+from sqlalchemy.orm import Session
 
 from service.database.base import Base
 
@@ -32,6 +35,19 @@ def append_only(row: Row) -> Row:
         ),
     )
     return row
+
+
+@contextmanager
+def lift_deletion(session: Session, tables: Sequence[str]) -> Iterator[None]:
+    """Let rows of append-only tables be removed meanwhile, within the transaction of `session`."""
+    names = [f"{table}_no_delete" for table in tables]
+    query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name IN :names")
+    lifted = session.execute(query.bindparams(bindparam("names", expanding=True)), {"names": names}).all()
+    for name, _ in lifted:
+        session.execute(text(f"DROP TRIGGER {name}"))
+    yield
+    for _, statement in lifted:
+        session.execute(text(statement))
 
 
 def sealed_by(row: type[Base], parent: type[Base], key: str) -> None:

@@ -79,7 +79,9 @@ def find_same_run(
     row = session.scalar(select(RunRow).where(RunRow.name == name))
     if row is None:
         return None
-    if row.id != _run_id(name, kind, spec, question_ids):
+    # Not by the id, which a renamed run keeps.
+    same = content_hash("spec", row.spec) == content_hash("spec", dict(spec)) and row.kind == kind
+    if not same or run_question_ids(session, row.id) != list(question_ids):
         raise InputError(_difference(session, row, spec, question_ids))
     return _run(row)
 
@@ -103,7 +105,7 @@ def open_run(
     known = find_same_run(session, name=name, kind=kind, spec=spec, question_ids=question_ids)
     if known is not None:
         return known, False
-    run_id = _run_id(name, kind, spec, question_ids)
+    run_id = _run_id(session, name, kind, spec, question_ids)
     session.execute(
         insert(RunRow).values(
             id=run_id,
@@ -163,9 +165,17 @@ def _run(row: RunRow) -> Run:
     return Run(row.id, row.name, row.kind, row.spec, row.versions, row.created_at, row.finished_at)
 
 
-def _run_id(name: str, kind: str, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:
+def _run_id(
+    session: Session, name: str, kind: str, spec: Mapping[str, Any], question_ids: Sequence[str]
+) -> str:
+    """Return the id of a new run; one that was renamed may have that of its first name."""
     questions_hash = content_hash("questions", list(question_ids))
-    return content_id("run", {"name": name, "kind": kind, "spec": dict(spec), "questions": questions_hash})
+    content: dict[str, Any] = {"name": name, "kind": kind, "spec": dict(spec), "questions": questions_hash}
+    run_id, copies = content_id("run", content), 0
+    while session.scalar(select(RunRow.id).where(RunRow.id == run_id)) is not None:
+        copies += 1
+        run_id = content_id("run", {**content, "copy": copies})
+    return run_id
 
 
 def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:

@@ -1,0 +1,153 @@
+"""Removing and renaming runs, of every kind: with all that hangs on them, and nothing that others need.
+
+What a run owns follows from the tables' foreign keys, so a room that adds a table adds nothing here. Texts
+addressed by their content (questions, candidates, problems), reviews and published sets stay.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, not_, select, update
+from sqlalchemy.orm import Session
+
+from service.database.base import Base
+from service.database.schema import load_tables
+from service.database.triggers import lift_deletion
+from service.errors import InputError
+from service.runs.leases import is_free
+from service.runs.spending import spent_usd
+from service.runs.store import Run, check_name, list_runs
+from service.runs.tables import EMPTY, CellRow, RunCellRow, RunRow
+
+_RUNS, _CELLS, _RUN_CELLS = (cast(Table, row.__table__) for row in (RunRow, CellRow, RunCellRow))
+_COUNTED_BY = {"run_id": "runs", "run_problem_id": "run_problems"}
+"""Columns of counts that triggers keep, which have no foreign keys."""
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What hangs on a run: rows by table, what they cost, and why the run cannot be removed."""
+
+    rows: dict[str, int]
+    usd: float
+    obstacles: tuple[str, ...]
+
+
+def holdings(session: Session, run: Run) -> Holdings:
+    """Return what would go with the run."""
+    counts = {
+        table.name: session.scalar(select(func.count()).select_from(table).where(owned)) or 0
+        for table, owned in _owned(run.id)
+        if table is not _RUNS
+    }
+    rows = {name: count for name, count in counts.items() if count}
+    return Holdings(rows, spent_usd(session, run.id), tuple(_obstacles(session, run)))
+
+
+def remove_run(session: Session, run: Run) -> None:
+    """Remove the run and all that hangs on it, in the transaction of `session`.
+
+    Answers of solvers that other runs use stay theirs.
+
+    Raises:
+        InputError: another run builds on it, a process or a batch job is at work on it, or people have
+            decided in its audits.
+    """
+    obstacles = list(_obstacles(session, run))
+    if obstacles:
+        raise InputError(f"run {run.name!r} cannot be removed: {'; '.join(obstacles)}.")
+    owned = dict(_owned(run.id))
+    shared = _RUN_CELLS.c.cell_id == _CELLS.c.id
+    with lift_deletion(session, [table.name for table in owned]):
+        for table, condition in owned.items():
+            if table is _CELLS:  # once the run needs none any more
+                session.execute(delete(_CELLS).where(not_(exists().where(shared))))
+                session.execute(update(_CELLS).where(_CELLS.c.paid_by == run.id).values(paid_by=None))
+            else:
+                session.execute(delete(table).where(condition))
+
+
+def rename_run(session: Session, run: Run, name: str) -> None:
+    """Give the run another name; its id, and all that refers to it, stay.
+
+    Raises:
+        InputError: `name` cannot name a run, or does already.
+    """
+    check_name(name)
+    if session.scalar(select(RunRow.id).where(RunRow.name == name)) is not None:
+        raise InputError(f"there is a run {name!r} already; choose another name, or remove it first.")
+    session.execute(update(RunRow).where(RunRow.id == run.id).values(name=name))
+
+
+def _owned(run_id: str) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+    """Yield the tables that hold rows of runs, each with the condition of this run's, children first."""
+    load_tables()
+    conditions: dict[str, ColumnElement[bool]] = {"runs": _RUNS.c.id == run_id, "cells": _only_of(run_id)}
+    for table in Base.metadata.sorted_tables:
+        if table.name not in conditions and (parents := _parents(table)):
+            _add_condition(table, parents, conditions)
+    children = [table for table in reversed(Base.metadata.sorted_tables) if table.name in conditions]
+    children.remove(_RUN_CELLS)
+    children.insert(children.index(_CELLS), _RUN_CELLS)  # what else hangs on cells is found by them
+    counts = [table for table in Base.metadata.sorted_tables if table.name not in conditions]
+    for table in counts:
+        _add_condition(table, _counted(table), conditions)
+    for table in [*counts, *children]:
+        if table.name in conditions:
+            yield table, conditions[table.name]
+
+
+def _parents(table: Table) -> list[tuple[ColumnElement[Any], str]]:
+    """Return the columns that refer to a row without which this one cannot be, with the table it is in."""
+    return [
+        (column, key.column.table.name)
+        for column in table.columns
+        if not column.nullable
+        for key in column.foreign_keys
+    ]
+
+
+def _counted(table: Table) -> list[tuple[ColumnElement[Any], str]]:
+    """Return the same of a table that triggers keep, which has no foreign keys."""
+    return [(column, _COUNTED_BY[column.name]) for column in table.columns if column.name in _COUNTED_BY]
+
+
+def _add_condition(
+    table: Table, parents: list[tuple[ColumnElement[Any], str]], conditions: dict[str, ColumnElement[bool]]
+) -> None:
+    for column, name in parents:
+        if name in conditions:
+            of_run = select(Base.metadata.tables[name].c.id).where(conditions[name])
+            conditions[table.name] = column.in_(of_run)
+            return
+
+
+def _only_of(run_id: str) -> ColumnElement[bool]:
+    """Return the condition that the run needs a cell, and no other run does."""
+    needed = _RUN_CELLS.c.cell_id == _CELLS.c.id
+    return and_(
+        exists().where(needed, _RUN_CELLS.c.run_id == run_id),
+        not_(exists().where(needed, _RUN_CELLS.c.run_id != run_id)),
+    )
+
+
+def _obstacles(session: Session, run: Run) -> Iterator[str]:
+    """Say what stands against removing the run."""
+    builders = [
+        other.name for other in list_runs(session) if other.id != run.id and run.id in json.dumps(other.spec)
+    ]
+    if builders:
+        yield f"{', '.join(builders)} builds on it"
+    at_work = exists().where(CellRow.paid_by == run.id, CellRow.state == EMPTY)
+    if session.scalar(select(at_work.where(not_(is_free())))):
+        yield "a process is at work on it"
+    elif session.scalar(select(at_work.where(CellRow.batch_id.is_not(None)))):
+        yield "a batch job of it is under way; collect it by resuming the run"
+    audits, reviews = Base.metadata.tables["audits"], Base.metadata.tables["reviews"]
+    decided = select(func.count()).where(
+        reviews.c.audit_id.in_(select(audits.c.id).where(audits.c.run_id == run.id))
+    )
+    if count := session.scalar(decided):
+        yield f"people have decided in its audits ({count} decisions), and what they said is kept"

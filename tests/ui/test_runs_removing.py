@@ -1,0 +1,248 @@
+"""Removing and renaming runs of every kind: all that hangs on one goes, and nothing of others."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eval_runs import add_eval_run
+from runs import open_empty
+from sqlalchemy import insert, select, text
+
+from evaluator.evals.tables import RunProblemRow, SampleRow
+from rephraser.tables import AuditRow, CandidateRow, ProposalRow, ReviewRow, VerdictRow
+from service.database import Base, Database
+from service.errors import InputError
+from service.runs import cells, leases
+from service.runs.removing import holdings, remove_run, rename_run
+from service.runs.store import Run, find_run, open_run
+from trainer_adapter.record.tables import (
+    RolloutGroupRow,
+    RolloutPromptRow,
+    RolloutRow,
+    RolloutShardRow,
+    RolloutTextRow,
+    TrainStepRow,
+)
+
+RECEIPT = cells.Receipt("m", 10, 20, 0.5, 1, 0.1)
+LASTING = {"questions", "question_labels", "candidates", "searched_texts", "problems", "graders"}
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Any:
+    with open_empty(tmp_path / "t.db") as database:
+        yield database
+
+
+def add_run(db: Database, name: str, kind: str = "neighbors", **spec: Any) -> Run:
+    with db.write() as session:
+        run, _ = open_run(session, name=name, kind=kind, spec=spec, question_ids=[], versions={})
+    return run
+
+
+def add_neighbor_run(db: Database, name: str, ordinal: int) -> Run:
+    """Add a run with a proposal of its own and an answer of a solver that other runs share."""
+    run = add_run(db, name)
+    with db.write() as session:
+        session.execute(
+            text(
+                "INSERT OR IGNORE INTO questions (id, text, answer, created_at) "
+                "VALUES ('q', 'What is 1 + 1?', '2', 'now')"
+            )
+        )
+        candidate = f"c{ordinal}"
+        session.execute(
+            insert(CandidateRow).values(
+                id=candidate, question_id="q", text=f"Say {ordinal}.", created_at="now", likeness=0.5
+            )
+        )
+        plans = [cells.CellPlan(scope, "answer", "q", 0, 0, 0) for scope in (run.id, "solver")]
+        cells.add_cells(session, run.id, plans)
+        for scope in (run.id, "solver"):
+            for cell in cells.claim_cells(session, run.id, scope, owner=leases.this_owner("t"), limit=9):
+                cells.fill_cell(session, cell.id, "{}", RECEIPT)
+        session.execute(
+            insert(ProposalRow).values(
+                run_id=run.id,
+                question_id="q",
+                candidate_id=candidate,
+                proposer="llm",
+                strategy="s",
+                strategy_hash="h",
+                model="m",
+                round=0,
+                ordinal=0,
+            )
+        )
+        session.execute(
+            insert(VerdictRow).values(
+                candidate_id=candidate,
+                run_id=run.id,
+                status="accepted",
+                reason="r",
+                final=True,
+                evidence={"findings": [{"name": "numbers"}]},
+                created_at="now",
+            )
+        )
+    return run
+
+
+def add_training(db: Database, name: str) -> Run:
+    run = add_run(db, name, "train")
+    with db.write() as session:
+        session.execute(insert(TrainStepRow).values(run_id=run.id, step=1, metrics={"loss": 1.0}))
+        shard = session.scalar(
+            insert(RolloutShardRow)
+            .values(run_id=run.id, step=1, content="x", rows=1, imported_at="now")
+            .returning(RolloutShardRow.id)
+        )
+        prompt = session.scalar(
+            insert(RolloutPromptRow)
+            .values(run_id=run.id, key=b"k", question_id="q", variant=0)
+            .returning(RolloutPromptRow.id)
+        )
+        rollout = session.scalar(
+            insert(RolloutRow)
+            .values(
+                shard_id=shard,
+                prompt_id=prompt,
+                group=0,
+                session=0,
+                tokens=1,
+                truncated=False,
+                reward=1.0,
+                grade="correct",
+                reason="r",
+            )
+            .returning(RolloutRow.id)
+        )
+        session.execute(insert(RolloutTextRow).values(rollout_id=rollout, text="so 2"))
+        counts = dict.fromkeys(
+            [
+                "responses",
+                "prompts",
+                "correct",
+                "wrong",
+                "unknown",
+                "original_correct",
+                "original_wrong",
+                "original_unknown",
+                "truncated",
+                "timeouts",
+                "tokens",
+            ],
+            1,
+        )
+        session.execute(
+            insert(RolloutGroupRow).values(
+                run_id=run.id,
+                step=1,
+                question_id="q",
+                reward_sum=1.0,
+                reward_least=1.0,
+                reward_most=1.0,
+                kind="mixed",
+                **counts,
+            )
+        )
+    return run
+
+
+def rows(db: Database) -> dict[str, int]:
+    """Count the rows of all tables but those whose rows stay."""
+    with db.read() as session:
+        return {
+            table.name: session.scalar(text(f"SELECT count(*) FROM {table.name}")) or 0
+            for table in Base.metadata.sorted_tables
+            if table.name not in LASTING
+        }
+
+
+def remove(db: Database, name: str) -> None:
+    with db.write() as session:
+        remove_run(session, find_run(session, name))
+
+
+def test_an_eval_run_goes_with_all_its_samples_and_another_stays(db: Database) -> None:
+    add_eval_run(db, "kept", [(4, 2, 1)])
+    before = rows(db)
+    add_eval_run(db, "gone", [(4, 2, 1), (4, 0, 0)])
+    with db.read() as session:
+        hanging = holdings(session, find_run(session, "gone"))
+    assert (hanging.rows["samples"], hanging.rows["grades"], hanging.obstacles) == (8, 8, ())
+    remove(db, "gone")
+    assert rows(db) == before
+    with db.read() as session:
+        assert db.integrity_report() == []
+        kept = select(SampleRow.id).join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        assert len(session.scalars(kept).all()) == 4
+    with pytest.raises(Exception, match="append-only"), db.write() as session:
+        session.execute(text("DELETE FROM samples"))
+
+
+def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> None:
+    add_neighbor_run(db, "kept", 1)
+    gone = add_neighbor_run(db, "gone", 2)
+    with db.read() as session:
+        assert holdings(session, gone).rows["cells"] == 1  # the solver's answer belongs to both
+    remove(db, "gone")
+    left = rows(db)
+    names = ("runs", "cells", "cell_bodies", "proposals", "verdicts", "standings")
+    assert [left[name] for name in names] == [
+        1, 2, 2, 1, 1, 1,
+    ]  # fmt: skip
+    assert db.integrity_report() == []
+    remove(db, "kept")
+    assert {name: count for name, count in rows(db).items() if count} == {}
+
+
+def test_a_training_goes_with_its_rollouts(db: Database) -> None:
+    before = rows(db)
+    add_training(db, "trained")
+    remove(db, "trained")
+    assert rows(db) == before
+
+
+def test_what_is_needed_or_at_work_stays(db: Database) -> None:
+    run = add_neighbor_run(db, "r", 1)
+    add_run(db, "later", tops_up=[run.id])
+    with pytest.raises(InputError, match="later builds on it"):
+        remove(db, "r")
+    busy = add_run(db, "busy")
+    with db.write() as session:
+        cells.add_cells(session, busy.id, [cells.CellPlan(busy.id, "answer", "q", 0, 0, 0)])
+        cells.claim_cells(session, busy.id, busy.id, owner=leases.this_owner("t"), limit=1)
+    with pytest.raises(InputError, match="a process is at work on it"):
+        remove(db, "busy")
+    audited = add_neighbor_run(db, "audited", 2)
+    with db.write() as session:
+        audit = session.scalar(
+            insert(AuditRow)
+            .values(run_id=audited.id, kind="groups", seed=0, size=1, created_at="now")
+            .returning(AuditRow.id)
+        )
+        session.execute(
+            insert(ReviewRow).values(
+                candidate_id="c2",
+                reviewer="me",
+                decision="rejected",
+                reason="",
+                audit_id=audit,
+                created_at="now",
+            )
+        )
+    with pytest.raises(InputError, match=r"people have decided in its audits \(1 decisions\)"):
+        remove(db, "audited")
+
+
+def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Database) -> None:
+    run = add_run(db, "first", n=3)
+    with db.write() as session:
+        rename_run(session, run, "second")
+    assert add_run(db, "second", n=3).id == run.id
+    assert add_run(db, "first", n=3).id != run.id
+    with pytest.raises(InputError, match="run 'second' exists with other settings: n"):
+        add_run(db, "second", n=4)
+    with pytest.raises(InputError, match="there is a run 'first' already"), db.write() as session:
+        rename_run(session, run, "first")
