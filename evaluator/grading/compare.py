@@ -3,7 +3,7 @@ r"""Compares two answers part by part. What needs algebra is handed to a `leaf` 
 The structure (lists, tuples, intervals, matrices, units, names, words) is settled here, so that a list
 never equals one of its members and words are never multiplied out as variables. Without a leaf the
 comparison is pure text and exact arithmetic, and answers None where algebra would be needed; a worker
-process supplies `evaluator.grading.symbolic.compare_expressions` as the leaf.
+process supplies `evaluator.grading.workers.symbolic.compare_expressions` as the leaf.
 """
 
 import re

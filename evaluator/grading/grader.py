@@ -13,7 +13,6 @@ from evaluator.grading.clustering import Grouping, spellings
 from evaluator.grading.compare import compare
 from evaluator.grading.extraction import FinalAnswer, find_answer
 from evaluator.grading.kinds import judge
-from evaluator.grading.pool import WorkerPool
 from evaluator.grading.types import (
     GRADER_VERSION,
     AnswerKind,
@@ -24,7 +23,8 @@ from evaluator.grading.types import (
     GradeValue,
     Outcome,
 )
-from evaluator.grading.worker import Task
+from evaluator.grading.workers.pool import WorkerPool
+from evaluator.grading.workers.worker import Task
 
 if TYPE_CHECKING:
     from evaluator.grading.versions import VerdictCache

@@ -1,7 +1,7 @@
 r"""One spelling for answers that render alike, exact numbers and units. Pure text, no sympy.
 
 Everything here may only join spellings of the same answer: `\dfrac12` and `\frac{1}{2}`, `1{,}000` and
-`1000`, `5 \text{ cm}` and `5`. What would need algebra is left to `evaluator.grading.symbolic`.
+`1000`, `5 \text{ cm}` and `5`. What would need algebra is left to `evaluator.grading.workers.symbolic`.
 """
 
 import re

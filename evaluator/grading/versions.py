@@ -12,7 +12,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from evaluator.grading.types import GRADER_VERSION, Answers, GradeValue, Outcome
-from evaluator.grading.worker import Task
+from evaluator.grading.workers.worker import Task
 from service.database import Database
 from service.database.base import BY_KEY_ALONE, Base
 

@@ -17,7 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from evaluator.grading import ClusterJob, Grader, GradeValue, pool
+from evaluator.grading import ClusterJob, Grader, GradeValue
+from evaluator.grading.workers import pool
 from service.errors import PrerequisiteError
 
 ROOT = Path(__file__).resolve().parents[2]

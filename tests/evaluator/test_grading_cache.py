@@ -10,7 +10,7 @@ from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
 from evaluator.grading.grader import Memory
 from evaluator.grading.types import Outcome
 from evaluator.grading.versions import VerdictCache, task_key
-from evaluator.grading.worker import Task
+from evaluator.grading.workers.worker import Task
 from service.database import Database
 
 CASES: list[GradeCase | tuple[str, str]] = [

@@ -9,14 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from math_verify import parse, verify
 
-from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue, symbolic
+from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
 from evaluator.grading.arithmetic import constant, same_value
 from evaluator.grading.compare import compare
 from evaluator.grading.extraction import _MARKER, find_answer, last_marker
 from evaluator.grading.grader import gold_answer
 from evaluator.grading.normal import tidy
-from evaluator.grading.pool import looks_expensive
 from evaluator.grading.shortcuts import same_region, settle
+from evaluator.grading.workers import symbolic
+from evaluator.grading.workers.pool import looks_expensive
 
 RESPONSES = ("qwen25math_100x8", "gsm8k_openai_model_solutions", "rho_responses")
 GOLDS = {

@@ -46,7 +46,7 @@ def start_worker(memory_limit_mb: int, low_priority: bool = False) -> None:
     # Pebble's handler runs Python code, which a worker stuck in one long operation never reaches.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import evaluator.grading.symbolic  # noqa: F401
+    import evaluator.grading.workers.symbolic  # noqa: F401
 
     if low_priority and hasattr(os, "nice"):
         os.nice(_LOW_PRIORITY)
@@ -120,7 +120,7 @@ def run_chunk(tasks: Sequence[Task], budget_s: float) -> list[Outcome]:
 
 def run_task(task: Task) -> Outcome:
     """Runs one task; whatever goes wrong inside it is an unknown outcome, never an exception."""
-    from evaluator.grading import symbolic
+    from evaluator.grading.workers import symbolic
 
     first, second = task.first, task.second
     algebra = Algebra(symbolic.compare_expressions, symbolic.number_value)

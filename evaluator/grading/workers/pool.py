@@ -20,8 +20,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.grading import worker
 from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Outcome
+from evaluator.grading.workers import worker
 from service.errors import PrerequisiteError
 
 _CHUNK = 24
@@ -248,7 +248,7 @@ def _context() -> Any:
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["math_verify", "pebble", "evaluator.grading.warming"])
+    context.set_forkserver_preload(["math_verify", "pebble", "evaluator.grading.workers.warming"])
     return context
 
 
