@@ -42,7 +42,7 @@ from evaluator.signal.zero_gradient import (
     ZeroGradient,
     zero_gradient,
 )
-from sandbox.demo import LONGEST_RESPONSE
+from sandbox.demo.steps import LONGEST_RESPONSE
 from sandbox.questions import read_questions
 from sandbox.worlds import WORLDS
 from service.database import Database

@@ -30,7 +30,7 @@ from typing import Any
 
 from evaluator.evals.results import load_result
 from evaluator.passk.curves import curve
-from sandbox.demo import LONGEST_PROMPT, LONGEST_RESPONSE
+from sandbox.demo.steps import LONGEST_PROMPT, LONGEST_RESPONSE
 from sandbox.policy import SHIPPED
 from service.database import Database
 from service.runs.store import list_runs

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evaluator.passk import Comparison, ComparisonPoint
 from evaluator.reports.comparing import BenchmarkComparison, MethodComparison
-from evaluator.reports.document import Document, Table, hundredths, joined, points, span
+from evaluator.reports.documents.document import Document, Table, hundredths, joined, points, span
 from evaluator.reports.methods import differing_settings
 
 CHANGES_SHOWN = 5

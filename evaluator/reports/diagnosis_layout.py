@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from evaluator.reports.document import (
+from evaluator.reports.documents.document import (
     Block,
     Document,
     Heading,

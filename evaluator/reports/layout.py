@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evaluator.reports import published
-from evaluator.reports.document import ABSENT, Document, Table, hundredths, span, table_of
+from evaluator.reports.documents.document import ABSENT, Document, Table, hundredths, span, table_of
 from evaluator.reports.notes import report_notes
 from evaluator.reports.published import Average
 from evaluator.reports.report import Line, Report

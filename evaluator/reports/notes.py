@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from evaluator.grading.versions import answers_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
-from evaluator.reports.document import hundredths
+from evaluator.reports.documents.document import hundredths
 from evaluator.reports.methods import Method, differing_settings
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import MAJ_AT_K

@@ -5,7 +5,7 @@ from typing import Any
 
 from evaluator.evals.sources import LAST_SENTENCE, PLACES
 from evaluator.grading.versions import answers_of
-from evaluator.reports.document import ABSENT, Table, hundredths
+from evaluator.reports.documents.document import ABSENT, Table, hundredths
 from evaluator.reports.report import Line, Report
 
 TITLE = "where the answers were found, share of samples in percent"

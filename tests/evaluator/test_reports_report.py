@@ -11,7 +11,7 @@ from runs import open_empty
 from evaluator.evals.problems import PlacedProblem
 from evaluator.grading.versions import version_taking
 from evaluator.passk import SAME_PROBLEMS
-from evaluator.reports.document import Document, Table
+from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, report_notes

@@ -8,8 +8,8 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from sandbox.demo import Step, demo_steps, step_keys
-from sandbox.demo_plan import FULL, QUICK, DemoPlan, DemoSize, comparisons
+from sandbox.demo.plan import FULL, QUICK, DemoPlan, DemoSize, comparisons
+from sandbox.demo.steps import Step, demo_steps, step_keys
 from service.errors import InputError
 from ui.cli.app import app
 

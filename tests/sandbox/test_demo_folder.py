@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.demo_folder import STATE, clear_part, is_begun, is_trained, open_demo_folder
-from sandbox.demo_plan import QUICK, DemoPlan
+from sandbox.demo.folder import STATE, clear_part, is_begun, is_trained, open_demo_folder
+from sandbox.demo.plan import QUICK, DemoPlan
 from service.errors import InputError
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
@@ -46,8 +46,8 @@ def test_other_settings_are_refused_by_name(plan: DemoPlan) -> None:
 def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from sandbox.demo_plan import QUICK, DemoPlan\n"
-        "from sandbox.demo_folder import open_demo_folder\n"
+        "from sandbox.demo.plan import QUICK, DemoPlan\n"
+        "from sandbox.demo.folder import open_demo_folder\n"
         "with open_demo_folder(DemoPlan(Path(sys.argv[1]), QUICK)):\n"
         "    print('held', flush=True); sys.stdin.read()\n"
     )

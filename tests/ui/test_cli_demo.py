@@ -9,10 +9,10 @@ import pytest
 import typer
 from command_line import CommandLine, words
 
-import sandbox.demo
+import sandbox.demo.steps
 import ui.demo_report
-from sandbox.demo import Step
-from sandbox.demo_plan import DemoPlan
+from sandbox.demo.plan import DemoPlan
+from sandbox.demo.steps import Step
 from service.errors import InputError
 from ui.cli import demo as command
 from ui.cli.demo import shell_lines
@@ -27,7 +27,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TAGRPO_DB", raising=False)
     monkeypatch.setattr(command, "NEEDED", ("json",))
-    monkeypatch.setattr(sandbox.demo, "demo_steps", cheap_steps)
+    monkeypatch.setattr(sandbox.demo.steps, "demo_steps", cheap_steps)
     REPORTS.clear()
 
     def write(plan: DemoPlan, steps: list[tuple[Step, float]]) -> None:
@@ -148,7 +148,7 @@ def test_an_exit_code_that_is_expected_does_not_stop_it(
         one = (*first.arguments, "--skip-bad-rows")
         return [Step("First", "Import", "Questions.", one, attention="one row is bad"), second]
 
-    monkeypatch.setattr(sandbox.demo, "demo_steps", tolerant)
+    monkeypatch.setattr(sandbox.demo.steps, "demo_steps", tolerant)
     done = cli("demo", "--folder", "here")
     assert done.code == 0, done.err
     assert "(This exit code 3 is expected here: one row is bad.)" in done.out

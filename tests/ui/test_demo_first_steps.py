@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.reports.document import Text
+from evaluator.reports.documents.document import Text
 from evaluator.signal.forecast import ForecastRow, GroupShape
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
-from sandbox.demo_plan import DemoPlan
+from sandbox.demo.plan import DemoPlan
 from ui.demo_report.findings import Trained
 from ui.demo_report.first_steps import blocks, seen
 

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evaluator.reports.document import Commands, Document, Heading, Picture, Points, Table, Text
-from evaluator.reports.html import STYLE, render_html
+from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
+from evaluator.reports.documents.html import STYLE, render_html
 from ui.charts.saving import draw
 from ui.charts.theme import DARK_PAPER, FONT, GRID, INK, MUTED, PAPER, in_dark
 from ui.demo_report.pictures import share_chart, training_chart, window

@@ -13,9 +13,9 @@ from typer import Option
 from ui.cli import exits, output
 
 if TYPE_CHECKING:
-    from sandbox.demo import Step
-    from sandbox.demo_folder import DemoFolder
-    from sandbox.demo_plan import DemoPlan
+    from sandbox.demo.folder import DemoFolder
+    from sandbox.demo.plan import DemoPlan
+    from sandbox.demo.steps import Step
 
 LINE = 100
 INSTALL = "pip install 'tagrpo[train,local,ui]'"
@@ -59,8 +59,8 @@ def demo(
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     from dataclasses import replace
 
-    from sandbox.demo_folder import open_demo_folder
-    from sandbox.demo_plan import FULL, QUICK, RECIPES_SHOWN, DemoPlan
+    from sandbox.demo.folder import open_demo_folder
+    from sandbox.demo.plan import FULL, QUICK, RECIPES_SHOWN, DemoPlan
 
     size = QUICK if quick else FULL
     if steps is not None:
@@ -93,7 +93,7 @@ def check_installed() -> None:
 
 
 def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
-    from sandbox.demo import demo_steps, step_keys
+    from sandbox.demo.steps import demo_steps, step_keys
     from ui.demo_report import REPORT_FILES, write_report
 
     steps, keys = demo_steps(plan), step_keys(plan)
@@ -128,7 +128,7 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
 
 
 def _introduce(plan: "DemoPlan", steps: int, done: int) -> None:
-    from sandbox.demo import speed_settings
+    from sandbox.demo.steps import speed_settings
 
     size = plan.size
     output.heading("TA-GRPO on a laptop")
@@ -151,7 +151,7 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     """
     from typer.main import get_command
 
-    from sandbox.demo_folder import clear_part, is_begun, is_trained
+    from sandbox.demo.folder import clear_part, is_begun, is_trained
     from service.errors import TagrpoError
     from ui.cli.app import app
 

@@ -20,7 +20,7 @@ from ui.characters import visible
 from ui.cli import console
 
 if TYPE_CHECKING:
-    from evaluator.reports.document import Document
+    from evaluator.reports.documents.document import Document
 
 _P = ParamSpec("_P")
 
@@ -151,7 +151,7 @@ def note_traceback() -> None:
 
 def show(document: "Document") -> None:
     """Print a document, its tables folded to the width of a terminal."""
-    from evaluator.reports.rendering import text_parts
+    from evaluator.reports.documents.rendering import text_parts
 
     for text, title in text_parts(document, width=console.stdout().width if sys.stdout.isatty() else None):
         (heading if title else say)(text)

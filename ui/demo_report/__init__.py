@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sandbox.demo import Step
-    from sandbox.demo_plan import DemoPlan
+    from sandbox.demo.plan import DemoPlan
+    from sandbox.demo.steps import Step
 
 REPORT_FILES = ("report.html", "report.md")
 _PICTURES, _MARK = "pictures", REPORT_FILES[0]
@@ -24,8 +24,8 @@ def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> Non
         TagrpoError: a step has not left what it should, or the disk does not take it.
         PrerequisiteError: the packages that draw charts are missing.
     """
-    from evaluator.reports.html import render_html
-    from evaluator.reports.rendering import render_markdown
+    from evaluator.reports.documents.html import render_html
+    from evaluator.reports.documents.rendering import render_markdown
     from service.writing import write_folder
     from ui.charts.saving import draw
     from ui.charts.theme import in_dark

@@ -17,7 +17,7 @@ from evaluator.signal.zero_gradient import ZeroGradient
 from rephraser.run.start import find_neighbor_run
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader
-from sandbox.demo_plan import (
+from sandbox.demo.plan import (
     BASE,
     CANDIDATES,
     HELDOUT,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluator.passk.exact_interval import exact_interval
-from evaluator.reports.document import Block, Table, Text, joined, percent, span
+from evaluator.reports.documents.document import Block, Table, Text, joined, percent, span
 from evaluator.signal.forecast import ForecastRow
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
-from sandbox.demo_plan import NEIGHBORS, DemoPlan
+from sandbox.demo.plan import NEIGHBORS, DemoPlan
 from trainer_adapter.methods.recipes import RECIPES
 from ui.demo_report.findings import Findings, G
 

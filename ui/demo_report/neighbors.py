@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from evaluator.reports.document import Block, Picture, Table, Text, percent, span
+from evaluator.reports.documents.document import Block, Picture, Table, Text, percent, span
 from ui.demo_report.pictures import share_chart
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from evaluator.evals.sources import BOX
 from evaluator.reports.comparison_layout import ahead
-from evaluator.reports.document import (
+from evaluator.reports.documents.document import (
     ABSENT,
     Block,
     Commands,
@@ -32,8 +32,8 @@ from evaluator.reports.records import curve_rows
 from evaluator.signal.cost import CostRow
 from evaluator.signal.diversity import densities
 from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
-from sandbox.demo import Step, speed_settings
-from sandbox.demo_plan import BASE, KS, DemoPlan
+from sandbox.demo.plan import BASE, KS, DemoPlan
+from sandbox.demo.steps import Step, speed_settings
 from trainer_adapter.methods.recipes import RECIPES
 from ui.charts.densities import density_chart
 from ui.charts.difficulty import difficulty_chart

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from evaluator.reports.document import hundredths
+from evaluator.reports.documents.document import hundredths
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.output import plural

@@ -15,7 +15,7 @@ from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from evaluator.reports.document import Document
+    from evaluator.reports.documents.document import Document
     from evaluator.reports.report import Majority, Report
     from service.database import Database
 
@@ -79,8 +79,8 @@ class ReportFile:
         self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any], form: Format
     ) -> None:
         """Write or print the report."""
+        from evaluator.reports.documents.rendering import RENDERERS
         from evaluator.reports.records import finite, render_csv, render_json
-        from evaluator.reports.rendering import RENDERERS
         from service.writing import write_file
 
         if self.out is None and form == "json":

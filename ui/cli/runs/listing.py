@@ -110,7 +110,7 @@ def _proposing(session: "Session") -> list[Listed]:
 def _evaluations(session: "Session") -> list[Listed]:
     from evaluator.evals.overview import runs_overview
     from evaluator.evals.sources import BOX
-    from evaluator.reports.document import ABSENT, hundredths
+    from evaluator.reports.documents.document import ABSENT, hundredths
 
     return [
         Listed(

@@ -166,7 +166,7 @@ def _print_draft(
     counts: Mapping[str, Any], rows: "Sequence[ChoiceRow]", g: int, groups: int, reason: str | None
 ) -> None:
     from evaluator.reports.diagnosis_layout import choice_blocks
-    from evaluator.reports.document import Document
+    from evaluator.reports.documents.document import Document
 
     output.say("would be published:")
     set_reports.print_members(counts)

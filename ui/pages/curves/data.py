@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from evaluator.evals.contrast import Contrast, Contrasts, contrast_runs, contrast_texts
 from evaluator.evals.problems import RunProblem
 from evaluator.reports.comparing import MethodComparison, compare_methods
-from evaluator.reports.document import Document, Table
+from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes

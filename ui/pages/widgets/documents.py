@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from evaluator.reports.document import Commands, Document, Heading, Picture, Points, Table, Text
+from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.tables import Column, page_table

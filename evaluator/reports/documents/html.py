@@ -4,7 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from evaluator.reports.document import Block, Commands, Document, Heading, Picture, Points, Table, Text
+from evaluator.reports.documents.document import (
+    Block,
+    Commands,
+    Document,
+    Heading,
+    Picture,
+    Points,
+    Table,
+    Text,
+)
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _MARKED = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")

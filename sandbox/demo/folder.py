@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox.demo_plan import DemoPlan
+from sandbox.demo.plan import DemoPlan
 from service.database import utc_now
 from service.errors import InputError
 from service.writing import write_file

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox.demo_plan import (
+from sandbox.demo.plan import (
     BASE,
     CANDIDATES,
     HELDOUT,

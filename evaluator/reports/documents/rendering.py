@@ -4,8 +4,17 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from evaluator.reports.document import Block, Commands, Document, Heading, Picture, Points, Table, Text
-from evaluator.reports.html import render_html
+from evaluator.reports.documents.document import (
+    Block,
+    Commands,
+    Document,
+    Heading,
+    Picture,
+    Points,
+    Table,
+    Text,
+)
+from evaluator.reports.documents.html import render_html
 
 NARROWEST = 8
 """Signs of a column that is folded."""
