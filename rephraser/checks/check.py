@@ -10,8 +10,8 @@ from rephraser.checks.form import check_answer_format, check_figures, check_opti
 from rephraser.checks.formulas import check_formulas, formula_facts
 from rephraser.checks.leaks import check_answer, check_solution
 from rephraser.checks.numbers import check_numbers, number_facts
+from rephraser.checks.reading.text import Question, take_apart
 from rephraser.checks.shape import LONGEST_TEXT, check_language, check_length, check_shape
-from rephraser.checks.text import Question, take_apart
 from rephraser.checks.wording import VERBATIM, VERBATIM_PROSE, check_sameness, shared_pairs
 from rephraser.checks.words import check_contraries, check_requests
 

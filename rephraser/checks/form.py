@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from rephraser.checks.finding import Finding, noticed
-from rephraser.checks.latex import tokenize
-from rephraser.checks.text import Question
+from rephraser.checks.reading.latex import tokenize
+from rephraser.checks.reading.text import Question
 
 
 def check_figures(original: Question, candidate: Question) -> list[Finding]:

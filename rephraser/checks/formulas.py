@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from evaluator.grading.arithmetic import same_value
-from rephraser.checks.canonical import Piece, pieces
 from rephraser.checks.finding import Finding, noticed, shorten
-from rephraser.checks.latex import Token, is_number, is_variable, tokenize
-from rephraser.checks.text import Question
+from rephraser.checks.reading.canonical import Piece, pieces
+from rephraser.checks.reading.latex import Token, is_number, is_variable, tokenize
+from rephraser.checks.reading.text import Question
 
 Formulas = tuple[tuple[Token, ...], ...]
 _MOST_STEPS = 20_000

@@ -6,8 +6,8 @@ import re
 
 from rephraser.checks.finding import Finding, noticed
 from rephraser.checks.formulas import FormulaFacts
-from rephraser.checks.latex import is_number, tokenize
 from rephraser.checks.numbers import NumberFacts
+from rephraser.checks.reading.latex import is_number, tokenize
 
 _TELLS = re.compile(
     r"\b(?:the|its|our|final|correct)\s+(?:final\s+|correct\s+|numerical\s+)?(?:answer|solution|"

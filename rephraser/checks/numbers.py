@@ -15,9 +15,9 @@ from fractions import Fraction
 from itertools import pairwise
 
 from rephraser.checks.finding import Finding, noticed
-from rephraser.checks.number_reader import Collector, to_fraction
-from rephraser.checks.number_words import UNITS
-from rephraser.checks.text import FORMULA_MARK, Question
+from rephraser.checks.reading.number_reader import Collector, to_fraction
+from rephraser.checks.reading.number_words import UNITS
+from rephraser.checks.reading.text import FORMULA_MARK, Question
 
 _DERIVABLE = 40
 _ALWAYS_OFFERED = frozenset({Fraction(0), Fraction(1)})

@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 
 from rephraser.checks.finding import CheckOptions, Finding, noticed
-from rephraser.checks.text import Question, take_apart
+from rephraser.checks.reading.text import Question, take_apart
 
 LONGEST_TEXT = 20_000
 """Texts with more characters are not compared; they are far beyond any prompt."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rephraser.checks.finding import Finding, noticed
-from rephraser.checks.text import Question
+from rephraser.checks.reading.text import Question
 
 _CONTRARIES: tuple[dict[str, str], ...] = (
     {"at least": r"at least|no (?:fewer|less) than", "at most": r"at most|no (?:more|greater) than"},

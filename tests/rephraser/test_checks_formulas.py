@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rephraser.checks import Severity, check_candidate
-from rephraser.checks.canonical import canonical, pieces
-from rephraser.checks.latex import canonical_number, tokenize
-from rephraser.checks.text import take_apart
+from rephraser.checks.reading.canonical import canonical, pieces
+from rephraser.checks.reading.latex import canonical_number, tokenize
+from rephraser.checks.reading.text import take_apart
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from rephraser.checks.numbers import check_numbers, number_facts, show
-from rephraser.checks.text import take_apart
+from rephraser.checks.reading.text import take_apart
 
 
 def names(original: str, candidate: str, *, verbatim: bool = False) -> list[str]:

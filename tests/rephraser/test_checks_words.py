@@ -6,8 +6,8 @@ import pytest
 
 from rephraser.checks import CheckOptions, Severity, check_candidate
 from rephraser.checks.form import answer_formats, options
+from rephraser.checks.reading.text import take_apart
 from rephraser.checks.shape import check_shape, language, script
-from rephraser.checks.text import take_apart
 from rephraser.checks.wording import shared_pairs, skeleton
 from rephraser.checks.words import asks, check_contraries, questions_asked
 

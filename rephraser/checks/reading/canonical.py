@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rephraser.checks.latex import SEPARATOR, Token
+from rephraser.checks.reading.latex import SEPARATOR, Token
 
 RELATIONS = {"=", "<", ">", "≤", "≥", "≠", "\\equiv", "\\in", "\\sim", "\\approx", "\\cong", "\\subset",
 "\\subseteq",

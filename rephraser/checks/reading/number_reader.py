@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from rephraser.checks.latex import canonical_number, is_number
-from rephraser.checks.number_words import (
+from rephraser.checks.reading.latex import canonical_number, is_number
+from rephraser.checks.reading.number_words import (
     CONVERSIONS,
     OFFERED_WORDS,
     ORDINALS,

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from rephraser.checks.latex import Token, tokenize
+from rephraser.checks.reading.latex import Token, tokenize
 
 _FIGURE = re.compile(
     r"\[asy\].*?(?:\[/asy\]|\Z)|\\begin\{(tikzpicture|asy)\}.*?(?:\\end\{\1\}|\Z)", re.DOTALL | re.IGNORECASE
