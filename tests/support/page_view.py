@@ -61,7 +61,12 @@ def served(command: Sequence[str], *, folder: Path | None = None, **environment:
 
 
 def tagrpo_ui(database: Path, *options: str) -> list[str]:
-    """Return the command that serves a database on a free port."""
+    """Return the command that serves a database on a free port to everybody on this machine."""
+    return locked_ui(database, "--no-token", *options)
+
+
+def locked_ui(database: Path, *options: str) -> list[str]:
+    """Return the command that serves a database on a free port to who has the token or password."""
     return ui_command("--db", str(database), *options)
 
 

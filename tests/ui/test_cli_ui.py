@@ -12,13 +12,13 @@ import pytest
 
 pytest.importorskip("streamlit")
 
-from page_view import served, tagrpo_ui
+from page_view import locked_ui, served, tagrpo_ui
 
 from service.database import Database
-from service.errors import InputError
+from service.errors import InputError, PrerequisiteError
 from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
-from ui.pages.server.serving import Address, bind, check_password
+from ui.pages.server.serving import Address, Lock, bind, check_options
 
 
 @pytest.fixture
@@ -72,16 +72,15 @@ def test_a_taken_port_is_refused_with_the_way_out(database):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--host", "0.0.0.0"], "--no-password"),
-        (["--host", "0.0.0.0", "--password", "--no-password"], "give one of"),
-        (["--host", "203.0.113.7", "--no-password"], "cannot listen there"),
+        (["--password", "--password-file", "x"], "give one of"),
+        (["--host", "203.0.113.7"], "cannot listen there"),
         (["--demo"], "leave out --db"),
         (["--port", "99999"], "from 0 to 65535"),
         (["--password-file", "/nonexistent"], "cannot be read"),
     ],
 )
 def test_bad_usage_is_code_2_and_one_message(database, options, said):
-    done = run(database, *options)
+    done = subprocess.run(locked_ui(database, *options), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -89,7 +88,7 @@ def test_bad_usage_is_code_2_and_one_message(database, options, said):
 
 def test_the_password_is_no_argument_and_in_no_output(database):
     process = subprocess.Popen(
-        tagrpo_ui(database, "--password"),
+        locked_ui(database, "--password"),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     process.stdin.write("correct horse\n")
@@ -104,7 +103,7 @@ def test_the_password_is_no_argument_and_in_no_output(database):
 
 
 def test_a_password_from_the_environment_is_asked_for(database):
-    with served(tagrpo_ui(database), TAGRPO_UI_PASSWORD="correct horse") as url:
+    with served(locked_ui(database), TAGRPO_UI_PASSWORD="correct horse") as url:
         request = urllib.request.Request(url + "/_stcore/health")
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(request)
@@ -123,22 +122,44 @@ def test_where_the_password_comes_from(tmp_path, monkeypatch):
         read_password(ask=False, file=file, none=False)
 
 
+def test_a_short_password_is_refused():
+    assert Lock("12345678").opened("http://localhost:1") == "http://localhost:1"
+    with pytest.raises(InputError, match="7 characters"):
+        Lock("1234567")
+
+
+def test_the_printed_address_lets_in_and_the_bare_one_does_not(database):
+    with served(locked_ui(database)) as printed:
+        address, token = printed.split("/?token=")
+        assert len(token) >= 32
+        for path in ("/_stcore/health", "/_stcore/health?token=x"):
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(address + path)
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        assert opener.open(printed).url == f"{address}/"
+        assert opener.open(address + "/_stcore/health").status == 200
+
+
 @pytest.mark.parametrize(
-    ("password", "host", "opted_out", "fine"),
+    ("host", "names", "private"),
     [
-        (None, "127.0.0.1", False, True),
-        (None, "0.0.0.0", False, False),
-        (None, "0.0.0.0", True, True),
-        ("12345678", "0.0.0.0", False, True),
-        ("1234567", "127.0.0.1", False, False),
+        ("127.0.0.1", (), True),
+        ("localhost", (), True),
+        ("::1", (), True),
+        ("127.0.0.1", ("results.example.org",), False),  # a proxy stands before it
+        ("0.0.0.0", (), False),
+        ("10.0.0.5", (), False),
     ],
 )
-def test_who_needs_a_password(password, host, opted_out, fine):
-    if fine:
-        check_password(password, Address(host), opted_out=opted_out)
-    else:
-        with pytest.raises(InputError):
-            check_password(password, Address(host), opted_out=opted_out)
+def test_what_the_server_is_bound_to_says_who_can_reach_it(host, names, private):
+    assert Address(host, 8501, names).is_private is private
+
+
+def test_an_option_that_streamlit_does_not_take_is_an_error():
+    with pytest.raises(PrerequisiteError, match=r"does not take the option server\.noSuchThing"):
+        check_options({"server.noSuchThing": True})
+    with pytest.raises(PrerequisiteError, match=r"server\.enableCORS"):
+        check_options({"server.enableCORS": "sideways"})
 
 
 def test_the_newest_demo_is_shown(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ DemoOption = Annotated[
 ]
 ReviewOption = Annotated[bool, Option("--review", help="Let reviews be written; nothing else ever is.")]
 HostOption = Annotated[
-    str, Option("--host", help="Address to listen on; others than this machine's need a password.")
+    str, Option("--host", help="Address to listen on; the default lets in this machine's users only.")
 ]
 PortOption = Annotated[int, Option("--port", help="Port to listen on; 0 takes a free one.")]
 NamesOption = Annotated[
@@ -32,9 +32,7 @@ PasswordOption = Annotated[
 PasswordFileOption = Annotated[
     Path | None, Option("--password-file", help="Read the password from a file's first line.")
 ]
-NoPasswordOption = Annotated[
-    bool, Option("--no-password", help="Let everybody in who can reach the address.")
-]
+NoTokenOption = Annotated[bool, Option("--no-token", help="Let everybody in who can reach the address.")]
 NoBrowserOption = Annotated[
     bool, Option("--no-browser", help="Do not open the browser; print the address only.")
 ]
@@ -50,14 +48,14 @@ def ui(
     allow_host: NamesOption = None,
     password: PasswordOption = False,
     password_file: PasswordFileOption = None,
-    no_password: NoPasswordOption = False,
+    no_token: NoTokenOption = False,
     no_browser: NoBrowserOption = False,
 ) -> None:
     """Open the pages in the browser: questions, neighbors, sets, rollouts, curves.
 
-    The database is only read, unless --review lets reviews be added. The server listens on this machine only;
-    with --host on another address it asks for a password, taken from --password, --password-file or
-    TAGRPO_UI_PASSWORD. Ctrl-C ends it.
+    The database is only read, unless --review lets reviews be added. The printed address holds a token that
+    lets in whoever opens it, nobody else; a password from --password, --password-file or TAGRPO_UI_PASSWORD
+    takes its place. Ctrl-C ends it.
 
     Example: [bold]tagrpo ui[/bold]
     """
@@ -67,8 +65,8 @@ def ui(
     if demo and db.db_file is not None:
         raise InputError("--demo shows the demo's own database; leave out --db.")
     address = serving.Address(host, port, tuple(allow_host or ()))
-    secret = read_password(ask=password, file=password_file, none=no_password)
-    serving.check_password(secret, address, opted_out=no_password)
+    secret = read_password(ask=password, file=password_file, none=no_token)
+    lock = serving.Lock(secret) if secret is not None else None if no_token else serving.Lock.token()
     serving.check_installed()
     shown, words = demo_database() if demo else (db.path, "")
     _note_what_is_wrong(shown)
@@ -76,14 +74,15 @@ def ui(
     address = serving.Address(host, listening.getsockname()[1], address.more_names)
     from ui.pages.state import settings
 
-    settings.use(settings.Settings(shown, review, words))
+    settings.use(settings.Settings(shown, review, words, address.is_private))
 
     def say() -> None:
-        output.say(f"tagrpo is at {address.url} (Ctrl-C ends it)")
+        url = address.url if lock is None else lock.opened(address.url)
+        output.say(f"tagrpo is at {url} (Ctrl-C ends it)")
         sys.stdout.flush()
 
     browser = not no_browser and sys.stdout.isatty() and has_display()
-    serving.serve(listening, address, secret, open_browser=browser, ready=say)
+    serving.serve(listening, address, lock, open_browser=browser, ready=say)
     output.note("ended")
 
 
@@ -134,7 +133,7 @@ def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:
     from service.errors import InputError
 
     if ask + (file is not None) + none > 1:
-        raise InputError("give one of --password, --password-file and --no-password.")
+        raise InputError("give one of --password, --password-file and --no-token.")
     if none:
         return None
     if file is not None:

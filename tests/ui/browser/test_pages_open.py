@@ -44,7 +44,7 @@ def url(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     python_path = str(Path(__file__).parents[3])  # as in any folder where no demo lies
     with served(
-        ui_command("--demo"), folder=folder, XDG_CACHE_HOME=str(folder), PYTHONPATH=python_path
+        ui_command("--demo", "--no-token"), folder=folder, XDG_CACHE_HOME=str(folder), PYTHONPATH=python_path
     ) as address:
         yield address
 

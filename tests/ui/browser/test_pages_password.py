@@ -1,7 +1,7 @@
 """The password in a real browser: nothing before it, everything after it, for pages and sockets alike."""
 
 import pytest
-from page_view import served, tagrpo_ui
+from page_view import locked_ui, served
 
 from service.database import Database
 
@@ -12,7 +12,7 @@ SECRET = "correct horse"
 def url(tmp_path_factory):
     path = tmp_path_factory.mktemp("password") / "t.db"
     Database.open(path).close()
-    with served(tagrpo_ui(path, "--host", "0.0.0.0"), TAGRPO_UI_PASSWORD=SECRET) as address:
+    with served(locked_ui(path, "--host", "0.0.0.0"), TAGRPO_UI_PASSWORD=SECRET) as address:
         yield address
 
 
@@ -54,6 +54,21 @@ def test_the_login_page_in_the_dark_and_on_a_phone(url, view_of, pictures):
     assert view.tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 19, 24)"
     view.picture(pictures / "login-dark.png")
     view.check()
+
+
+def test_the_printed_address_opens_the_pages_and_leaves_its_token_behind(view_of, tmp_path):
+    Database.open(tmp_path / "t.db").close()
+    with served(locked_ui(tmp_path / "t.db")) as printed:
+        view = view_of(printed)
+        view.tab.goto(printed)
+        view.settle()
+        assert view.tab.locator("h1").inner_text() == "Overview"
+        address = printed.split("/?token=")[0]
+        assert view.tab.url.rstrip("/") == address
+        view.tab.goto(address + "/sets")
+        view.settle()
+        assert view.tab.locator("h1").inner_text() == "Sets"
+        view.check()
 
 
 def test_a_page_of_elsewhere_opens_no_socket(url, view_of, tmp_path):

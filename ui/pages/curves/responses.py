@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import urlsplit
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -11,13 +10,13 @@ from evaluator.evals.contrast import SOLVED, Contrast
 from evaluator.evals.problems import RunProblem
 from evaluator.evals.samples import SampleHeader, page_samples, read_texts
 from ui.characters import one_line
+from ui.pages.state import settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
 
 MOST_SAMPLES = 256
-_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 _ANSWER_MAX = 30
 
 
@@ -41,22 +40,17 @@ def text_of(session: Session, sample_id: int) -> str:
     return read_texts(session, [sample_id])[sample_id]
 
 
-def is_local(url: str | None) -> bool:
-    """Say whether a page's address is of the machine itself: only there are gated texts shown."""
-    return urlsplit(url or "").hostname in _HERE
-
-
 def show_problem(contrast: Contrast, problem: RunProblem, sides: tuple[Side, Side], *, secret: bool) -> None:
     """Show a problem, its gold answer, and a response of each run.
 
-    Texts of a gated benchmark are shown on a page of this very machine only.
+    Texts of a gated benchmark are shown only where the server listens to its own machine alone.
     """
     with layout.card():
         layout.line(layout.chip(f"problem {problem.position + 1}", "blue"), layout.chip(problem.problem_id))
-        if secret and not is_local(st.context.url):
+        if secret and not settings.current().is_private:
             st.caption(
-                "The texts of this benchmark are gated: they are shown on the machine itself only, and in no "
-                "download. Open these pages there, or through a tunnel."
+                "The texts of this benchmark are gated: they are in no download, and shown only where the "
+                "server listens to its own machine alone (`tagrpo ui` without `--host`, and a tunnel to it)."
             )
             return
         show_math_text(problem.text, f"problem-{problem.id}")

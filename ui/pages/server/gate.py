@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
 from ui.pages.server.asgi import Asgi, Headers, Message, Receive, Scope, Send, header, send_whole
 from ui.pages.server.policy import name_of, same_origin
 from ui.pages.server.signing_in import SESSION_S, Attempts, Password, Sessions, login_page
 
 LOGIN, LOGOUT = "/login", "/logout"
+TOKEN = "token"
+"""The parameter of the address that stands for the password where the server made it up."""
+
 MAX_BODY = 8 * 1024
 
 _REFUSED_SOCKET = 4403
@@ -19,8 +22,8 @@ class Gate:
     """ASGI middleware around everything that the server answers.
 
     Refused are requests under a name that is not this server's (DNS rebinding), sockets and writing requests
-    from pages of elsewhere, and, where there is a password, whoever has not sent it. Every response carries
-    `headers`.
+    from pages of elsewhere, and, where there is a password, whoever has not sent it. A token is a password
+    that may stand in the address (`by_address`), as notebooks print it. Every response carries `headers`.
     """
 
     def __init__(
@@ -30,6 +33,7 @@ class Gate:
         names: Iterable[str],
         headers: Headers,
         password: Password | None = None,
+        by_address: bool = False,
         cookie: str = "tagrpo_ui",
         sessions: Sessions | None = None,
         attempts: Attempts | None = None,
@@ -37,7 +41,7 @@ class Gate:
         self._app = app
         self._names = frozenset(names)
         self._headers = headers
-        self._password = password
+        self._password, self._by_address = password, by_address
         self._cookie = cookie
         self._sessions = sessions or Sessions()
         self._attempts = attempts or Attempts()
@@ -62,6 +66,8 @@ class Gate:
             await self._login(self._password, scope, receive, send)
         elif path == LOGOUT and scope["method"] == "POST":
             await self._logout(scope, send)
+        elif scope["method"] == "GET" and (token := self._token(scope)) is not None:
+            await self._enter(self._password, token, scope, send)
         elif self._signed_in(scope):
             await self._app(scope, receive, send)
         elif scope["method"] == "GET" and "text/html" in header(scope, b"accept"):
@@ -89,26 +95,49 @@ class Gate:
         token = _cookie(header(scope, b"cookie"), self._cookie)
         return token is not None and self._sessions.knows(token)
 
+    def _token(self, scope: Scope) -> str | None:
+        """Return the token in the address, where one may stand there."""
+        fields = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        return fields.get(TOKEN, [None])[0] if self._by_address else None
+
+    async def _enter(self, password: Password, token: str, scope: Scope, send: Send) -> None:
+        """Sign in whoever comes by the printed address, and send them on to the same without the token."""
+        fields = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        query = urlencode([(name, value) for name, value in fields if name != TOKEN])
+        following = _local(f"{scope['path']}?{query}" if query else str(scope["path"]))
+        if self._signed_in(scope):
+            await _redirect(send, following)
+        else:
+            await self._answer(password, token, following, scope, send)
+
     async def _login(self, password: Password, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             asked = parse_qs(scope["query_string"].decode("latin-1")).get("next", ["/"])[0]
-            await _page(send, 200, login_page(LOGIN, _local(asked)))
+            await _page(send, 200, self._form(_local(asked)))
             return
         form = await _form(receive)
-        following = _local(form.get("next", "/"))
+        await self._answer(password, form.get("password", ""), _local(form.get("next", "/")), scope, send)
+
+    async def _answer(self, password: Password, sent: str, following: str, scope: Scope, send: Send) -> None:
+        """Let in who sent the password; let the address wait that sent too many wrong ones."""
         address = (scope.get("client") or ("unknown",))[0]
         wait = self._attempts.wait_s(address)
         if wait > 0:
-            message = f"Too many wrong passwords; try again in {wait:.0f} seconds."
-            await _page(
-                send, 429, login_page(LOGIN, following, message), [(b"retry-after", b"%d" % (wait + 1))]
-            )
-        elif password.matches(form.get("password", "")):
+            message = f"Too many wrong {self._word}s; try again in {wait:.0f} seconds."
+            await _page(send, 429, self._form(following, message), [(b"retry-after", b"%d" % (wait + 1))])
+        elif password.matches(sent):
             cookie = self._set_cookie(scope, self._sessions.new(), SESSION_S)
             await _redirect(send, following, [(b"set-cookie", cookie)])
         else:
             self._attempts.wrong(address)
-            await _page(send, 401, login_page(LOGIN, following, "This is not the password."))
+            await _page(send, 401, self._form(following, f"This is not the {self._word}."))
+
+    @property
+    def _word(self) -> str:
+        return "token" if self._by_address else "password"
+
+    def _form(self, following: str, message: str = "") -> bytes:
+        return login_page(LOGIN, following, message, by_address=self._by_address)
 
     async def _logout(self, scope: Scope, send: Send) -> None:
         token = _cookie(header(scope, b"cookie"), self._cookie)
@@ -118,7 +147,7 @@ class Gate:
 
     def _set_cookie(self, scope: Scope, token: str, max_age: int) -> bytes:
         secure = "; Secure" if scope.get("scheme") == "https" else ""
-        text = f"{self._cookie}={token}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Strict{secure}"
+        text = f"{self._cookie}={token}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Lax{secure}"
         return text.encode("ascii")
 
     def _with_headers(self, send: Send) -> Send:

@@ -3,13 +3,14 @@
 import errno
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
 import threading
 import traceback
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from service.errors import InputError, PrerequisiteError, TagrpoError
 from ui.charts.theme import page_theme
+from ui.pages.server.gate import TOKEN, Gate
 from ui.pages.server.policy import allowed_names, is_loopback, security_headers, streamlit_scripts
 from ui.pages.server.signing_in import MIN_LENGTH, Password
 
@@ -44,20 +46,31 @@ class Address:
         host = "localhost" if self.host in ("0.0.0.0", "::") else self.host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody but users of this machine can reach it, by whatever name."""
+        return is_loopback(self.host) and not self.more_names
 
-def check_password(password: str | None, address: Address, *, opted_out: bool) -> None:
-    """Refuse a server that others can reach and that asks for no password, unless that was said.
 
-    Raises:
-        InputError: no password for an address beyond this machine, or one that is too short.
-    """
-    if password is not None and len(password) < MIN_LENGTH:
-        raise InputError(f"the password has {len(password)} characters; take {MIN_LENGTH} or more.")
-    if password is None and not opted_out and not is_loopback(address.host):
-        raise InputError(
-            f"--host {address.host} lets other machines in: give a password (--password asks for one; "
-            "--password-file FILE; TAGRPO_UI_PASSWORD), or say --no-password."
-        )
+@dataclass(frozen=True)
+class Lock:
+    """What lets somebody in: a password of the user's, or a token that stands in the printed address."""
+
+    secret: str
+    by_address: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.secret) < MIN_LENGTH:
+            raise InputError(f"the password has {len(self.secret)} characters; take {MIN_LENGTH} or more.")
+
+    @classmethod
+    def token(cls) -> "Lock":
+        """Return a lock that only who reads this server's output can open."""
+        return cls(secrets.token_urlsafe(24), by_address=True)
+
+    def opened(self, url: str) -> str:
+        """Return the address of the server as it is printed."""
+        return f"{url}/?{TOKEN}={self.secret}" if self.by_address else url
 
 
 def check_installed() -> None:
@@ -72,6 +85,27 @@ def check_installed() -> None:
         raise PrerequisiteError(
             "the pages need Streamlit 1.67 or newer; install it with `pip install 'tagrpo[ui]'`."
         ) from error
+
+
+def check_options(options: Mapping[str, object]) -> None:
+    """See that Streamlit took every option: it only warns of one that it does not know.
+
+    Raises:
+        PrerequisiteError: it did not; some of them keep others out.
+    """
+    import streamlit
+    from streamlit import config
+
+    for name, value in options.items():
+        try:
+            taken = config.get_option(name)
+        except RuntimeError:
+            taken = None
+        if taken != value:
+            raise PrerequisiteError(
+                f"Streamlit {streamlit.__version__} does not take the option {name}, which the pages need; "
+                "install the one that tagrpo was tested with: pip install 'tagrpo[ui]'."
+            )
 
 
 def bind(address: Address) -> socket.socket:
@@ -113,7 +147,7 @@ def _explained(error: OSError, address: Address) -> InputError:
 def serve(
     listening: socket.socket,
     address: Address,
-    password: str | None = None,
+    lock: Lock | None = None,
     *,
     open_browser: bool = False,
     ready: Callable[[], None] = lambda: None,
@@ -121,7 +155,8 @@ def serve(
 ) -> None:
     """Answer requests until Ctrl-C or SIGTERM; then end open connections and return.
 
-    `ready` is called when requests are answered from now on; `script` is what Streamlit runs.
+    Without a `lock` everybody is let in. `ready` is called when requests are answered from now on; `script`
+    is what Streamlit runs.
 
     Raises:
         PrerequisiteError: Streamlit is not installed, or too old.
@@ -133,17 +168,19 @@ def serve(
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
 
-    from ui.pages.server.gate import Gate
     from ui.pages.server.preloading import Assets, warm
 
     names = allowed_names(address.host, address.more_names)
-    load_config_options({name.replace(".", "_"): value for name, value in _options(address, names).items()})
+    options = _options(address, names)
+    load_config_options({name.replace(".", "_"): value for name, value in options.items()})
+    check_options(options)
 
     @asynccontextmanager
     async def started(_app: App) -> AsyncIterator[None]:
         ready()
         if open_browser:
-            threading.Thread(target=webbrowser.open, args=(address.url,), daemon=True).start()
+            shown = address.url if lock is None else lock.opened(address.url)
+            threading.Thread(target=webbrowser.open, args=(shown,), daemon=True).start()
         yield
 
     keep_messages_out_of_the_log()
@@ -157,7 +194,8 @@ def serve(
                 Gate,
                 names=names,
                 headers=security_headers(streamlit_scripts()),
-                password=None if password is None else Password(password),
+                password=None if lock is None else Password(lock.secret),
+                by_address=lock is not None and lock.by_address,
                 cookie=f"tagrpo_ui_{address.port}",
             ),
             Middleware(Assets, folder=Path(get_static_dir())),

@@ -15,8 +15,10 @@ MIN_LENGTH = 8
 SESSION_S = 12 * 3600
 MAX_SESSIONS = 1000
 
-TRIES, ALL_TRIES, WINDOW_S = 5, 50, 60.0
-"""Wrong passwords that one address, and all together, may send within a minute."""
+TRIES, WINDOW_S = 5, 60.0
+"""Wrong passwords that one address may send within a minute; what others send locks nobody out."""
+
+_MOST_REMEMBERED = 10_000
 
 
 class Password:
@@ -75,7 +77,7 @@ class Attempts:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._wrong: deque[tuple[float, str]] = deque()
+        self._wrong: deque[tuple[float, str]] = deque(maxlen=_MOST_REMEMBERED)
         self._lock = threading.Lock()
 
     def wait_s(self, address: str) -> float:
@@ -87,8 +89,6 @@ class Attempts:
             own = [at for at, who in self._wrong if who == address]
             if len(own) >= TRIES:
                 return own[-TRIES] + WINDOW_S - now
-            if len(self._wrong) >= ALL_TRIES:
-                return self._wrong[-ALL_TRIES][0] + WINDOW_S - now
             return 0.0
 
     def wrong(self, address: str) -> None:
@@ -128,8 +128,8 @@ button {{ width: 100%; margin-top: 1rem; padding: .55rem; font: inherit; font-we
 <body>
 <form method="post" action="{action}">
 <h1>tagrpo</h1>
-<p>These pages are protected by a password.</p>
-<label for="password">Password</label>
+<p>{reason}</p>
+<label for="password">{label}</label>
 <input id="password" name="password" type="password" autocomplete="current-password" required autofocus>
 <input type="hidden" name="next" value="{next}">
 {message}<button type="submit">Sign in</button>
@@ -149,8 +149,11 @@ _NAMES = {
 }
 
 
-def login_page(action: str, following: str, message: str = "") -> bytes:
-    """Return the page; `following` is where the browser goes afterwards."""
+def login_page(action: str, following: str, message: str = "", *, by_address: bool = False) -> bytes:
+    """Return the page; `following` is where the browser goes afterwards.
+
+    `by_address` tells of the token in the printed address in place of a password.
+    """
     alert = f'<p class="wrong" role="alert">{escape(message)}</p>\n' if message else ""
     return _PAGE.format(
         light=_colours("light"),
@@ -158,6 +161,10 @@ def login_page(action: str, following: str, message: str = "") -> bytes:
         action=escape(action, quote=True),
         next=escape(following, quote=True),
         message=alert,
+        label="Token" if by_address else "Password",
+        reason="Open the address that <code>tagrpo ui</code> printed, or give its token."
+        if by_address
+        else "These pages are protected by a password.",
     ).encode("utf-8")
 
 

@@ -14,6 +14,8 @@ class Settings:
     review: bool = False
     shipped: str = ""
     """What the pages say about the demo that ships with tagrpo, where they show it."""
+    is_private: bool = False
+    """Whether only this machine's users can reach the server: only then are gated texts shown."""
 
 
 _current: Settings | None = None
