@@ -1,14 +1,12 @@
 """Opening the database: where it lies, its schema version, its transactions."""
 
 import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import inspect, text
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DatabaseError as SqlError
 from sqlalchemy.orm import Session
 
 from service.database import sqlite
@@ -113,16 +111,17 @@ class Database:
 
     @contextmanager
     def _connection(self, *, write: bool) -> Iterator[Connection]:
-        try:
-            with self._engine.connect() as connection:
-                connection = connection.execution_options(**{sqlite.WRITE_OPTION: write})
-                with connection.begin():
-                    yield connection
-        except (SqlError, sqlite3.Error) as error:
-            explained = sqlite.describe_error(error, self.path)
-            if explained is None:
-                raise
-            raise explained from error
+        with sqlite.explained(self.path), self._engine.connect() as connection:
+            connection = connection.execution_options(**{sqlite.WRITE_OPTION: write})
+            with connection.begin():
+                yield connection
+
+    def run_alone(self, *statements: str) -> None:
+        """Run statements that cannot stand in a transaction, such as VACUUM."""
+        with sqlite.explained(self.path), closing(self._engine.raw_connection()) as connection:
+            cursor = connection.cursor()
+            for statement in statements:
+                cursor.execute(statement)
 
     def _check_schema(self, *, upgrade: bool) -> None:
         with self._connection(write=False) as connection:
@@ -138,7 +137,7 @@ class Database:
             copied = "" if sqlite.can_be_written(self.path) else "copy it to where you can write; "
             raise DatabaseError(
                 f"{self.path}: the database is of an older tagrpo (schema {revision}, this one "
-                f"{HEAD_REVISION}); {copied}`tagrpo db backup COPY` keeps it as it is, `tagrpo db upgrade` "
+                f"{HEAD_REVISION}); {copied}`tagrpo db backup FILE` keeps it as it is, `tagrpo db upgrade` "
                 "brings it up to date."
             )
         with self._connection(write=True) as connection:
@@ -174,7 +173,10 @@ class Database:
             )
         return revision
 
-    def integrity_report(self) -> list[str]:
-        """Return what is wrong with the file, one sentence each; empty when all is well."""
+    def integrity_report(self, *, whole: bool = False) -> list[str]:
+        """Return what is wrong with the file, one sentence each; empty when all is well.
+
+        `whole` compares indexes with their tables too, which takes several times as long.
+        """
         with self._connection(write=False) as connection:
-            return sqlite.integrity_report(connection)
+            return sqlite.integrity_report(connection, whole=whole)

@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,18 @@ def _set_journal(connection: sqlite3.Connection, path: Path) -> None:
             f"{WAYS_OUT}."
         )
     connection.execute(f"PRAGMA synchronous = {synchronous}")
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into such that say what to do."""
+    try:
+        yield
+    except (SqlError, sqlite3.Error) as error:
+        description = describe_error(error, path)
+        if description is None:
+            raise
+        raise description from error
 
 
 def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError | None:
@@ -153,8 +167,9 @@ def check_file(path: Path, *, create: bool) -> None:
             )
 
 
-def integrity_report(connection: Connection) -> list[str]:
-    """Return what `PRAGMA quick_check` and `foreign_key_check` complain about; empty when all is well."""
-    problems = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA quick_check(20)") if row[0] != "ok"]
+def integrity_report(connection: Connection, *, whole: bool) -> list[str]:
+    """Return what SQLite's checks of pages and references complain about; empty when all is well."""
+    check = "integrity_check" if whole else "quick_check"
+    problems = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {check}(20)") if row[0] != "ok"]
     broken: list[Any] = list(connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(20))
     return problems + [f"{row[0]} row {row[1]} refers to a missing row of {row[2]}" for row in broken]

@@ -11,7 +11,7 @@ import typer
 from service.errors import InputError, Interrupted, TagrpoError
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
-from ui.cli import demo, doctor, exits, output, sandbox, ui
+from ui.cli import db, demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
 from ui.cli.eval import benchmarks, running, tables
 from ui.cli.eval import runs as eval_runs
@@ -124,6 +124,11 @@ GROUPS = {
         "Train a policy with verl by a recipe: plan, run, go on.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
         {"plan": train.plan, "run": train.run},
+    ),
+    "db": command_group(
+        "Keep the database: check it, copy it, bring it up to date, shrink it.",
+        "tagrpo db backup /backups/tagrpo-monday.db",
+        {"check": db.check, "backup": db.backup, "upgrade": db.upgrade, "vacuum": db.vacuum},
     ),
     "sandbox": command_group(
         "A world of word problems for a laptop: questions, candidates of known truth, a policy.",

@@ -1,0 +1,96 @@
+"""Keeping a database: a copy of it while others write, its size, its soundness."""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.database import sqlite
+from service.database.engine import Database
+from service.errors import DatabaseError
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a database with its write-ahead log, before and after."""
+
+    before: int
+    after: int
+
+
+def back_up(path: Path, target: Path) -> int:
+    """Copy a database of any revision as it is at one moment, whoever writes meanwhile; return its bytes.
+
+    The copy appears under its name only when it is whole and sound.
+
+    Raises:
+        DatabaseError: there is none, it is damaged, or the copy cannot be written.
+        FileExistsError: `target` is there already.
+    """
+    sqlite.check_file(path, create=False)
+    if target.exists():
+        raise FileExistsError(target)
+    if not target.parent.is_dir():
+        raise DatabaseError(f"{target}: the folder {target.parent} does not exist; make it first.")
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with sqlite.explained(path):
+            _copy(path, part)
+        _name(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+    return target.stat().st_size
+
+
+def _copy(path: Path, part: Path) -> None:
+    source = f"{path.resolve().as_uri()}?mode=ro"
+    with (
+        contextlib.closing(sqlite3.connect(source, uri=True, timeout=sqlite.BUSY_TIMEOUT_S)) as reading,
+        contextlib.closing(sqlite3.connect(part)) as writing,
+    ):
+        reading.backup(writing)  # in one step: it reads one state, and keeps no writer waiting
+        problems = writing.execute("PRAGMA quick_check(1)").fetchone()
+        # Else opening the copy where nothing can be written would need files beside it.
+        writing.execute("PRAGMA journal_mode = DELETE")
+    if problems != ("ok",):
+        raise DatabaseError(f"{path}: damaged ({problems[0]}); no copy was made. See `tagrpo db check`.")
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _name(part: Path, target: Path) -> None:
+    """Give a whole file its name, never over one that has come up meanwhile."""
+    try:
+        os.link(part, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        target.touch(exist_ok=False)
+        part.replace(target)
+
+
+def vacuum(path: Path) -> Sizes:
+    """Give space that nothing uses any more back to the disk.
+
+    Raises:
+        DatabaseError: another process holds the database, or the disk has no room for the copy it takes.
+    """
+    with Database.open(path, create=False) as database:
+        before = size(path)
+        free = shutil.disk_usage(path.resolve().parent).free
+        if free < 2 * before:
+            raise DatabaseError(
+                f"{path}: to vacuum {before / 1e6:,.1f} MB takes up to twice as much free space for a while, "
+                f"and there are {free / 1e6:,.1f} MB. Free some space, or `tagrpo db backup` to "
+                "another disk."
+            )
+        database.run_alone("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
+        return Sizes(before, size(path))
+
+
+def size(path: Path) -> int:
+    """Return the bytes of a database and of its write-ahead log."""
+    log = path.resolve().with_name(f"{path.resolve().name}-wal")
+    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)

@@ -1,0 +1,85 @@
+"""`tagrpo db`: a sound database, a damaged one, copies, and space given back."""
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+from runs import open_empty
+from sqlalchemy import text
+
+from service.database import Database
+
+
+@pytest.fixture
+def db(cli: CommandLine) -> Path:
+    path = Path("t.db")
+    with open_empty(path) as database, database.write() as session:
+        session.execute(text("CREATE TABLE ballast (content)"))
+        session.execute(text("INSERT INTO ballast VALUES (zeroblob(2000000))"))
+    return path
+
+
+def test_a_sound_database_is_called_so(cli: CommandLine, db: Path) -> None:
+    done = cli("db", "check", "--db", db)
+    assert (done.code, done.out) == (0, "t.db: sound, schema 1.0, 0 published sets as published\n")
+
+
+def test_what_is_wrong_is_named(cli: CommandLine, db: Path) -> None:
+    with sqlite3.connect(db) as connection:
+        connection.execute("INSERT INTO run_questions VALUES ('no run', 0, 'no question')")
+    done = cli("db", "check", "--db", db, "--json")
+    problems = json.loads(done.out)["problems"]
+    assert (done.code, len(problems)) == (3, 2)
+    assert all(problem.startswith("run_questions row") for problem in problems)
+    assert "go back to a backup" in done.err
+
+
+def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
+    cli: CommandLine, db: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    with Database.open(db) as writer, writer.write() as session:
+        session.execute(text("DELETE FROM ballast"))  # not committed yet
+        done = cli("db", "backup", folder / "copy.db", "--db", db)
+        assert done.code == 0, done.err
+    assert os.listdir(folder) == ["copy.db"]
+    with Database.open(folder / "copy.db", read_only=True) as copy, copy.read() as session:
+        assert session.execute(text("SELECT count(*) FROM ballast")).scalar() == 1
+    again = cli("db", "backup", folder / "copy.db", "--db", db)
+    assert (again.code, "is there already" in again.err) == (2, True)
+    lost = cli("db", "backup", tmp_path / "no" / "copy.db", "--db", db)
+    assert (lost.code, "does not exist; make it first" in lost.err) == (2, True)
+
+
+def test_nothing_of_a_copy_is_left_where_the_database_is_damaged(cli: CommandLine, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.db"
+    broken.write_bytes(b"question,answer\n" * 1000)
+    before = sorted(tmp_path.rglob("*"))
+    done = cli("db", "backup", tmp_path / "copy.db", "--db", broken)
+    assert (done.code, "not an SQLite database" in done.err) == (2, True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_space_of_what_was_removed_is_given_back(cli: CommandLine, db: Path) -> None:
+    with Database.open(db) as database, database.write() as session:
+        session.execute(text("DROP TABLE ballast"))
+    done = cli("db", "vacuum", "--db", db, "--json")
+    sizes = json.loads(done.out)
+    assert sizes["bytes_before"] - sizes["bytes_after"] > 1_900_000
+    assert db.stat().st_size == sizes["bytes_after"]
+
+
+def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_database_alone(
+    cli: CommandLine, db: Path
+) -> None:
+    Path("empty.db").touch()
+    done = cli("runs", "list", "--db", "empty.db")
+    assert (done.code, "the database is empty" in done.err) == (2, True)
+    assert Path("empty.db").stat().st_size == 0
+    before = db.read_bytes()
+    assert cli("db", "upgrade", "--db", db).out == "t.db: schema 1.0\n"
+    assert db.read_bytes() == before

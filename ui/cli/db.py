@@ -1,0 +1,92 @@
+"""`tagrpo db`: check, back up, upgrade and shrink the database."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument
+
+from ui.cli import exits, output
+from ui.cli.output import Terminal, plural
+from ui.cli.settings import Db
+
+
+def check(*, db: Db, terminal: Terminal) -> None:
+    """Read the whole database: pages and indexes, references between tables, its schema, its published sets.
+
+    Exit code 3: something is wrong; each problem is named.
+
+    Example: [bold]tagrpo db check[/bold]
+    """
+    from rephraser import sets
+    from service.database.engine import HEAD_REVISION
+
+    with db.open(read_only=True) as database, terminal.progress("check") as bar:
+        bar.update(0, None, "pages, indexes and references")
+        problems = database.integrity_report(whole=True)
+        with database.read() as session:
+            headers = [] if problems else sets.list_sets(session, None)
+            for number, header in enumerate(headers):
+                bar.update(number, len(headers), f"set {header.ref}")
+                problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
+    record = {"database": str(db.path), "revision": HEAD_REVISION, "sets": len(headers), "problems": problems}
+    if not problems:
+        verified = plural(len(headers), "published set")
+        terminal.emit(
+            record, output.say, f"{db.path}: sound, schema {HEAD_REVISION}, {verified} as published"
+        )
+        return
+    terminal.emit(record, output.say, *problems)
+    raise exits.needs_attention(
+        f"{plural(len(problems), 'problem')}: keep a copy of the file and of its -wal, then go back to a "
+        f"backup, or try `sqlite3 {db.path} .recover`."
+    )
+
+
+def backup(
+    target: Annotated[Path, Argument(help="File of the copy; it must not be there yet.")],
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Copy the database as it is at one moment, while others go on writing. All of it or nothing appears.
+
+    Example: [bold]tagrpo db backup /backups/tagrpo-monday.db[/bold]
+    """
+    from service.database import upkeep
+    from service.errors import InputError
+
+    try:
+        copied = upkeep.back_up(db.path, target)
+    except FileExistsError:
+        raise InputError(f"{target}: is there already; name another file, or remove it first.") from None
+    record = {"database": str(db.path), "backup": str(target), "bytes": copied}
+    terminal.emit(record, output.say, f"{target}: {copied / 1e6:,.1f} MB, whole and sound")
+
+
+def upgrade(*, db: Db, terminal: Terminal) -> None:
+    """Bring a database of an older tagrpo to the schema of this one; nothing else ever does.
+
+    Older versions cannot open it afterwards: make a copy first.
+
+    Example: [bold]tagrpo db backup before.db && tagrpo db upgrade[/bold]
+    """
+    from service.database import Database
+    from service.database.engine import HEAD_REVISION
+
+    Database.upgrade(db.path).close()
+    record = {"database": str(db.path), "revision": HEAD_REVISION}
+    terminal.emit(record, output.say, f"{db.path}: schema {HEAD_REVISION}")
+
+
+def vacuum(*, db: Db, terminal: Terminal) -> None:
+    """Give the space of what was removed back to the disk. Nothing else can write meanwhile.
+
+    Example: [bold]tagrpo db vacuum[/bold]
+    """
+    from service.database import upkeep
+
+    sizes = upkeep.vacuum(db.path)
+    record = {"database": str(db.path), "bytes_before": sizes.before, "bytes_after": sizes.after}
+    terminal.emit(
+        record, output.say, f"{db.path}: {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now"
+    )
