@@ -68,7 +68,6 @@ async def service(url: str, cells: int, folder: Path) -> float:
     from service.runs.filling import CellsToAsk, fill_cells
     from service.runs.leases import this_owner
     from service.runs.progress import count_states
-    from service.runs.spending import Spending
     from service.runs.store import open_run
 
     solver = SolverSpec("hosted_vllm/test-model", Sampling(0.7, 1.0, 64), samples_per_request=1)
@@ -91,7 +90,6 @@ async def service(url: str, cells: int, folder: Path) -> float:
             run.id,
             solver.id,
             this_owner("benchmark"),
-            Spending(client.budget, 0.0),
             build=lambda leased: solving_requests(db, solver, leased),
             on_answer=lambda _: None,
         )

@@ -27,7 +27,6 @@ from service.runs.batching import fill_by_batch
 from service.runs.cells import is_complete, open_cells, reopen_failed_cells
 from service.runs.filling import BuildRequests, CellsToAsk, Filled, fill_cells
 from service.runs.leases import release_dead_leases, this_owner
-from service.runs.spending import Spending
 from service.runs.store import Run, finish_run
 
 OTHERS_POLL_S = 1.0
@@ -74,7 +73,6 @@ class Engine:
     run: Run
     spec: RunSpec
     report: Report
-    spending: Spending
     open_client: OpenClient
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
     source: Source | None = None
@@ -200,9 +198,7 @@ class Engine:
         )
 
     async def _fill_scope(self, client: Client, scope: str, build: BuildRequests, tally: "Tally") -> Filled:
-        cells = CellsToAsk(
-            self.db, self.run.id, scope, this_owner(scope), self.spending, build, on_answer=tally.count
-        )
+        cells = CellsToAsk(self.db, self.run.id, scope, this_owner(scope), build, on_answer=tally.count)
         if isinstance(client, RemoteClient):
             return await fill_cells(cells, client)
         job = asyncio.create_task(fill_by_batch(cells, client, report=self._job, poll_s=self.batch_poll_s))

@@ -19,7 +19,8 @@ from service.models.remote.sampler import RemoteSampler
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S
 from service.questions import Question
-from service.runs.spending import Spending, spent_usd
+from service.runs.ledger import RunLedger
+from service.runs.spending import set_cap
 from service.runs.store import Run
 
 WITHOUT_BATCH_JOBS = ("hosted_vllm/",)  # servers of one's own, which are asked directly all the same
@@ -53,7 +54,8 @@ class Execution:
 
     `solver_api_bases` holds one address for all remote solvers, or one for each in their order;
     `premises_api_base` is that of the model asked about premises. `max_usd`
-    caps the whole run, earlier invocations and other processes included; `max_requests` this invocation.
+    caps the whole run from now on, earlier invocations and other processes included (None: the cap it has);
+    `max_requests` caps this invocation.
     `solver_batch_size` is the number of answers that a solver on this machine draws at a time, None its own.
     """
 
@@ -129,9 +131,10 @@ def prepare(
 def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, report: Report) -> Invocation:
     """Work on a run until it is done, stopped by a cap, or only failures are left."""
     spec = RunSpec.from_json(run.spec)
-    with db.read() as session:
-        begun = spent_usd(session, run.id)
-    budget = Budget(max_usd=execution.max_usd, max_requests=execution.max_requests, spent_usd=begun)
+    if execution.max_usd is not None:
+        with db.write() as session:
+            set_cap(session, [run.id], execution.max_usd)
+    budget = Budget(max_requests=execution.max_requests, ledger=RunLedger(db, run.id))
 
     def open_client(model: str) -> Client:
         endpoint, prices = prepared.endpoints[model], prepared.prices
@@ -145,7 +148,6 @@ def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, 
         run=run,
         spec=spec,
         report=report,
-        spending=Spending(budget, begun),
         open_client=open_client,
         samplers=prepared.samplers,
         source=prepared.source,

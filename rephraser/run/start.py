@@ -66,11 +66,14 @@ def read_candidate_file(
     return candidates.read(members)
 
 
-def check_start(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> None:
-    """Raise what `start_run` would raise; nothing is stored. Cheap, where reaching a model may take long."""
+def check_start(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> Run | None:
+    """Return the run that `start_run` would go on with, None for a new one, or raise what it would raise.
+
+    Nothing is stored. Cheap, where reaching a model may take long.
+    """
     with db.read() as session:
         questions = _questions(session, name, spec, limit)
-        find_same_run(session, name=name, kind=KIND, spec=spec.to_json(), question_ids=questions)
+        return find_same_run(session, name=name, kind=KIND, spec=spec.to_json(), question_ids=questions)
 
 
 def start_run(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> tuple[Run, bool]:

@@ -28,7 +28,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
 from service.database import utc_now
-from service.runs.leases import NO_LEASE, is_free, new_lease
+from service.runs.leases import NO_LEASE, charge_lost, is_free, new_lease
 from service.runs.tables import EMPTY, FAILED, FILLED, CellBodyRow, CellRow, RunCellRow
 
 _ROWS_PER_STATEMENT = 2000
@@ -64,7 +64,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What an answer cost: tokens, USD (None: price not known), HTTP requests, seconds."""
+    """What an answer cost: tokens, USD (None: price not known), HTTP requests, seconds.
+
+    `doubtful_usd` of the USD are the worst case of attempts whose bill is not known.
+    """
 
     model: str
     prompt_tokens: int
@@ -72,6 +75,7 @@ class Receipt:
     cost_usd: float | None
     attempts: int
     latency_s: float
+    doubtful_usd: float = 0.0
 
 
 _CELL_COLUMNS = (
@@ -121,6 +125,7 @@ _FILL = (
         attempts=func.coalesce(_CELLS.c.attempts, 0) + bindparam("spent_attempts"),
         # NULL plus anything is NULL: an unknown cost stays so.
         cost_usd=func.coalesce(_CELLS.c.cost_usd, 0.0) + bindparam("spent_cost_usd", type_=Float),
+        doubtful_usd=func.coalesce(_CELLS.c.doubtful_usd, 0.0) + bindparam("spent_doubtful_usd"),
     )
     .returning(_CELLS.c.id)
 )
@@ -172,11 +177,9 @@ def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit:
     ).all()
     cells = [Cell(*row) for row in rows]
     if cells:
-        session.execute(
-            update(CellRow)
-            .where(CellRow.id.in_([cell.id for cell in cells]))
-            .values(**new_lease(owner), paid_by=run_id)
-        )
+        claimed = CellRow.id.in_([cell.id for cell in cells])
+        charge_lost(session, claimed)
+        session.execute(update(CellRow).where(claimed).values(**new_lease(owner), paid_by=run_id))
     return cells
 
 
@@ -194,7 +197,15 @@ def fill_cell(session: Session, cell_id: int, body: str, receipt: Receipt) -> bo
     return True
 
 
-def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost_usd: float | None) -> None:
+def fail_cell(
+    session: Session,
+    cell_id: int,
+    error: str,
+    *,
+    attempts: int,
+    cost_usd: float | None,
+    doubtful_usd: float = 0.0,
+) -> None:
     """Note that a request got no answer after all its attempts; a later invocation asks again.
 
     What it cost is added to the cost of earlier requests for the cell.
@@ -209,6 +220,7 @@ def fail_cell(session: Session, cell_id: int, error: str, *, attempts: int, cost
             batch_id=None,
             reserved_usd=None,
             filled_at=utc_now(),
+            doubtful_usd=func.coalesce(_CELLS.c.doubtful_usd, 0.0) + doubtful_usd,
             **_added_up(attempts, cost_usd),
         )
     )

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.models.remote import ChatRequest, ChatResponse, Choice, Failure, Price, RemoteClient
+from service.models.remote import ChatRequest, ChatResponse, Choice, Failure, RemoteClient
 from service.models.remote.chat import CONTENT_FILTER
+from service.models.remote.money import Ledger
 from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, fill_cell
 from service.runs.leases import keep_leases, release_leases
-from service.runs.spending import Spending
 
 BuildRequests = Callable[[Sequence[Cell]], list[ChatRequest]]
 """Turns leased cells into requests, one each in the same order; the request's key is the cell's id."""
@@ -58,16 +58,9 @@ class CellsToAsk:
     run_id: str
     scope: str
     owner: str
-    spending: Spending
     build: BuildRequests
     on_answer: Callable[[ChatResponse | Failure], None]
     keep: Keep = keep_raw
-
-    def reserve(self, session: Session, leased: Sequence[Cell], price: Price | None) -> list[ChatRequest]:
-        """Return the requests of leased cells, whose worst case is seen by other processes from now on."""
-        requests = self.build(leased)
-        self.spending.reserve(session, requests, price)
-        return requests
 
     def store(self, answers: Sequence[tuple[int, ChatResponse | Failure]]) -> None:
         """Commit answers by cell id in one transaction."""
@@ -78,11 +71,16 @@ class CellsToAsk:
                     answer = _refusal(answer)
                 if isinstance(answer, Failure):
                     message = f"{answer.kind}: {answer.message}"
-                    fail_cell(session, cell_id, message, attempts=answer.attempts, cost_usd=answer.cost_usd)
+                    fail_cell(
+                        session,
+                        cell_id,
+                        message,
+                        attempts=answer.attempts,
+                        cost_usd=answer.cost_usd,
+                        doubtful_usd=answer.doubtful_usd,
+                    )
                 else:
                     self.keep(session, cell_id, answer, _receipt(answer))
-            # Under the write lock, as `refresh` is: what this process stores is never taken for another's.
-            self.spending.add_stored(answer.cost_usd for _, answer in answers)
 
 
 class CellWriter:
@@ -92,8 +90,8 @@ class CellWriter:
     loses at most what was in flight.
     """
 
-    def __init__(self, cells: CellsToAsk) -> None:
-        self._cells = cells
+    def __init__(self, cells: CellsToAsk, ledger: Ledger | None = None) -> None:
+        self._cells, self._ledger = cells, ledger
         self._waiting: list[tuple[int, ChatResponse | Failure, asyncio.Future[None]]] = []
         self._running: asyncio.Task[None] | None = None
 
@@ -125,6 +123,9 @@ class CellWriter:
                 for _, _, done in batch:
                     if not done.done():
                         done.set_result(None)
+            finally:
+                if self._ledger is not None:
+                    self._ledger.settled(cell_id for cell_id, _, _ in batch)
 
 
 async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
@@ -134,15 +135,13 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
     too. Returns when none is left to lease, the budget is spent, or every further request would fail.
     """
     db, owner = cells.db, cells.owner
-    writer = CellWriter(cells)
+    writer = CellWriter(cells, client.budget.ledger)
     result = Filled()
 
     def lease() -> list[ChatRequest]:
         with db.write() as session:
-            cells.spending.refresh(session, cells.run_id, owner)
             leased = claim_cells(session, cells.run_id, cells.scope, owner=owner, limit=CELLS_PER_CLAIM)
-            # With the lease: between the two another process would not see what these may cost.
-            return cells.reserve(session, leased, client.price)
+        return cells.build(leased)
 
     async def requests() -> AsyncIterator[ChatRequest]:
         while True:
@@ -181,6 +180,7 @@ def _refusal(failure: Failure) -> ChatResponse:
         raw=REFUSED_BODY,
         attempts=failure.attempts,
         latency_s=0.0,
+        doubtful_usd=failure.doubtful_usd,
     )
 
 
@@ -192,4 +192,5 @@ def _receipt(answer: ChatResponse) -> Receipt:
         cost_usd=answer.cost_usd,
         attempts=answer.attempts,
         latency_s=answer.latency_s,
+        doubtful_usd=answer.doubtful_usd,
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, func, not_, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, not_, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.database import Database
@@ -63,14 +63,26 @@ def renew_leases(session: Session, owner: str) -> None:
 
 
 def release_leases(session: Session, owner: str) -> None:
-    """Give back the empty cells of `owner`, as at the end of a run or before the budget is spent."""
+    """Give back the empty cells of `owner`: at its end, or found dead.
+
+    What it has sent for them and not settled may be billed, and is spent at its worst case. A batch job goes
+    on without its process, and so does what it may cost.
+    """
+    mine = and_(CellRow.lease_owner == owner, CellRow.state == EMPTY)
+    charge_lost(session, and_(mine, CellRow.batch_id.is_(None)))
+    session.execute(update(CellRow).where(mine).values(**NO_LEASE))
+
+
+def charge_lost(session: Session, condition: ColumnElement[bool]) -> None:
+    """Count requests whose answer nobody waits for any more as spent, at their worst case."""
     session.execute(
         update(CellRow)
-        .where(CellRow.lease_owner == owner, CellRow.state == EMPTY)
+        .where(condition, CellRow.reserved_usd.is_not(None))
         .values(
-            **NO_LEASE,
-            # A batch job goes on without its process, and so does what it may cost.
-            reserved_usd=case((CellRow.batch_id.is_(None), None), else_=CellRow.reserved_usd),
+            cost_usd=func.coalesce(CellRow.cost_usd, 0.0) + CellRow.reserved_usd,
+            doubtful_usd=func.coalesce(CellRow.doubtful_usd, 0.0) + CellRow.reserved_usd,
+            attempts=func.coalesce(CellRow.attempts, 0) + 1,
+            reserved_usd=None,
         )
     )
 

@@ -1,25 +1,28 @@
-"""What runs have spent, and the cap on it across processes.
+"""What runs have spent and have in flight, and the cap on both, which all processes of a run share.
 
-Sums come from `run_spending`, which triggers keep in whole picodollars, so none takes long.
+Sums come from tables that triggers keep in whole picodollars, so none takes long.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
-from sqlalchemy import Table, bindparam, func, or_, select, update
+from sqlalchemy import Table, bindparam, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from service.models.remote import Budget, ChatRequest, Price
-from service.models.remote.money import worst_case_usd
-from service.runs.tables import EMPTY, PICO_PER_USD, CellRow, RunSpendingRow
+from service.models.remote.money import check_amount
+from service.runs.tables import EMPTY, PICO_PER_USD, CapRow, CellRow, RunReservedRow, RunRow, RunSpendingRow
 
-USD_DIGITS = 12  # that are stored
+ROUNDING_USD = 1e-9  # amounts are kept to 1e-12
 
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """One kind of request to one model. `usd` counts known prices only; `unpriced` says how many had none."""
+    """One kind of request to one model. `usd` counts known prices only; `unpriced` says how many had none.
+
+    `doubtful_usd` of the USD are worst cases: the bill is not known, as of time-outs and killed processes.
+    """
 
     kind: str
     model: str
@@ -28,6 +31,7 @@ class LedgerLine:
     completion_tokens: int
     usd: float
     unpriced: int
+    doubtful_usd: float = 0.0
 
 
 def read_ledger(session: Session, run_id: str) -> list[LedgerLine]:
@@ -48,6 +52,7 @@ def read_ledger(session: Session, run_id: str) -> list[LedgerLine]:
             line.completion_tokens,
             line.pico_usd / PICO_PER_USD,
             line.unpriced,
+            line.doubtful_pico_usd / PICO_PER_USD,
         )
         for line in rows
     ]
@@ -59,54 +64,70 @@ def spent_usd(session: Session, run_id: str) -> float:
     return float(pico or 0) / PICO_PER_USD
 
 
-def reserved_usd(session: Session, run_id: str, *, except_process: str) -> float:
-    """Return the worst-case USD of requests that other processes of this run have in flight.
+@dataclass(frozen=True)
+class Account:
+    """The money of all runs under one cap; of a run alone where it has none (`max_usd` None)."""
 
-    Batch jobs that no process waits for at present are among them.
+    max_usd: float | None
+    spent_usd: float
+    reserved_usd: float
 
-    `except_process` is the beginning of an owner's name (`host|pid|start time`).
-    """
-    total = session.scalar(
-        select(func.sum(CellRow.reserved_usd)).where(
-            CellRow.paid_by == run_id,
-            CellRow.state == EMPTY,
-            or_(CellRow.lease_owner.is_(None), CellRow.lease_owner.not_like(f"{except_process}|%")),
-        )
+    @property
+    def left_usd(self) -> float:
+        """What may still be reserved; infinite without a cap."""
+        if self.max_usd is None:
+            return math.inf
+        return self.max_usd - self.spent_usd - self.reserved_usd + ROUNDING_USD
+
+    def describe(self) -> str:
+        """Say how the cap stands, for a message."""
+        spent = f"${self.spent_usd:.4f} of --max-usd {self.max_usd} are spent"
+        if not self.reserved_usd:
+            return spent
+        return f"{spent} and ${self.reserved_usd:.4f} reserved by requests in flight"
+
+
+def read_account(session: Session, run_id: str) -> Account:
+    """Return how the money of a run stands, with that of the runs that share its cap."""
+    cap = session.execute(
+        select(CapRow.id, CapRow.max_usd).join(RunRow, RunRow.cap_id == CapRow.id).where(RunRow.id == run_id)
+    ).first()
+    runs = [run_id]
+    if cap is not None:
+        runs = list(session.scalars(select(RunRow.id).where(RunRow.cap_id == cap.id)))
+    spent, reserved = (
+        float(session.scalar(select(func.sum(row.pico_usd)).where(row.run_id.in_(runs))) or 0) / PICO_PER_USD
+        for row in (RunSpendingRow, RunReservedRow)
     )
-    return float(total or 0.0)
+    return Account(None if cap is None else cap.max_usd, spent, reserved)
 
 
-@dataclass
-class Spending:
-    """The budget of this process, kept in step with the database.
+def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> float | None:
+    """Cap what these runs may cost together, from now on; return the cap that held for them before, if any.
 
-    `begun_usd` is what the run had spent when this process began, `stored_usd` what it has committed since.
+    Raises:
+        InputError: a cap that is negative or no number.
     """
+    check_amount(max_usd)
+    caps = set(session.scalars(select(RunRow.cap_id).where(RunRow.id.in_(run_ids))))
+    cap_id = caps.pop() if len(caps) == 1 else None
+    sharing = set(session.scalars(select(RunRow.id).where(RunRow.cap_id == cap_id)))
+    if cap_id is not None and sharing == set(run_ids):
+        cap = session.get_one(CapRow, cap_id)
+        before, cap.max_usd = cap.max_usd, max_usd
+        return before
+    added = session.execute(insert(CapRow).values(max_usd=max_usd).returning(CapRow.id)).scalar_one()
+    session.execute(update(RunRow).where(RunRow.id.in_(run_ids)).values(cap_id=added))
+    return None
 
-    budget: Budget
-    begun_usd: float
-    stored_usd: float = field(default=0.0)
 
-    def refresh(self, session: Session, run_id: str, owner: str) -> None:
-        """Count what other processes of the run have spent since, and the worst case of what they hold."""
-        if self.budget.max_usd is None:
-            return
-        others_spent = round(spent_usd(session, run_id) - self.begun_usd - self.stored_usd, USD_DIGITS - 2)
-        process = owner.rsplit("|", 1)[0]
-        self.budget.elsewhere_usd = max(0.0, others_spent) + reserved_usd(
-            session, run_id, except_process=process
-        )
-
-    def add_stored(self, costs_usd: Iterable[float | None]) -> None:
-        """Count costs that this process has written, under the write lock that `refresh` holds too."""
-        self.stored_usd += sum(round(cost or 0.0, USD_DIGITS) for cost in costs_usd)
-
-    def reserve(self, session: Session, requests: Sequence[ChatRequest], price: Price | None) -> None:
-        """Write the worst case of leased cells to the database, where other processes see it."""
-        if self.budget.max_usd is None or price is None or not requests:
-            return
-        cells = cast(Table, CellRow.__table__)
+def reserve_cells(session: Session, worst_usd: Mapping[int, float]) -> None:
+    """Note what the requests of cells, by id, may cost in all, before they are sent."""
+    cells = cast(Table, CellRow.__table__)
+    if worst_usd:
         session.connection().execute(
-            update(cells).where(cells.c.id == bindparam("cell")).values(reserved_usd=bindparam("usd")),
-            [{"cell": int(request.key), "usd": worst_case_usd(request, price)} for request in requests],
+            update(cells)
+            .where(cells.c.id == bindparam("cell"), cells.c.state == EMPTY)
+            .values(reserved_usd=bindparam("usd")),
+            [{"cell": cell, "usd": usd} for cell, usd in worst_usd.items()],
         )

@@ -14,6 +14,14 @@ EMPTY, FILLED, FAILED = "empty", "filled", "failed"
 """States of a cell."""
 
 
+class CapRow(Base):
+    """A cap on what runs may cost together; a run without one is not capped."""
+
+    __tablename__ = "caps"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    max_usd: Mapped[float]
+
+
 class RunRow(Base):
     """A run: its whole specification is its key, so other settings are another run."""
 
@@ -25,6 +33,7 @@ class RunRow(Base):
     versions: Mapped[dict[str, Any]]
     created_at: Mapped[str]
     finished_at: Mapped[str | None]
+    cap_id: Mapped[int | None] = mapped_column(ForeignKey("caps.id"), index=True)
 
     __table_args__ = (Index(None, "kind", "created_at"),)
 
@@ -69,11 +78,12 @@ class CellRow(Base):
     lease_uptime: Mapped[float | None]  # by the uptime of the owner's machine
     batch_id: Mapped[str | None] = mapped_column(ForeignKey("batches.id"), index=True)
     paid_by: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))
-    reserved_usd: Mapped[float | None]  # worst case while in flight
+    reserved_usd: Mapped[float | None]  # worst case of what was sent and is not settled, written before it is
     model: Mapped[str | None]  # as the server reports it
     prompt_tokens: Mapped[int | None]
     completion_tokens: Mapped[int | None]
     cost_usd: Mapped[float | None]  # null where the price is not known
+    doubtful_usd: Mapped[float | None]  # the part of it that is a worst case, the bill not being known
     attempts: Mapped[int | None]  # HTTP requests made
     latency_s: Mapped[float | None]
     error: Mapped[str | None]
@@ -82,7 +92,7 @@ class CellRow(Base):
     __table_args__ = (
         Index(None, "scope", "kind", "subject_id", "round", "ordinal", "attempt", unique=True),
         Index(None, "state", "outcome", "scope"),  # what is to be asked, what is to be read; by id within
-        Index(None, "paid_by", "state", "cost_usd"),  # what a run has spent, without touching its rows
+        Index(None, "paid_by", "state"),  # what failed of a run
     )
 
 
@@ -121,7 +131,7 @@ class AnswerRow(Base):
 
 
 class RunCellCountRow(Base):
-    """How many cells a run needs, by kind and state. Kept by triggers, as are the two tables below."""
+    """How many cells a run needs, by kind and state. Kept by triggers, as are the three tables below."""
 
     __tablename__ = "run_cell_counts"
     run_id: Mapped[str] = mapped_column(primary_key=True)
@@ -143,7 +153,18 @@ class RunSpendingRow(Base):
     prompt_tokens: Mapped[int]
     completion_tokens: Mapped[int]
     pico_usd: Mapped[int]  # 1e-12 USD, of cells whose price is known
+    doubtful_pico_usd: Mapped[int]  # the part of it that is a worst case
     unpriced: Mapped[int]  # cells whose price is not known
+
+    __table_args__ = (BY_KEY_ALONE,)
+
+
+class RunReservedRow(Base):
+    """What the requests of a run that are in flight may cost at most."""
+
+    __tablename__ = "run_reserved"
+    run_id: Mapped[str] = mapped_column(primary_key=True)
+    pico_usd: Mapped[int]
 
     __table_args__ = (BY_KEY_ALONE,)
 
@@ -164,7 +185,10 @@ class RunMinuteRow(Base):
 
 # Money is counted in whole picodollars: sums of whole numbers do not depend on their order, so what is added
 # and taken away again leaves nothing behind.
-_USD = "CAST(ROUND(COALESCE({0}cost_usd, 0) * 1e12) AS INTEGER)"
+_PICO = "CAST(ROUND(COALESCE({0}, 0) * 1e12) AS INTEGER)"
+_USD = _PICO.format("{0}cost_usd")
+_DOUBTFUL = _PICO.format("{0}doubtful_usd")
+_RESERVED = _PICO.format("{0}reserved_usd")
 _ENDED = "{0}.state IN ('filled', 'failed') AND {0}.paid_by IS NOT NULL AND {0}.filled_at IS NOT NULL"
 _PAID = "{0}.attempts IS NOT NULL AND {0}.paid_by IS NOT NULL"
 
@@ -195,20 +219,36 @@ on_creation(
             requests = requests - OLD.attempts,
             prompt_tokens = prompt_tokens - COALESCE(OLD.prompt_tokens, 0),
             completion_tokens = completion_tokens - COALESCE(OLD.completion_tokens, 0),
-            pico_usd = pico_usd - {_USD.format("OLD.")}, unpriced = unpriced - (OLD.cost_usd IS NULL)
+            pico_usd = pico_usd - {_USD.format("OLD.")},
+            doubtful_pico_usd = doubtful_pico_usd - {_DOUBTFUL.format("OLD.")},
+            unpriced = unpriced - (OLD.cost_usd IS NULL)
         WHERE run_id = OLD.paid_by AND kind = OLD.kind AND model = COALESCE(OLD.model, '-');
     END""",
     f"""
     CREATE TRIGGER cells_spent AFTER UPDATE OF attempts, cost_usd, prompt_tokens, completion_tokens, model,
                                                paid_by ON cells WHEN {_PAID.format("NEW")} BEGIN
         INSERT INTO run_spending (run_id, kind, model, requests, prompt_tokens, completion_tokens, pico_usd,
-                                  unpriced)
+                                  doubtful_pico_usd, unpriced)
         VALUES (NEW.paid_by, NEW.kind, COALESCE(NEW.model, '-'), NEW.attempts, COALESCE(NEW.prompt_tokens, 0),
-                COALESCE(NEW.completion_tokens, 0), {_USD.format("NEW.")}, NEW.cost_usd IS NULL)
+                COALESCE(NEW.completion_tokens, 0), {_USD.format("NEW.")}, {_DOUBTFUL.format("NEW.")},
+                NEW.cost_usd IS NULL)
         ON CONFLICT (run_id, kind, model) DO UPDATE SET
             requests = requests + excluded.requests, prompt_tokens = prompt_tokens + excluded.prompt_tokens,
             completion_tokens = completion_tokens + excluded.completion_tokens,
-            pico_usd = pico_usd + excluded.pico_usd, unpriced = unpriced + excluded.unpriced;
+            pico_usd = pico_usd + excluded.pico_usd,
+            doubtful_pico_usd = doubtful_pico_usd + excluded.doubtful_pico_usd,
+            unpriced = unpriced + excluded.unpriced;
+    END""",
+    f"""
+    CREATE TRIGGER cells_settled AFTER UPDATE OF reserved_usd, paid_by ON cells
+    WHEN OLD.reserved_usd IS NOT NULL AND OLD.paid_by IS NOT NULL BEGIN
+        UPDATE run_reserved SET pico_usd = pico_usd - {_RESERVED.format("OLD.")} WHERE run_id = OLD.paid_by;
+    END""",
+    f"""
+    CREATE TRIGGER cells_reserved AFTER UPDATE OF reserved_usd, paid_by ON cells
+    WHEN NEW.reserved_usd IS NOT NULL AND NEW.paid_by IS NOT NULL BEGIN
+        INSERT INTO run_reserved (run_id, pico_usd) VALUES (NEW.paid_by, {_RESERVED.format("NEW.")})
+        ON CONFLICT (run_id) DO UPDATE SET pico_usd = pico_usd + excluded.pico_usd;
     END""",
     f"""
     CREATE TRIGGER cells_minute_left AFTER UPDATE OF state, filled_at, cost_usd, completion_tokens, paid_by

@@ -10,9 +10,7 @@ from hand_filled import GOOD, World, make_spec, proposals
 
 from rephraser.run.engine import Engine
 from rephraser.views.runs import summarize
-from service.models.remote import Budget
 from service.runs.filling import Filled
-from service.runs.spending import Spending
 
 
 def test_what_another_process_brings_while_this_one_reads_is_followed_up(
@@ -38,7 +36,6 @@ def test_what_another_process_brings_while_this_one_reads_is_followed_up(
         run=world.run,
         spec=world.spec,
         report=lambda *_: None,
-        spending=Spending(Budget(), 0.0),
         open_client=lambda _: nullcontext(None),  # type: ignore[arg-type, return-value]
         grader_workers=1,
     )

@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 from command_line import run_here
 from sqlalchemy import text
-from world_runs import command, final_state, import_world, propose_arguments, stats, world_server
+from world_runs import (
+    command,
+    final_state,
+    import_world,
+    propose_arguments,
+    set_faults,
+    stats,
+    world_server,
+)
 
 from rephraser.tables import candidate_id
 from service.database import Database
@@ -209,6 +217,32 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_pa
     assert at_the_cap["paid"] < paid
     assert seen["paid"] == paid
     assert final_state(db) == undisturbed
+
+
+@pytest.mark.timeout(300)
+def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tmp_path: Path) -> None:
+    db = tmp_path / "killed.db"
+    import_world(db, QUESTIONS)
+    priced = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=1,1"]
+    with world_server("--model", "test-model", "--fault=hang=1") as url:
+        arguments = propose_arguments(db, url, *priced, "--max-usd", "0.4")
+        process = subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while stats(url)["in_flight"] < 2 and process.poll() is None:  # the cap allows for two
+            time.sleep(0.02)
+        process.kill()
+        process.wait(10)
+        set_faults(url, {})
+        resume = ["neighbors", "resume", "run", "--db", str(db), "--api-base", url, "--solver-api-base", url]
+        kept = run_here(*resume, *priced)
+        assert "run keeps its cap of $0.4" in kept.err
+        assert "of --max-usd 0.4 are spent" in kept.err
+        assert stats(url)["requests"] == 2
+        (line,) = ledger(db)
+        assert (line["requests"], line["usd"]) == (2, line["doubtful_usd"])
+        assert 0.24 < line["usd"] < 0.4
+        done = run_here(*resume, *priced, "--max-usd", "9")
+        assert done.code == 0, done.err
+        assert "the cap of run is $9 from now on, and was $0.4" in done.err
 
 
 @pytest.mark.timeout(300)

@@ -20,6 +20,7 @@ from service.models.remote import (
     Failure,
     Message,
     PriceTable,
+    batch,
 )
 
 REQUESTS = [
@@ -27,7 +28,6 @@ REQUESTS = [
     for number in range(6)
 ]
 USED = (3 * 100e-6 + 8 * 200e-6) / 2
-WORST = ((10 + 16 + 64) * 100e-6 + 40 * 200e-6) / 2
 
 
 def with_client(
@@ -48,9 +48,8 @@ async def whole(batches: BatchClient) -> tuple[BatchStatus, Got]:
 
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
 def test_a_job_from_submission_to_receipt(model: str) -> None:
-    budget = Budget(max_usd=1.0)
     server = OpenAIServer(batch_polls=3)
-    status, got = with_client(server, whole, model, budget=budget)
+    status, got = with_client(server, whole, model)
     assert (status.state, status.total, status.completed, status.failed) == ("done", 6, 6, 0)
     assert sorted(got) == [0, 1, 2, 3, 4, 5]
     for answer in got.values():
@@ -58,8 +57,6 @@ def test_a_job_from_submission_to_receipt(model: str) -> None:
         assert len(answer.choices) == 2
         assert answer.cost_usd == pytest.approx(USED)
         assert (answer.attempts, answer.model) == (1, "test-model")
-    assert budget.spent_usd == pytest.approx(6 * USED)
-    assert (budget.in_flight, budget.requests) == (0, 6)
 
 
 def test_the_same_question_gets_the_same_answer_as_alone() -> None:
@@ -81,23 +78,38 @@ def test_the_same_question_gets_the_same_answer_as_alone() -> None:
 
 
 def test_a_killed_process_finds_its_job_again() -> None:
-    async def main() -> tuple[BatchStatus, BatchStatus, Got, float]:
+    async def main() -> tuple[BatchStatus, BatchStatus | None, Got]:
         async with server:
             async with batch_client(server) as killed:
                 first = await killed.submit("t1", REQUESTS)
-            budget = Budget(max_usd=0.0001)  # it was paid for already; the cap cannot forbid it any more
-            async with batch_client(server, budget=budget) as later:
-                again = await later.submit("t1", REQUESTS)
-                status = await later.wait(again.id, every_s=0.01)
+            async with batch_client(server) as later:
+                again = await later.find("t1")
+                status = await later.wait(first.id, every_s=0.01)
                 got = {request.key: answer async for request, answer in later.collect(status, REQUESTS)}
-            return first, again, got, budget.spent_usd
+            return first, again, got
 
     server = OpenAIServer()
-    first, again, got, spent = asyncio.run(main())
+    first, again, got = asyncio.run(main())
+    assert again is not None
     assert first.id == again.id
     assert server.stats["batches"] == 1
     assert len(got) == 6
-    assert spent == pytest.approx(6 * USED)
+
+
+def test_polling_outlives_an_outage_that_retries_do_not() -> None:
+    server = OpenAIServer()
+    server.batches.fail_look = [503] * 20  # three attempts are all that another request gets
+    _, got = with_client(server, whole)
+    assert len(got) == 6
+    assert server.batches.fail_look == []
+
+
+def test_an_outage_of_a_day_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "OUTAGE_S", 0.02)
+    server = OpenAIServer()
+    server.batches.fail_look = [503] * 1000
+    with pytest.raises(PrerequisiteError, match="server error"):
+        with_client(server, whole)
 
 
 def test_another_tag_is_another_job() -> None:
@@ -139,21 +151,11 @@ def test_a_submission_whose_answer_is_lost_is_not_sent_twice(statuses: list[int]
     assert server.stats["paid"] == 6
 
 
-def test_a_refused_submission_says_why_and_frees_the_budget() -> None:
+def test_a_refused_submission_says_why() -> None:
     server = OpenAIServer()
     server.batches.fail_create = [400]
-    budget = Budget(max_usd=1.0)
     with pytest.raises(PrerequisiteError, match="bad request"):
-        with_client(server, whole, budget=budget)
-    assert (budget.reserved_usd, budget.requests) == (0.0, 0)
-
-
-def test_a_job_that_does_not_fit_under_the_cap_is_not_sent() -> None:
-    server = OpenAIServer()
-    with pytest.raises(BudgetError, match="batch job of 6 requests"):
-        with_client(server, whole, budget=Budget(max_usd=5.9 * WORST))
-    assert (server.stats["batches"], server.batches.files) == (0, {})
-    assert with_client(OpenAIServer(), whole, budget=Budget(max_usd=6.1 * WORST))[0].state == "done"
+        with_client(server, whole)
 
 
 def test_an_unknown_price_under_a_cap_is_refused() -> None:

@@ -23,20 +23,6 @@ def test_reserved_money_cannot_be_reserved_again() -> None:
     assert budget.reserve(0.01) is None
 
 
-def test_a_run_begins_with_what_it_has_spent() -> None:
-    budget = Budget(max_usd=1.0, spent_usd=0.95)
-    assert budget.reserve(0.1) is None
-    assert budget.reserve(0.05) is not None
-
-
-def test_other_processes_count() -> None:
-    budget = Budget(max_usd=1.0)
-    budget.elsewhere_usd = 0.8
-    assert budget.reserve(0.3) is None
-    budget.elsewhere_usd = 0.7
-    assert budget.reserve(0.3) is not None
-
-
 def test_requests_are_counted_when_sent_and_given_back_when_not() -> None:
     budget = Budget(max_requests=2)
     first = budget.reserve(None)

@@ -1,4 +1,4 @@
-"""Batch jobs belong to one process at a time; what an orphaned one may cost is not forgotten."""
+"""Batch jobs belong to one process at a time, are as large as the cap allows, and are found by their id."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from openai_server import OpenAIServer
+from remote_clients import batch_client
 
 from service.database import Database
 from service.models.remote import (
@@ -19,14 +21,14 @@ from service.models.remote import (
     Price,
 )
 from service.questions import make_question, store_questions
-from service.runs import cells, leases
+from service.runs import batching, cells, leases
 from service.runs.batching import fill_by_batch
 from service.runs.filling import CellsToAsk, Filled
-from service.runs.spending import Spending, reserved_usd, spent_usd
+from service.runs.spending import Account, read_account, set_cap, spent_usd
 from service.runs.store import Run, open_run
 
-QUESTIONS = [make_question(f"What is {i} + 1?", str(i + 1)) for i in range(3)]
 FIRST, SECOND = "here|1|1.00|scope", "here|2|2.00|scope"
+WORST, COST = 2.0, 0.5
 
 
 class Provider:
@@ -34,24 +36,38 @@ class Provider:
 
     endpoint, price = Endpoint("m"), Price(0.0, 1e6)
 
-    def __init__(self, *, dies: bool = False) -> None:
-        self.dies = dies
+    def __init__(self, *, dies: bool = False, max_requests: int | None = None, together: int = 0) -> None:
+        self.dies, self.together = dies, together  # so many jobs end at the same time
+        self.budget = Budget(max_requests=max_requests)
         self.jobs: list[tuple[str, int]] = []
+        self.open = self.most_open = 0
+
+    @property
+    def sizes(self) -> list[int]:
+        return [count for _, count in self.jobs]
+
+    async def find(self, tag: str) -> BatchStatus | None:
+        return None
 
     async def submit(self, tag: str, requests: Sequence[ChatRequest]) -> BatchStatus:
         self.jobs.append((tag, len(requests)))
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
         if self.dies:
             raise KeyboardInterrupt
         return BatchStatus("job", "done", len(requests), len(requests), 0, None, None, None)
 
     async def wait(self, job_id: str, **_: Any) -> BatchStatus:
+        while self.open < self.together:
+            await asyncio.sleep(0)
+        self.together, self.open = 0, self.open - 1
         return BatchStatus(job_id, "done", 3, 3, 0, None, None, None)
 
     async def collect(
         self, status: BatchStatus, requests: Sequence[ChatRequest]
     ) -> AsyncIterator[tuple[ChatRequest, ChatResponse]]:
         for request in requests:
-            yield request, ChatResponse((), 1, 1, 0.5, "m", "{}", 1, 0.0)
+            yield request, ChatResponse((), 1, 1, COST, "m", "{}", 1, 0.0)
 
 
 @pytest.fixture
@@ -59,25 +75,34 @@ def db(tmp_path: Path) -> Database:
     return Database.open(tmp_path / "t.db")
 
 
-def make_run(db: Database) -> Run:
+def make_run(db: Database, count: int = 3, cap: float = 100.0) -> Run:
+    questions = [make_question(f"What is {i} + 1?", str(i + 1)) for i in range(count)]
     with db.write() as session:
-        store_questions(session, QUESTIONS)
-        ids = [question.id for question in QUESTIONS]
+        store_questions(session, questions)
+        ids = [question.id for question in questions]
         run, _ = open_run(session, name="run", kind="propose", spec={}, question_ids=ids, versions={})
         cells.add_cells(
             session, run.id, [cells.CellPlan(run.id, "propose", identity, 0, 0, 0) for identity in ids]
         )
+        set_cap(session, [run.id], cap)
     return run
 
 
-def fill(db: Database, run: Run, provider: Provider, owner: str) -> Filled:
+def to_ask(db: Database, run: Run, owner: str) -> CellsToAsk:
     def build(leased: Sequence[cells.Cell]) -> list[ChatRequest]:
-        return [ChatRequest(cell.id, (Message("user", "?"),), max_tokens=2) for cell in leased]
+        return [ChatRequest(cell.id, (Message("user", f"{cell.id}?"),), max_tokens=2) for cell in leased]
 
-    spending = Spending(Budget(max_usd=100.0), 0.0)
-    to_ask = CellsToAsk(db, run.id, run.id, owner, spending, build, on_answer=lambda _: None)
+    return CellsToAsk(db, run.id, run.id, owner, build, on_answer=lambda _: None)
+
+
+def fill(db: Database, run: Run, provider: Provider, owner: str = FIRST) -> Filled:
     client = cast(BatchClient, provider)
-    return asyncio.run(fill_by_batch(to_ask, client, report=lambda _: None, poll_s=0.01))
+    return asyncio.run(fill_by_batch(to_ask(db, run, owner), client, report=lambda _: None, poll_s=0.01))
+
+
+def account(db: Database, run: Run) -> Account:
+    with db.read() as session:
+        return read_account(session, run.id)
 
 
 def test_a_job_is_sent_by_one_process_only_and_taken_over_when_that_is_dead(db: Database) -> None:
@@ -91,15 +116,80 @@ def test_a_job_is_sent_by_one_process_only_and_taken_over_when_that_is_dead(db: 
     assert living.jobs == []  # the first process may be sending it at this moment
     with db.read() as session:
         assert cells.open_cells(session, run.id) == 3
-        assert reserved_usd(session, run.id, except_process="here|2|2.00") == 3 * 2.0
+    assert account(db, run).reserved_usd == 3 * WORST
 
     with db.write() as session:
         leases.release_leases(session, FIRST)  # as of a dead process
-        assert reserved_usd(session, run.id, except_process="here|2|2.00") == 3 * 2.0
         assert cells.open_cells(session, run.id) == 0
+    assert account(db, run) == Account(100.0, 0.0, 3 * WORST)
     assert fill(db, run, living, SECOND).answered == 3
     assert living.jobs == [(tag, 3)]
+    assert account(db, run) == Account(100.0, 3 * COST, 0.0)
     with db.read() as session:
-        assert spent_usd(session, run.id) == 1.5
-        assert reserved_usd(session, run.id, except_process="here|2|2.00") == 0.0
         assert cells.is_complete(session, run.id)
+
+
+def test_jobs_are_as_large_as_what_the_cap_leaves_and_follow_settlement(db: Database) -> None:
+    run, provider = make_run(db, count=12, cap=10.0), Provider()
+    filled = fill(db, run, provider)
+    # $10 cover five requests at $2; these cost $2.50, so that $7.50 cover three more, and so on.
+    assert provider.sizes == [5, 3, 3, 1]
+    assert (filled.answered, filled.stopped) == (12, None)
+    assert account(db, run) == Account(10.0, 12 * COST, 0.0)
+
+
+def test_a_cap_that_covers_no_further_job_stops_the_run(db: Database) -> None:
+    run, provider = make_run(db, count=12, cap=4.0), Provider()
+    filled = fill(db, run, provider)
+    assert provider.sizes == [2, 1, 1, 1]
+    assert (filled.answered, filled.stopped) == (5, "budget")
+    assert "$2.5000 of --max-usd 4.0 are spent" in (filled.message or "")
+    with db.read() as session:
+        assert spent_usd(session, run.id) == 5 * COST
+        assert cells.open_cells(session, run.id) == 7
+
+
+def test_a_job_of_a_few_of_very_many_requests_is_not_waited_for(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "LEAST_SHARE", 0.3)
+    run, provider = make_run(db, count=12, cap=6.0), Provider()
+    filled = fill(db, run, provider)
+    assert (provider.sizes, filled.stopped) == ([], "budget")
+    assert "the rest is enough for 3 of 12 requests" in (filled.message or "")
+
+
+def test_requests_are_capped_too(db: Database) -> None:
+    run, provider = make_run(db, count=12), Provider(max_requests=4)
+    filled = fill(db, run, provider)
+    assert (provider.sizes, filled.stopped) == ([4], "requests")
+
+
+def test_several_jobs_are_under_way_at_once(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "CELLS_PER_JOB", 2)
+    run, provider = make_run(db, count=12), Provider(together=batching.JOBS_AT_ONCE)
+    assert fill(db, run, provider).answered == 12
+    assert provider.sizes == [2] * 6
+    assert provider.most_open == batching.JOBS_AT_ONCE
+
+
+def test_a_job_whose_id_is_known_is_asked_for_and_not_looked_for(db: Database) -> None:
+    run = make_run(db)
+
+    async def once(server: OpenAIServer, poll_s: float) -> Filled:
+        async with batch_client(server) as client:
+            work = to_ask(db, run, FIRST)
+            return await fill_by_batch(work, client, report=lambda _: None, poll_s=poll_s)
+
+    async def main() -> OpenAIServer:
+        async with OpenAIServer(batch_polls=2) as server:
+            first = asyncio.create_task(once(server, 3600.0))
+            while not any(server.batches.asked.values()):
+                await asyncio.sleep(0.01)
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            assert (await once(server, 0.01)).answered == 3
+            return server
+
+    server = asyncio.run(main())
+    assert (server.batches.created, server.batches.listed) == (1, 0)

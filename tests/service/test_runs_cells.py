@@ -1,16 +1,18 @@
 """Cells: leased once, given back after a death, filled once, reopened after a failure."""
 
+import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, update
 
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import make_question, store_questions
 from service.runs import cells, leases, store
 from service.runs.progress import count_states
-from service.runs.spending import read_ledger, reserved_usd, spent_usd
+from service.runs.spending import Account, read_account, read_ledger, reserve_cells, set_cap, spent_usd
+from service.runs.tables import CellRow
 
 QUESTIONS = [make_question(f"What is {i} + 1?", str(i + 1)) for i in range(4)]
 
@@ -142,12 +144,56 @@ def test_what_failed_requests_cost_stays_spent_when_they_are_asked_again(db: Dat
         assert (line.requests, line.usd, line.unpriced) == (13, 1.0, 0)
 
 
+def test_what_a_dead_process_had_in_flight_is_spent_at_its_worst(db: Database) -> None:
+    run = make_run(db)
+    with db.write() as session:
+        cells.add_cells(session, run.id, plan(run))
+        sent, leased, answered = cells.claim_cells(session, run.id, run.id, owner="a|1|1|t", limit=3)
+        reserve_cells(session, {sent.id: 0.25, answered.id: 0.25})
+        assert read_account(session, run.id) == Account(None, 0.0, 0.5)
+        cells.fill_cell(session, answered.id, "{}", cells.Receipt("m", 10, 20, 0.125, 1, 0.1))
+        leases.release_leases(session, "a|1|1|t")
+        assert read_account(session, run.id) == Account(None, 0.375, 0.0)
+        assert sum(line.doubtful_usd for line in read_ledger(session, run.id)) == 0.25
+        again = cells.claim_cells(session, run.id, run.id, owner="b|1|1|t", limit=2)
+        assert [cell.id for cell in again] == [sent.id, leased.id]
+        cells.fill_cell(session, sent.id, "{}", RECEIPT)
+        (line,) = read_ledger(session, run.id)
+        assert (line.usd, line.doubtful_usd, line.requests) == (0.875, 0.25, 3)
+
+
+def test_what_was_in_flight_when_a_lease_ran_out_is_spent_too(db: Database) -> None:
+    run = make_run(db)
+    with db.write() as session:
+        cells.add_cells(session, run.id, plan(run, count=1))
+        (cell,) = cells.claim_cells(session, run.id, run.id, owner="elsewhere|1|1|t", limit=1)
+        reserve_cells(session, {cell.id: 0.25})
+        session.execute(update(CellRow).values(lease_until=time.time() - 1))
+        cells.claim_cells(session, run.id, run.id, owner="b|1|1|t", limit=1)
+        assert read_account(session, run.id) == Account(None, 0.25, 0.0)
+
+
+def test_runs_share_a_cap_until_one_gets_its_own(db: Database) -> None:
+    one, two = make_run(db, "one"), make_run(db, "two")
+    with db.write() as session:
+        cells.add_cells(session, one.id, plan(one))
+        (cell,) = cells.claim_cells(session, one.id, one.id, owner="a|1|1|t", limit=1)
+        cells.fill_cell(session, cell.id, "{}", RECEIPT)
+        set_cap(session, [one.id, two.id], 2.0)
+        assert read_account(session, two.id) == Account(2.0, 0.5, 0.0)
+        set_cap(session, [one.id, two.id], 3.0)
+        set_cap(session, [two.id], 1.0)
+        assert read_account(session, one.id) == Account(3.0, 0.5, 0.0)
+        assert read_account(session, two.id) == Account(1.0, 0.0, 0.0)
+        with pytest.raises(InputError, match="--max-usd nan"):
+            set_cap(session, [two.id], float("nan"))
+
+
 def test_the_ledger_counts_what_is_known_and_says_what_is_not(db: Database) -> None:
     run = make_run(db)
     with db.write() as session:
         cells.add_cells(session, run.id, plan(run, count=2))
         priced, unpriced = cells.claim_cells(session, run.id, run.id, owner="a|1|1|t", limit=2)
-        assert reserved_usd(session, run.id, except_process="b|1|1") == 0.0
         cells.fill_cell(session, priced.id, '{"a": 1}', RECEIPT)
         cells.fill_cell(session, unpriced.id, "{}", cells.Receipt("m", 1, 2, None, 2, 0.1))
         (line,) = read_ledger(session, run.id)

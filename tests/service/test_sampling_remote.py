@@ -15,7 +15,8 @@ from service.errors import BudgetError, PrerequisiteError
 from service.models.drawing import sample_seed
 from service.models.remote import Endpoint, PriceTable
 from service.models.remote.sampler import RemoteSampler
-from service.runs.spending import read_ledger, spent_usd
+from service.runs.spending import read_ledger, set_cap, spent_usd
+from service.runs.store import Run
 from service.runs.tables import CellBodyRow
 
 PROBLEMS = sums(4)
@@ -288,102 +289,34 @@ def test_a_model_without_a_chat_template_is_pointed_to_raw_text(db: Database) ->
 PRICES = PriceTable.read(spellings=[f"{MODEL}=1000,1000"])  # a cent for ten tokens
 
 
+def cap(db: Database, runs: list[Run], max_usd: float) -> None:
+    with db.write() as session:
+        set_cap(session, [run.id for run in runs], max_usd)
+
+
 def test_the_cap_on_money_is_kept_over_invocations_and_runs(db: Database) -> None:
     first, second = (start(db, name, PROBLEMS, max_tokens=20, samples_per_request=1) for name in "ab")
+    cap(db, [first, second], 1.0)
     with running_server() as server:
-        drawing = sampler(server, prices=PRICES, max_usd=1.0)
+        drawing = sampler(server, prices=PRICES)
         outcome = draw(db, first, drawing, 64)
         assert outcome.stopped == "budget"
         assert outcome.missing > 0
         assert draw(db, second, drawing, 64).drawn == 0  # one cap for both
-        assert draw(db, first, sampler(server, prices=PRICES, max_usd=1.0), 64).drawn == 0  # over invocations
+        assert draw(db, first, sampler(server, prices=PRICES), 64).drawn == 0  # over invocations
         with db.read() as session:
             spent = spent_usd(session, first.id)
         assert 0.8 <= spent <= 1.0
-        more = draw(db, first, sampler(server, prices=PRICES, max_usd=2.0), 64)
+        cap(db, [first, second], 2.0)
+        more = draw(db, first, sampler(server, prices=PRICES), 64)
         assert more.drawn > 0
         with db.read() as session:
             assert spent < spent_usd(session, first.id) <= 2.0
 
 
-def test_runs_that_were_counted_before_share_the_cap(db: Database) -> None:
-    first, second = (start(db, name, PROBLEMS, max_tokens=20, samples_per_request=1) for name in "ab")
-    with running_server() as server:
-        draw(db, first, sampler(server, prices=PRICES), 4)
-        drawing = sampler(server, prices=PRICES, max_usd=0.2)
-        drawing.count_spent(db, [first.id, second.id])
-        assert draw(db, second, drawing, 4).drawn == 0
-
-
 def test_a_cap_needs_a_price(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    cap(db, [run], 1.0)
     with running_server() as server, pytest.raises(BudgetError, match="--price"):
-        sampler(server, max_usd=1.0).describe()
-
-
-def test_the_cap_on_requests_is_kept(db: Database) -> None:
-    run = start(db, "r", PROBLEMS)
-    with running_server() as server:
-        outcome = draw(db, run, sampler(server, max_requests=3), 32)
-        assert len(server.requests) == 3
-    assert (outcome.stopped, outcome.drawn) == ("requests", 24)
-
-
-def test_batch_jobs_bring_the_same_samples(db: Database) -> None:
-    direct, jobs = start(db, "direct", PROBLEMS), start(db, "jobs", PROBLEMS)
-    with running_server() as server:
-        draw(db, direct, sampler(server, "openai/test-model"), 16)
-        asked = len(server.requests)
-        outcome = draw(db, jobs, sampler(server, "openai/test-model", batch=True, batch_poll_s=0.01), 16)
-        assert (len(server.requests), server.stats["batches"]) == (asked, 1)
-    assert outcome.missing == 0
-    assert stored(db, jobs) == stored(db, direct)
-
-
-def test_own_servers_are_asked_directly_beside_batch_jobs(db: Database) -> None:
-    run = start(db, "r", PROBLEMS)
-    with running_server() as server:
-        assert draw(db, run, sampler(server, batch=True), 8).missing == 0
-        assert (len(server.requests), server.stats["batches"]) == (4, 0)
-
-
-# What the key of a run says of the server
-
-
-def test_a_server_named_in_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch, db: Database) -> None:
-    run = start(db, "r", PROBLEMS, form="raw")
-    with running_server(version="0.11.0") as server:
-        monkeypatch.setenv("HOSTED_VLLM_API_BASE", server.url)
-        drawing = RemoteSampler(Endpoint(MODEL))
-        assert drawing.describe()["version"] == "0.11.0"
-        assert draw(db, run, drawing, 2).missing == 0
-    with running_server(models=["other"]) as server:
-        monkeypatch.setenv("HOSTED_VLLM_API_BASE", server.url)
-        with pytest.raises(PrerequisiteError, match="does not list"):
-            RemoteSampler(Endpoint(MODEL)).describe()
-
-
-def test_an_own_server_tells_engine_version_and_weights() -> None:
-    with running_server(version="0.11.0") as server:
-        assert sampler(server).describe() == {
-            "sampler": "remote",
-            "provider": "hosted_vllm",
-            "model": "test-model",
-            "engine": "vllm",
-            "version": "0.11.0",
-            "root": "test-model",
-        }
-    with running_server() as server:
-        assert sampler(server).describe()["version"] is None
-    with running_server(models=None) as server:
-        described = sampler(server).describe()
-        assert (described["engine"], described["root"]) == (None, None)
-
-
-def test_a_server_that_is_not_there_or_lacks_the_model_is_named() -> None:
-    with running_server(models=["other"]) as server, pytest.raises(PrerequisiteError, match="does not list"):
-        sampler(server).describe()
-    with pytest.raises(PrerequisiteError, match="needs the address of its server: --api-base"):
-        RemoteSampler(Endpoint(MODEL)).describe()  # litellm would ask OpenAI
-    gone = RemoteSampler(Endpoint(MODEL, "http://127.0.0.1:9/v1"))
-    with pytest.raises(PrerequisiteError, match="cannot be reached"):
-        gone.describe()
+        draw(db, run, sampler(server), 4)
+    assert server.stats["requests"] == 0

@@ -76,7 +76,9 @@ class World:
 
     def claim(self, scope: str | None = None) -> list[Cell]:
         with self.db.write() as session:
-            return claim_cells(session, self.run.id, scope or self.run.id, owner="a|1|1|t", limit=999)
+            return claim_cells(
+                session, self.run.id, scope or self.run.id, owner="boot|pids|elsewhere|1|1|t", limit=999
+            )
 
     def fill(self, cell: Cell, *texts: str, finish: str = "stop") -> None:
         choices = [{"message": {"content": text}, "finish_reason": finish} for text in texts]

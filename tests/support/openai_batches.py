@@ -19,7 +19,9 @@ class BatchStore:
         self.jobs: dict[str, dict[str, Any]] = {}
         self.asked: dict[str, int] = {}
         self.created = self.lines = self.downloads = 0
+        self.listed = 0
         self.fail_create: list[int] = []  # statuses of the next creations; 0: create, then cut
+        self.fail_look: list[int] = []  # statuses of the next looks at a job or downloads of a file
 
     def add_routes(self, app: web.Application, refuse: Refuse) -> None:
         """Add the pages; `refuse` answers requests whose key is wrong."""
@@ -50,7 +52,14 @@ class BatchStore:
         self.files[name] = content
         return name
 
+    def _out(self) -> web.Response | None:
+        if not self.fail_look:
+            return None
+        return web.json_response({"error": {"message": "not now"}}, status=self.fail_look.pop(0))
+
     async def _content(self, request: web.Request) -> web.Response:
+        if (out := self._out()) is not None:
+            return out
         self.downloads += 1
         content = self.files.get(request.match_info["id"])
         if content is None:
@@ -86,6 +95,7 @@ class BatchStore:
         return web.json_response(self.jobs[name])
 
     async def _list(self, request: web.Request) -> web.Response:
+        self.listed += 1
         newest_first = list(reversed(self.jobs.values()))
         after, limit = request.query.get("after"), int(request.query.get("limit", "20"))
         if after is not None:
@@ -103,6 +113,8 @@ class BatchStore:
         )
 
     async def _poll(self, request: web.Request) -> web.Response:
+        if (out := self._out()) is not None:
+            return out
         name = request.match_info["id"]
         job = self.jobs.get(name)
         if job is None:

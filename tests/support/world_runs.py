@@ -33,6 +33,14 @@ def stats(url: str) -> dict[str, Any]:
         return found
 
 
+def set_faults(url: str, shares: dict[str, float]) -> None:
+    """Have the server go on with these faults."""
+    body = json.dumps({"shares": shares}).encode()
+    address = url.removesuffix("/v1") + "/faults"
+    with urllib.request.urlopen(urllib.request.Request(address, body), timeout=10):
+        pass
+
+
 def command(*arguments: str) -> list[str]:
     """Return the argument vector of a `tagrpo` command."""
     return [sys.executable, "-c", "from ui.cli.app import main; main()", *arguments]

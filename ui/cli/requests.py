@@ -2,12 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Option
 
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S
+from ui.cli import output
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from service.runs.store import Run
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,7 @@ class Requests:
 
     max_usd: Annotated[
         float | None,
-        Option(min=0, help="Hard cap on what the whole run may cost; counts requests in flight."),
+        Option(min=0, help="Hard cap on what the whole run may cost, in flight included; the run keeps it."),
     ] = None
     max_requests: Annotated[int | None, Option(min=1, help="Most HTTP requests of this invocation.")] = None
     price: Annotated[
@@ -47,3 +53,18 @@ class Requests:
     grace: Annotated[
         float, Option(min=0, help="Seconds that requests in flight have to come home after SIGTERM.")
     ] = GRACE_S
+
+
+def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float | None:
+    """Return the cap that is given, else the one that the run keeps; say what differs from what is given."""
+    from service.runs.spending import read_account
+
+    account = read_account(session, run.id)
+    if max_usd is None and account.max_usd is not None:
+        output.note(
+            f"{run.name} keeps its cap of ${account.max_usd:g}, of which ${account.spent_usd:.2f} are spent"
+        )
+        return account.max_usd
+    if account.max_usd not in (None, max_usd):
+        output.note(f"the cap of {run.name} is ${max_usd:g} from now on, and was ${account.max_usd:g}")
+    return max_usd

@@ -1,18 +1,18 @@
 """Batch jobs in OpenAI's way: requests sent as a file, answered within a day at half price.
 
-A job is found again by a tag in its metadata. A process that was killed between sending a job and noting its
-id submits the same tag once more and gets the job that is already there.
+A job whose id was not noted, since the process was killed before, is found again by a tag in its metadata.
 """
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from service.errors import BudgetError, InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError
 from service.models.remote.chat import (
     BAD_REQUEST,
     INVALID_ANSWER,
@@ -27,7 +27,7 @@ from service.models.remote.chat import (
 )
 from service.models.remote.client import EndpointClient
 from service.models.remote.faults import Fault, RetryPolicy, classify, kind_of_status, shorten
-from service.models.remote.money import Bill, Budget, PriceTable, Reservation, worst_case_usd
+from service.models.remote.money import Bill, Budget, PriceTable
 from service.models.remote.redaction import redact
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 BATCH_PRICE = 0.5  # of the price of single requests
 TAG = "tagrpo"  # name of the metadata entry that holds a job's tag
 JOBS_PER_PAGE = 100
+OUTAGE_S = 86_400.0  # a job takes a day at most, and is paid for: so long it is asked for
 LOOKS = 3  # how often a job is looked for after a submission without an answer: lists may lag behind
 
 WORKING, DONE, FAILED, EXPIRED, CANCELLED = "working", "done", "failed", "expired", "cancelled"
@@ -76,7 +77,6 @@ class BatchClient(EndpointClient):
     ) -> None:
         super().__init__(endpoint, budget=budget, prices=prices, retries=retries, seed=seed)
         self._client: openai.AsyncOpenAI | None = None
-        self._reserved: dict[str, Reservation] = {}
 
     async def __aenter__(self) -> Self:
         """Load litellm and look up the price: see `EndpointClient`.
@@ -103,20 +103,12 @@ class BatchClient(EndpointClient):
             await client.close()
         await super().__aexit__(kind, error, trace)
 
-    def worst_case_usd(self, requests: Sequence[ChatRequest]) -> float | None:
-        """Return the most that a job of these requests can cost; None where the price is not known."""
-        if self._price is None:
-            return None
-        return sum(worst_case_usd(request, self._price) or 0.0 for request in requests)
-
     async def submit(self, tag: str, requests: Sequence[ChatRequest]) -> BatchStatus:
-        """Send the requests as one job, or return the job that already has this tag.
+        """Send the requests as one job with this tag (up to 64 characters), which no job has yet.
 
-        The tag (up to 64 characters) must belong to exactly these requests. The job's worst case stays
-        reserved in the budget until it is collected.
+        What it may cost has been reserved by the caller.
 
         Raises:
-            BudgetError: the worst case of the job does not fit under the cap; nothing was sent.
             InputError: two requests have the same key.
             PrerequisiteError: the endpoint cannot be reached or refuses; the message says why.
         """
@@ -125,24 +117,7 @@ class BatchClient(EndpointClient):
             raise InputError(
                 "the requests of a batch job need keys that differ, and there must be one at least"
             )
-        worst = self.worst_case_usd(requests)
-        job = await self.find(tag)
-        if job is not None:
-            self._reserved[job.id] = self.budget.adopt(worst, count=len(requests))
-            return job
-        reservation = self.budget.reserve(worst, count=len(requests))
-        if reservation is None:
-            raise BudgetError(
-                f"a batch job of {len(requests)} requests may cost ${worst or 0:.2f}, more than the budget "
-                "has left: raise --max-usd or --max-requests, or send fewer questions."
-            )
-        try:
-            job = await self._send(tag, lines)
-        except BaseException:
-            self.budget.release(reservation)
-            raise
-        self._reserved[job.id] = reservation
-        return job
+        return await self._send(tag, lines)
 
     async def find(self, tag: str) -> BatchStatus | None:
         """Return the job with this tag, or None."""
@@ -158,8 +133,8 @@ class BatchClient(EndpointClient):
             after = page.data[-1].id
 
     async def poll(self, job_id: str) -> BatchStatus:
-        """Return the state of a job."""
-        return _status(await self._call(partial(self._openai.batches.retrieve, job_id)))
+        """Return the state of a job, however long the provider cannot be reached (a day at most)."""
+        return _status(await self._call(partial(self._openai.batches.retrieve, job_id), OUTAGE_S))
 
     async def wait(
         self, job_id: str, *, every_s: float = 30.0, report: Callable[[BatchStatus], None] | None = None
@@ -178,25 +153,19 @@ class BatchClient(EndpointClient):
     ) -> AsyncIterator[tuple[ChatRequest, ChatResponse | Failure]]:
         """Yield every request of an ended job with its answer, or with a failure where there is none.
 
-        Reading a job twice gives the same; the budget is charged once by each client.
+        Reading a job twice gives the same.
         """
         open_requests = {str(request.key): request for request in requests}
-        total: float | None = 0.0
         for file_id in filter(None, (status.output_file, status.error_file)):
-            file = await self._call(partial(self._openai.files.content, file_id))
+            file = await self._call(partial(self._openai.files.content, file_id), OUTAGE_S)
             for line in file.content.splitlines():
                 entry = _parse(line)
                 request = open_requests.pop(str(entry.get("custom_id")), None)
-                if request is None:
-                    continue
-                answer = self._read(request, entry)
-                total = None if total is None or answer.cost_usd is None else total + answer.cost_usd
-                yield request, answer
+                if request is not None:
+                    yield request, self._read(request, entry)
         reason = status.message or f"the batch job ended as {status.state} without an answer to this request"
         for request in open_requests.values():
             yield request, Failure(SERVER_ERROR, reason, 0, retryable=True)
-        reservation = self._reserved.pop(status.id, None) or self.budget.adopt(0.0, count=0)
-        self.budget.settle(reservation, total)
 
     async def _send(self, tag: str, lines: dict[str, ChatRequest]) -> BatchStatus:
         body, client = self._ready().body, self._openai
@@ -230,14 +199,17 @@ class BatchClient(EndpointClient):
                 await asyncio.sleep(self.retries.base_s)
         return None
 
-    async def _call(self, make: Callable[[], Awaitable[Result]]) -> Result:
+    async def _call(self, make: Callable[[], Awaitable[Result]], outage_s: float = 0.0) -> Result:
+        """Call until there is an answer; with `outage_s`, try on for so long where waiting may help."""
+        began = time.monotonic()
         attempt = 0
         while True:
             attempt += 1
             tried = await self._try(make)
             if not isinstance(tried, Fault):
                 return tried
-            await self._pause(tried, attempt)
+            waits = tried.kind in RETRYABLE_KINDS and time.monotonic() - began < outage_s
+            await self._pause(tried, min(attempt, self.retries.attempts - 1) if waits else attempt)
 
     async def _try(self, make: Callable[[], Awaitable[Result]]) -> Result | Fault:
         try:

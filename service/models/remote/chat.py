@@ -122,8 +122,8 @@ class ChatResponse:
 class Failure:
     """A request that brought no answer after `attempts` HTTP requests. Keys in `message` are blotted out.
 
-    `cost_usd` counts attempts that may have been billed at their worst case; None where the price is not
-    known and something may have been billed.
+    `cost_usd` counts attempts that may have been billed at their worst case, which `doubtful_usd` repeats;
+    None where the price is not known and something may have been billed.
     """
 
     kind: str
@@ -131,6 +131,7 @@ class Failure:
     attempts: int
     retryable: bool
     cost_usd: float | None = 0.0
+    doubtful_usd: float = 0.0
 
     @property
     def fatal(self) -> bool:

@@ -200,8 +200,18 @@ class RemoteClient(EndpointClient):
         self, request: ChatRequest, stopping: asyncio.Event | None
     ) -> ChatResponse | Failure | None:
         """Return the answer or failure; None where nothing was sent: no budget, or `stopping` is set."""
-        backend = self._ready()
         bill = Bill(request, self._price)
+        try:
+            return await self._ask_until_answered(request, bill, stopping)
+        except BaseException:
+            if self.budget.ledger is not None:  # nobody is to wait for this one's bill any more
+                self.budget.ledger.settled([request.key])
+            raise
+
+    async def _ask_until_answered(
+        self, request: ChatRequest, bill: Bill, stopping: asyncio.Event | None
+    ) -> ChatResponse | Failure | None:
+        backend = self._ready()
         fault: Fault | None = None
         tries = left_out = 0
         while True:
@@ -227,17 +237,33 @@ class RemoteClient(EndpointClient):
         self, request: ChatRequest, bill: Bill, stopping: asyncio.Event | None
     ) -> ChatResponse | Fault | None:
         """Send one HTTP request; None where the budget has no room for it or `stopping` is set."""
+        # Before the gate: who waits for another one's bill must not keep that one out.
+        reservation = await self._reserve(request, bill)
+        if reservation is None:
+            return None
         await self._gate.enter()
         try:
-            reservation = await self.budget.reserve_or_wait(bill.worst_usd)
-            if reservation is None:
-                return None
             if stopping is not None and stopping.is_set():
-                self.budget.release(reservation)
+                await self._release(request, bill, reservation)
                 return None
             return await self._send(request, bill, reservation)
         finally:
             self._gate.leave()
+
+    async def _reserve(self, request: ChatRequest, bill: Bill) -> Reservation | None:
+        """Reserve what one more attempt may cost beside those before it, on disk where there is a ledger."""
+        reservation = await self.budget.reserve_or_wait(bill.worst_usd)
+        if reservation is None or self.budget.ledger is None or not bill.worst_usd:
+            return reservation
+        if await self.budget.ledger.reserve(request.key, bill.usd + bill.worst_usd):
+            return reservation
+        self.budget.release(reservation)
+        return None
+
+    async def _release(self, request: ChatRequest, bill: Bill, reservation: Reservation) -> None:
+        self.budget.release(reservation)
+        if self.budget.ledger is not None and not bill.attempts:
+            await self.budget.ledger.release(request.key)
 
     async def _send(self, request: ChatRequest, bill: Bill, reservation: Reservation) -> ChatResponse | Fault:
         backend = self._ready()
@@ -282,7 +308,12 @@ class RemoteClient(EndpointClient):
     @staticmethod
     def _failure(fault: Fault, bill: Bill) -> Failure:
         return Failure(
-            fault.kind, fault.message, bill.attempts, fault.kind in RETRYABLE_KINDS, bill.total_usd
+            fault.kind,
+            fault.message,
+            bill.attempts,
+            fault.kind in RETRYABLE_KINDS,
+            bill.total_usd,
+            bill.doubtful_usd,
         )
 
 

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from service.errors import BudgetError, InputError
 from service.models.remote.chat import ChatRequest
@@ -138,6 +138,12 @@ def worst_case_usd(request: ChatRequest, price: Price | None) -> float | None:
     return price.cost(most_prompt_tokens(request), request.max_tokens * request.n)
 
 
+def check_amount(usd: float) -> None:
+    """Raise `InputError` where `usd` cannot be a cap."""
+    if not 0 <= usd < math.inf:
+        raise InputError(f"--max-usd {usd}: give an amount from 0")
+
+
 class Bill:
     """The attempts of one request so far."""
 
@@ -170,6 +176,34 @@ class Bill:
 ROUNDING_USD = 1e-12  # sums of floats; far below any price
 
 
+class Ledger(Protocol):
+    """Where money is noted before it is spent, so that a cap outlives this process and holds for others."""
+
+    @property
+    def capped(self) -> bool:
+        """Whether there is a cap, so that prices have to be known."""
+        ...
+
+    async def reserve(self, key: int | str, usd: float) -> bool:
+        """Note that a request may cost `usd`, all its attempts together; False where the cap has no room.
+
+        Waits while requests of this process are in flight that may turn out cheaper than their worst case.
+        """
+        ...
+
+    async def release(self, key: int | str) -> None:
+        """Take back what was reserved for a request that was never sent."""
+        ...
+
+    def settled(self, keys: Iterable[int | str]) -> None:
+        """Learn that these requests are no longer in flight, their cost being stored."""
+        ...
+
+    def describe(self) -> str:
+        """Say how the cap stands, for a message."""
+        ...
+
+
 @dataclass(frozen=True)
 class Reservation:
     """`count` requests in flight that may cost up to `usd` together (None: their price is not known)."""
@@ -184,7 +218,7 @@ class Budget:
 
     Spent is what answers cost by their usage; `doubtful_usd` of it is the worst case of attempts whose bill
     cannot be known. At every moment spent + reserved <= `max_usd`, as long as servers keep to max_tokens.
-    Not for use from several threads.
+    Where there is a ledger, it alone has the cap on money. Not for use from several threads.
     """
 
     def __init__(
@@ -192,23 +226,22 @@ class Budget:
         *,
         max_usd: float | None = None,
         max_requests: int | None = None,
-        spent_usd: float = 0.0,
-        requests: int = 0,
+        ledger: Ledger | None = None,
     ) -> None:
-        """Begin with what the run has already spent.
+        """Set the caps.
 
         Raises:
             InputError: a cap that is negative or no number.
         """
-        if max_usd is not None and not 0 <= max_usd < math.inf:
-            raise InputError(f"--max-usd {max_usd}: give an amount from 0")
+        if max_usd is not None:
+            check_amount(max_usd)
         if max_requests is not None and max_requests < 0:
             raise InputError(f"--max-requests {max_requests}: give a number from 0")
         self.max_usd, self.max_requests = max_usd, max_requests
-        self.spent_usd, self.requests = spent_usd, requests
-        self.doubtful_usd = 0.0
+        self.ledger = ledger
+        self.requests = 0
+        self.spent_usd = self.doubtful_usd = 0.0
         self.unpriced = 0  # billed requests without a known price
-        self.elsewhere_usd = 0.0  # what other processes of the run have spent and reserved
         self._reserved: dict[int, float] = {}
         self._numbers = 0
         self._waiting: set[asyncio.Future[None]] = set()
@@ -227,9 +260,15 @@ class Budget:
         """Why no request can ever start again ("budget", "requests"), or None."""
         if self.max_requests is not None and self.requests >= self.max_requests:
             return "requests"
-        if self.max_usd is not None and self.spent_usd + self.elsewhere_usd > self.max_usd:
+        if self.ledger is None and self.max_usd is not None and self.spent_usd > self.max_usd:
             return "budget"
         return None
+
+    def describe(self) -> str:
+        """Say how the cap on money stands, for a message."""
+        if self.ledger is not None:
+            return self.ledger.describe()
+        return f"${self.spent_usd:.4f} of --max-usd {self.max_usd} are spent"
 
     def price_of(self, model: str, prices: PriceTable) -> Price | None:
         """Return the price of a model to count with; None where it is not known.
@@ -237,7 +276,8 @@ class Budget:
         Raises:
             BudgetError: it is not known although there is a cap on money.
         """
-        return prices.price(model) if self.max_usd is None else prices.require(model)
+        capped = self.max_usd is not None or (self.ledger is not None and self.ledger.capped)
+        return prices.require(model) if capped else prices.price(model)
 
     def reserve(self, usd: float | None, *, count: int = 1) -> Reservation | None:
         """Reserve the worst case of `count` requests; None when it does not fit now.
@@ -245,18 +285,13 @@ class Budget:
         Raises:
             BudgetError: their price is not known although there is a cap on money.
         """
-        if self.max_usd is not None:
+        if self.max_usd is not None and self.ledger is None:
             if usd is None:
                 raise BudgetError("a cap on money cannot be kept for a request whose price is not known")
-            planned = self.spent_usd + self.elsewhere_usd + self.reserved_usd + usd
-            if planned > self.max_usd + ROUNDING_USD:
+            if self.spent_usd + self.reserved_usd + usd > self.max_usd + ROUNDING_USD:
                 return None
         if self.max_requests is not None and self.requests + count > self.max_requests:
             return None
-        return self.adopt(usd, count=count)
-
-    def adopt(self, usd: float | None, *, count: int = 1) -> Reservation:
-        """Reserve for requests that are under way already, as a batch job of a killed process, cap or not."""
         self.requests += count
         self._numbers += 1
         self._reserved[self._numbers] = usd or 0.0

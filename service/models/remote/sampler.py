@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from service.database import Database
 from service.errors import PrerequisiteError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response
 from service.models.remote import (
@@ -31,14 +30,14 @@ from service.models.stopping import GRACE_S, finish_on_signals
 from service.runs.batching import fill_by_batch
 from service.runs.cells import Cell, Receipt
 from service.runs.filling import REFUSED_BODY, CellsToAsk, Filled, fill_cells
-from service.runs.spending import Spending, spent_usd
+from service.runs.ledger import RunLedger
 
 _TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "thinking", "refusal"})
 OWN_SERVERS = "hosted_vllm"  # asked directly even with batch jobs on, as they offer none
 
 
 class RemoteSampler:
-    """Draws samples by litellm. One budget covers all runs that it fills.
+    """Draws samples by litellm.
 
     A request draws as many samples as its cell holds, with the seed of the first; that seed is noted with
     each of them (none where the provider takes no seed). Thoughts that a server's reasoning parser took out
@@ -50,7 +49,6 @@ class RemoteSampler:
         endpoint: Endpoint,
         *,
         prices: PriceTable | None = None,
-        max_usd: float | None = None,
         max_requests: int | None = None,
         max_concurrency: int = 64,
         batch: bool = False,
@@ -63,7 +61,6 @@ class RemoteSampler:
         Args:
             endpoint: Where to ask.
             prices: The user's prices; default: litellm's local map.
-            max_usd: Most USD that all runs together may have cost, earlier invocations included.
             max_requests: Most HTTP requests of this sampler.
             max_concurrency: Most requests in flight.
             batch: Send batch jobs where the provider has them; servers of one's own are asked directly.
@@ -73,18 +70,16 @@ class RemoteSampler:
         """
         self.endpoint = endpoint
         self._prices = prices if prices is not None else PriceTable()
-        self._budget = Budget(max_usd=max_usd, max_requests=max_requests)
+        self._budget = Budget(max_requests=max_requests)
         self._max_concurrency, self._retries = max_concurrency, retries
         self._batch, self._batch_poll_s, self._grace_s = batch, batch_poll_s, grace_s
         self._serving: Serving | None = None
         self._notices: dict[str, None] = {}
-        self._spending: dict[str, Spending] = {}  # by run
 
     def describe(self) -> Mapping[str, Any]:
         """Return provider, served model, and the server's engine, version and weights as far as it tells.
 
         Raises:
-            BudgetError: a cap on money although the model's price is not known.
             PrerequisiteError: the endpoint cannot be reached, refuses the key or does not list the model.
         """
         if self._serving is None:
@@ -112,21 +107,12 @@ class RemoteSampler:
         """Return how many samples to ask for at once: 1 where the model does not know n."""
         return wanted if supports_n(self.endpoint) else 1
 
-    def count_spent(self, db: Database, run_ids: Sequence[str]) -> None:
-        """Count what runs have cost before under the cap on money; `fill` does it for its own run."""
-        with db.read() as session:
-            for run_id in run_ids:
-                if run_id not in self._spending:
-                    begun = spent_usd(session, run_id)
-                    self._spending[run_id] = Spending(self._budget, begun)
-                    self._budget.spent_usd += begun
-
     def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
         """Draw until no cell is empty, the budget is spent, or every further request would fail.
 
         On Ctrl-C or SIGTERM what is in flight is awaited and stored; a second signal drops it.
         """
-        self.count_spent(work.db, [work.run_id])
+        self._budget.ledger = RunLedger(work.db, work.run_id)
         return asyncio.run(self._fill(work, report))
 
     @property
@@ -148,7 +134,6 @@ class RemoteSampler:
             work.run_id,
             work.scope,
             work.owner,
-            self._spending[work.run_id],
             filling.build,
             filling.count,
             filling.keep,

@@ -61,11 +61,12 @@ class Stream:
         self._tasks: set[asyncio.Task[None]] = set()
         self._delivering: set[asyncio.Task[None] | None] = set()
 
-    def stop(self, reason: str, message: str) -> None:
-        """Take no further request; those in flight are finished, pauses between attempts end at once."""
+    def stop(self, reason: str, message: str, *, pauses: bool = True) -> None:
+        """Take no further request; those in flight are finished, `pauses` between attempts end at once."""
         if self._stopped is None:
             self._stopped, self._message = reason, message
-        self._stopping.set()
+        if pauses:
+            self._stopping.set()
         self._changed.set()
 
     async def drive(self, source: Source) -> RunOutcome:
@@ -90,7 +91,7 @@ class Stream:
         return RunOutcome(self._answered, self._failed, self._unsent, self._stopped, self._message)
 
     async def _take(self, requests: AsyncIterator[ChatRequest]) -> None:
-        while not self._stopping.is_set():
+        while not self._is_stopped():
             if len(self._tasks) >= self._room():
                 self._changed.clear()
                 await self._changed.wait()
@@ -102,12 +103,15 @@ class Stream:
                 request = await anext(requests)
             except StopAsyncIteration:
                 return
-            if self._stopping.is_set():
+            if self._is_stopped():
                 self._unsent += 1
                 return
             task = asyncio.create_task(self._one(request))
             self._tasks.add(task)
             task.add_done_callback(self._end)
+
+    def _is_stopped(self) -> bool:
+        return self._stopped is not None
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -161,14 +165,15 @@ class Stream:
         self.stop("error", str(error))
 
     def _stop_for_budget(self, what: str) -> None:
+        # What has its money already is sent, and tried again.
         budget = self._budget
         if what == "requests":
-            self.stop("requests", f"--max-requests {budget.max_requests} is reached")
+            self.stop("requests", f"--max-requests {budget.max_requests} is reached", pauses=False)
             return
         self.stop(
             "budget",
-            f"${budget.spent_usd + budget.elsewhere_usd:.4f} of --max-usd {budget.max_usd} are spent, and "
-            "the next request might cost more than the rest",
+            f"{budget.describe()}, and the next request might cost more than the rest",
+            pauses=False,
         )
 
 

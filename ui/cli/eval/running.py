@@ -19,6 +19,7 @@ from ui.cli.eval.settings import (
     open_sampler,
 )
 from ui.cli.output import Terminal, plural
+from ui.cli.requests import cap_in_force
 from ui.cli.settings import Db, SettingsFile
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def run(
         samples = prompts.n if n is None else n
         specs = make_specs(problem_sets, model, prompts, drawing, samples, answers, opened)
         runs = open_runs(database, name, specs)
+        hold_cap(database, runs, requests.max_usd)
         carry_out(database, runs, opened, samples, grader, terminal)
 
 
@@ -202,6 +204,17 @@ def open_runs(
     return runs
 
 
+def hold_cap(database: "Database", runs: "Sequence[Run]", max_usd: float | None) -> None:
+    """Cap what the runs cost together, or leave them the caps that they have."""
+    from service.runs.spending import set_cap
+
+    with database.write() as session:
+        for run in runs:
+            cap_in_force(session, run, max_usd)
+        if max_usd is not None:
+            set_cap(session, [run.id for run in runs], max_usd)
+
+
 def carry_out(
     database: "Database",
     runs: "Sequence[Run]",
@@ -218,12 +231,9 @@ def carry_out(
         typer.Exit: samples are missing.
     """
     from evaluator.evals.running import run_eval
-    from service.models.remote.sampler import RemoteSampler
     from service.models.stopping import INTERRUPTED, deliver_signal
     from ui.cli.eval import reports as eval_reports
 
-    if isinstance(sampler, RemoteSampler):
-        sampler.count_spent(database, [run.id for run in runs])
     problems: list[str] = []
     reasons: set[str] = set()
     records = []

@@ -90,7 +90,7 @@ class EvalRequests(Requests):
         float | None,
         Option(
             min=0,
-            help="Hard cap on what the runs of this command may cost together; counts requests in flight.",
+            help="Hard cap on what the runs of this command may cost together; they keep it.",
         ),
     ] = None
     api_base: Annotated[str | None, Option(help="Address of the server (vLLM: http://HOST:8000/v1).")] = None
@@ -108,6 +108,7 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
 
     Raises:
         typer.BadParameter: an option of another engine is given.
+        BudgetError: a cap on money although the model's price is not known.
     """
     given = {option: value for option, value in vars(engine).items() if value is not None}
     for option in sorted(set(given) - ENGINE_OPTIONS[name]):
@@ -116,10 +117,12 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
         from service.models.remote import Endpoint, PriceTable
         from service.models.remote.sampler import RemoteSampler
 
+        prices = PriceTable.read(requests.prices, requests.price)
+        if requests.max_usd is not None:
+            prices.require(model)
         return RemoteSampler(
             Endpoint(model, requests.api_base, requests.timeout, requests.tokens_per_second),
-            prices=PriceTable.read(requests.prices, requests.price),
-            max_usd=requests.max_usd,
+            prices=prices,
             max_requests=requests.max_requests,
             max_concurrency=requests.max_concurrency,
             batch=requests.batch,

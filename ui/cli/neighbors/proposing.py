@@ -1,5 +1,6 @@
 """`tagrpo neighbors propose` and `resume`: start a run of candidates and verdicts, or continue one."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
@@ -8,6 +9,7 @@ from ui.cli import exits, output
 from ui.cli.neighbors.judging import NewVerdictRule
 from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
 from ui.cli.output import Terminal, plural
+from ui.cli.requests import cap_in_force
 from ui.cli.settings import Db, SettingsFile
 
 if TYPE_CHECKING:
@@ -93,12 +95,15 @@ def propose(
             tops_up=topped_up,
         )
         try:
-            check_start(database, name, spec, limit=limit)
+            known = check_start(database, name, spec, limit=limit)
         except NothingLacksError as nothing:
             output.note(str(nothing))
             if terminal.as_json:
                 output.print_json({"run": None, "message": str(nothing)})
             return
+        if known is not None:
+            with database.read() as session:
+                execution = replace(execution, max_usd=cap_in_force(session, known, execution.max_usd))
         # Prepared before the name is taken by a run that cannot begin.
         prepared = prepare(spec, execution, candidates, samplers)
         run, new = start_run(database, name, spec, limit=limit)
@@ -130,6 +135,7 @@ def resume(
         with database.read() as session:
             stored = find_neighbor_run(session, run)
             count = len(run_question_ids(session, stored.id))
+            execution = replace(execution, max_usd=cap_in_force(session, stored, execution.max_usd))
         spec = RunSpec.from_json(stored.spec)
         candidates = read_candidate_file(database, execution.candidates, spec.questions, limit=count)
         prepared = prepare(spec, execution, candidates)

@@ -1,0 +1,161 @@
+"""The cap of a run on disk: kept by all its processes together, through repeated attempts and lost bills."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from openai_faults import FaultPlan, always, for_text, no_faults, random_faults
+from openai_server import OpenAIServer
+from remote_clients import OPENAI, client
+
+from service.database import Database
+from service.models.remote import Budget, ChatRequest, Message, Price, PriceTable
+from service.models.remote.money import worst_case_usd
+from service.questions import make_question, store_questions
+from service.runs import cells
+from service.runs.filling import CellsToAsk, Filled, fill_cells
+from service.runs.ledger import RunLedger
+from service.runs.spending import Account, read_account, read_ledger, set_cap
+from service.runs.store import Run, open_run
+
+COUNT = 30
+PRICE = Price(1000.0, 2000.0)
+REQUEST = ChatRequest(1, (Message("user", "question 10"),), max_tokens=20)
+WORST = worst_case_usd(REQUEST, PRICE) or 0.0
+USED = PRICE.cost(3, 4)  # of an answer of the test server
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Database:
+    return Database.open(tmp_path / "t.db")
+
+
+def make_run(db: Database, cap: float) -> Run:
+    questions = [make_question(f"question {number}", "1") for number in range(10, 10 + COUNT)]
+    with db.write() as session:
+        store_questions(session, questions)
+        ids = [question.id for question in questions]
+        run, _ = open_run(session, name="run", kind="propose", spec={}, question_ids=ids, versions={})
+        plans = [
+            cells.CellPlan(run.id, "propose", question.id, 0, 0, 0, {"text": question.text})
+            for question in questions
+        ]
+        cells.add_cells(session, run.id, plans)
+        set_cap(session, [run.id], cap)
+    return run
+
+
+async def fill(db: Database, run: Run, server: OpenAIServer, process: int, **settings: int) -> Filled:
+    """Fill cells as a process of its own does: with its own ledger, leases and client."""
+
+    def build(leased: Sequence[cells.Cell]) -> list[ChatRequest]:
+        return [
+            ChatRequest(cell.id, (Message("user", cell.payload["text"]),), max_tokens=20) for cell in leased
+        ]
+
+    owner = f"another-machine|{process}|1.00|{run.id}"
+    asked = CellsToAsk(db, run.id, run.id, owner, build, on_answer=lambda _: None)
+    budget = Budget(ledger=RunLedger(db, run.id), **settings)
+    prices = PriceTable({OPENAI: PRICE})
+    async with client(server, OPENAI, budget=budget, prices=prices, max_concurrency=8) as remote:
+        return await fill_cells(asked, remote)
+
+
+def account(db: Database, run: Run) -> Account:
+    with db.read() as session:
+        return read_account(session, run.id)
+
+
+@pytest.mark.parametrize("faults", [no_faults, random_faults({"cut": 0.2, "invalid_json": 0.2}, at_most=9)])
+def test_two_processes_at_once_keep_one_cap(db: Database, faults: FaultPlan) -> None:
+    cap = 6.5 * WORST
+    run = make_run(db, cap)
+    most = 0.0
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            seen = account(db, run)
+            most = max(most, seen.spent_usd + seen.reserved_usd)
+            await asyncio.sleep(0.002)
+
+    async def main() -> list[Filled]:
+        async with OpenAIServer(faults=faults, latency_s=0.005) as server:
+            watching = asyncio.create_task(watch())
+            filled = await asyncio.gather(*(fill(db, run, server, process) for process in (1, 2)))
+            watching.cancel()
+            assert USED * server.stats["paid"] <= account(db, run).spent_usd
+            assert most <= cap + 1e-9
+            return list(filled)
+
+    filled = asyncio.run(main())
+    left = account(db, run)
+    assert left.reserved_usd == 0.0
+    assert left.spent_usd <= cap
+    answered = sum(process.answered for process in filled)
+    assert answered == COUNT or "budget" in {process.stopped for process in filled}
+    if faults is no_faults:
+        assert left.spent_usd == pytest.approx(answered * USED)
+
+
+def test_attempts_whose_bill_is_lost_add_up_under_the_cap(db: Database) -> None:
+    """Three attempts that are cut would cost three worst cases; the cap allows for two."""
+    run = make_run(db, 2.5 * WORST)
+
+    async def main() -> Filled:
+        async with OpenAIServer(faults=always("cut")) as server:
+            filled = await fill(db, run, server, 1)
+            assert server.stats["paid"] == 2
+            return filled
+
+    assert asyncio.run(main()).stopped == "budget"
+    assert account(db, run) == Account(2.5 * WORST, pytest.approx(2 * WORST), 0.0)
+    with db.read() as session:
+        assert sum(line.doubtful_usd for line in read_ledger(session, run.id)) == pytest.approx(2 * WORST)
+
+
+def test_an_attempt_that_is_not_billed_takes_nothing_more(db: Database) -> None:
+    run = make_run(db, 1.5 * WORST)
+
+    async def main() -> Filled:
+        faults = for_text("question 10", "rate_limit", "server_error")
+        async with OpenAIServer(faults=faults) as server:
+            return await fill(db, run, server, 1)
+
+    filled = asyncio.run(main())
+    assert filled.failed == 0
+    assert account(db, run).spent_usd == pytest.approx(filled.answered * USED)
+
+
+def test_what_was_reserved_and_never_sent_is_given_back(db: Database) -> None:
+    run = make_run(db, 100.0)
+
+    async def main() -> Filled:
+        async with OpenAIServer() as server:
+            return await fill(db, run, server, 1, max_requests=3)
+
+    assert asyncio.run(main()).answered == 3
+    assert account(db, run) == Account(100.0, pytest.approx(3 * USED), 0.0)
+
+
+def test_a_lower_cap_holds_at_once_for_processes_at_work(db: Database) -> None:
+    run = make_run(db, 100.0)
+
+    async def main() -> list[bool]:
+        ledger = RunLedger(db, run.id)
+        before = await ledger.reserve(1, 1.0)
+        with db.write() as session:
+            set_cap(session, [run.id], 1.5)
+        return [before, await asyncio.wait_for(ledger_refuses(ledger), 5)]
+
+    async def ledger_refuses(ledger: RunLedger) -> bool:
+        asking = asyncio.create_task(ledger.reserve(2, 1.0))
+        while not ledger._hoping:
+            await asyncio.sleep(0)
+        ledger.settled([1])
+        return await asking
+
+    with db.write() as session:
+        cells.claim_cells(session, run.id, run.id, owner="a|1|1|t", limit=2)
+    assert asyncio.run(main()) == [True, False]
