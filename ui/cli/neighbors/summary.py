@@ -101,8 +101,8 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5) -> None:
         doubtful = sum(line.doubtful_usd for line in summary.ledger)
         if doubtful:
             output.say(
-                f"${doubtful:.4f} of it are worst cases: time-outs, cut connections and what was in flight when "
-                "a process was killed may have cost less"
+                f"${doubtful:.4f} of it are worst cases: time-outs, cut connections and what was in flight "
+                "at a kill may have cost less"
             )
     if summary.tops_up:
         both = " ".join(f"--run {name}" for name in (*summary.tops_up, summary.run))
