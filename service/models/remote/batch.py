@@ -208,8 +208,10 @@ class BatchClient(EndpointClient):
             tried = await self._try(make)
             if not isinstance(tried, Fault):
                 return tried
-            waits = tried.kind in RETRYABLE_KINDS and time.monotonic() - began < outage_s
-            await self._pause(tried, min(attempt, self.retries.attempts - 1) if waits else attempt)
+            if tried.kind in RETRYABLE_KINDS and time.monotonic() - began < outage_s:
+                await asyncio.sleep(self.retries.back_off(min(attempt, self.retries.attempts), self._rng))
+            else:
+                await self._pause(tried, attempt)
 
     async def _try(self, make: Callable[[], Awaitable[Result]]) -> Result | Fault:
         try:

@@ -226,6 +226,10 @@ class RetryPolicy:
     longest_retry_after_s: float = 300.0
     time_outs: int = 2
 
+    def back_off(self, attempt: int, rng: random.Random) -> float:
+        """Return the pause after so many attempts, in seconds."""
+        return min(self.longest_s, self.base_s * 2.0 ** min(attempt - 1, 60)) * rng.uniform(0.5, 1.0)
+
     def delay(
         self, kind: str, attempt: int, rng: random.Random, retry_after_s: float | None = None
     ) -> float | None:
@@ -233,8 +237,7 @@ class RetryPolicy:
         attempts = min(self.attempts, self.time_outs) if kind == TIME_OUT else self.attempts
         if kind not in RETRYABLE_KINDS or attempt >= attempts:
             return None
-        ceiling = min(self.longest_s, self.base_s * 2.0 ** min(attempt - 1, 60))
-        pause = ceiling * rng.uniform(0.5, 1.0)
+        pause = self.back_off(attempt, rng)
         if retry_after_s is None:
             return pause
         if retry_after_s > self.longest_retry_after_s:
