@@ -18,8 +18,8 @@ from service.process import this_process
 
 MOUNTINFO = r"""
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
-30 22 0:25 / /home rw,relatime shared:2 master:7 - nfs4 filer:/home rw,vers=4.2
-31 30 8:2 / /home/me/local\040disk rw - xfs /dev/sdb1 rw
+30 22 0:25 / /users rw,relatime shared:2 master:7 - nfs4 filer:/users rw,vers=4.2
+31 30 8:2 / /users/me/local\040disk rw - xfs /dev/sdb1 rw
 32 22 0:30 / /scratch rw - lustre 10.0.0.1@tcp:/scratch rw
 33 22 0:31 / /mnt/share rw - cifs //filer/share rw
 34 22 0:32 / /mnt/cloud rw - fuse.s3fs s3fs rw
@@ -47,9 +47,9 @@ def on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("path", "kind", "network"),
     [
         ("/var/t.db", "ext4", False),
-        ("/home/me/t.db", "nfs4", True),
+        ("/users/me/t.db", "nfs4", True),
         ("/homework/t.db", "ext4", False),
-        ("/home/me/local disk/t.db", "xfs", False),
+        ("/users/me/local disk/t.db", "xfs", False),
         ("/scratch/t.db", "lustre", True),
         ("/mnt/share/t.db", "cifs", True),
         ("/mnt/cloud/t.db", "fuse.s3fs", True),
