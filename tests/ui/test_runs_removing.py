@@ -1,9 +1,11 @@
 """Removing and renaming runs of every kind: all that hangs on one goes, and nothing of others."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import CommandLine
 from eval_runs import add_eval_run
 from runs import open_empty
 from sqlalchemy import insert, select, text
@@ -246,3 +248,15 @@ def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Da
         add_run(db, "second", n=4)
     with pytest.raises(InputError, match="there is a run 'first' already"), db.write() as session:
         rename_run(session, run, "first")
+
+
+def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli: CommandLine, db: Database) -> None:
+    add_eval_run(db, "gone", [(4, 2, 1)])
+    asked = cli("runs", "remove", "gone", "--db", db.path)
+    assert (asked.code, asked.out, "give --yes to do it unasked" in asked.err) == (2, "", True)
+    assert "  4 samples\n  4 grades\n" in asked.err
+    renamed = cli("runs", "rename", "gone", "old", "--db", db.path)
+    assert renamed.out == "run gone is now old\n"
+    removed = json.loads(cli("runs", "remove", "old", "--yes", "--json", "--db", db.path).out)
+    assert (removed["run"], removed["removed"]["samples"], removed["sets"]) == ("old", 4, [])
+    assert cli("runs", "remove", "old", "--yes", "--db", db.path).code == 2

@@ -19,7 +19,7 @@ from ui.cli.neighbors import audits, judging, proposing, reviews
 from ui.cli.neighbors import browsing as neighbors
 from ui.cli.questions import browsing as questions
 from ui.cli.questions import contamination, importing
-from ui.cli.runs import listing, showing
+from ui.cli.runs import listing, removing, showing
 from ui.cli.sets import commands as sets
 from ui.cli.sets import exports, publishing
 from ui.cli.settings import command_group, with_settings
@@ -74,9 +74,14 @@ GROUPS = {
         },
     ),
     "runs": command_group(
-        "Look at runs of all kinds: what they did, what is open, what they cost.",
+        "Look at runs of all kinds: what they did, what is open, what they cost; remove and rename them.",
         "tagrpo runs show rules",
-        {"list": listing.list_, "show": showing.show},
+        {
+            "list": listing.list_,
+            "show": showing.show,
+            "remove": removing.remove,
+            "rename": removing.rename,
+        },
     ),
     "sets": command_group(
         "Publish, compare, verify and export immutable neighbor sets.",

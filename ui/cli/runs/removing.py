@@ -1,0 +1,114 @@
+"""`tagrpo runs remove|rename`: with what hangs on a run shown first."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from ui.cli import output
+from ui.cli.output import Terminal
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from service.runs.removing import Holdings
+    from service.runs.store import Run
+
+SHOWN = {
+    "cells": "requests and their answers",
+    "proposals": "proposals",
+    "verdicts": "verdicts",
+    "audits": "audits",
+    "run_problems": "problems",
+    "samples": "samples",
+    "grades": "grades",
+    "train_steps": "steps of training",
+    "rollouts": "rollouts",
+}
+"""Tables that are worth a line, and what their rows are called."""
+
+
+def remove(
+    run: Annotated[str, Argument(help="Name or id of a run of any kind.")],
+    yes: Annotated[bool, Option("--yes", help="Remove it without asking.")] = False,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Remove a run with all that hangs on it: answers, verdicts, samples, grades, rollouts.
+
+    Published sets, reviews, questions and candidates stay, and so do answers that other runs use. A run that
+    others build on, that is at work, or in whose audits people have decided is not removed. Space is given
+    back by `tagrpo db vacuum`.
+
+    Example: [bold]tagrpo runs remove first-try[/bold]
+    """
+    from service.runs.removing import holdings, remove_run
+    from service.runs.store import find_run
+
+    with db.open() as database:
+        with database.read() as session:
+            chosen = find_run(session, run)
+            hanging = holdings(session, chosen)
+            sets = _sets_of(session, chosen)
+        if not terminal.as_json:
+            _show(chosen, hanging, sets)
+        if not hanging.obstacles and not yes and not _is_confirmed(chosen):
+            raise typer.Abort
+        with database.write() as session:
+            remove_run(session, chosen)
+    record = {"run": chosen.name, "id": chosen.id, "usd": hanging.usd, "removed": hanging.rows, "sets": sets}
+    terminal.emit(record, output.say, f"removed run {chosen.name}")
+
+
+def rename(
+    run: Annotated[str, Argument(help="Name or id of a run of any kind.")],
+    name: Annotated[str, Argument(help="Its new name.")],
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Give a run another name; its id, and all that refers to it, stay.
+
+    Example: [bold]tagrpo runs rename first-try baseline[/bold]
+    """
+    from service.runs.removing import rename_run
+    from service.runs.store import find_run
+
+    with db.writing() as session:
+        chosen = find_run(session, run)
+        rename_run(session, chosen, name)
+    record = {"run": name, "id": chosen.id, "before": chosen.name}
+    terminal.emit(record, output.say, f"run {chosen.name} is now {name}")
+
+
+def _sets_of(session: "Session", run: "Run") -> list[str]:
+    from rephraser.sets import list_sets
+
+    return [
+        header.ref
+        for header in list_sets(session, None)
+        if run.id in {published["id"] for published in header.runs}
+    ]
+
+
+def _show(run: "Run", hanging: "Holdings", sets: list[str]) -> None:
+    output.note(f"run {run.name} ({run.kind}, made {run.created_at}) holds:")
+    for table, noun in SHOWN.items():
+        if count := hanging.rows.get(table):
+            output.note(f"  {count:,} {noun}")
+    if hanging.usd:
+        output.note(f"  paid with ${hanging.usd:,.2f}")
+    if sets:
+        output.note(f"sets published from it stay, and can no longer be followed back: {', '.join(sets)}")
+
+
+def _is_confirmed(run: "Run") -> bool:
+    import sys
+
+    from service.errors import InputError
+
+    if not sys.stdin.isatty():
+        raise InputError(f"removing run {run.name!r} cannot be taken back; give --yes to do it unasked.")
+    return typer.confirm(f"Remove run {run.name}? It cannot be taken back.", err=True)
