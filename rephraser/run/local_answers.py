@@ -132,7 +132,7 @@ def draw_answers(db: Database, run_id: str, solver: SolverSpec, sampler: Sampler
         try:
             filled = sampler.fill(work, _Progress(report, answers))
         except PromptRoomError as error:
-            failed += _fail(work, error.found)
+            failed += _fail(work, error.reasons)
             continue
         filled.failed += failed
         if failed:

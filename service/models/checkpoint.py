@@ -30,8 +30,8 @@ class Checkpoint:
     def context(self) -> int | None:
         """How many tokens prompt and response may have together; None where the configuration sets none."""
         text = self.config.get_text_config()
-        found = (getattr(text, name, None) for name in _CONTEXT_NAMES)
-        return next((int(length) for length in found if length), None)
+        lengths = (getattr(text, name, None) for name in _CONTEXT_NAMES)
+        return next((int(length) for length in lengths if length), None)
 
     @property
     def dtype(self) -> str:

@@ -151,14 +151,14 @@ def read_template_kwargs(text: str) -> dict[str, Any]:
         InputError: the text is none.
     """
     try:
-        found = json.loads(text)
+        arguments = json.loads(text)
     except ValueError as error:
         raise InputError(f"--chat-template-kwargs {text!r} is no JSON: {error}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(arguments, dict):
         raise InputError(
             f'--chat-template-kwargs {text!r}: give a JSON object, such as {{"enable_thinking": false}}.'
         )
-    return found
+    return arguments
 
 
 def _read_template(path: Path) -> str:
@@ -173,5 +173,5 @@ def _read_template(path: Path) -> str:
     return text.removesuffix("\n")
 
 
-def _first(given: Any, other: Any) -> Any:
-    return other if given is None else given
+def _first(value: Any, other: Any) -> Any:
+    return other if value is None else value

@@ -30,9 +30,9 @@ class PlannedPrompt:
 class PromptRoomError(InputError):
     """Prompts that leave no room for an answer: by problems' ids, what is wrong with each."""
 
-    def __init__(self, message: str, found: Mapping[int, str]) -> None:
+    def __init__(self, message: str, reasons: Mapping[int, str]) -> None:
         super().__init__(message)
-        self.found = found
+        self.reasons = reasons
 
 
 class Renderer:
@@ -62,10 +62,10 @@ class Renderer:
                     f"{self._model} has no chat template, so there is no place for a system prompt; "
                     "put its text into the prompt (--prompt-file)."
                 )
-            found = [f"{self._model} has no chat template: its prompts are raw text, which it continues."]
+            notices = [f"{self._model} has no chat template: its prompts are raw text, which it continues."]
             if prompt.chat_template_kwargs:
-                found.append(f"without a template, nothing reads {_names(prompt.chat_template_kwargs)}.")
-            return found
+                notices.append(f"without a template, nothing reads {_names(prompt.chat_template_kwargs)}.")
+            return notices
         template = self._template
         unread = [name for name in prompt.chat_template_kwargs if not re.search(rf"\b{name}\b", template)]
         if unread:
@@ -166,7 +166,7 @@ def plan_prompts(
             "take a model with a longer context, a shorter prompt, or leave the problem out.",
             {problem.id: f"its prompt has {what}" for problem, what in too_long},
         )
-    rooms = [one.max_tokens for one in planned.values()]
+    rooms = [planned_prompt.max_tokens for planned_prompt in planned.values()]
     if capped := [room for room in rooms if room < max_tokens]:
         notices.append(
             f"{len(capped)} of {len(rooms)} prompts leave less than {max_tokens} tokens in the context of "

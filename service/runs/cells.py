@@ -272,14 +272,14 @@ def read_cells(session: Session, *conditions: ColumnElement[bool]) -> list[Cell]
 
 def read_bodies(session: Session, cell_ids: Sequence[int]) -> dict[int, str]:
     """Return the raw answers of the cells by id; cells without one are missing."""
-    found: dict[int, str] = {}
+    bodies: dict[int, str] = {}
     for start in range(0, len(cell_ids), _ROWS_PER_STATEMENT):
         part = cell_ids[start : start + _ROWS_PER_STATEMENT]
         rows = session.execute(
             select(CellBodyRow.cell_id, CellBodyRow.body).where(CellBodyRow.cell_id.in_(part))
         ).all()
-        found.update((cell_id, body) for cell_id, body in rows)
-    return found
+        bodies.update((cell_id, body) for cell_id, body in rows)
+    return bodies
 
 
 def set_outcomes(session: Session, outcomes: Mapping[int, str]) -> None:

@@ -143,7 +143,7 @@ def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
             .group_by(RunSpendingRow.run_id)
         )
     }
-    found = []
+    progress = []
     for run in runs:
         mine, spent = cells[run.id], paid.get(run.id)
         by_kind = {
@@ -155,7 +155,7 @@ def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
             for kind in sorted({kind for kind, _ in mine})
         }
         filled, open_, failed = (sum(numbers[place] for numbers in by_kind.values()) for place in range(3))
-        found.append(
+        progress.append(
             RunProgress(
                 run,
                 filled,
@@ -169,7 +169,7 @@ def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
                 unpriced=spent.unpriced if spent else 0,
             )
         )
-    return found
+    return progress
 
 
 def count_states(session: Session, run_id: str) -> dict[tuple[str, str], int]:
@@ -227,23 +227,23 @@ def pace(
     """
     now = now.astimezone(UTC)
     names = {(now - timedelta(minutes=back)).strftime(_MINUTE) for back in range(1, window + 1)}
-    recent = [one for one in minutes if one.minute in names]
+    recent = [minute for minute in minutes if minute.minute in names]
     length = float(window)
     if recent:
-        first = datetime.strptime(min(one.minute for one in minutes), _MINUTE).replace(tzinfo=UTC)
+        first = datetime.strptime(min(minute.minute for minute in minutes), _MINUTE).replace(tzinfo=UTC)
         begun = (now.replace(second=0, microsecond=0) - first).total_seconds() / 60
         length = min(length, begun)
     else:
-        recent = [one for one in minutes if one.minute == now.strftime(_MINUTE)]
+        recent = [minute for minute in minutes if minute.minute == now.strftime(_MINUTE)]
         length = max(now.second, 1) / 60
-    filled = sum(one.filled for one in recent)
+    filled = sum(minute.filled for minute in recent)
     if not filled:
         return None
     per_minute = filled / length
     return Pace(
         filled_per_minute=per_minute,
-        tokens_per_second=sum(one.completion_tokens for one in recent) / length / 60,
-        usd_per_minute=sum(one.usd for one in recent) / length,
+        tokens_per_second=sum(minute.completion_tokens for minute in recent) / length / 60,
+        usd_per_minute=sum(minute.usd for minute in recent) / length,
         minutes_left=open_cells / per_minute,
     )
 

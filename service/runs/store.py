@@ -102,9 +102,9 @@ def open_run(
     Raises:
         InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
     """
-    known = find_same_run(session, name=name, kind=kind, spec=spec, question_ids=question_ids)
-    if known is not None:
-        return known, False
+    run_there = find_same_run(session, name=name, kind=kind, spec=spec, question_ids=question_ids)
+    if run_there is not None:
+        return run_there, False
     run_id = _run_id(session, name, kind, spec, question_ids)
     session.execute(
         insert(RunRow).values(
@@ -213,5 +213,5 @@ def _brief(settings: Mapping[str, Any], key: str) -> str:
     value = settings[key]
     if isinstance(value, str) and _HASH.fullmatch(value):
         return f"{value[:12]}..."
-    shown = repr(value)
-    return shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "..."
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."

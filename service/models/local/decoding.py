@@ -72,9 +72,9 @@ class MovingBatch:
         for row in rows:
             by_ids.setdefault((*row.prompt, *row.tokens), []).append(row)
         for ids, same in by_ids.items():
-            known = next((group for group in self._groups if group.ids == ids), None)
-            if known is not None:
-                known.rows += same
+            same_ids = next((group for group in self._groups if group.ids == ids), None)
+            if same_ids is not None:
+                same_ids.rows += same
             else:
                 insort(self._groups, _Group(ids, same), key=lambda group: len(group.ids))
 
@@ -91,10 +91,10 @@ class MovingBatch:
                     self._decode()
             except torch.OutOfMemoryError as error:
                 self._shrink(error)
-        done, self._done = self._done, []
-        self._ended += len(done)
-        self._ended_tokens += sum(len(row.tokens) for row in done)
-        return done
+        finished, self._done = self._done, []
+        self._ended += len(finished)
+        self._ended_tokens += sum(len(row.tokens) for row in finished)
+        return finished
 
     def _admit(self) -> None:
         free = self._room.rows - len(self._rows)

@@ -63,11 +63,11 @@ def find_dtype(asked: str, checkpoint: Checkpoint) -> str:
     Raises:
         InputError: not a dtype of weights.
     """
-    found = checkpoint.dtype if asked == "auto" else asked
-    if found not in _DTYPES:
+    dtype = checkpoint.dtype if asked == "auto" else asked
+    if dtype not in _DTYPES:
         way_out = "the checkpoint's own" if asked == "auto" else "asked for"
-        raise InputError(f"dtype is {found!r} ({way_out}); give {', '.join(_DTYPES)}.")
-    return found
+        raise InputError(f"dtype is {dtype!r} ({way_out}); give {', '.join(_DTYPES)}.")
+    return dtype
 
 
 def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> Any:

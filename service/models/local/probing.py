@@ -59,10 +59,12 @@ def _decodes_beside_another(model: Any) -> bool:
     for ids in (long, short):
         past = DynamicCache()
         _read(model, ids, past)
-        kept = [(layer.keys, layer.values) for layer in past.layers]
-        if not kept or any(part.shape[0] != 1 or part.shape[2] != len(ids) for pair in kept for part in pair):
+        pairs = [(layer.keys, layer.values) for layer in past.layers]
+        if not pairs or any(
+            part.shape[0] != 1 or part.shape[2] != len(ids) for pair in pairs for part in pair
+        ):
             return False
-        cache.append([(keys[0], values[0]) for keys, values in kept], 1, room)
+        cache.append([(keys[0], values[0]) for keys, values in pairs], 1, room)
     positions = torch.tensor(cache.lengths(), device=model.device)[:, None]
     together = model(
         input_ids=torch.full((2, 1), following, device=model.device),

@@ -70,8 +70,8 @@ class Backend:
     @property
     def _missing(self) -> list[str]:
         """The environment variables that litellm would need and does not find."""
-        found = litellm.validate_environment(model=self.endpoint.model)
-        return [str(name) for name in found.get("missing_keys", [])]
+        environment = litellm.validate_environment(model=self.endpoint.model)
+        return [str(name) for name in environment.get("missing_keys", [])]
 
     def key(self) -> str | None:
         """Return the key that the environment holds for this provider, or None."""
@@ -160,14 +160,14 @@ class Backend:
             "response_format": ("response_format", "json_schema", "structured output", "guided"),
             "seed": ("seed",),
         }
-        given = {"response_format": request.response_schema, "seed": request.seed}
-        found = [
+        sent = {"response_format": request.response_schema, "seed": request.seed}
+        complained = [
             field
             for field, names in words.items()
-            if given[field] is not None and any(name in complaint.lower() for name in names)
+            if sent[field] is not None and any(name in complaint.lower() for name in names)
         ]
-        self.refused.update(found)
-        return bool(found)
+        self.refused.update(complained)
+        return bool(complained)
 
     async def warm_up(self) -> None:
         """Load what litellm loads at the first call (a second or more), so that no time-out counts it.

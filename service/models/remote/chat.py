@@ -174,11 +174,11 @@ def read_body(body: Mapping[str, Any], raw: str | None = None) -> Answer:
         InvalidAnswerError: it holds no choice, or is no completion.
     """
     usage = _usage(body.get("usage"))
-    found = body.get("choices")
-    if not isinstance(found, list) or not found:
+    raw_choices = body.get("choices")
+    if not isinstance(raw_choices, list) or not raw_choices:
         raise InvalidAnswerError("the answer holds no choice", usage)
     try:
-        choices = tuple(_choice(choice) for choice in found)
+        choices = tuple(_choice(choice) for choice in raw_choices)
     except (AttributeError, KeyError, TypeError) as error:
         raise InvalidAnswerError(f"the answer is no completion: {error!r}", usage) from error
     text = raw if raw is not None else json.dumps(body, ensure_ascii=False)

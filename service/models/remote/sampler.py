@@ -122,9 +122,9 @@ class RemoteSampler:
     async def _find(self) -> Serving:
         client = RemoteClient(self.endpoint, budget=self._budget, prices=self._prices)
         async with client:
-            found = await client.check()
-        if found.problem is not None:
-            raise PrerequisiteError(f"{self.endpoint.model}: {found.problem}")
+            check = await client.check()
+        if check.problem is not None:
+            raise PrerequisiteError(f"{self.endpoint.model}: {check.problem}")
         return await find_serving(self.endpoint)
 
     async def _fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
@@ -252,8 +252,8 @@ def full_text(choice: Choice) -> str:
 def without_texts(raw: str, choices: Sequence[Choice]) -> str:
     """Return an answer's JSON without what `full_text` keeps: texts are stored once, as samples."""
     body = json.loads(raw)
-    for found, choice in zip(body.get("choices") or [], choices, strict=False):
-        _blank(found, {text for text in (choice.text, choice.reasoning) if text})
+    for entry, choice in zip(body.get("choices") or [], choices, strict=False):
+        _blank(entry, {text for text in (choice.text, choice.reasoning) if text})
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
