@@ -260,9 +260,9 @@ def _check_arguments(arguments: Sequence[str]) -> None:
         try:
             argument.encode("utf-8")
         except UnicodeEncodeError as error:
-            shown = argument.encode("utf-8", "backslashreplace").decode("utf-8")
+            readable = argument.encode("utf-8", "backslashreplace").decode("utf-8")
             raise InputError(
-                f'"{shown}" on the command line is not UTF-8; rename it, or set LANG to a UTF-8 locale.'
+                f'"{readable}" on the command line is not UTF-8; rename it, or set LANG to a UTF-8 locale.'
             ) from error
         if _COMMANDS_OF_TERMINALS.search(argument):  # typer would print it back as it is
             raise InputError(

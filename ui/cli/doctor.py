@@ -86,24 +86,24 @@ def _version(package: str) -> str | None:
 def _packages() -> list[Check]:
     checks = [Check("tagrpo", "ok", _version("tagrpo") or "source tree")]
     lacking = [package for package in BASE if _version(package) is None]
-    found = ", ".join(f"{package} {_version(package)}" for package in BASE if package not in lacking)
+    versions = ", ".join(f"{package} {_version(package)}" for package in BASE if package not in lacking)
     if lacking:
         detail = f"missing: {', '.join(lacking)}"
         checks.append(Check("base packages", "problem", detail, "pip install tagrpo", needed=True))
     else:
-        checks.append(Check("base packages", "ok", found))
+        checks.append(Check("base packages", "ok", versions))
     return checks
 
 
 def _extras() -> list[Check]:
     checks = []
     for what, (packages, way_out) in EXTRAS.items():
-        found = {package: _version(package) for package in packages}
-        if all(found.values()):
-            detail = ", ".join(f"{package} {version}" for package, version in found.items())
+        versions = {package: _version(package) for package in packages}
+        if all(versions.values()):
+            detail = ", ".join(f"{package} {version}" for package, version in versions.items())
             checks.append(Check(what, "ok", detail))
         else:
-            lacking = ", ".join(package for package, version in found.items() if version is None)
+            lacking = ", ".join(package for package, version in versions.items() if version is None)
             checks.append(Check(what, "missing", f"not installed: {lacking}", way_out))
     return checks
 
@@ -182,14 +182,14 @@ def _endpoint(model: str, api_base: str | None) -> Check:
             return await client.check()
 
     try:
-        found = asyncio.run(check())
+        checked = asyncio.run(check())
     except PrerequisiteError as error:
         return Check(f"model {model}", "problem", str(error), needed=True)
-    if found.problem is not None:
-        return Check(f"model {model}", "problem", found.problem, "", needed=True)
+    if checked.problem is not None:
+        return Check(f"model {model}", "problem", checked.problem, "", needed=True)
     details = [
         "reachable",
-        "structured output" if found.structured else "no structured output",
-        "price known" if found.price_known else "price not known: give one with --price to use --max-usd",
+        "structured output" if checked.structured else "no structured output",
+        "price known" if checked.price_known else "price not known: give one with --price to use --max-usd",
     ]
     return Check(f"model {model}", "ok", ", ".join(details))

@@ -238,8 +238,8 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Progress]:
             bars.TimeRemainingColumn(),
             bars.TextColumn("{task.fields[detail]}", markup=False),
         )
-        with bars.Progress(*columns, console=console.stderr(), transient=True) as shown:
-            yield _Bar(shown, shown.add_task(escape(label), total=None, detail=""))
+        with bars.Progress(*columns, console=console.stderr(), transient=True) as bar:
+            yield _Bar(bar, bar.add_task(escape(label), total=None, detail=""))
     else:
         plain = _Plain(label)
         yield plain
@@ -252,11 +252,11 @@ class _Silent:
 
 
 class _Bar:
-    def __init__(self, shown: Any, task: Any) -> None:
-        self._shown, self._task = shown, task
+    def __init__(self, bar: Any, task: Any) -> None:
+        self._bar, self._task = bar, task
 
     def update(self, done: int, total: int | None = None, detail: str = "") -> None:
-        self._shown.update(self._task, completed=done, total=total, detail=detail)
+        self._bar.update(self._task, completed=done, total=total, detail=detail)
 
 
 class _Plain:

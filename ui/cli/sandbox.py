@@ -73,13 +73,13 @@ def candidates(
     for target in (out, truth):
         check_file_target(target, overwrite=None)
     drawn = draw_candidates(read_questions(folder / TRAIN_FILE), per_question, broken, seed)
-    write_rows(truth, [one.truth() for one in drawn])
+    write_rows(truth, [candidate.truth() for candidate in drawn])
     try:
-        write_rows(out, [one.row() for one in drawn])
+        write_rows(out, [candidate.row() for candidate in drawn])
     except BaseException:
         truth.unlink()  # one without the other is of no use, and would be in the way of the next try
         raise
-    number = sum(one.broken is not None for one in drawn)
+    number = sum(candidate.broken is not None for candidate in drawn)
     terminal.emit(
         {
             "candidates_file": str(out),
@@ -107,10 +107,10 @@ def score(
     from rephraser.run.start import find_neighbor_run
     from sandbox.scoring import read_truth, score_run
 
-    known = read_truth(truth)
+    truths = read_truth(truth)
     with db.open(read_only=True) as database, database.read() as session:
-        found = score_run(session, find_neighbor_run(session, run), known)
-    terminal.emit(found.to_json(), _print_score, found)
+        result = score_run(session, find_neighbor_run(session, run), truths)
+    terminal.emit(result.to_json(), _print_score, result)
 
 
 def pretrain(
@@ -167,45 +167,49 @@ def policy(
     from sandbox.policy import write_shipped_policy
     from sandbox.worlds import find_world
 
-    found = find_world(world)
-    write_shipped_policy(folder, found)
+    chosen = find_world(world)
+    write_shipped_policy(folder, chosen)
     terminal.emit(
-        {"folder": str(folder), "world": found.name},
+        {"folder": str(folder), "world": chosen.name},
         output.say,
-        f"{folder}: a policy of world {found.name}; README.md says how it was made",
+        f"{folder}: a policy of world {chosen.name}; README.md says how it was made",
     )
 
 
-def _print_score(found: "Score") -> None:
+def _print_score(result: "Score") -> None:
     from sandbox.scoring import OUTCOMES, groups_with_members
 
-    output.say(f"run {found.run}: {_shown(found.broken.rejected)} of the broken candidates caught,")
-    output.say(f"{_shown(found.broken.kept_out)} kept out of publishing (caught or undecided);")
-    output.say(f"{_shown(found.good.rejected)} of the good candidates lost,")
-    output.say(f"{_shown(found.good.kept_out)} kept out of publishing.")
-    used = [outcome for outcome in OUTCOMES if found.broken.outcomes[outcome] or found.good.outcomes[outcome]]
+    output.say(f"run {result.run}: {_in_words(result.broken.rejected)} of the broken candidates caught,")
+    output.say(f"{_in_words(result.broken.kept_out)} kept out of publishing (caught or undecided);")
+    output.say(f"{_in_words(result.good.rejected)} of the good candidates lost,")
+    output.say(f"{_in_words(result.good.kept_out)} kept out of publishing.")
+    used = [
+        outcome for outcome in OUTCOMES if result.broken.outcomes[outcome] or result.good.outcomes[outcome]
+    ]
     for title, groups in (
-        ("broken by", (*found.kinds, found.broken)),
-        ("good, in phrasing", (*found.phrasings, found.good)),
+        ("broken by", (*result.kinds, result.broken)),
+        ("good, in phrasing", (*result.phrasings, result.good)),
     ):
         output.say()
         output.table(
             [title, "candidates", *used, "share rejected"],
             [_row(group, used) for group in groups_with_members(groups)],
         )
-    if found.unproposed:
+    if result.unproposed:
         output.say()
-        output.say(f"{found.unproposed:,} more candidates of the truth file were never proposed by this run.")
-    if found.unknown:
-        output.note(f"{found.unknown:,} candidates of the run are not in {found.run}'s truth file")
+        output.say(
+            f"{result.unproposed:,} more candidates of the truth file were never proposed by this run."
+        )
+    if result.unknown:
+        output.note(f"{result.unknown:,} candidates of the run are not in {result.run}'s truth file")
 
 
 def _row(group: "Group", used: list[str]) -> list[object]:
     counts = [group.outcomes[outcome] for outcome in used]
-    return [group.name, sum(group.outcomes.values()), *counts, _shown(group.rejected)]
+    return [group.name, sum(group.outcomes.values()), *counts, _in_words(group.rejected)]
 
 
-def _shown(share: "Share") -> str:
+def _in_words(share: "Share") -> str:
     if share.share is None:
         return "none of 0"
     return f"{share.count:,} of {share.total:,} ({share.share:.1%}, 95% {share.low:.1%} to {share.high:.1%})"

@@ -68,13 +68,13 @@ def ui(
     secret = read_password(ask=password, file=password_file, none=no_token)
     lock = serving.Lock(secret) if secret is not None else None if no_token else serving.Lock.token()
     serving.check_installed()
-    shown, words = demo_database() if demo else (db.path, "")
-    _note_what_is_wrong(shown)
+    database, words = demo_database() if demo else (db.path, "")
+    _note_what_is_wrong(database)
     listening = serving.bind(address)
     address = serving.Address(host, listening.getsockname()[1], address.more_names)
     from ui.pages.state import settings
 
-    settings.use(settings.Settings(shown, review, words, address.is_private))
+    settings.use(settings.Settings(database, review, words, address.is_private))
 
     def say() -> None:
         url = address.url if lock is None else lock.opened(address.url)
@@ -112,9 +112,9 @@ def demo_database() -> tuple[Path, str]:
     Raises:
         InputError: the shipped demo cannot be unpacked.
     """
-    found = [path for folder in DEMO_FOLDERS if (path := Path(folder, "tagrpo.db")).exists()]
-    if found:
-        return max(found, key=lambda path: path.stat().st_mtime), ""
+    demos = [path for folder in DEMO_FOLDERS if (path := Path(folder, "tagrpo.db")).exists()]
+    if demos:
+        return max(demos, key=lambda path: path.stat().st_mtime), ""
     from ui.shipped_demo.unpacking import shipped_demo
 
     output.note(

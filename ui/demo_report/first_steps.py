@@ -35,13 +35,13 @@ class Seen:
         return self.low > self.foreseen.high or self.high < self.foreseen.low
 
 
-def seen(plan: DemoPlan, found: Findings) -> list[Seen]:
+def seen(plan: DemoPlan, findings: Findings) -> list[Seen]:
     """Return the first seed's trainings whose groups are one of those foreseen."""
-    by_name = {row.shape.name: row for row in found.forecast}
+    by_name = {row.shape.name: row for row in findings.forecast}
     rows = []
     for training in plan.trainings():
         row = by_name.get(_group(training.recipe) or "")
-        steps = found.trained[training.name].steps[:STEPS]
+        steps = findings.trained[training.name].steps[:STEPS]
         shares = [step["tagrpo/zero/group/share"] for step in steps if "tagrpo/zero/group/share" in step]
         if training.seed > 1 or row is None or not shares:
             continue
@@ -66,11 +66,11 @@ def blocks(rows: Sequence[Seen]) -> list[Block]:
             for row in rows
         ),
     )
-    said = "What the first steps of training then saw, while the policy hardly had changed:"
+    lead = "What the first steps of training then saw, while the policy hardly had changed:"
     missed = [f"{row.foreseen.shape.name} = {row.foreseen.shape.responses}" for row in rows if row.missed]
-    found: list[Block] = [Text(said), table]
+    content: list[Block] = [Text(lead), table]
     if missed:
-        found.append(
+        content.append(
             Text(
                 f"**The forecast missed for {joined(missed)}.** Its intervals hold what other questions "
                 "would have changed, not that a few responses to a prompt hardly tell a success rate of .01 "
@@ -78,7 +78,7 @@ def blocks(rows: Sequence[Seen]) -> list[Block]:
                 "responses as the group has."
             )
         )
-    return found
+    return content
 
 
 def _group(recipe: str) -> str | None:

@@ -21,11 +21,11 @@ def blocks(score: "Score", header: "SetHeader") -> list[Block]:
     counts = header.counts
     return [
         Text(
-            f"Of {kept.total:,} broken candidates {_said(score.broken.rejected)} were rejected, and "
-            f"{_said(kept)} were kept out of the set, since undecided ones are not published either. "
+            f"Of {kept.total:,} broken candidates {_in_words(score.broken.rejected)} were rejected, and "
+            f"{_in_words(kept)} were kept out of the set, since undecided ones are not published either. "
             f"**{through:,} came through.** Of {score.good.rejected.total:,} good candidates "
-            f"{_said(score.good.rejected)} were rejected by mistake, and {_said(score.good.kept_out)} kept "
-            "out of the set. In brackets exact 95% intervals, which take candidates as independent."
+            f"{_in_words(score.good.rejected)} were rejected by mistake, and "
+            f"{_in_words(score.good.kept_out)} kept out of the set. In brackets exact 95% intervals, which take candidates as independent."
         ),
         Picture(
             "caught",
@@ -63,7 +63,7 @@ def _row(group: "Group", used: list[str]) -> tuple[str, ...]:
     return group.name, f"{sum(group.outcomes.values()):,}", *(f"{count:,}" for count in counts)
 
 
-def _said(share: "Share") -> str:
+def _in_words(share: "Share") -> str:
     if share.share is None:
         return "none"
     return f"{share.count:,} ({percent(share.share)} {span(share.low, share.high)})"

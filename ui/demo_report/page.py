@@ -46,28 +46,28 @@ LINES_SHOWN = 8
 """Of a chart: more cannot be told apart."""
 
 
-def demo_document(plan: DemoPlan, found: Findings, steps: Sequence[tuple[Step, float]]) -> Document:
+def demo_document(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step, float]]) -> Document:
     """Return the report of a finished demo.
 
     Args:
         steps: all steps with the seconds each took.
     """
     sections = {
-        "Which candidates became neighbors": neighbors.blocks(found.score, found.neighbor_set),
-        "What the pilot foresaw": _pilot(plan, found),
-        "Training": _training(plan, found),
-        "Held-out questions": _heldout(plan, found),
-        "What training did to the training signal": _signal(found),
+        "Which candidates became neighbors": neighbors.blocks(findings.score, findings.neighbor_set),
+        "What the pilot foresaw": _pilot(plan, findings),
+        "Training": _training(plan, findings),
+        "Held-out questions": _heldout(plan, findings),
+        "What training did to the training signal": _signal(findings),
         "Look further": _further(plan),
         "Every command": _commands(steps),
     }
-    blocks = _intro(plan, found, steps)
+    blocks = _intro(plan, findings, steps)
     for title, part in sections.items():
         blocks += [Heading(title), *part]
     return Document(blocks, title="A tour of TA-GRPO on a laptop")
 
 
-def _intro(plan: DemoPlan, found: Findings, steps: Sequence[tuple[Step, float]]) -> list[Block]:
+def _intro(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step, float]]) -> list[Block]:
     size, minutes = plan.size, sum(seconds for _, seconds in steps) / 60
     return [
         Text(
@@ -77,33 +77,33 @@ def _intro(plan: DemoPlan, found: Findings, steps: Sequence[tuple[Step, float]])
             f"{platform.machine()} with {os.cpu_count()} cores; the steps took {minutes:.1f} minutes."
         ),
         Text("On the held-out questions, with 95% intervals:"),
-        _scores(found, (1, 8, 32)),
-        Points(tuple(f"{c.label_a} against {c.label_b}: {ahead(c)}." for c in found.comparisons)),
+        _scores(findings, (1, 8, 32)),
+        Points(tuple(f"{c.label_a} against {c.label_b}: {ahead(c)}." for c in findings.comparisons)),
         Text(_caution(plan)),
     ]
 
 
 def _caution(plan: DemoPlan) -> str:
-    said = (
+    caution = (
         "Intervals are for new questions of the same kind, with these very models. They hold nothing of what "
         "another training would have given: "
     )
     if plan.seeds == 1:
-        said += (
+        caution += (
             "**one seed a recipe proves nothing about a recipe.** Two trainings of one recipe can differ by "
             "more than the recipes here do; `--seeds 3` shows by how much."
         )
     else:
-        said += (
+        caution += (
             f"that is what the {plan.seeds} seeds are for, and {plan.seeds} are few. Compare the difference "
             "between recipes with the spread between seeds."
         )
-    return f"{said} And a world of eight phrasings is no benchmark: look at what happens, not at who wins."
+    return f"{caution} And a world of eight phrasings is no benchmark: look at what happens, not at who wins."
 
 
-def _scores(found: Findings, ks: Sequence[int]) -> Table:
+def _scores(findings: Findings, ks: Sequence[int]) -> Table:
     rows = []
-    for line in found.report.lines:
+    for line in findings.report.lines:
         cells = []
         for k in ks:
             score = line.at(k)
@@ -113,7 +113,7 @@ def _scores(found: Findings, ks: Sequence[int]) -> Table:
     return Table(("model", *(f"pass@{k}" for k in ks), "answers in a box"), tuple(rows))
 
 
-def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:
+def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
     rows = [
         {
             "label": f"{row.shape.name} = {row.shape.responses}",
@@ -121,9 +121,9 @@ def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:
             "low": row.low,
             "high": row.high,
         }
-        for row in found.forecast
+        for row in findings.forecast
     ]
-    audit = found.audit
+    audit = findings.audit
     spread = audit.spread
     blocks: list[Block] = [
         Text(
@@ -142,7 +142,7 @@ def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:
             ),
         ),
     ]
-    seen = first_steps.seen(plan, found)
+    seen = first_steps.seen(plan, findings)
     if seen:
         blocks += first_steps.blocks(seen)
     return [
@@ -163,13 +163,13 @@ def _pilot(plan: DemoPlan, found: Findings) -> list[Block]:
     ]
 
 
-def _training(plan: DemoPlan, found: Findings) -> list[Block]:
-    shown = dict(list(found.trained.items())[:LINES_SHOWN])
+def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
+    charted = dict(list(findings.trained.items())[:LINES_SHOWN])
     part = max(1, min(5, plan.size.steps // 2))
-    said = "step" if part == 1 else f"{part} steps"
+    steps = "step" if part == 1 else f"{part} steps"
     rows = []
     for training in plan.trainings():
-        trained = found.trained[training.name]
+        trained = findings.trained[training.name]
         rows.append(
             (
                 training.name,
@@ -186,16 +186,16 @@ def _training(plan: DemoPlan, found: Findings) -> list[Block]:
         Picture(
             "training",
             "Correct responses and groups without a gradient over the steps of training",
-            training_chart({name: trained.steps for name, trained in shown.items()}),
+            training_chart({name: trained.steps for name, trained in charted.items()}),
         ),
-        *_left_out(len(found.trained), "trainings"),
+        *_left_out(len(findings.trained), "trainings"),
         Table(
             (
                 "run",
                 "responses",
-                f"correct, first {said}",
-                f"correct, last {said}",
-                f"no gradient, first {said}",
+                f"correct, first {steps}",
+                f"correct, last {steps}",
+                f"no gradient, first {steps}",
                 "no gradient, all steps",
                 "seconds a step",
             ),
@@ -220,20 +220,20 @@ def _left_out(there: int, what: str) -> list[Block]:
     return [Text(f"The first {LINES_SHOWN} of {there} {what} are drawn; more lines cannot be told apart.")]
 
 
-def _heldout(plan: DemoPlan, found: Findings) -> list[Block]:
-    labels = found.report.labels[:LINES_SHOWN]
-    frame = pd.DataFrame([row for row in curve_rows(found.report) if row["label"] in labels])
+def _heldout(plan: DemoPlan, findings: Findings) -> list[Block]:
+    labels = findings.report.labels[:LINES_SHOWN]
+    frame = pd.DataFrame([row for row in curve_rows(findings.report) if row["label"] in labels])
     blocks: list[Block] = [
         Picture(
             "passk",
             "pass@k of all models on the held-out questions",
             curve_chart(frame, title="pass@k on held-out questions").to_dict(),
         ),
-        *_left_out(len(found.report.labels), "models"),
-        _scores(found, KS),
+        *_left_out(len(findings.report.labels), "models"),
+        _scores(findings, KS),
     ]
     if plan.seeds > 1:
-        blocks += [Text(f"Mean over {plan.seeds} seeds, lowest and highest:"), _over_seeds(plan, found)]
+        blocks += [Text(f"Mean over {plan.seeds} seeds, lowest and highest:"), _over_seeds(plan, findings)]
     rows = [
         (
             f"{compared.label_a} - {compared.label_b}",
@@ -242,7 +242,7 @@ def _heldout(plan: DemoPlan, found: Findings) -> list[Block]:
                 for point in compared.parts[0].comparison.points
             ),
         )
-        for compared in found.comparisons
+        for compared in findings.comparisons
     ]
     blocks += [
         Text("Paired differences in percentage points, question by question, with 95% intervals:"),
@@ -251,11 +251,11 @@ def _heldout(plan: DemoPlan, found: Findings) -> list[Block]:
     return blocks
 
 
-def _over_seeds(plan: DemoPlan, found: Findings) -> Table:
+def _over_seeds(plan: DemoPlan, findings: Findings) -> Table:
     rows = []
     for recipe in plan.recipes:
         names = [each.name for each in plan.trainings() if each.recipe == recipe]
-        lines = [line for line in found.report.lines if line.label in names]
+        lines = [line for line in findings.report.lines if line.label in names]
         cells = []
         for k in KS:
             values = [line.at(k).value for line in lines]
@@ -264,11 +264,11 @@ def _over_seeds(plan: DemoPlan, found: Findings) -> Table:
     return Table(("recipe", *(f"pass@{k}" for k in KS)), tuple(rows))
 
 
-def _signal(found: Findings) -> list[Block]:
+def _signal(findings: Findings) -> list[Block]:
     groups = (ORIGINAL_GROUP, NEIGHBOR_GROUP, JOINT_GROUP)
     shares, costs, rows = [], [], []
     for label, zero, spread, cost in zip(
-        found.labels, found.shares, found.diversities, found.costs, strict=True
+        findings.labels, findings.shares, findings.diversities, findings.costs, strict=True
     ):
         by_group = {row.group: row for row in zero.shares if row.variant is None}
         cells = []
@@ -290,7 +290,7 @@ def _signal(found: Findings) -> list[Block]:
     frame = pd.DataFrame(
         [
             {**vars(row), "checkpoint": label}
-            for label, result in zip(found.labels, found.diversities, strict=True)
+            for label, result in zip(findings.labels, findings.diversities, strict=True)
             for row in densities(result)
         ]
     )
@@ -302,7 +302,7 @@ def _signal(found: Findings) -> list[Block]:
         ),
         Table(("model", *groups, "questions"), tuple(shares)),
         Text("Diversity: mean cosine distance between responses, TF-IDF over words and numbers."),
-        Table(("model", *found.diversities[0].means), tuple(rows)),
+        Table(("model", *findings.diversities[0].means), tuple(rows)),
         Picture(
             "diversity",
             "Densities of distances between responses, by model",

@@ -42,12 +42,12 @@ def training_chart(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[st
 
     drawn = line_panels(panels, palette, size, at="step", x=x, y_title="share", tooltip=tooltip)
     width = window(last)
-    said = "each point a step" if width == 1 else f"each point the mean of {width} steps"
+    width_in_words = "each point a step" if width == 1 else f"each point the mean of {width} steps"
     chart = alt.concat(
         *titled(drawn, [title for _, title in wanted], ["" for _ in wanted]),
         columns=size.columns,
         spacing=28,
-    ).properties(title=alt.TitleParams("Training", subtitle=f"Responses drawn in training; {said}"))
+    ).properties(title=alt.TitleParams("Training", subtitle=f"Responses drawn in training; {width_in_words}"))
     return dict(themed(chart).to_dict())
 
 
@@ -87,11 +87,11 @@ def share_chart(
     """
     alt = altair()
     palette = colours([str(row["label"]) for row in rows])
-    shown = [{**row, "value": row["share"], "value_high": row["share"]} for row in rows]
+    drawn_rows = [{**row, "value": row["share"], "value_high": row["share"]} for row in rows]
     tooltip = [
         alt.Tooltip("label:N"),
         *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("share", "low", "high")),
     ]
-    drawn = dot_panels([shown], palette, panel_size(1), x_title=x_title, tooltip=tooltip)
+    drawn = dot_panels([drawn_rows], palette, panel_size(1), x_title=x_title, tooltip=tooltip)
     chart = alt.concat(*drawn).properties(title=alt.TitleParams(title, subtitle=subtitle))
     return dict(themed(chart).to_dict())

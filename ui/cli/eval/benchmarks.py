@@ -26,7 +26,7 @@ def list_(*, terminal: Terminal) -> None:
 
     rows = [_row(benchmark) for benchmark in BENCHMARKS.values()]
     columns = ["name", "title", "rows", "kind", "from", "gated", "licence"]
-    cells = [[_shown(row[column]) for column in columns] for row in rows]
+    cells = [[_yes_or_no(row[column]) for column in columns] for row in rows]
     terminal.emit({"benchmarks": rows}, output.table, columns, cells)
 
 
@@ -48,7 +48,7 @@ def _row(benchmark: "Benchmark") -> dict[str, Any]:
     }
 
 
-def _shown(value: Any) -> Any:
+def _yes_or_no(value: Any) -> Any:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
 
 
@@ -98,11 +98,11 @@ def check(
     for name in wanted:
         find_benchmark(name)
     results: list[_Checked] = []
-    with terminal.progress("check") as shown, Grader() as grader:
+    with terminal.progress("check") as bar, Grader() as grader:
         for count, name in enumerate(wanted):
-            shown.update(count, len(wanted), name)
+            bar.update(count, len(wanted), name)
             results.append(_check(name, source, options_seed, allow_changed, grader))
-        shown.update(len(wanted), len(wanted))
+        bar.update(len(wanted), len(wanted))
     terminal.emit({"benchmarks": [_json(result) for result in results]}, _print, results)
     off = [result.name for result in results if not result.fine]
     if off:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shown:
+class RunNumbers:
     """A run as it stands. `result` and `curve` are None where there is nothing to report: `why` says so.
 
     `missing` samples are still to be drawn of `n` for each problem.
@@ -41,7 +41,7 @@ class Shown:
 
     def to_json(self) -> dict[str, Any]:
         result, curve = self.result, self.curve
-        found: dict[str, Any] = {
+        record: dict[str, Any] = {
             "run": self.run.name,
             "id": self.run.id,
             "created_at": self.run.created_at,
@@ -60,7 +60,7 @@ class Shown:
             "why": self.why,
         }
         if result is not None:
-            found |= {
+            record |= {
                 "grader": result.grader_version,
                 "graded_samples": result.samples,
                 "neighbors": result.neighbors,
@@ -75,7 +75,7 @@ class Shown:
                 "sources": result.sources.shares,
                 "correct_sources": result.sources.correct_shares,
             }
-        return found
+        return record
 
 
 def curve_point(point: Any) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def curve_point(point: Any) -> dict[str, Any]:
     }
 
 
-def read_shown(database: "Database", run: "Run", n: int | None = None) -> Shown:
+def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunNumbers:
     """Return where a run stands; without `n`, missing samples are counted to the most that a problem has."""
     from evaluator.evals.results import load_result
     from evaluator.evals.running import samples_missing
@@ -111,7 +111,7 @@ def read_shown(database: "Database", run: "Run", n: int | None = None) -> Shown:
             why = str(error)
     fewest = 0 if result is None else int(result.counts.n.min())
     ks = [2**power for power in range(fewest.bit_length())]
-    return Shown(
+    return RunNumbers(
         run=run,
         problems=len(counts),
         n=wanted,
@@ -127,23 +127,25 @@ def read_shown(database: "Database", run: "Run", n: int | None = None) -> Shown:
     )
 
 
-def print_run(run: "Run", shown: Shown) -> None:
+def print_run(run: "Run", numbers: RunNumbers) -> None:
     """Print a run: its settings and its numbers."""
     print_settings(run)
-    print_shown(shown)
+    print_numbers(numbers)
 
 
-def print_shown(shown: Shown) -> None:
+def print_numbers(numbers: RunNumbers) -> None:
     """Print a run's numbers: pass@k with both intervals, and what has to stand beside it."""
-    each = f"{shown.fewest:,}" if shown.fewest == shown.most else f"{shown.fewest:,} to {shown.most:,}"
-    lacking = f", {plural(shown.missing, 'sample')} missing" if shown.missing else ""
-    output.heading(f"{shown.run.name}: {plural(shown.problems, 'problem')}, {each} samples each{lacking}")
-    if shown.open_requests or shown.failed_requests:
-        output.say(f"requests: {shown.open_requests:,} open, {shown.failed_requests:,} failed")
-    if shown.result is None or shown.curve is None:
-        output.say(shown.why or "no problem has a sample of each")
+    each = (
+        f"{numbers.fewest:,}" if numbers.fewest == numbers.most else f"{numbers.fewest:,} to {numbers.most:,}"
+    )
+    lacking = f", {plural(numbers.missing, 'sample')} missing" if numbers.missing else ""
+    output.heading(f"{numbers.run.name}: {plural(numbers.problems, 'problem')}, {each} samples each{lacking}")
+    if numbers.open_requests or numbers.failed_requests:
+        output.say(f"requests: {numbers.open_requests:,} open, {numbers.failed_requests:,} failed")
+    if numbers.result is None or numbers.curve is None:
+        output.say(numbers.why or "no problem has a sample of each")
         return
-    result, curve = shown.result, shown.curve
+    result, curve = numbers.result, numbers.curve
     unknown = bool(curve.unknown)
     output.table(
         ["k", "pass@k", "95% new problems", "95% same problems, new samples"],
@@ -164,19 +166,19 @@ def _beside(result: "RunResult") -> list[str]:
     tokens = (
         "tokens not told" if result.mean_tokens is None else f"{result.mean_tokens:,.0f} tokens a response"
     )
-    found = [
+    remarks = [
         f"truncated {hundredths(result.truncated / result.samples, 1)}%",
         f"refused {hundredths(result.refused / result.samples, 1)}%",
         tokens,
         "price not known" if result.usd is None else f"${result.usd:.4f}",
     ]
-    found.append(_where_found(result))
+    remarks.append(_where_found(result))
     unknown = int(result.counts.unknown.sum())
     if unknown:
-        found.append(f"{plural(unknown, 'grade')} unknown: pass@k with them wrong to right")
+        remarks.append(f"{plural(unknown, 'grade')} unknown: pass@k with them wrong to right")
     if result.neighbors:
-        found.append(f"pass@k of the originals; {plural(result.neighbors, 'neighbor')} beside them")
-    return found
+        remarks.append(f"pass@k of the originals; {plural(result.neighbors, 'neighbor')} beside them")
+    return remarks
 
 
 def _where_found(result: "RunResult") -> str:
@@ -246,7 +248,7 @@ def print_graded(
     moves = Counter(f"{change.old} to {change.new}" for change in changed)
     by_source = Counter((change.old, change.new, change.old_source, change.new_source) for change in changed)
     if as_json:
-        found: dict[str, Any] = {
+        record: dict[str, Any] = {
             "run": result.run.name,
             "grader": result.grader_version,
             "graded": graded.samples,
@@ -261,8 +263,8 @@ def print_graded(
             ],
         }
         if listed:
-            found["changes"] = [_hidden(asdict(change), secret) for change in changed]
-        output.print_json(found)
+            record["changes"] = [_hidden(asdict(change), secret) for change in changed]
+        output.print_json(record)
         return
     output.say(f"run {result.run.name}: {plural(graded.samples, 'new grade')} by {result.grader_version}")
     output.say(f"{correct:,} of {int(result.counts.n.sum()):,} correct, {unknown:,} unknown")
@@ -300,5 +302,5 @@ def print_graded(
 
 
 def _hidden(row: dict[str, Any], secret: bool) -> dict[str, Any]:
-    shown = {"gold", "old_extracted", "new_extracted"} if secret else set()
-    return {name: None if name in shown else value for name, value in row.items()}
+    hidden = {"gold", "old_extracted", "new_extracted"} if secret else set()
+    return {name: None if name in hidden else value for name, value in row.items()}

@@ -245,12 +245,12 @@ def carry_out(
         if outcome.stopped == INTERRUPTED:
             deliver_signal()
         _note(sampler, noted)
-        shown = eval_reports.read_shown(database, run, n)
+        numbers = eval_reports.read_numbers(database, run, n)
         if terminal.as_json:
-            records.append({**shown.to_json(), **eval_reports.outcome_json(outcome)})
+            records.append({**numbers.to_json(), **eval_reports.outcome_json(outcome)})
         else:
-            eval_reports.print_shown(shown)
-        problems += complaints(run, outcome, shown.open_requests)
+            eval_reports.print_numbers(numbers)
+        problems += complaints(run, outcome, numbers.open_requests)
         reasons |= {outcome.stopped} if outcome.stopped else set()
         if outcome.stopped in FATAL and run is not runs[-1]:
             problems.append("the runs after it were not begun")

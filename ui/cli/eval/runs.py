@@ -124,26 +124,26 @@ def read_samples(
             row["text"] = text if full else text[:CHARACTERS_SHOWN]
         row["characters"] = len(text)
         samples.append(row)
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "run": run.name,
         "problem": chosen.position,
         "problem_id": chosen.problem_id,
         "samples": samples,
     }
     if not secret:
-        found |= {"question": chosen.text, "answer": chosen.answer}
-    return found
+        record |= {"question": chosen.text, "answer": chosen.answer}
+    return record
 
 
-def print_samples(found: dict[str, Any]) -> None:
+def print_samples(record: dict[str, Any]) -> None:
     """Print what `read_samples` returned."""
-    output.heading(f"{found['run']}, problem {found['problem']} ({found['problem_id']})")
-    if "question" in found:
-        output.say(found["question"])
-        output.say(f"gold: {found['answer']}")
+    output.heading(f"{record['run']}, problem {record['problem']} ({record['problem_id']})")
+    if "question" in record:
+        output.say(record["question"])
+        output.say(f"gold: {record['answer']}")
     else:
         output.say("a gated benchmark: its questions, golds and responses are not shown")
-    for sample in found["samples"]:
+    for sample in record["samples"]:
         output.say()
         parts = [sample["value"] or "not graded", sample["reason"], sample["stop_reason"]]
         if sample["completion_tokens"] is not None:
@@ -157,9 +157,9 @@ def print_samples(found: dict[str, Any]) -> None:
             text = sample["text"]
             left = sample["characters"] - len(sample["text"])
             output.say(text + (f"\n[{left:,} characters more; --full shows them]" if left else ""))
-    if found["samples"]:
+    if record["samples"]:
         output.say()
-        output.say(f"more: --after {found['samples'][-1]['ordinal']}")
+        output.say(f"more: --after {record['samples'][-1]['ordinal']}")
     else:
         output.say("no such samples")
 

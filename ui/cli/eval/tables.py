@@ -153,7 +153,7 @@ def report(
         with database.read() as session:
             methods = load_methods(session, references, pool_anyway=pool_anyway, answers=answers)
             warnings = contamination_notes(session, methods)
-        found = build_report(
+        built = build_report(
             methods,
             ks=_whole_numbers(k),
             metric=measured,
@@ -162,19 +162,19 @@ def report(
             allow_missing=allow_missing,
             majority=_majority(database, quiet=form == "json") if metric == "maj@k" else None,
         )
-    document = report_document(found, warnings)
-    rows = records(found)
+    document = report_document(built, warnings)
+    rows = records(built)
     record = {
-        "metric": found.metric.name,
-        "tau": found.metric.tau if found.metric.name == "g-pass@k" else None,
-        "interval": found.interval,
-        "k": list(found.ks),
-        "paper": found.paper,
+        "metric": built.metric.name,
+        "tau": built.metric.tau if built.metric.name == "g-pass@k" else None,
+        "interval": built.interval,
+        "k": list(built.ks),
+        "paper": built.paper,
         "scores": rows,
         "notes": list(document.notes),
     }
     if chart is not None:
-        _draw(found, chart)
+        _draw(built, chart)
     file.deliver(document, rows, record, form)
 
 
@@ -212,7 +212,7 @@ def compare(
         warnings = contamination_notes(session, methods)
     if len(methods) != 2:
         raise InputError(f"{a} and {b} have one label, {methods[0].label}; write LABEL=RUN for one of them.")
-    found = compare_methods(
+    comparison = compare_methods(
         *methods,
         ks=_whole_numbers(k),
         flips=flips,
@@ -220,14 +220,14 @@ def compare(
         allow_missing=allow_missing,
         common_only=common_only,
     )
-    document = comparison_document(found, warnings, changes=changes)
-    rows = comparison_records(found)
+    document = comparison_document(comparison, warnings, changes=changes)
+    rows = comparison_records(comparison)
     record = {
-        "a": found.label_a,
-        "b": found.label_b,
-        "k": list(found.ks),
+        "a": comparison.label_a,
+        "b": comparison.label_b,
+        "k": list(comparison.ks),
         "differences": rows,
-        "problems": change_records(found),
+        "problems": change_records(comparison),
         "notes": list(document.notes),
     }
     file.deliver(document, rows, record, form)
@@ -237,12 +237,12 @@ def _whole_numbers(text: str | None) -> list[int] | None:
     if text is None:
         return None
     try:
-        found = [int(part) for part in text.split(",")]
+        numbers = [int(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"--k is {text!r}; give whole numbers such as 1,2,4.") from None
-    if min(found) < 1:
+    if min(numbers) < 1:
         raise InputError(f"--k is {text!r}; k must be at least 1.")
-    return found
+    return numbers
 
 
 def _majority(database: "Database", *, quiet: bool) -> "Majority":
@@ -277,11 +277,11 @@ def _check_chart(chart: Path, *, overwrite: bool) -> None:
         raise InputError(f"{chart}: a chart's name ends in {', '.join(CHART_SUFFIXES)}.")
 
 
-def _draw(found: "Report", chart: Path) -> None:
+def _draw(built: "Report", chart: Path) -> None:
     import pandas as pd
 
     from evaluator.reports.records import curve_rows
     from ui.charts.eval_curves import curve_chart, save_chart
 
-    save_chart(curve_chart(pd.DataFrame(curve_rows(found)), metric=found.metric.name), chart)
+    save_chart(curve_chart(pd.DataFrame(curve_rows(built)), metric=built.metric.name), chart)
     output.note(f"curves drawn in {chart}")

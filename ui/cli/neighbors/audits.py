@@ -90,19 +90,19 @@ def audit_json(
     neighbors of a question may err alike, so theirs is a count without an interval.
     """
     members = [asdict(member) for member in audit.members]
-    said = asdict(rates)
+    record = asdict(rates)
     if groups is not None:
-        found = rates.false_accept
+        false_accept = rates.false_accept
         for name in ("strata", "broken", "false_accept", "false_reject", "false_rejects"):
-            del said[name]
-        said["broken_neighbors"] = {"count": found.count, "reviewed": found.reviewed}
-        said["groups"] = asdict(groups)
+            del record[name]
+        record["broken_neighbors"] = {"count": false_accept.count, "reviewed": false_accept.reviewed}
+        record["groups"] = asdict(groups)
     if not rates.complete:
         members = [{"candidate_id": member["candidate_id"]} for member in members]
         for name in ("false_accepts", "false_rejects"):
-            said.pop(name, None)
+            record.pop(name, None)
         if groups is not None:
-            del said["groups"]["broken_groups"]
+            del record["groups"]["broken_groups"]
     return {
         "audit": audit.id,
         "run": audit.run_name,
@@ -114,7 +114,7 @@ def audit_json(
         "new": new,
         "complete": rates.complete,
         "open": rates.open,
-        **said,
+        **record,
         "members": members,
     }
 
@@ -123,8 +123,8 @@ def print_audit(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None",
     """Print the sample, how to review it, and the rates as far as there are decisions."""
     made = "drawn" if new else f"drawn on {audit.created_at}"
     what = "sample" if groups is None else "questions with all their accepted neighbors"
-    said = f"{what} {audit.size}" if groups is None else f"{audit.size} {what}"
-    output.say(f"audit {audit.id} of run {audit.run_name}, {said}, seed {audit.seed}: {made}")
+    size = f"{what} {audit.size}" if groups is None else f"{audit.size} {what}"
+    output.say(f"audit {audit.id} of run {audit.run_name}, {size}, seed {audit.seed}: {made}")
     if groups is not None:
         _print_groups(rates, groups)
     else:
@@ -149,9 +149,9 @@ def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
     if groups.complete < groups.drawn:
         output.say(f"of all groups {groups.bounds}")
     if rates.reviewed:
-        found = rates.false_accept
+        broken = rates.false_accept
         output.say(
-            f"broken neighbors: {found.count:,} of {found.reviewed:,} reviewed; those of one question may "
+            f"broken neighbors: {broken.count:,} of {broken.reviewed:,} reviewed; those of one question may "
             "err alike, so the figure to go by is that of the groups"
         )
         _print_reviewers(rates)

@@ -71,8 +71,8 @@ def show(
 
     with db.open() as database:
         with database.read() as session:
-            found = find_candidate(session, candidate)
-            detail = read_detail(session, found, find_question(session, found.question_id))
+            stored = find_candidate(session, candidate)
+            detail = read_detail(session, stored, find_question(session, stored.question_id))
         exchanges = [
             None if proposal.cell_id is None else proposing_exchange(database, proposal.run, proposal.cell_id)
             for proposal in detail.proposals

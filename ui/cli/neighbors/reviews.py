@@ -128,9 +128,9 @@ def _record_one(
     from rephraser.reviews.store import Decision, find_candidate, record_reviews
 
     with database.write() as session:
-        found = find_candidate(session, reference)
+        chosen = find_candidate(session, reference)
         _check_audit(session, audit_id)
-        made = Decision(found.id, decision, reason.strip(), reviewer, audit_id)
+        made = Decision(chosen.id, decision, reason.strip(), reviewer, audit_id)
         recorded = record_reviews(session, [made])
     _announce([made], recorded, blank=0, terminal=terminal)
 
@@ -141,13 +141,13 @@ def _withdraw_one(
     from rephraser.reviews.store import Withdrawal, find_candidate, withdraw_review
 
     with database.write() as session:
-        found = find_candidate(session, reference)
+        chosen = find_candidate(session, reference)
         _check_audit(session, audit_id)
-        taken = withdraw_review(session, Withdrawal(found.id, reviewer, audit_id))
+        taken = withdraw_review(session, Withdrawal(chosen.id, reviewer, audit_id))
     if taken is None:
         where = "outside of audits (name one with --audit)" if audit_id is None else f"in audit {audit_id}"
-        raise NotFoundError(f"{found.id}: {reviewer} has no decision {where} that could be withdrawn.")
-    terminal.emit(asdict(taken), output.say, f"{found.id}: {taken.decision} by {reviewer} is withdrawn")
+        raise NotFoundError(f"{chosen.id}: {reviewer} has no decision {where} that could be withdrawn.")
+    terminal.emit(asdict(taken), output.say, f"{chosen.id}: {taken.decision} by {reviewer} is withdrawn")
 
 
 def _record_file(

@@ -125,17 +125,17 @@ def suspects(
 
     with db.reading() as session:
         chosen = choose_run(session, run) if run is not None else None
-        found = find_suspects(
+        listed = find_suspects(
             session,
             run_id=chosen.id if chosen is not None else None,
             agreement=agreement,
             min_answers=min_answers,
         )
     terminal.emit(
-        {"suspects": [suspect.to_json() for suspect in found]},
+        {"suspects": [suspect.to_json() for suspect in listed]},
         print_suspects,
-        found[:limit],
-        len(found),
+        listed[:limit],
+        len(listed),
     )
 
 
@@ -172,16 +172,16 @@ def print_suspects(suspects: "Sequence[Suspect]", total: int) -> None:
         ["question", "gold", "agreed", "on question", "on neighbors", "neighbors", "gold given", "run"],
         [
             [
-                one.question_id[: output.ID_SHOWN],
-                one.gold,
-                one.agreed,
-                f"{one.question_agreeing} of {one.question_drawn}",
-                f"{one.neighbor_agreeing} of {one.neighbor_drawn}",
-                one.neighbors,
-                one.gold_given,
-                one.run,
+                suspect.question_id[: output.ID_SHOWN],
+                suspect.gold,
+                suspect.agreed,
+                f"{suspect.question_agreeing} of {suspect.question_drawn}",
+                f"{suspect.neighbor_agreeing} of {suspect.neighbor_drawn}",
+                suspect.neighbors,
+                suspect.gold_given,
+                suspect.run,
             ]
-            for one in suspects
+            for suspect in suspects
         ],
     )
     more = f"; the first {len(suspects)} (--limit, --json has all)" if len(suspects) < total else ""

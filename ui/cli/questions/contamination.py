@@ -42,8 +42,8 @@ class _Result:
     def counts(self) -> dict[str, int]:
         from service.questions.contamination import MEASURES
 
-        found = Counter(overlap.measure for overlap in self.overlaps)
-        return {measure: found[measure] for measure in MEASURES}
+        by_measure = Counter(overlap.measure for overlap in self.overlaps)
+        return {measure: by_measure[measure] for measure in MEASURES}
 
     def repeats(self) -> "list[Overlap]":
         from service.questions.contamination import VARIANT
@@ -117,7 +117,7 @@ def contamination(
         check_file_target(out, overwrite=overwrite)
     settings = Settings(ngram, threshold, ratio)
     with (
-        terminal.progress("contamination") as shown,
+        terminal.progress("contamination") as bar,
         db.open() as database,
         Grader() as grader,
     ):
@@ -130,7 +130,11 @@ def contamination(
         def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
             return [value == "correct" for value in grader.equal_many(pairs)]
 
-        results = [_find(side, one, settings, equal, shown) for one in loaded for side in sides]
+        results = [
+            _find(side, loaded_benchmark, settings, equal, bar)
+            for loaded_benchmark in loaded
+            for side in sides
+        ]
         for result in results:
             with database.write() as session:
                 store_check(
@@ -182,7 +186,7 @@ def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_
         sides = [_Side(set_name, stored.content_hash, texts, rows)]
         if neighbors is not None:
             published = load_set(session, neighbors)
-            found = {
+            neighbor_texts = {
                 neighbor.candidate_id: Text(neighbor.candidate_id, neighbor.text, entry.question.answer)
                 for entry in published.entries
                 for neighbor in entry.neighbors
@@ -193,12 +197,12 @@ def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_
                 for neighbor in entry.neighbors
             }
             header = published.header
-            sides.append(_Side(header.ref, header.content_hash, tuple(found.values()), places))
+            sides.append(_Side(header.ref, header.content_hash, tuple(neighbor_texts.values()), places))
     return sides
 
 
 def _find(
-    side: _Side, loaded: "LoadedBenchmark", settings: Any, equal: "EqualAnswers", shown: output.Progress
+    side: _Side, loaded: "LoadedBenchmark", settings: Any, equal: "EqualAnswers", bar: output.Progress
 ) -> _Result:
     from service.questions.contamination import Text, find_overlaps
 
@@ -207,7 +211,7 @@ def _find(
         [Text(problem.id, problem.text, problem.answer) for problem in loaded.problems],
         settings,
         equal=equal,
-        progress=lambda done, total: shown.update(done, total, f"{side.name} and {loaded.name}"),
+        progress=lambda done, total: bar.update(done, total, f"{side.name} and {loaded.name}"),
     )
     return _Result(side, loaded, overlaps)
 

@@ -65,7 +65,7 @@ def import_(
     from evaluator.grading import Grader
     from service.questions import Columns, RowLimits, read_source, store_import
 
-    with terminal.progress("import") as shown:
+    with terminal.progress("import") as bar:
         rows = read_source(
             source,
             columns=Columns(question_column, answer_column, solution_column, level_column, subject_column),
@@ -82,7 +82,7 @@ def import_(
                 rows,
                 grader,
                 name=name,
-                progress=lambda what, done, total: shown.update(done, total, what),
+                progress=lambda what, done, total: bar.update(done, total, what),
             )
     terminal.emit(report_json(report), print_report, report)
     if report.needs_attention:
@@ -112,7 +112,7 @@ def mix(
     from service.questions import mix_sets
 
     with (
-        terminal.progress("mix") as shown,
+        terminal.progress("mix") as bar,
         db.open() as database,
     ):
         report = mix_sets(
@@ -124,7 +124,7 @@ def mix(
             chunk=chunk,
             chunks=chunks,
             times=times,
-            progress=lambda what, done, total: shown.update(done, total, what),
+            progress=lambda what, done, total: bar.update(done, total, what),
         )
     record = {
         "set": report.name,
@@ -222,8 +222,8 @@ def attention(report: "ImportReport") -> str:
 def report_json(report: "ImportReport") -> dict[str, Any]:
     """Return an import as one JSON object."""
     pairs = {
-        kind: [{"row": pair.row, "earlier": pair.earlier, "ratio": pair.ratio} for pair in found]
-        for kind, found in (
+        kind: [{"row": pair.row, "earlier": pair.earlier, "ratio": pair.ratio} for pair in similar]
+        for kind, similar in (
             ("conflicts", report.likeness.conflicts),
             ("near_duplicates", report.likeness.near_duplicates),
             ("look_alikes", report.likeness.look_alikes),

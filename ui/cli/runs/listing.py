@@ -63,7 +63,7 @@ def list_(
     """
     with db.reading() as session:
         listed = [run for name in KINDS if kind in (None, name) for run in KINDS[name].read(session)]
-    listed.sort(key=lambda one: (one.run.created_at, one.run.name))
+    listed.sort(key=lambda listed_run: (listed_run.run.created_at, listed_run.run.name))
     columns = ["run", "kind", "over", "model", "done", "finished"]
     if kind is not None:
         columns = ["run", KINDS[kind].over, "model", *KINDS[kind].columns, "finished"]

@@ -40,7 +40,7 @@ def show(
             elif chosen.kind == "train":
                 rollouts.show_run(session, chosen, terminal)
         if chosen.kind == "eval":
-            stands = reports.read_shown(database, chosen)
+            stands = reports.read_numbers(database, chosen)
             record = {**stands.to_json(), "spec": chosen.spec, "versions": chosen.versions}
             terminal.emit(record, reports.print_run, chosen, stands)
     if needed:

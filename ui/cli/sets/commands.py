@@ -71,8 +71,8 @@ def diff(
     from rephraser import sets
 
     with db.reading() as session:
-        found = sets.diff(session, a, b)
-    terminal.emit(set_reports.diff_json(found), set_reports.print_diff, found, limit=limit)
+        difference = sets.diff(session, a, b)
+    terminal.emit(set_reports.diff_json(difference), set_reports.print_diff, difference, limit=limit)
 
 
 def verify(

@@ -93,9 +93,9 @@ def publish(
     limit, adaptive = _per_question(per_question, n, rule)
     with db.open() as database:
         with database.read() as session:
-            runs = [find_run(session, one) for one in run]
+            runs = [find_run(session, reference) for reference in run]
             if min_distance is None:
-                min_distance = usual_distance(str(one.spec.get("proposer")) for one in runs)
+                min_distance = usual_distance(str(source.spec.get("proposer")) for source in runs)
             selection = sets.make_selection(
                 n=limit,
                 include=["accepted", *dict.fromkeys(include or ())],
@@ -113,7 +113,7 @@ def publish(
             published = sets.publish(database, name, run=run, selection=selection)
             record = set_reports.published_json(published)
             terminal.emit(record, set_reports.print_published, published, "published")
-    open_runs = [one.name for one in runs if one.finished_at is None]
+    open_runs = [source.name for source in runs if source.finished_at is None]
     if open_runs:
         raise exits.needs_attention(
             f"run {' and '.join(open_runs)} is not finished; when it is (`tagrpo neighbors resume "

@@ -94,14 +94,16 @@ def print_members(counts: Mapping[str, Any]) -> None:
     if counts.get("questions_left_out"):
         output.say(f"              {counts['questions_left_out']:,} without neighbors were left out")
     if counts.get("adaptive"):
-        found = counts["adaptive"]
+        needs = counts["adaptive"]
         output.say(
-            f"              {found['in need']:,} probably yield no gradient alone, {found['unknown']:,} "
-            f"are of unknown rate; {found['alone']:,} are left without neighbors"
+            f"              {needs['in need']:,} probably yield no gradient alone, {needs['unknown']:,} "
+            f"are of unknown rate; {needs['alone']:,} are left without neighbors"
         )
     verdicts = counts["neighbors_by_verdict"]
-    shown = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
-    output.say(f"neighbors     {counts['neighbors']:,}: {shown or 'none'}; {counts['reviewed']:,} reviewed")
+    by_verdict = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
+    output.say(
+        f"neighbors     {counts['neighbors']:,}: {by_verdict or 'none'}; {counts['reviewed']:,} reviewed"
+    )
     left_out = {
         "too_like": "too like others",
         "duplicates": "found in a second run",
@@ -112,14 +114,14 @@ def print_members(counts: Mapping[str, Any]) -> None:
             output.say(f"              {counts[key]:,} more were {words} and left out")
     if verdicts["unverified"]:
         output.say("              unverified: the answers of question and neighbor were not compared")
-    known = counts.get("successes")
-    if known:
-        found = ", ".join(f"{number:,} {name}" for name, number in known["difficulty"].items())
+    successes = counts.get("successes")
+    if successes:
+        difficulties = ", ".join(f"{number:,} {name}" for name, number in successes["difficulty"].items())
         output.say(
-            f"success       {known['neighbor_rate']:.1%} on {known['neighbors']:,} neighbors, "
-            f"{known['question_rate']:.1%} on their questions, by {', '.join(known['solvers'])}"
+            f"success       {successes['neighbor_rate']:.1%} on {successes['neighbors']:,} neighbors, "
+            f"{successes['question_rate']:.1%} on their questions, by {', '.join(successes['solvers'])}"
         )
-        output.say(f"              beside the question: {found}")
+        output.say(f"              beside the question: {difficulties}")
     for rate in accept_rates(counts.get("proposals", [])):
         left = f", {rate.unverified:,} unverified" if rate.unverified else ""
         output.say(
@@ -175,18 +177,18 @@ def _print_entry(entry: "SetEntry") -> None:
         output.say("  no neighbors")
 
 
-def diff_json(found: "SetDiff") -> dict[str, Any]:
+def diff_json(difference: "SetDiff") -> dict[str, Any]:
     """Return a difference as one JSON object."""
     from dataclasses import asdict
 
     return {
-        "a": found.a.ref,
-        "b": found.b.ref,
-        "same": found.same,
-        "questions_added": list(found.questions_added),
-        "questions_removed": list(found.questions_removed),
-        "neighbors_added": [_moved(change) for change in found.added],
-        "neighbors_removed": [_moved(change) for change in found.removed],
+        "a": difference.a.ref,
+        "b": difference.b.ref,
+        "same": difference.same,
+        "questions_added": list(difference.questions_added),
+        "questions_removed": list(difference.questions_removed),
+        "neighbors_added": [_moved(change) for change in difference.added],
+        "neighbors_removed": [_moved(change) for change in difference.removed],
         "neighbors_changed": [
             {
                 "question_id": change.question_id,
@@ -195,9 +197,9 @@ def diff_json(found: "SetDiff") -> dict[str, Any]:
                 "fields": list(change.fields),
                 "verdict_changed": change.verdict_changed,
             }
-            for change in found.changed
+            for change in difference.changed
         ],
-        "reordered": list(found.reordered),
+        "reordered": list(difference.reordered),
     }
 
 
@@ -211,31 +213,32 @@ def _moved(change: "Change") -> dict[str, Any]:
     }
 
 
-def print_diff(found: "SetDiff", *, limit: int) -> None:
+def print_diff(difference: "SetDiff", *, limit: int) -> None:
     """Print a difference: the counts, then up to `limit` lines of each kind."""
-    output.say(f"{found.a.ref} -> {found.b.ref}")
-    if found.same:
+    output.say(f"{difference.a.ref} -> {difference.b.ref}")
+    if difference.same:
         output.say("the same content")
         return
-    _print_some("questions added", [f"+ {key}" for key in found.questions_added], limit)
-    _print_some("questions removed", [f"- {key}" for key in found.questions_removed], limit)
-    _print_some("neighbors added", [f"+ {_line(p.question_id, p.neighbor)}" for p in found.added], limit)
+    _print_some("questions added", [f"+ {key}" for key in difference.questions_added], limit)
+    _print_some("questions removed", [f"- {key}" for key in difference.questions_removed], limit)
+    _print_some("neighbors added", [f"+ {_line(p.question_id, p.neighbor)}" for p in difference.added], limit)
     gone = [
-        f"- {_line(p.question_id, p.neighbor)}{f'  (now {p.now})' if p.now else ''}" for p in found.removed
+        f"- {_line(p.question_id, p.neighbor)}{f'  (now {p.now})' if p.now else ''}"
+        for p in difference.removed
     ]
     _print_some("neighbors removed", gone, limit)
     verdicts = [
         f"{change.question_id}  {change.before and change.before.verdict} -> {_line('', change.neighbor)}"
-        for change in found.verdicts_changed
+        for change in difference.verdicts_changed
     ]
     _print_some("verdicts changed", verdicts, limit)
     others = [
         f"{change.question_id}  {', '.join(change.fields)}  {output.one_line(change.neighbor.text)}"
-        for change in found.changed
+        for change in difference.changed
         if not change.verdict_changed
     ]
     _print_some("neighbors changed otherwise", others, limit)
-    _print_some("questions with neighbors in another order", list(found.reordered), limit)
+    _print_some("questions with neighbors in another order", list(difference.reordered), limit)
 
 
 def _print_some(title: str, lines: list[str], limit: int) -> None:
@@ -258,12 +261,12 @@ def _judged(neighbor: "Neighbor") -> str:
 
 
 def _rates(neighbor: "Neighbor") -> str:
-    one = neighbor.successes
-    if one is None:
+    successes = neighbor.successes
+    if successes is None:
         return ""
     return (
-        f"; right {one.neighbor_right}/{one.neighbor_drawn}, question "
-        f"{one.question_right}/{one.question_drawn}, {one.difficulty}"
+        f"; right {successes.neighbor_right}/{successes.neighbor_drawn}, question "
+        f"{successes.question_right}/{successes.question_drawn}, {successes.difficulty}"
     )
 
 

@@ -85,11 +85,11 @@ def plan(
         composition, shape, asked or 0, speed, None if forecast is None else forecast.no_gradient
     )
     memory = plan_memory(composition, shape, gpu_memory_gib)
-    said = warnings(composition, works[0])
+    doubts = warnings(composition, works[0])
     if not memory.fits:
-        said.insert(0, reports.too_large(memory))
+        doubts.insert(0, reports.too_large(memory))
     terminal.emit(
-        reports.plan_record(composition, shape, memory, works, speed, forecast, said),
+        reports.plan_record(composition, shape, memory, works, speed, forecast, doubts),
         reports.print_plan,
         composition,
         shape,
@@ -98,8 +98,8 @@ def plan(
         speed,
         forecast,
     )
-    if said:
-        raise exits.needs_attention("; ".join(said))
+    if doubts:
+        raise exits.needs_attention("; ".join(doubts))
 
 
 def run(

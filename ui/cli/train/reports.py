@@ -69,14 +69,14 @@ def print_composition(composition: "Composition") -> None:
     )
     output.say()
     output.heading(f"overrides of verl's configuration, {composition.machine.name}")
-    shown = [each for each in composition.values if not isinstance(each.value, dict)]
+    overrides = [each for each in composition.values if not isinstance(each.value, dict)]
     output.table(
         ["key", "value", "source", "why"],
-        [[each.key, _plain(each.value), each.source, each.reason] for each in shown],
+        [[each.key, _plain(each.value), each.source, each.reason] for each in overrides],
     )
     output.say()
     output.heading("sources")
-    for source in dict.fromkeys(each.source for each in shown):
+    for source in dict.fromkeys(each.source for each in overrides):
         output.say(f"{source}: {SOURCES[source]}")
 
 
@@ -256,10 +256,10 @@ def why_unfinished(trained: "Trained") -> str:
         return (
             f"stopped by {attempt.stopped_by}, {how}; go on from {saved} with the same command and --resume."
         )
-    said = "".join(f"\n  {line}" for line in trained.errors)
-    known = "".join(f"\n{hint}." for hint in trained.hints)
+    errors = "".join(f"\n  {line}" for line in trained.errors)
+    hints = "".join(f"\n{hint}." for hint in trained.hints)
     return (
-        f"verl {_ended(attempt.returncode)}; the last errors of {trained.log}:{said}{known}\n"
+        f"verl {_ended(attempt.returncode)}; the last errors of {trained.log}:{errors}{hints}\n"
         f"Once that is mended, go on from {saved} with the same command and --resume."
     )
 

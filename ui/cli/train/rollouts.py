@@ -45,11 +45,11 @@ def import_(folder: FolderArgument, name: NameOption = None, *, db: Db, terminal
     from trainer_adapter.record.importing import import_rollouts
 
     with (
-        terminal.progress("steps") as shown,
+        terminal.progress("steps") as bar,
         db.open(create=True) as database,
     ):
-        done = import_rollouts(database, folder, name=name, report=shown.update)
-    terminal.emit(asdict(done), output.say, _sentence(done))
+        imported = import_rollouts(database, folder, name=name, report=bar.update)
+    terminal.emit(asdict(imported), output.say, _sentence(imported))
 
 
 def watch(
@@ -76,15 +76,15 @@ def watch(
     bad: InputError | None = None
     with db.open(create=True) as database:
         try:
-            for found in watch_rollouts(
+            for outcome in watch_rollouts(
                 database, folder, name=name, every_s=every, idle_s=until_idle, stop=stop
             ):
-                if isinstance(found, InputError):
-                    bad = found
-                    output.note(str(found))
+                if isinstance(outcome, InputError):
+                    bad = outcome
+                    output.note(str(outcome))
                 else:
-                    bad = None if found.new or found.replaced else bad
-                    output.say(_sentence(found))
+                    bad = None if outcome.new or outcome.replaced else bad
+                    output.say(_sentence(outcome))
         except KeyboardInterrupt:  # how a watch ends
             output.note("stopped watching; start again any time")
     if bad is not None:
@@ -243,35 +243,39 @@ def _print_rollout(stored: "WholeRollout", *, full: bool) -> None:
     for title, text in (("prompt", stored.prompt or "(not kept)"), ("response", stored.response)):
         output.say()
         output.heading(title)
-        shown = text if full else text[:CHARACTERS_SHOWN]
-        left = len(text) - len(shown)
-        output.say(shown + (f"\n[{left:,} characters more; --full shows them]" if left else ""))
+        beginning = text if full else text[:CHARACTERS_SHOWN]
+        left = len(text) - len(beginning)
+        output.say(beginning + (f"\n[{left:,} characters more; --full shows them]" if left else ""))
 
 
-def _sentence(done: "Imported") -> str:
-    parts = [f"{done.new:,} new steps, {done.rollouts:,} rollouts"]
-    if done.replaced:
-        parts.append(f"{done.replaced:,} steps replaced, since they were trained again")
-    if done.unchanged:
-        parts.append(f"{done.unchanged:,} steps were there")
-    if done.metrics:
-        parts.append(f"metrics of {done.metrics:,} steps")
-    if done.unread:
-        parts.append(f"{done.unread:,} lines of metrics.jsonl hold no metrics (a kill leaves one)")
-    return f"{done.run}: {'; '.join(parts)}"
+def _sentence(imported: "Imported") -> str:
+    parts = [f"{imported.new:,} new steps, {imported.rollouts:,} rollouts"]
+    if imported.replaced:
+        parts.append(f"{imported.replaced:,} steps replaced, since they were trained again")
+    if imported.unchanged:
+        parts.append(f"{imported.unchanged:,} steps were there")
+    if imported.metrics:
+        parts.append(f"metrics of {imported.metrics:,} steps")
+    if imported.unread:
+        parts.append(f"{imported.unread:,} lines of metrics.jsonl hold no metrics (a kill leaves one)")
+    return f"{imported.run}: {'; '.join(parts)}"
 
 
-def _chosen_metrics(known: list[str], wanted: list[str] | None) -> list[str]:
+def _chosen_metrics(names_there: list[str], wanted: list[str] | None) -> list[str]:
     if wanted is None:
-        return [name for name in SHOWN_METRICS if name in known]
+        return [name for name in SHOWN_METRICS if name in names_there]
     names: list[str] = []
-    for one in wanted:
-        matches = [name for name in known if name == one or (one.endswith("*") and name.startswith(one[:-1]))]
+    for pattern in wanted:
+        matches = [
+            name
+            for name in names_there
+            if name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))
+        ]
         if not matches:
             from difflib import get_close_matches
 
-            near = ", ".join(get_close_matches(one, known, n=3, cutoff=0.3)) or "none at all"
-            raise InputError(f"the run has no metric {one!r}; near it: {near}.")
+            near = ", ".join(get_close_matches(pattern, names_there, n=3, cutoff=0.3)) or "none at all"
+            raise InputError(f"the run has no metric {pattern!r}; near it: {near}.")
         names += [name for name in matches if name not in names]
     return names
 

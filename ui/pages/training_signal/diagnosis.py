@@ -144,18 +144,18 @@ def _flagged(rows: Sequence[Record]) -> None:
 
 def _neighbors(rows: Sequence[Record], name: str, columns: Sequence[Column]) -> None:
     """Show the first neighbors as a table; a chosen one has a link to its question."""
-    shown = [{**row, "place": f"{row['group_id']}:{row['variant']}"} for row in rows[:ROWS_SHOWN]]
-    if len(rows) > len(shown):
+    listed = [{**row, "place": f"{row['group_id']}:{row['variant']}"} for row in rows[:ROWS_SHOWN]]
+    if len(rows) > len(listed):
         st.caption(f"The first {ROWS_SHOWN} of them; the CSV of the chart has all.")  # safe: a number
     picked = pick_row(
-        shown,
+        listed,
         columns,
         "difficulty-table",
         parameter="flagged",
         value="place",
         name=name,
     )
-    question = next((row["group_id"] for row in shown if row["place"] == picked), None)
+    question = next((row["group_id"] for row in listed if row["place"] == picked), None)
     if question is not None:
         links.link(
             "This question with its neighbors",

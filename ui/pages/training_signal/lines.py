@@ -72,18 +72,18 @@ def draw(
         forecasts: share, low, high by the name of a panel.
         level: put the panels of one unit on one axis, so that they can be compared.
     """
-    found = metric_series(
+    logged = metric_series(
         session,
         tuple(dict.fromkeys(line.run for panel in panels for line in panel.lines)),
         tuple(dict.fromkeys(line.metric for panel in panels for line in panel.lines)),
     )
-    by_run = {series.run_id: series for series in found}
-    width = window_for(max((len(series.steps) for series in found), default=0), window)
+    by_run = {series.run_id: series for series in logged}
+    width = window_for(max((len(series.steps) for series in logged), default=0), window)
     rows_of = [
         [row for line in panel.lines for row in _rows(line, by_run[line.run], width, panel.scale)]
         for panel in panels
     ]
-    steps = most_steps([series.steps for series in found])
+    steps = most_steps([series.steps for series in logged])
     predicted = dict(forecasts)
     spans = _spans(panels, rows_of, predicted) if level else {}
     drawn = []
@@ -118,14 +118,14 @@ def _spans(
     forecasts: Mapping[str, tuple[float, float, float]],
 ) -> dict[str, tuple[float, float]]:
     """Return the lowest and the highest value of each unit; shares, and values with a line of 0, reach it."""
-    found: dict[str, list[float]] = {}
+    by_unit: dict[str, list[float]] = {}
     for panel, rows in zip(panels, rows_of, strict=True):
         values = [row["value"] for row in rows]
         values += forecasts.get(panel.name, ())
         if values and (panel.scale == "share" or panel.zero_line):
             values.append(0.0)
-        found.setdefault(panel.y_title, []).extend(values)
-    return {unit: (min(values), max(values)) for unit, values in found.items() if values}
+        by_unit.setdefault(panel.y_title, []).extend(values)
+    return {unit: (min(values), max(values)) for unit, values in by_unit.items() if values}
 
 
 def _rows(line: Line, series: Any, width: int, scale: str) -> list[Record]:
@@ -147,16 +147,16 @@ def show(
         runs: of a label the run that a click on it leads to; by the panel's name where it has no such label.
     """
     layout.hand_over()
-    shown = [(panel, one) for panel, one in zip(panels, drawn, strict=True) if one.spec is not None]
-    for start in range(0, len(shown), columns):
+    charted = [(panel, chart) for panel, chart in zip(panels, drawn, strict=True) if chart.spec is not None]
+    for start in range(0, len(charted), columns):
         places = st.columns(columns, gap="medium")
-        for place, (panel, one) in zip(places, shown[start : start + columns], strict=False):
+        for place, (panel, chart) in zip(places, charted[start : start + columns], strict=False):
             with place:
-                assert one.spec is not None
+                assert chart.spec is not None
                 state = charts.show_chart(
-                    one.spec, f"tagrpo-{panel.name}", panel.name, rows=one.rows, on_select=_noted
+                    chart.spec, f"tagrpo-{panel.name}", panel.name, rows=chart.rows, on_select=_noted
                 )
-                _follow(state, panel, one.rows, runs or {})
+                _follow(state, panel, chart.rows, runs or {})
 
 
 def _noted() -> None:

@@ -45,7 +45,7 @@ def show(runs: Sequence[Run]) -> None:
     if not logged:
         return
     by_name = {run.name: run.name for run in chosen.runs}
-    there = [one for one in METRICS if any(one[0] in names for names in logged.values())]
+    there = [metric for metric in METRICS if any(metric[0] in names for names in logged.values())]
     panels = tuple(
         Panel(
             name.replace("/", "-"),
@@ -58,7 +58,7 @@ def show(runs: Sequence[Run]) -> None:
     )
     palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
     lines.show(panels, lines.draw(panels, chosen.window, palette, methods), 3, by_name)
-    absent = [title for name, title, _, _ in METRICS if name not in [one[0] for one in there]]
+    absent = [title for name, title, _, _ in METRICS if name not in [metric[0] for metric in there]]
     if absent:
         st.caption(escaped(f"Not logged by these runs: {', '.join(absent)}."))
 
@@ -106,8 +106,8 @@ def _drift_panel(run: Run, names: list[str]) -> Panel | None:
         variants = [f"{metric}/variant_{number}" for number in range(1, MOST_VARIANTS + 1)]
         there = [name for name in (f"{metric}/original", *variants) if name in names]
         if there:
-            said = tuple(Line(run.id, name, _variant(name)) for name in there)
-            return Panel(f"drift-{run.name}", run.name, unit, "linear", said, zero_line=True)
+            drift = tuple(Line(run.id, name, _variant(name)) for name in there)
+            return Panel(f"drift-{run.name}", run.name, unit, "linear", drift, zero_line=True)
     return None
 
 
@@ -141,12 +141,12 @@ def show_covariance(runs: Sequence[Run]) -> None:
     runs_of = {}
     for run in chosen.runs:
         there = [(share, _top(sign, share, logged[run.id])) for share in SHARES]
-        said = tuple(
+        tops = tuple(
             Line(run.id, name, f"top {share}%", magnitude=True) for share, name in there if name is not None
         )
-        if said:
+        if tops:
             name = f"covariance-{sign}-{run.name}"
-            panels.append(Panel(name, run.name, f"magnitude, {sign}", "log", said))
+            panels.append(Panel(name, run.name, f"magnitude, {sign}", "log", tops))
             runs_of[name] = run.name
     if not panels:
         st.caption("These runs have not logged it.")

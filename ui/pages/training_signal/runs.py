@@ -50,30 +50,32 @@ class Chosen:
 @cached
 def train_runs(session: Session) -> list[Run]:
     """Return all training runs, oldest first."""
-    found = []
-    for one in browsing.list_train_runs(session):
+    runs = []
+    for listed in browsing.list_train_runs(session):
         # A question may have fewer neighbors than the others, or none: the first groups tell the most.
-        most = max(page_groups(session, one.run.id, limit=16), key=lambda group: group.prompts, default=None)
+        most = max(
+            page_groups(session, listed.run.id, limit=16), key=lambda group: group.prompts, default=None
+        )
         g, n = (most.responses // most.prompts, most.prompts - 1) if most else (0, 0)
-        found.append(
+        runs.append(
             Run(
-                one.run.id,
-                one.run.name,
-                method_of(one.run.spec, one.run.name),
-                one.first_step,
-                one.last_step,
-                one.rollouts,
+                listed.run.id,
+                listed.run.name,
+                method_of(listed.run.spec, listed.run.name),
+                listed.first_step,
+                listed.last_step,
+                listed.rollouts,
                 g,
                 n,
             )
         )
-    return found
+    return runs
 
 
 @cached
 def runs_with(session: Session, question_id: str) -> list[str]:
     """Return the names of the training runs that drew responses to a question, oldest first."""
-    trained = [one.run for one in browsing.list_train_runs(session) if one.rollouts]
+    trained = [listed.run for listed in browsing.list_train_runs(session) if listed.rollouts]
     return [run.name for run in trained if question_history(session, run.id, question_id)]
 
 
@@ -111,9 +113,9 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
         )
     if asked := links.unknown("run", names):
         layout.note(f"There is no training run {asked} in this database; the runs above are shown.")
-    shown = tuple(run for run in runs if run.name in picked)
-    methods = {run.name: run.method for run in shown}
-    return Chosen(shown, method_colours(methods, [run.method for run in runs]), methods, window)
+    chosen = tuple(run for run in runs if run.name in picked)
+    methods = {run.name: run.method for run in chosen}
+    return Chosen(chosen, method_colours(methods, [run.method for run in runs]), methods, window)
 
 
 def _window() -> int:

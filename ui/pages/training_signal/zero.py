@@ -94,12 +94,12 @@ def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
         for group, title, _ in GROUPS
     )
     palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
-    shown = predicted if kind == SHARE else None
-    forecasts = tuple((f"zero-{name}", band) for name, band in shown.shares.items()) if shown else ()
+    foreseen = predicted if kind == SHARE else None
+    forecasts = tuple((f"zero-{name}", band) for name, band in foreseen.shares.items()) if foreseen else ()
     drawn = lines.draw(panels, chosen.window, palette, methods, forecasts, True)
     lines.show(panels, drawn, 3, {run.name: run.name for run in chosen.runs})
-    if shown:
-        st.caption(escaped(shown.words))
+    if foreseen:
+        st.caption(escaped(foreseen.words))
 
 
 def _table(chosen: Chosen) -> None:

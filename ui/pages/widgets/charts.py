@@ -102,8 +102,8 @@ def _stretches(spec: Spec) -> bool:
 
 def _title(spec: Spec) -> str:
     title = spec.get("title", "")
-    said = title.get("text", "") if isinstance(title, dict) else title
-    return " ".join(said) if isinstance(said, list) else str(said)
+    text = title.get("text", "") if isinstance(title, dict) else title
+    return " ".join(text) if isinstance(text, list) else str(text)
 
 
 def _with_width(spec: Spec) -> Spec:

@@ -21,7 +21,9 @@ def method_of(spec: Mapping[str, object], name: str) -> str:
 @cached
 def training_methods(session: Session) -> dict[str, str]:
     """Return the method of each training run by its name, oldest run first."""
-    return {one.run.name: method_of(one.run.spec, one.run.name) for one in list_train_runs(session)}
+    return {
+        listed.run.name: method_of(listed.run.spec, listed.run.name) for listed in list_train_runs(session)
+    }
 
 
 def evaluated_methods(models: Mapping[str, str], trainings: Mapping[str, str]) -> dict[str, str]:
@@ -32,12 +34,12 @@ def evaluated_methods(models: Mapping[str, str], trainings: Mapping[str, str]) -
         trainings: as `training_methods` gives them. A label is linked to a training by its checkpoint's path
             or, where that tells nothing, by its name.
     """
-    found = {}
+    by_label = {}
     for label, model in models.items():
         checkpoint = trained_checkpoint(model, list(trainings))
         name = checkpoint[0] if checkpoint else label
-        found[label] = trainings.get(name, label)
-    return found
+        by_label[label] = trainings.get(name, label)
+    return by_label
 
 
 def colours_of(

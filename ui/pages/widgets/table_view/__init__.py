@@ -52,12 +52,12 @@ def show_table(
             rows cannot be chosen.
         leads_away: whether a click opens another view, where otherwise it chooses a row or takes that back.
     """
-    shown = zlib.crc32(repr(rows).encode("utf-8", "replace"))
+    rows_hash = zlib.crc32(repr(rows).encode("utf-8", "replace"))
 
     def choose() -> None:
         place, clicked = st.session_state[key]["chosen"] or (-1, None)
         # A row that was clicked while another page of rows was on its way is not the one at its place there.
-        if on_choose is not None and clicked == shown and place in range(len(rows)):
+        if on_choose is not None and clicked == rows_hash and place in range(len(rows)):
             on_choose(place)
 
     data = {
@@ -69,7 +69,7 @@ def show_table(
         "chosen": chosen,
         "choosing": on_choose is not None,
         "toggles": not leads_away,
-        "shown": shown,
+        "shown": rows_hash,
     }
     _component()(key=key, data=data, on_chosen_change=choose)
 
