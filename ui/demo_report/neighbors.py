@@ -25,7 +25,8 @@ def blocks(score: "Score", header: "SetHeader") -> list[Block]:
             f"{_in_words(kept)} were kept out of the set, since undecided ones are not published either. "
             f"**{through:,} came through.** Of {score.good.rejected.total:,} good candidates "
             f"{_in_words(score.good.rejected)} were rejected by mistake, and "
-            f"{_in_words(score.good.kept_out)} kept out of the set. In brackets exact 95% intervals, which take candidates as independent."
+            f"{_in_words(score.good.kept_out)} kept out of the set. In brackets exact 95% "
+            "intervals, which take candidates as independent."
         ),
         Picture(
             "caught",

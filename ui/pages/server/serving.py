@@ -179,8 +179,8 @@ def serve(
     async def started(_app: App) -> AsyncIterator[None]:
         ready()
         if open_browser:
-            shown = address.url if lock is None else lock.opened(address.url)
-            threading.Thread(target=webbrowser.open, args=(shown,), daemon=True).start()
+            url = address.url if lock is None else lock.opened(address.url)
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         yield
 
     keep_messages_out_of_the_log()
