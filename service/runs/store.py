@@ -72,6 +72,8 @@ def find_same_run(
 ) -> Run | None:
     """Return the run with this name, None where there is none.
 
+    Its questions may be the first of these: it grows by the rest when it is opened.
+
     Raises:
         InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
     """
@@ -81,7 +83,8 @@ def find_same_run(
         return None
     # Not by the id, which a renamed run keeps.
     same = content_hash("spec", row.spec) == content_hash("spec", dict(spec)) and row.kind == kind
-    if not same or run_question_ids(session, row.id) != list(question_ids):
+    there = run_question_ids(session, row.id)
+    if not same or there != list(question_ids)[: len(there)]:
         raise InputError(_difference(session, row, spec, question_ids))
     return _run(row)
 
@@ -97,6 +100,7 @@ def open_run(
 ) -> tuple[Run, bool]:
     """Return the run with this name, made if there is none, and whether it is new.
 
+    One that holds the first of these questions gets the others too: a trial grows, and what it has stays.
     `question_ids` may be empty: an eval run's problems have their own table, and their hash is in `spec`.
 
     Raises:
@@ -104,6 +108,7 @@ def open_run(
     """
     run_there = find_same_run(session, name=name, kind=kind, spec=spec, question_ids=question_ids)
     if run_there is not None:
+        _add_questions(session, run_there.id, question_ids)
         return run_there, False
     run_id = _run_id(session, name, kind, spec, question_ids)
     session.execute(
@@ -116,13 +121,19 @@ def open_run(
             created_at=utc_now(),
         )
     )
+    _add_questions(session, run_id, question_ids)
+    return find_run(session, name), True
+
+
+def _add_questions(session: Session, run_id: str, question_ids: Sequence[str]) -> None:
+    """Give a run those of these questions that come after its own."""
+    there = len(run_question_ids(session, run_id))
     rows = [
         {"run_id": run_id, "position": position, "question_id": question_id}
         for position, question_id in enumerate(question_ids)
-    ]
+    ][there:]
     if rows:
         session.execute(insert(RunQuestionRow), rows)
-    return find_run(session, name), True
 
 
 def find_run(session: Session, reference: str) -> Run:
@@ -188,6 +199,8 @@ def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question
     if not changed:
         there, now = len(run_question_ids(session, row.id)), len(question_ids)
         changed = [f"its questions ({there:,} there, {now:,} now)" if there != now else "its questions"]
+        if now < there:
+            changed[0] += "; a run can grow by a larger --limit and not shrink"
     return (
         f"run {row.name!r} exists with other settings: {'; '.join(changed)}. Give this one another --name, "
         "or repeat the settings of the first to continue it."

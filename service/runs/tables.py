@@ -23,7 +23,7 @@ class CapRow(Base):
 
 
 class RunRow(Base):
-    """A run: its whole specification is its key, so other settings are another run."""
+    """A run: its whole specification is its key, so other settings are another run; questions may come."""
 
     __tablename__ = "runs"
     id: Mapped[str] = mapped_column(primary_key=True)  # hash of kind, spec and questions
@@ -39,7 +39,7 @@ class RunRow(Base):
 
 
 class RunQuestionRow(Base):
-    """The questions of a run, fixed when it was made."""
+    """The questions of a run, in order; a run over the first of a set can grow by more of them."""
 
     __tablename__ = "run_questions"
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)

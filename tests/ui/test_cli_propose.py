@@ -242,11 +242,17 @@ def test_ctrl_c_in_the_middle_of_a_run_keeps_what_was_answered(cli: CommandLine,
     assert seen["paid"] == seen["paid_distinct"]  # what was in flight was awaited and stored
 
 
-def test_the_first_questions_are_a_run_of_their_own(cli: CommandLine) -> None:
-    limited = cli(*propose("--proposer", "rules", "--limit", "2", "--json"))
-    assert json.loads(limited.out)["questions"] == 2
-    whole = cli(*propose("--proposer", "rules"))
-    assert (whole.code, "its questions (2 there, 6 now)" in whole.err) == (2, True)
+def test_a_trial_grows_and_its_questions_are_not_paid_again(cli: CommandLine, db: Path) -> None:
+    with world_server("--model", "test-model") as url:
+        assert json.loads(cli(*llm(url, "--limit", "2", "--json")).out)["questions"] == 2
+        paid = stats(url)["paid"]
+        done = cli(*llm(url, "--json"))
+        assert json.loads(done.out)["questions"] == 6
+        seen = stats(url)
+    assert "run r grows from 2 to 6 questions" in done.err
+    assert seen["paid"] == seen["paid_distinct"] > paid
+    shrunk = cli(*llm(url, "--limit", "2"))
+    assert (shrunk.code, "(6 there, 2 now); a run can grow" in words(shrunk.err)) == (2, True)
 
 
 def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> None:

@@ -29,7 +29,10 @@ def propose(
         list[str] | None,
         Option(help="A run whose neighbors count for --n: only what lacks is proposed. May be repeated."),
     ] = None,
-    limit: Annotated[int | None, Option(min=1, help="Only the first questions.")] = None,
+    limit: Annotated[
+        int | None,
+        Option(min=1, help="Only the first questions; with a larger one, or none, the same run grows."),
+    ] = None,
     seed: Annotated[int, Option(help="Seed of the run.")] = 0,
     token_limit: Annotated[int, Option(help="Most tokens of a candidate.")] = 512,
     tokenizer: Annotated[
@@ -65,6 +68,7 @@ def propose(
         read_candidate_file,
         start_run,
     )
+    from service.runs.store import run_question_ids
 
     proposer.check(requests.candidates)
     verdict_rule, execution = rule.make(), requests.execution()
@@ -101,14 +105,20 @@ def propose(
             if terminal.as_json:
                 output.print_json({"run": None, "message": str(nothing)})
             return
+        before = 0
         if known is not None:
             with database.read() as session:
+                before = len(run_question_ids(session, known.id))
                 execution = replace(execution, max_usd=cap_in_force(session, known, execution.max_usd))
         # Prepared before the name is taken by a run that cannot begin.
         prepared = prepare(spec, execution, candidates, samplers)
         run, new = start_run(database, name, spec, limit=limit)
         if not new:
             output.note(f"continuing run {name}")
+            with database.read() as session:
+                now = len(run_question_ids(session, run.id))
+            if now > before:
+                output.note(f"run {name} grows from {before:,} to {plural(now, 'question')}")
         _note_unmatched(candidates)
         _carry_out(database, run, prepared, execution, terminal)
 
