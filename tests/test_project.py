@@ -1,9 +1,12 @@
 """Rules that hold for the whole project: sizes, pins, paths, versions, and what every script offers."""
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,10 @@ from rephraser.proposing.strategies import SHIPPED, load_strategy
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("service", "evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
 LONGEST_FILE = 400
+MOST_MODULES = 12
+EMPTY_NAMES = {"found", "one", "said", "shown", "told"}
+"""They say that something is there, not what it is."""
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNTRACKED = {"__pycache__", "build", "dist", "outputs", "tagrpo-demo", "tagrpo-demo-quick"}
 
@@ -65,6 +72,31 @@ def test_no_source_file_is_longer_than_the_limit() -> None:
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
     }
     assert long == {}
+
+
+def test_no_folder_holds_more_than_a_dozen_modules() -> None:
+    modules = Counter(path.parent for path in sources() if path.name != "__init__.py")
+    assert {str(folder.relative_to(ROOT)): n for folder, n in modules.items() if n > MOST_MODULES} == {}
+
+
+def empty_names(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each variable and parameter that says nothing."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in EMPTY_NAMES:
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg) and node.arg in EMPTY_NAMES:
+            yield node.lineno, node.arg
+
+
+def test_variables_and_parameters_are_named_for_what_they_hold() -> None:
+    example = "def f(one):\n    found: int = one\n    return [told for told in (found,)]\n"
+    assert sorted(empty_names(example)) == [(1, "one"), (2, "found"), (3, "told")]
+    named = {
+        f"{path.relative_to(ROOT)}:{line}": name
+        for path in sources()
+        for line, name in empty_names(path.read_text(encoding="utf-8"))
+    }
+    assert named == {}
 
 
 def test_the_patterns_find_what_they_forbid() -> None:

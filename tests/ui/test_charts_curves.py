@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from service.errors import InputError
+from ui.charts.drawing.labels import wrap_label
 from ui.charts.eval_curves import POINT, curve_chart, panel_charts
-from ui.charts.labels import wrap_label
 from ui.charts.theme import LINE_HEIGHT, PALETTE
 
 KS = (1, 2, 4, 8, 16, 32)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InputError
-from ui.charts.axes import percent_format, power_ticks, share_ticks, shared_ticks
-from ui.charts.labels import ELLIPSIS, spread, wrap_label
+from ui.charts.drawing.axes import percent_format, power_ticks, share_ticks, shared_ticks
+from ui.charts.drawing.labels import ELLIPSIS, spread, wrap_label
 from ui.charts.theme import CONFIG, DARK_PALETTE, DARK_PAPER, PALETTE, colours, in_dark
 
 places = st.lists(st.floats(-50, 150), min_size=1, max_size=12)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
 from ui.charts.building import data_of, framed
-from ui.charts.labels import wrap_label
-from ui.charts.panels import Size, panel_size, titled
-from ui.charts.tables import Frame, Row, in_order, read_rows
+from ui.charts.drawing.labels import wrap_label
+from ui.charts.drawing.panels import Size, panel_size, titled
+from ui.charts.drawing.tables import Frame, Row, in_order, read_rows
 from ui.charts.theme import LINE_HEIGHT, altair, colour_by, colours, themed
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
 from ui.charts.building import data_of, percents
-from ui.charts.tables import Frame, Row, read_rows
+from ui.charts.drawing.tables import Frame, Row, read_rows
 from ui.charts.theme import INK, LINE_HEIGHT, MUTED, PALETTE, altair, colour_by, themed
 
 if TYPE_CHECKING:

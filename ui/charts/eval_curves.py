@@ -5,12 +5,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
-from ui.charts.axes import power_ticks, sample_axis
 from ui.charts.building import percents
-from ui.charts.labels import wrap_label
-from ui.charts.panels import Size, dot_panels, has_interval, is_unsure, line_panels, panel_size, titled
+from ui.charts.drawing.axes import power_ticks, sample_axis
+from ui.charts.drawing.labels import wrap_label
+from ui.charts.drawing.panels import (
+    Size,
+    dot_panels,
+    has_interval,
+    is_unsure,
+    line_panels,
+    panel_size,
+    titled,
+)
+from ui.charts.drawing.tables import Frame, Row, in_order, read_rows
 from ui.charts.saving import save_chart
-from ui.charts.tables import Frame, Row, in_order, read_rows
 from ui.charts.theme import CONFIG, PANEL_TITLE, altair, colours, themed
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ui.charts.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
 from ui.charts.building import data_of, framed, interval_dots, percents
-from ui.charts.tables import Frame, Row, in_order, read_rows
+from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
+from ui.charts.drawing.tables import Frame, Row, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, altair, colours
 
 if TYPE_CHECKING:

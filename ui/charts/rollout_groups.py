@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from service.errors import InputError
 from ui.charts.building import data_of, framed
-from ui.charts.tables import Frame, Row, read_rows
+from ui.charts.drawing.tables import Frame, Row, read_rows
 from ui.charts.theme import MUTED, PALETTE, altair
 
 if TYPE_CHECKING:

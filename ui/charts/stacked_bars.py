@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ui.charts.axes import count_axis
 from ui.charts.building import data_of, framed, percents
-from ui.charts.tables import Frame, in_order, read_rows
+from ui.charts.drawing.axes import count_axis
+from ui.charts.drawing.tables import Frame, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, RULE, altair
 
 if TYPE_CHECKING:

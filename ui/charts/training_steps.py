@@ -6,9 +6,9 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal
 
 from service.errors import InputError
-from ui.charts.axes import share_axis, share_ticks
 from ui.charts.building import data_of, framed
-from ui.charts.tables import Frame, in_order, read_rows
+from ui.charts.drawing.axes import share_axis, share_ticks
+from ui.charts.drawing.tables import Frame, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, RULE, altair, colours
 
 if TYPE_CHECKING:

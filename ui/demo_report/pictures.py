@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ui.charts.panels import dot_panels, line_panels, panel_size, titled
+from ui.charts.drawing.panels import dot_panels, line_panels, panel_size, titled
 from ui.charts.theme import altair, colours, themed
 
 WINDOWS = 10

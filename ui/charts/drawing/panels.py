@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ui.charts.axes import share_axis, shared_ticks
 from ui.charts.building import data_of
-from ui.charts.labels import end_labels
-from ui.charts.tables import Row
+from ui.charts.drawing.axes import share_axis, shared_ticks
+from ui.charts.drawing.labels import end_labels
+from ui.charts.drawing.tables import Row
 from ui.charts.theme import LINE_HEIGHT, MUTED, PANEL_TITLE, altair, colour_by
 
 _SAME = 1e-9
