@@ -182,6 +182,9 @@ BODIES = "markdown write caption title header subheader html latex info warning 
 MARKDOWN = frozenset((*LABELLED.split(), *BODIES.split()))
 """Functions of Streamlit that read Markdown (or HTML) from their first argument, and all from `help`."""
 
+BUTTONS = frozenset({"pills", "segmented_control", "radio"})
+"""Functions that read Markdown from their options too, as `format_func` gives them."""
+
 SAFE_CALLS = frozenset(
     {"escaped", "safe_md", "marked", "chip", "escaped_lines", "len", "round", "int", "float"}
 )
@@ -221,7 +224,9 @@ def unsafe_calls(source: str) -> list[str]:
         named = [keyword.value for keyword in node.keywords if keyword.arg in ("help", "label", "body")]
         wild = any(keyword.arg is None for keyword in node.keywords) and not node.args
         excused = any("# safe" in line for line in lines[node.lineno - 1 : node.end_lineno])
-        if not excused and (wild or not all(map(is_safe, [*node.args[:1], *named]))):
+        formats = [ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "format_func"]
+        raw_options = node.func.attr in BUTTONS and formats != ["escaped"]
+        if not excused and (wild or raw_options or not all(map(is_safe, [*node.args[:1], *named]))):
             found.append(f"{node.lineno}: {lines[node.lineno - 1].strip()}")
     return found
 
@@ -251,6 +256,10 @@ def test_no_page_hands_data_to_markdown_by_itself():
         ("st.markdown(f'{name:>10}')", 1),
         ("st.caption('a' if x else 'b')", 0),
         ("st.markdown(body)  # safe", 0),
+        ("st.pills('a', names)", 1),
+        ("st.segmented_control('a', names, format_func=words.get)", 1),
+        ("st.pills('a', names, format_func=escaped)", 0),
+        ("st.selectbox('a', names)", 0),
     ],
 )
 def test_the_search_for_unescaped_data_finds_it(call, count):

@@ -14,6 +14,7 @@ from ui.charts.rollout_groups import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for
 from ui.pages.state import links
 from ui.pages.state.database import cached
+from ui.pages.text.markup import escaped
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, choose_several
 from ui.pages.widgets.pager import pager
@@ -94,6 +95,7 @@ def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
         kind = st.pills(
             "Groups that are",
             list(KINDS),
+            format_func=escaped,
             **links.bound("kind", _kind, resets=PLACES),
         )
     with right:

@@ -6,12 +6,11 @@ import streamlit as st
 
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import Scale
-from ui.pages.state import links
 from ui.pages.text.markup import escaped
 from ui.pages.training_signal import lines
 from ui.pages.training_signal.lines import Line, Panel
 from ui.pages.training_signal.runs import Chosen, Run, choose
-from ui.pages.widgets import layout
+from ui.pages.widgets import choices, layout
 
 METRICS: tuple[tuple[str, str, str, Scale], ...] = (
     ("tagrpo/entropy/mean", "Entropy", "nats a token", "linear"),
@@ -126,17 +125,7 @@ def show_covariance(runs: Sequence[Run]) -> None:
         "Mean over the tokens farthest from 0, by their share among the tokens of that sign (log scale). "
         "A few tokens of large positive covariance are what makes entropy collapse.",
     )
-    sign = st.segmented_control(
-        "Sign",
-        SIGNS,
-        label_visibility="collapsed",
-        required=True,
-        **links.bound(
-            "sign",
-            lambda: links.choice("sign", list(SIGNS), SIGNS[0]),
-            lambda chosen_sign: None if chosen_sign == SIGNS[0] else chosen_sign,
-        ),
-    )
+    sign = choices.choose(st.segmented_control, "Sign", "sign", SIGNS)
     panels = []
     runs_of = {}
     for run in chosen.runs:

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from ui.pages.state import links
 from ui.pages.state.database import reading
 from ui.pages.training_signal import diagnosis, policy, zero
 from ui.pages.training_signal.runs import train_runs
 from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose
 
 VIEWS = {
     "zero": "Zero gradient",
@@ -27,19 +27,7 @@ layout.title("Training signal", "How much of what is sampled teaches anything.")
 with reading():
     pass  # says what to do where there is no database
 runs = train_runs()
-view = st.segmented_control(
-    "View",
-    list(VIEWS),
-    format_func=VIEWS.__getitem__,
-    label_visibility="collapsed",
-    required=True,
-    **links.bound(
-        "view",
-        lambda: links.choice("view", list(VIEWS), "zero"),
-        lambda name: None if name == "zero" else name,
-        resets=["made"],
-    ),
-)
+view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__, resets=["made"])
 if view == "difficulty":
     diagnosis.difficulty(runs)
 elif view == "diversity":

@@ -17,7 +17,7 @@ from ui.pages.training_signal import lines, sources
 from ui.pages.training_signal.lines import Line, Panel
 from ui.pages.training_signal.runs import Chosen, Run, choose
 from ui.pages.training_signal.sources import Responses
-from ui.pages.widgets import layout
+from ui.pages.widgets import choices, layout
 from ui.pages.widgets.tables import Column, page_table
 
 GROUPS = (
@@ -71,18 +71,7 @@ def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
         "All responses of the group are right, or all are wrong: no advantage, nothing learned. "
         "Click a step to see its rollouts.",
     )
-    kind = st.segmented_control(
-        "Which",
-        list(KINDS),
-        format_func=KINDS.__getitem__,
-        label_visibility="collapsed",
-        required=True,
-        **links.bound(
-            "kind",
-            lambda: links.choice("kind", list(KINDS), SHARE),
-            lambda kind: None if kind == SHARE else kind,
-        ),
-    )
+    kind = choices.choose(st.segmented_control, "Which", "kind", list(KINDS), SHARE, words=KINDS.__getitem__)
     panels = tuple(
         Panel(
             f"zero-{group}" if kind == SHARE else f"zero-{group}-{kind}",
