@@ -18,7 +18,7 @@ from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
-from ui.pages.server.serving import Address, Lock, bind, check_options
+from ui.pages.server.serving import Address, Lock, bind, check_options, opening_page
 
 
 @pytest.fixture
@@ -191,6 +191,15 @@ def test_no_browser_is_opened_where_none_could_be_seen(monkeypatch):
     monkeypatch.delenv("DISPLAY")
     monkeypatch.setattr(sys, "platform", "darwin")
     assert has_display()
+
+
+def test_a_browser_is_called_with_no_token_that_others_could_read():
+    with opening_page("http://127.0.0.1:1/?token=abc") as url:
+        page = Path(url.removeprefix("file://"))
+        assert "abc" not in url
+        assert "url=http://127.0.0.1:1/?token=abc" in page.read_text()
+        assert page.parent.stat().st_mode & 0o077 == 0
+    assert not page.parent.exists()
 
 
 def test_port_0_takes_a_free_one():

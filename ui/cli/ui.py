@@ -74,7 +74,7 @@ def ui(
     address = serving.Address(host, listening.getsockname()[1], address.more_names)
     from ui.pages.state import settings
 
-    settings.use(settings.Settings(database, review, words, address.is_private))
+    settings.use(settings.Settings(database, review, words, address.is_private, lock is not None))
 
     def say() -> None:
         url = address.url if lock is None else lock.opened(address.url)

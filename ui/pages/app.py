@@ -10,6 +10,7 @@ from ui.pages.state.links import PAGES
 from ui.pages.text.markup import escaped
 
 HERE = Path(__file__).parent
+SIGN_OUT = '<a href="/logout" target="_self" style="font-size: 0.875rem; color: inherit">Sign out</a>'
 
 st.set_page_config(
     page_title="tagrpo", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=230
@@ -26,6 +27,8 @@ now = settings.current()
 with st.sidebar:
     mode = "reviews are written" if now.review else "read only"
     st.caption(f"{escaped('shipped demo' if now.shipped else now.database.name)}, {escaped(mode)}")
+    if now.signing_in:
+        st.html(SIGN_OUT)  # safe: a constant
 if now.shipped:
     st.caption(f":blue-badge[shipped demo] {escaped(now.shipped)}")
 if get_script_run_ctx() is not None:  # a process that is spawned for grading runs this file as well

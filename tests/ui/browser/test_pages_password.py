@@ -47,6 +47,20 @@ def test_the_password_is_asked_for_and_opens_the_page_that_was_meant(url, view_o
     view.check()
 
 
+def test_a_link_in_the_page_signs_out(url, view_of, pictures):
+    view = view_of(url)
+    view.tab.goto(url)
+    view.tab.fill("#password", SECRET)
+    view.tab.click("button")
+    view.settle()
+    view.picture(pictures / "sign-out.png")
+    view.tab.click("text=Sign out")
+    view.tab.click("button")
+    assert view.tab.title() == "tagrpo: sign in"
+    view.tab.goto(url + "/sets")
+    assert view.tab.title() == "tagrpo: sign in"
+
+
 def test_the_login_page_in_the_dark_and_on_a_phone(url, view_of, pictures):
     view = view_of(url, dark=True, width=400, height=800)
     view.tab.goto(url)

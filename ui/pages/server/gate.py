@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
 from ui.pages.server.asgi import Asgi, Headers, Message, Receive, Scope, Send, header, send_whole
 from ui.pages.server.policy import name_of, same_origin
-from ui.pages.server.signing_in import SESSION_S, Attempts, Password, Sessions, login_page
+from ui.pages.server.signing_in import SESSION_S, Attempts, Password, Sessions, login_page, logout_page
 
 LOGIN, LOGOUT = "/login", "/logout"
 TOKEN = "token"
@@ -64,7 +64,7 @@ class Gate:
             await self._app(scope, receive, send)
         elif path == LOGIN:
             await self._login(self._password, scope, receive, send)
-        elif path == LOGOUT and scope["method"] == "POST":
+        elif path == LOGOUT:
             await self._logout(scope, send)
         elif scope["method"] == "GET" and (token := self._token(scope)) is not None:
             await self._enter(self._password, token, scope, send)
@@ -121,7 +121,8 @@ class Gate:
     async def _answer(self, password: Password, sent: str, following: str, scope: Scope, send: Send) -> None:
         """Let in who sent the password; let the address wait that sent too many wrong ones."""
         address = (scope.get("client") or ("unknown",))[0]
-        wait = self._attempts.wait_s(address)
+        # Nobody guesses a token: counting wrong ones would only let one user of a node keep out the others.
+        wait = 0.0 if self._by_address else self._attempts.wait_s(address)
         if wait > 0:
             message = f"Too many wrong {self._word}s; try again in {wait:.0f} seconds."
             await _page(send, 429, self._form(following, message), [(b"retry-after", b"%d" % (wait + 1))])
@@ -140,6 +141,9 @@ class Gate:
         return login_page(LOGIN, following, message, by_address=self._by_address)
 
     async def _logout(self, scope: Scope, send: Send) -> None:
+        if scope["method"] != "POST":  # a link from elsewhere signs nobody out
+            await _page(send, 200, logout_page(LOGOUT))
+            return
         token = _cookie(header(scope, b"cookie"), self._cookie)
         if token:
             self._sessions.end(token)

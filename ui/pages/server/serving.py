@@ -7,12 +7,14 @@ import secrets
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import traceback
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -178,10 +180,12 @@ def serve(
     @asynccontextmanager
     async def started(_app: App) -> AsyncIterator[None]:
         ready()
-        if open_browser:
-            url = address.url if lock is None else lock.opened(address.url)
-            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-        yield
+        if not open_browser:
+            yield
+            return
+        with opening_page(address.url if lock is None else lock.opened(address.url)) as page:
+            threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+            yield
 
     keep_messages_out_of_the_log()
     warm(script.parent)
@@ -215,6 +219,18 @@ def serve(
         )
     )
     _run(server, listening)
+
+
+@contextmanager
+def opening_page(url: str) -> Iterator[str]:
+    """Yield the address of a file that only this user can read and that leads to `url`.
+
+    Every user of the machine can read with what a browser was called: that must not be the token.
+    """
+    with tempfile.TemporaryDirectory(prefix="tagrpo-ui-") as folder:
+        page = Path(folder, "open.html")
+        page.write_text(f'<meta http-equiv="refresh" content="0; url={escape(url)}">', encoding="utf-8")
+        yield page.as_uri()
 
 
 def _run(server: "uvicorn.Server", listening: socket.socket) -> None:

@@ -104,7 +104,7 @@ _PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="robots" content="noindex">
-<title>tagrpo: sign in</title>
+<title>tagrpo: {title}</title>
 <link rel="icon" href="data:,">
 <style>
 :root {{ {light} }}
@@ -129,14 +129,16 @@ button {{ width: 100%; margin-top: 1rem; padding: .55rem; font: inherit; font-we
 <form method="post" action="{action}">
 <h1>tagrpo</h1>
 <p>{reason}</p>
-<label for="password">{label}</label>
-<input id="password" name="password" type="password" autocomplete="current-password" required autofocus>
-<input type="hidden" name="next" value="{next}">
-{message}<button type="submit">Sign in</button>
+{fields}<button type="submit">{button}</button>
 </form>
 </body>
 </html>
 """
+
+_FIELDS = """<label for="password">{label}</label>
+<input id="password" name="password" type="password" autocomplete="current-password" required autofocus>
+<input type="hidden" name="next" value="{next}">
+{message}"""
 
 _NAMES = {
     "paper": "backgroundColor",
@@ -155,16 +157,31 @@ def login_page(action: str, following: str, message: str = "", *, by_address: bo
     `by_address` tells of the token in the printed address in place of a password.
     """
     alert = f'<p class="wrong" role="alert">{escape(message)}</p>\n' if message else ""
+    fields = _FIELDS.format(
+        next=escape(following, quote=True), message=alert, label="Token" if by_address else "Password"
+    )
+    reason = (
+        "Open the address that <code>tagrpo ui</code> printed, or give its token."
+        if by_address
+        else "These pages are protected by a password."
+    )
+    return _page("sign in", action, reason, fields, "Sign in")
+
+
+def logout_page(action: str) -> bytes:
+    """Return the page that signs out on a click."""
+    return _page("sign out", action, "This browser will have to sign in again.", "", "Sign out")
+
+
+def _page(title: str, action: str, reason: str, fields: str, button: str) -> bytes:
     return _PAGE.format(
         light=_colours("light"),
         dark=_colours("dark"),
+        title=title,
         action=escape(action, quote=True),
-        next=escape(following, quote=True),
-        message=alert,
-        label="Token" if by_address else "Password",
-        reason="Open the address that <code>tagrpo ui</code> printed, or give its token."
-        if by_address
-        else "These pages are protected by a password.",
+        reason=reason,
+        fields=fields,
+        button=button,
     ).encode("utf-8")
 
 

@@ -16,6 +16,8 @@ class Settings:
     """What the pages say about the demo that ships with tagrpo, where they show it."""
     is_private: bool = False
     """Whether only this machine's users can reach the server: only then are gated texts shown."""
+    signing_in: bool = False
+    """Whether browsers sign in, so that they can sign out."""
 
 
 _current: Settings | None = None
