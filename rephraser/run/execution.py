@@ -17,7 +17,7 @@ from service.models.drawing import Sampler
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
 from service.models.remote.sampler import RemoteSampler
 from service.models.settings import TOKENS_PER_S
-from service.models.stopping import GRACE_S
+from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from service.questions import Question
 from service.runs.ledger import RunLedger
 from service.runs.spending import set_cap
@@ -72,6 +72,8 @@ class Execution:
     batch: bool = False
     batch_poll_s: float = 60.0
     grace_s: float = GRACE_S
+    halt_after: int = HALT_AFTER
+    stall_s: float = STALL_S
     candidates: CandidateFile | None = None
     grader_workers: int | None = None
     solver_batch_size: int | None = None
@@ -140,8 +142,14 @@ def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, 
         endpoint, prices = prepared.endpoints[model], prepared.prices
         if execution.batch and not model.startswith(WITHOUT_BATCH_JOBS):
             return BatchClient(endpoint, budget=budget, prices=prices)
-        concurrency = execution.max_concurrency
-        return RemoteClient(endpoint, budget=budget, prices=prices, max_concurrency=concurrency)
+        return RemoteClient(
+            endpoint,
+            budget=budget,
+            prices=prices,
+            max_concurrency=execution.max_concurrency,
+            halt_after=execution.halt_after,
+            stall_s=execution.stall_s,
+        )
 
     engine = Engine(
         db=db,

@@ -47,7 +47,7 @@ class SingleUse:
         if user is not None and user.has_ended():
             self._path.unlink(missing_ok=True)
             return False
-        who = "another process" if user is None else f"process {user.pid} on {user.host}"
+        who = "another process" if user is None else user.words
         raise DatabaseError(
             f"{database}: in use by {who}, and with a rollback journal it is for one process at a time. Wait "
             f"for it; if it has ended, remove {self._path}."

@@ -18,6 +18,12 @@ INTERRUPTED = "interrupted"
 GRACE_S = 25.0
 """How long SIGTERM waits for what is in flight: with time to store it before SIGKILL comes."""
 
+HALT_AFTER = 20
+"""How many failed requests in a row end a run."""
+
+STALL_S = 300.0
+"""After how many seconds without an answer a run says what it waits for."""
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _LOG = logging.getLogger("tagrpo.stopping")

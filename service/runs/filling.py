@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.models.remote import ChatRequest, ChatResponse, Choice, Failure, RemoteClient
+from service.models.remote import ChatRequest, ChatResponse, Choice, Failure, RemoteClient, redact
 from service.models.remote.chat import CONTENT_FILTER
 from service.models.remote.money import Ledger
+from service.process import this_process
 from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, fill_cell
 from service.runs.leases import keep_leases, release_leases
+from service.runs.watchdog import Watchdog
 
 BuildRequests = Callable[[Sequence[Cell]], list[ChatRequest]]
 """Turns leased cells into requests, one each in the same order; the request's key is the cell's id."""
@@ -137,6 +139,9 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
     db, owner = cells.db, cells.owner
     writer = CellWriter(cells, client.budget.ledger)
     result = Filled()
+    asked = client.endpoint
+    where = redact(asked.model if asked.api_base is None else f"{asked.model} at {asked.api_base}")
+    watchdog = Watchdog(where, this_process().words, client.stall_s)
 
     def lease() -> list[ChatRequest]:
         with db.write() as session:
@@ -149,9 +154,11 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
             if not leased:
                 return
             for request in leased:
+                watchdog.sent(str(request.key))
                 yield request
 
     async def store(request: ChatRequest, answer: ChatResponse | Failure) -> None:
+        watchdog.came(str(request.key))
         await writer.store(int(request.key), answer)
         result.count(answer)
         cells.on_answer(answer)
@@ -160,11 +167,13 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
         with db.write() as session:
             release_leases(session, owner)
 
+    watching = asyncio.create_task(watchdog.watch())
     try:
         with keep_leases(db, owner):
             outcome = await client.run(requests(), store)
         result.stopped, result.message = outcome.stopped, outcome.message
     finally:
+        watching.cancel()
         # In a thread: other models' answers are on their way while this waits for the write lock.
         await asyncio.to_thread(release)
     return result

@@ -166,7 +166,7 @@ def test_when_every_request_would_fail_no_more_are_sent(fault: str, stopped: str
 
 def test_too_many_failures_in_a_row_stop_the_run() -> None:
     server = OpenAIServer(faults=always("bad_request"))
-    outcome, _ = run(server, questions(500), max_concurrency=4, give_up_after=10)
+    outcome, _ = run(server, questions(500), max_concurrency=4, halt_after=10)
     assert outcome.stopped == "failing"
     assert outcome.message is not None
     assert "Invalid value for 'temperature'" in outcome.message
@@ -175,7 +175,7 @@ def test_too_many_failures_in_a_row_stop_the_run() -> None:
 
 def test_filtered_questions_do_not_stop_the_run() -> None:
     server = OpenAIServer(faults=always("content_filter"))
-    outcome, _ = run(server, questions(60), give_up_after=10)
+    outcome, _ = run(server, questions(60), halt_after=10)
     assert (outcome.failed, outcome.stopped) == (60, None)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from typer import Option
 
 from service.models.settings import TOKENS_PER_S
-from service.models.stopping import GRACE_S
+from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from ui.cli import output
 
 if TYPE_CHECKING:
@@ -53,6 +53,12 @@ class Requests:
     grace: Annotated[
         float, Option(min=0, help="Seconds that requests in flight have to come home after SIGTERM.")
     ] = GRACE_S
+    halt_after: Annotated[
+        int, Option(min=1, help="End the run after so many failed requests in a row, with all that came.")
+    ] = HALT_AFTER
+    stall_after: Annotated[
+        float, Option(min=1, help="Seconds without any answer after which to say what is waited for.")
+    ] = STALL_S
 
 
 def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float | None:

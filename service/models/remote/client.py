@@ -27,7 +27,8 @@ from service.models.remote.faults import Fault, RetryPolicy, classify
 from service.models.remote.limit import AdaptiveLimit, Gate, LimitSettings
 from service.models.remote.money import Bill, Budget, Price, PriceTable, Reservation
 from service.models.remote.redaction import redact_values, secret_values
-from service.models.remote.stream import GIVE_UP_AFTER, OnResult, RunOutcome, Source, Stream
+from service.models.remote.stream import OnResult, RunOutcome, Source, Stream
+from service.models.stopping import HALT_AFTER, STALL_S
 
 if TYPE_CHECKING:
     from service.models.remote.backend import Backend
@@ -129,17 +130,19 @@ class RemoteClient(EndpointClient):
         max_concurrency: int = 64,
         retries: RetryPolicy | None = None,
         seed: int | None = None,
-        give_up_after: int = GIVE_UP_AFTER,
+        halt_after: int = HALT_AFTER,
+        stall_s: float = STALL_S,
     ) -> None:
         """Set up, as `EndpointClient` does.
 
         Args:
             max_concurrency: The most requests in flight; the limit adapts below it.
-            give_up_after: `run` stops after this many failed requests in a row.
+            halt_after: `run` stops after this many failed requests in a row.
+            stall_s: Whoever runs it says what it waits for after as many seconds without an answer.
         """
         super().__init__(endpoint, budget=budget, prices=prices, retries=retries, seed=seed)
         self.limit = AdaptiveLimit(LimitSettings(largest=max_concurrency))
-        self.give_up_after = give_up_after
+        self.halt_after, self.stall_s = halt_after, stall_s
         self._gate = Gate(self.limit)
         self._streams: set[Stream] = set()
 
@@ -176,7 +179,7 @@ class RemoteClient(EndpointClient):
         Raises:
             Exception: the first exception of `on_result` or of the source, once all in flight has ended.
         """
-        stream = Stream(self._ask, self.budget, lambda: self.limit.value, on_result, self.give_up_after)
+        stream = Stream(self._ask, self.budget, lambda: self.limit.value, on_result, self.halt_after)
         self._streams.add(stream)
         try:
             return await stream.drive(requests)

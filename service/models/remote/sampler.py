@@ -26,7 +26,7 @@ from service.models.remote import (
 )
 from service.models.remote.endpoint import Serving, check_abilities, find_serving, supports_n
 from service.models.settings import DrawingSpec
-from service.models.stopping import GRACE_S, finish_on_signals
+from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S, finish_on_signals
 from service.runs.batching import fill_by_batch
 from service.runs.cells import Cell, Receipt
 from service.runs.filling import REFUSED_BODY, CellsToAsk, Filled, fill_cells
@@ -54,6 +54,8 @@ class RemoteSampler:
         batch: bool = False,
         batch_poll_s: float = 60.0,
         grace_s: float = GRACE_S,
+        halt_after: int = HALT_AFTER,
+        stall_s: float = STALL_S,
         retries: RetryPolicy | None = None,
     ) -> None:
         """Set up; nothing is imported or sent.
@@ -66,6 +68,8 @@ class RemoteSampler:
             batch: Send batch jobs where the provider has them; servers of one's own are asked directly.
             batch_poll_s: Seconds between two looks at a batch job.
             grace_s: Seconds that requests in flight have to come home after SIGTERM.
+            halt_after: Failed requests in a row that end it.
+            stall_s: Seconds without an answer after which it says what it waits for.
             retries: When and how often to try again.
         """
         self.endpoint = endpoint
@@ -73,6 +77,7 @@ class RemoteSampler:
         self._budget = Budget(max_requests=max_requests)
         self._max_concurrency, self._retries = max_concurrency, retries
         self._batch, self._batch_poll_s, self._grace_s = batch, batch_poll_s, grace_s
+        self._halt_after, self._stall_s = halt_after, stall_s
         self._serving: Serving | None = None
         self._notices: dict[str, None] = {}
 
@@ -147,6 +152,8 @@ class RemoteSampler:
             budget=self._budget,
             prices=self._prices,
             max_concurrency=self._max_concurrency,
+            halt_after=self._halt_after,
+            stall_s=self._stall_s,
             retries=self._retries,
         )
         async with client:

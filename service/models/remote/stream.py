@@ -14,8 +14,6 @@ from service.models.remote.chat import (
 )
 from service.models.remote.money import Budget
 
-GIVE_UP_AFTER = 20
-
 OnResult = Callable[[ChatRequest, ChatResponse | Failure], Awaitable[None] | None]
 Source = AsyncIterable[ChatRequest] | Iterable[ChatRequest]
 Ask = Callable[[ChatRequest, asyncio.Event], Awaitable[ChatResponse | Failure | None]]
@@ -48,10 +46,10 @@ class Stream:
         budget: Budget,
         room: Callable[[], int],
         on_result: OnResult,
-        give_up_after: int,
+        halt_after: int,
     ) -> None:
         self._ask, self._budget, self._room = ask, budget, room
-        self._on_result, self._give_up_after = on_result, give_up_after
+        self._on_result, self._halt_after = on_result, halt_after
         self._answered = self._failed = self._unsent = self._failed_in_a_row = 0
         self._stopped: str | None = None
         self._message: str | None = None
@@ -154,7 +152,7 @@ class Stream:
             self.stop(answer.kind, answer.message)
         elif answer.kind not in _OWN_FAULT:
             self._failed_in_a_row += 1
-            if self._failed_in_a_row >= self._give_up_after:
+            if self._failed_in_a_row >= self._halt_after:
                 self.stop(
                     "failing", f"{self._failed_in_a_row} requests in a row failed, the last: {answer.message}"
                 )

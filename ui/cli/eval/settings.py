@@ -128,6 +128,8 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
             batch=requests.batch,
             batch_poll_s=requests.batch_poll,
             grace_s=requests.grace,
+            halt_after=requests.halt_after,
+            stall_s=requests.stall_after,
         )
     if name == "local":
         from service.models.local import LocalSampler

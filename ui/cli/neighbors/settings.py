@@ -219,6 +219,8 @@ class RunRequests(Requests):
             batch=self.batch,
             batch_poll_s=self.batch_poll,
             grace_s=self.grace,
+            halt_after=self.halt_after,
+            stall_s=self.stall_after,
             candidates=CandidateFile(self.candidates, self.question_column, self.candidate_column)
             if self.candidates
             else None,
