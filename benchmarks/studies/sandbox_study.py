@@ -174,7 +174,6 @@ def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
         log,
         *("train", "run", cell.recipe, "--data", str(world.export), "--model", str(world.policy), "--cpu"),
         *("--hide-log", "--name", cell.name, "--folder", str(run), "--db", str(run.parent / "run.db")),
-        *(["--resume"] if (run / "config.json").exists() else []),
         f"data.train_batch_size={QUESTIONS}",
         f"{actor}.ppo_mini_batch_size={MINI_BATCH}",
         f"{actor}.optim.lr={LEARNING_RATE:g}",

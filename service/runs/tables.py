@@ -38,6 +38,15 @@ class RunRow(Base):
     __table_args__ = (Index(None, "kind", "created_at"),)
 
 
+class RunCommandRow(Base):
+    """The command that a run was last worked on with, and the folder it was given in."""
+
+    __tablename__ = "run_commands"
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    folder: Mapped[str]
+    words: Mapped[dict[str, Any]]
+
+
 class RunQuestionRow(Base):
     """The questions of a run, in order; a run over the first of a set can grow by more of them."""
 

@@ -105,7 +105,7 @@ def propose(cli: CommandLine, folder: Path, db: Path, solver: Path | str, *more:
 
 def resume_words(folder: Path, db: Path) -> list[str]:
     return [
-        *("neighbors", "resume", "run", "--db", str(db), "--candidates", str(folder / "c.jsonl")),
+        *("resume", "run", "--db", str(db), "--candidates", str(folder / "c.jsonl")),
         *("--question-column", "question", "--candidate-column", "candidate"),
     ]
 

@@ -210,7 +210,7 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_pa
         spent = sum(line["usd"] for line in ledger(db))
         at_the_cap = stats(url)
         addresses = ("--api-base", url, "--solver-api-base", url)
-        done = run_here("neighbors", "resume", "run", "--db", str(db), *addresses, *prices, "--max-usd", "9")
+        done = run_here("resume", "run", "--db", str(db), *addresses, *prices, "--max-usd", "9")
         assert done.code == 0, done.err
         seen = stats(url)
     assert 0.03 < spent <= 0.25
@@ -232,7 +232,7 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
         process.kill()
         process.wait(10)
         set_faults(url, {})
-        resume = ["neighbors", "resume", "run", "--db", str(db), "--api-base", url, "--solver-api-base", url]
+        resume = ["resume", "run", "--db", str(db), "--api-base", url, "--solver-api-base", url]
         kept = run_here(*resume, *priced)
         assert "run keeps its cap of $0.4" in kept.err
         assert "of --max-usd 0.4 are spent" in kept.err

@@ -230,7 +230,7 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         ("actor_rollout_ref.rollout.n=8", "recipe ta_grpo decides this"),
         ("data.train_files=x", "--data"),
         ("actor_rollout_ref.model.path=x", "--model"),
-        ("trainer.resume_mode=auto", "--resume"),
+        ("trainer.resume_mode=auto", "tagrpo resume"),
         ("trainer.n_gpus_per_node=2", "say --gpus"),
         ("+data.apply_chat_template_kwargs.enable_thinking=true", "--chat-template-kwargs"),
     ],

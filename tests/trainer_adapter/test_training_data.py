@@ -111,13 +111,13 @@ def test_the_export_in_a_runs_own_folder_can_be_made_anew(place: Path, tagrpo: C
     assert tagrpo(*own).code == 0
     data = place / "runs" / "x" / "data"
     cut(data / "train.parquet")
-    done = tagrpo(*own, "--resume")
+    done = tagrpo(*own)
     assert done.code == 2
     assert f"remove {data}, and the same command exports math anew" in done.err
     for path in data.iterdir():
         path.unlink()
     data.rmdir()
-    assert tagrpo(*own, "--resume").code == 0
+    assert tagrpo(*own).code == 0
 
 
 def test_files_for_validation_that_cannot_be_used_are_refused(place: Path, tagrpo: CommandLine) -> None:

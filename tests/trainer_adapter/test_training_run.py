@@ -134,11 +134,11 @@ def killed(place: Path) -> Killed:
     (seen.folder / "rollouts" / ".step-00000004.parquet.1.tmp").write_bytes(b"PAR1")
     imports()
 
-    process, tree = begin("calls-2", "--resume")
+    process, tree = begin("calls-2")
     process.kill()
     process.communicate()
     seen.outlived = [one for one in tree if alive(one)]
-    done = run(place, *given, "--resume", limit_s=LIMIT_S)
+    done = run(place, *given, limit_s=LIMIT_S)
     assert done.returncode == 0, in_full(done, seen.folder)
     seen.errors.append(done.stderr)
     imports()
@@ -250,7 +250,7 @@ def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None
     assert (ended["finished"], ended["returncode"], ended["stopped_by"]) == (False, -9, None)
     assert (ended["step"], ended["checkpoint"]) == (3, 2)
     assert "verl was killed by SIGKILL" in killed.errors[0]
-    assert "go on from the checkpoint of step 2 with the same command and --resume" in killed.errors[0]
+    assert "go on from the checkpoint of step 2 with `tagrpo resume second`" in killed.errors[0]
     assert killed.still_there == []
     assert not any(ray_folder.exists() for _, ray_folder in killed.marks)
 

@@ -140,7 +140,7 @@ def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
 
     monkeypatch.delenv("FAKE_VERL")
     with pytest.raises(
-        InputError, match=r"run x was started already \(a checkpoint of step 1\); pass --resume"
+        InputError, match=r"run x was started already \(a checkpoint of step 1\); go on with it"
     ):
         trained(wanted(model))
     again = trained(wanted(model), resume=True)

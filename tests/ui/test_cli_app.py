@@ -151,7 +151,7 @@ def test_the_tree_has_the_commands_of_the_readme() -> None:
         "questions import",
         "questions mix",
         "neighbors propose",
-        "neighbors resume",
+        "resume",
         "neighbors review",
         "neighbors audit",
         "runs show",
@@ -239,7 +239,7 @@ BAD = {
         "there are: demo",
     ),
     "missing run": (["runs", "show", "nope", "--db", "{db}"], "only: rules"),
-    "missing run to resume": (["neighbors", "resume", "nope", "--db", "{db}"], "only: rules"),
+    "missing run to resume": (["resume", "nope", "--db", "{db}"], "only: rules"),
     "missing neighbor set": (["sets", "show", "nope", "--db", "{db}"], "only: demo"),
     "missing version": (["sets", "show", "demo@7", "--db", "{db}"], "demo"),
     "missing question": (["questions", "show", "q_zz", "--db", "{db}"], "q_zz"),
@@ -317,7 +317,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("benchmarks", "check"): [one_question(folder)],
         ("questions", "contamination"): ["demo", "--benchmark", one_question(folder), "--db", db],
         ("neighbors", "propose"): ["demo", "--name", "rules", "--proposer", "rules", "--db", db],
-        ("neighbors", "resume"): ["rules", "--db", db],
+        ("resume",): ["rules", "--db", db],
         ("neighbors", "list"): ["--db", db],
         ("neighbors", "show"): [candidate, "--raw", "--db", db],
         ("neighbors", "review"): [candidate, "--accept", "--reviewer", "tester", "--db", db],
@@ -364,4 +364,4 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
 
 def test_every_command_that_reports_has_json() -> None:
     silent = {path for path, found in COMMANDS.items() if all(p.name != "as_json" for p in found.params)}
-    assert silent == {("demo",), ("rollouts", "watch"), ("ui",)}
+    assert silent == {("demo",), ("resume",), ("rollouts", "watch"), ("ui",)}

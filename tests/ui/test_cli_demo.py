@@ -219,7 +219,7 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
     (folder.checkpoints / "latest_checkpointed_iteration.txt").write_text(str(plan.size.steps))
     folder.add_attempt(Attempt(1, "2026-01-01", 1.0, 0, None, plan.size.steps, plan.size.steps))
     command._carry_out(plan, step, "step 1 of 1")
-    assert ran == [("train", "run", "x"), ("train", "run", "x", "--resume")]
+    assert ran == [("train", "run", "x"), ("train", "run", "x")]
 
 
 def test_ctrl_c_in_a_step_ends_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

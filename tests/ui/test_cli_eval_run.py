@@ -402,7 +402,7 @@ def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandL
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "base.sums", [(1, 1, 0)])
     for arguments in (
-        ["neighbors", "resume", "base.sums"],
+        ["resume", "base.sums"],
         ["sets", "publish", "x", "--run", "base.sums"],
     ):
         done = cli(*arguments)

@@ -109,7 +109,7 @@ def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db
     assert any(attempt for _, _, attempt in cells)
     assert "premises" in cli("runs", "show", "r").out
     seen = stats(server)["requests"]
-    assert cli("neighbors", "resume", "r", "--api-base", server, "--solver-api-base", server,
+    assert cli("resume", "r", "--api-base", server, "--solver-api-base", server,
                "--premises-api-base", server).code == 0  # fmt: skip
     assert stats(server)["requests"] == seen
     accepted = rows(

@@ -143,7 +143,7 @@ def test_a_proposer_that_always_refuses_ends_its_run_and_says_so(cli: CommandLin
         assert "3 questions with fewer than 3 neighbors:" in done.out
         assert words(done.out).count("0 no candidate") == 3
         assert "refused 12" in words(done.out)
-        again = json.loads(cli("neighbors", "resume", "r", "--api-base", url, "--json").out)
+        again = json.loads(cli("resume", "r", "--json").out)
         assert stats(url)["paid"] == 12  # it has ended: nothing is asked again
     assert [line["reason"] for line in again["unfinished"]] == ["no candidate"] * 3
     assert again["unreadable"] == {"refused": 12}

@@ -44,11 +44,10 @@ def test_a_file_by_text_with_rows_that_belong_to_no_question(cli: CommandLine, d
     assert stored == [(owning(question),) for question in sorted(originals()[:3])]
 
     # The file belongs to the run: resuming takes the same candidates, and no others.
-    assert cli("neighbors", "resume", "r", "--candidates", source).code == 0
-    without = cli("neighbors", "resume", "r")
-    assert (without.code, "name it with --candidates FILE" in without.err) == (2, True)
+    assert cli("resume", "r", "--candidates", source).code == 0
+    assert cli("resume", "r").code == 0
     write_rows(source, [{"question": originals()[0], "rephrased": "Something else."}])
-    changed = cli("neighbors", "resume", "r", "--candidates", source)
+    changed = cli("resume", "r", "--candidates", source)
     assert (changed.code, "not those that the run was made with" in changed.err) == (2, True)
     again = cli(*from_file(source, "--n", "1"))
     assert (again.code, "source (" in again.err) == (2, True)
@@ -93,7 +92,7 @@ def test_empty_candidates_are_named_by_row(cli: CommandLine) -> None:
 def test_candidates_for_a_run_of_rules_are_refused_on_resume(cli: CommandLine) -> None:
     assert cli(*propose("--proposer", "rules")).code == 0
     source = write_rows("c.jsonl", [{"question": originals()[0], "candidate": "x"}])
-    done = cli("neighbors", "resume", "r", "--candidates", source)
+    done = cli("resume", "r", "--candidates", source)
     assert (done.code, "--candidates belongs to runs that propose from a file" in done.err) == (2, True)
 
 

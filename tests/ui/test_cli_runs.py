@@ -117,7 +117,7 @@ def test_open_and_failed_requests_need_attention(cli: CommandLine, run: Run, db:
 
     assert code == 3
     assert "1 requests are open and 2 requests failed" in err
-    assert "tagrpo neighbors resume math-run" in err
+    assert "tagrpo resume math-run" in err
     assert "429: too many requests 2" in words(out)
     assert any("1,200" in line for line in words(out))
     found = json.loads(cli("show", "--json")[1])

@@ -188,13 +188,12 @@ class TestRuns:
         assert "-m verl.trainer.main_ppo" in done.err
         assert "step:2 - actor/pg_loss" in done.err
         assert re.search(r"^checkpoint +.*/runs/x/checkpoints, step 2$", done.out, re.M)
-        again = tagrpo(*words)
-        assert again.code == 2
-        assert "pass --resume to go on with it" in again.err
-        more = tagrpo(*words, "--resume", "--hide-log", "--json")
+        again = tagrpo(*words, "--hide-log", "--json")
+        assert json.loads(again.out)["number"] == 2
+        more = tagrpo("resume", "x", "--hide-log", "--json")
         assert more.code == 0
         assert "actor/pg_loss" not in more.err
-        assert json.loads(more.out)["number"] == 2
+        assert json.loads(more.out)["number"] >= 2
         # a run of training is none of neighbors: there is one of those, which needs no name
         assert tagrpo("neighbors", "list").code == 0
         assert "recipe ta_grpo" in tagrpo("runs", "show", "x").out
@@ -225,7 +224,7 @@ class TestRuns:
         monkeypatch.setattr("ui.cli.console.write_line", stop)
         done = tagrpo(*words)
         assert done.code == 130
-        assert "stopped by SIGINT, verl ended; go on from the checkpoint of step 1 with the same" in done.err
+        assert "stopped by SIGINT, verl ended; go on from the checkpoint of step 1 with" in done.err
 
 
 def test_the_page_of_recipes_names_every_axis_and_setting() -> None:

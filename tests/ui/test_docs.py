@@ -258,10 +258,8 @@ def at_the_server(words: tuple[str, ...], url: str) -> list[str]:
     sizes = {"3749": "2", SERVER: url}
     adapted = [sizes.get(word, _ID.sub(existing, word) if _ID.fullmatch(word) else word) for word in words]
     asks = "--model" in words and (words[0] in ("neighbors", "doctor") or "gpt-4-turbo" in words)
-    if (asks or "resume" in words) and "--api-base" not in words:
+    if asks and "--api-base" not in words:
         adapted += ["--api-base", url]
-    if "resume" in words and "--solver-api-base" not in words:
-        adapted += ["--solver-api-base", url]
     if "--batch" in words:
         adapted += ["--batch-poll", "0.05"]
     if words[:2] == ("train", "run"):

@@ -26,8 +26,8 @@ _TEMPLATE_KEY = "data.apply_chat_template_kwargs"
 _RUN_KEYS = {
     "data.train_files": "name the export with --data, or the set with --set",
     "actor_rollout_ref.model.path": "name the model with --model",
-    "trainer.resume_mode": "pass --resume, or leave it out to start anew",
-    "trainer.resume_from_path": "a run goes on from its own last checkpoint, with --resume",
+    "trainer.resume_mode": "a run goes on by `tagrpo resume`, and starts anew under another --name",
+    "trainer.resume_from_path": "a run goes on from its own last checkpoint, by `tagrpo resume`",
     "trainer.default_local_dir": "checkpoints stand in the run's folder; choose it with --folder",
     "trainer.experiment_name": "name the run with --name",
     "hydra.run.dir": "Hydra's files stand in the run's folder; choose it with --folder",

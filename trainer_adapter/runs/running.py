@@ -181,6 +181,11 @@ def train(
         return _start(prepared, open_database, echo, grace_s)
 
 
+def is_begun(wanted: Wanted) -> bool:
+    """Say whether the run was started already, so that `train` has to go on with it."""
+    return _named(wanted)[1].exists()
+
+
 def _named(wanted: Wanted) -> tuple[str, RunFolder]:
     model = Path(wanted.model).name or "model"
     recipe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in wanted.recipe.name)
@@ -190,12 +195,12 @@ def _named(wanted: Wanted) -> tuple[str, RunFolder]:
 
 def _existence(name: str, folder: RunFolder, resume: bool) -> str:
     if resume:
-        return f"{folder.path}: there is no run to go on with; leave --resume out to start it."
+        return f"{folder.path}: there is no run to go on with; `tagrpo train run` starts it."
     saved = folder.checkpoint()
     at = "no checkpoint yet" if saved is None else f"a checkpoint of step {saved}"
     return (
-        f"{folder.path}: run {name} was started already ({at}); pass --resume to go on with it, or give this "
-        "one another --name."
+        f"{folder.path}: run {name} was started already ({at}); go on with it by `tagrpo resume {name}`, or "
+        "give this one another --name."
     )
 
 

@@ -72,7 +72,7 @@ OURS: tuple[Setting, ...] = (
     Setting(f"{_ROLLOUT}.val_kwargs.top_p", 0.95, "ours", "top-p of the public evaluation"),
     Setting(f"{_ROLLOUT}.val_kwargs.n", 4, "ours"),
     Setting("trainer.project_name", "tagrpo", "ours"),
-    Setting("trainer.save_freq", 10, "ours", "steps; --resume goes on from the last one"),
+    Setting("trainer.save_freq", 10, "ours", "steps; `tagrpo resume` goes on from the last one"),
     Setting("trainer.max_actor_ckpt_to_keep", 2, "ours", "a checkpoint has 12 bytes a parameter"),
 )
 

@@ -19,7 +19,7 @@ from ui.cli.neighbors import audits, judging, proposing, reviews
 from ui.cli.neighbors import browsing as neighbors
 from ui.cli.questions import browsing as questions
 from ui.cli.questions import contamination, importing
-from ui.cli.runs import listing, removing, showing
+from ui.cli.runs import listing, removing, resuming, showing
 from ui.cli.sets import commands as sets
 from ui.cli.sets import exports, publishing
 from ui.cli.settings import command_group, with_settings
@@ -65,7 +65,6 @@ GROUPS = {
         "tagrpo neighbors propose math --name rules --proposer rules",
         {
             "propose": proposing.propose,
-            "resume": proposing.resume,
             "list": neighbors.list_,
             "show": neighbors.show,
             "review": reviews.review,
@@ -151,6 +150,9 @@ for name, group in GROUPS.items():
     app.add_typer(group, name=name)
 for command in (demo.demo, ui.ui, doctor.doctor):
     app.command()(with_settings(command))
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    with_settings(resuming.resume)
+)
 
 
 _COMMANDS_OF_TERMINALS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

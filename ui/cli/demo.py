@@ -163,7 +163,7 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         output.say(f"{step.makes[0]} is there already.")
         return
     if step.training is not None and is_begun(step.training):
-        arguments = (*arguments, "--resume")
+        output.say("It goes on from its last checkpoint.")
     output.say(f"$ {shell_lines(arguments)}")
     output.say()
     try:

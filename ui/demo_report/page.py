@@ -347,8 +347,9 @@ def _commands(steps: Sequence[tuple[Step, float]]) -> list[Block]:
     slowest = sorted(steps, key=lambda step: -step[1])[:3]
     return [
         Text(
-            "The demo ran these, in this order; a training that was interrupted went on with `--resume`. The "
-            f"longest were {joined([f'{step.title} ({seconds:.0f} s)' for step, seconds in slowest])}. To "
+            "The demo ran these, in this order; a training that was interrupted went on from its last "
+            "checkpoint. The longest were "
+            f"{joined([f'{step.title} ({seconds:.0f} s)' for step, seconds in slowest])}. To "
             "repeat one, give it another folder or name: what is there is not written over. The variables "
             "change speed alone."
         ),

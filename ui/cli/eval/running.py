@@ -20,6 +20,7 @@ from ui.cli.eval.settings import (
 )
 from ui.cli.output import Terminal, plural
 from ui.cli.requests import cap_in_force
+from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, SettingsFile
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "fail
 
 
 def run(
+    context: typer.Context,
     benchmarks: Annotated[
         list[str] | None,
         Argument(help="Names of `tagrpo benchmarks list`, or files of your own (.jsonl, .toml)."),
@@ -89,8 +91,9 @@ def run(
 ) -> None:
     """Draw n responses to every problem of benchmarks, grade them, and print pass@k.
 
-    Everything is stored as it comes. Run the same command again to go on after an interruption or a spent
-    budget; with a larger --n only the missing samples are drawn. Other settings are another run.
+    Everything is stored as it comes. Run the same command again, or `tagrpo resume NAME`, to go on
+    after an interruption or a spent budget; with a larger --n only the missing samples are drawn. Other
+    settings are another run.
 
     Exit code 3: samples are missing, since a cap was reached or requests got no answer; 1: the model cannot
     be asked. The message says why.
@@ -127,6 +130,7 @@ def run(
         specs = make_specs(problem_sets, model, prompts, drawing, samples, answers, opened)
         runs = open_runs(database, name, specs)
         hold_cap(database, runs, requests.max_usd)
+        keep(context, database, runs)
         carry_out(database, runs, opened, samples, grader, terminal)
 
 

@@ -129,7 +129,7 @@ def judge(
     """Judge the stored answers of a run again by another rule or with other thresholds; nobody is asked.
 
     Verdicts are added with their rule, earlier ones stay, and published sets stay as they are. Reviews count
-    more than verdicts, as ever. `neighbors resume` goes on with the run's own rule.
+    more than verdicts, as ever. `tagrpo resume` goes on with the run's own rule.
 
     Example: [bold]tagrpo neighbors judge math-gpt4 --rule overlap --accept 11 --dry-run[/bold]
     """
@@ -167,7 +167,7 @@ def _print(run: str, rejudged: "Rejudged", *, dry_run: bool) -> None:
         f"{plural(rejudged.stored, 'verdict')} added" + (" (dry run)" if dry_run else "")
     )
     for count, what in (
-        (rejudged.waiting, "not decided by the run yet; `tagrpo neighbors resume` goes on"),
+        (rejudged.waiting, "not decided by the run yet; `tagrpo resume` goes on"),
         (rejudged.without_answers, "without compared answers: rejected by structure, or unverified"),
         (rejudged.too_few, "with fewer stored answers than the rule asks for; left as they are"),
     ):

@@ -1,8 +1,9 @@
-"""`tagrpo neighbors propose` and `resume`: start a run of candidates and verdicts, or continue one."""
+"""`tagrpo neighbors propose`: start a run of candidates and verdicts, or go on with one."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+import typer
 from typer import Argument, Option
 
 from ui.cli import exits, output
@@ -10,6 +11,7 @@ from ui.cli.neighbors.judging import NewVerdictRule
 from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
 from ui.cli.output import Terminal, plural
 from ui.cli.requests import cap_in_force
+from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, SettingsFile
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 
 def propose(
+    context: typer.Context,
     questions: Annotated[str, Argument(help="Name of an imported question set.")],
     *,
     name: Annotated[str, Option(help="Name of the run; an existing one is continued.")],
@@ -52,7 +55,7 @@ def propose(
 ) -> None:
     """Propose neighbors for questions, check them, and compare answers where a solver is named.
 
-    Everything is stored as it comes. Run the same command again, or `tagrpo neighbors resume NAME`, to go on
+    Everything is stored as it comes. Run the same command again, or `tagrpo resume NAME`, to go on
     after an interruption or a spent budget: nothing is paid twice.
 
     Example: tagrpo neighbors propose math --name math-gpt4 --model gpt-4-turbo --n 3
@@ -119,11 +122,13 @@ def propose(
                 now = len(run_question_ids(session, run.id))
             if now > before:
                 output.note(f"run {name} grows from {before:,} to {plural(now, 'question')}")
+        keep(context, database, [run])
         _note_unmatched(candidates)
         _carry_out(database, run, prepared, execution, terminal)
 
 
-def resume(
+def go_on(
+    context: typer.Context,
     run: Annotated[str, Argument(help="Name or id of the run.")],
     *,
     requests: RunRequests,
@@ -131,10 +136,7 @@ def resume(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Continue a run where it stopped: its settings are stored, only empty cells are asked for.
-
-    Example: tagrpo neighbors resume math-gpt4 --max-usd 100
-    """
+    """Go on with a run where it stopped, by its settings in the database: `tagrpo resume`."""
     from rephraser.run.execution import prepare
     from rephraser.run.spec import RunSpec
     from rephraser.run.start import find_neighbor_run, read_candidate_file
@@ -149,6 +151,7 @@ def resume(
         spec = RunSpec.from_json(stored.spec)
         candidates = read_candidate_file(database, execution.candidates, spec.questions, limit=count)
         prepared = prepare(spec, execution, candidates)
+        keep(context, database, [stored])
         _note_unmatched(candidates)
         _carry_out(database, stored, prepared, execution, terminal)
 

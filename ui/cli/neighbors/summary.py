@@ -39,7 +39,7 @@ def attention(summary: "RunSummary") -> str:
         parts.append(f"{summary.failed_requests:,} requests failed")
     if not parts:
         return ""
-    return f"{' and '.join(parts)}; go on with `tagrpo neighbors resume {summary.run}`"
+    return f"{' and '.join(parts)}; go on with `tagrpo resume {summary.run}`"
 
 
 def _print_run(run: "Run", summary: "RunSummary") -> None:
@@ -139,17 +139,16 @@ def run_problems(outcome: "Invocation", summary: "RunSummary") -> list[str]:
     problems = []
     if outcome.stopped:
         problems.append(
-            f"stopped: {outcome.message or outcome.stopped}; continue with "
-            f"`tagrpo neighbors resume {summary.run}` and the same addresses and prices"
+            f"stopped: {outcome.message or outcome.stopped}; continue with `tagrpo resume {summary.run}`"
         )
     elif summary.open_requests:
         problems.append(
-            f"{plural(summary.open_requests, 'request')} wait in a batch job; `tagrpo neighbors resume "
+            f"{plural(summary.open_requests, 'request')} wait in a batch job; `tagrpo resume "
             f"{summary.run} --batch` collects it, if it was sent for this run"
         )
     if summary.failed_requests:
         problems.append(
-            f"{plural(summary.failed_requests, 'request')} got no answer; `tagrpo neighbors resume "
+            f"{plural(summary.failed_requests, 'request')} got no answer; `tagrpo resume "
             f"{summary.run}` asks again"
         )
     return problems

@@ -116,7 +116,7 @@ def publish(
     open_runs = [source.name for source in runs if source.finished_at is None]
     if open_runs:
         raise exits.needs_attention(
-            f"run {' and '.join(open_runs)} is not finished; when it is (`tagrpo neighbors resume "
+            f"run {' and '.join(open_runs)} is not finished; when it is (`tagrpo resume "
             f"{open_runs[0]}`), publish again."
         )
 

@@ -9,6 +9,7 @@ from typer import Option
 
 from ui.cli import console, exits, output
 from ui.cli.output import Terminal
+from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db
 from ui.cli.train import reports
 from ui.cli.train.settings import ChangesArgument, DataOption, MachineSettings, RecipeArgument, assigned
@@ -103,6 +104,7 @@ def plan(
 
 
 def run(
+    context: typer.Context,
     recipe: RecipeArgument,
     model: Annotated[str, Option(help="Policy: a folder, or a name on the Hub.")],
     changes: ChangesArgument = None,
@@ -113,7 +115,6 @@ def run(
     validation_share: Annotated[float, Option(min=0, max=0.99, help="Of the questions of --set.")] = 0.0,
     name: Annotated[str | None, Option(help="Of the run; else RECIPE-MODEL.")] = None,
     folder: Annotated[Path | None, Option(help="Of the run; else runs/NAME.")] = None,
-    resume: Annotated[bool, Option(help="Go on with the run from its last checkpoint.")] = False,
     dry_run: Annotated[bool, Option(help="Print the command; write nothing, start nothing.")] = False,
     hide_log: Annotated[
         bool, Option(help="Keep verl's output and command in the run's folder; show the steps.")
@@ -127,7 +128,7 @@ def run(
 
     Prints the exact command and keeps it with the run, whose folder holds checkpoints, log, metrics, the
     rollout record and every setting with its source. Ctrl-C and SIGTERM stop verl and end every process it
-    started; the same command with --resume goes on from the last checkpoint.
+    started; the same command, or `tagrpo resume NAME`, goes on from the last checkpoint.
 
     Exit codes: 1 training failed, 130 or 143 it was stopped (Ctrl-C, SIGTERM).
 
@@ -135,6 +136,7 @@ def run(
 
     Example: [bold]tagrpo train run ta_grpo --data out/verl --model tiny --cpu trainer.total_epochs=1[/bold]
     """
+    from service.runs.store import find_run
     from trainer_adapter.runs import running
     from trainer_adapter.runs.run_folder import COMMAND
 
@@ -165,6 +167,10 @@ def run(
         return
 
     def announce(prepared: running.Prepared) -> None:
+        with opened() as database:
+            with database.read() as session:
+                begun = find_run(session, prepared.name)
+            keep(context, database, [begun])
         for remark in prepared.notes:
             output.note(remark)
         kept = f"its command is {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
@@ -172,7 +178,7 @@ def run(
 
     with terminal.progress(name or recipe, quiet=not hide_log) as bar:
         echo = _show_steps(bar) if hide_log else console.write_line
-        trained = running.train(wanted, opened, resume=resume, announce=announce, echo=echo)
+        trained = running.train(wanted, opened, resume=running.is_begun(wanted), announce=announce, echo=echo)
     terminal.emit(reports.trained_record(trained), reports.print_trained, trained)
     if not trained.finished:
         raise exits.stopped_training(trained.attempt.stopped_by, reports.why_unfinished(trained))

@@ -254,13 +254,13 @@ def why_unfinished(trained: "Trained") -> str:
     if attempt.stopped_by is not None:
         how = "verl had to be killed" if trained.killed else "verl ended"
         return (
-            f"stopped by {attempt.stopped_by}, {how}; go on from {saved} with the same command and --resume."
+            f"stopped by {attempt.stopped_by}, {how}; go on from {saved} with `tagrpo resume {trained.run}`."
         )
     errors = "".join(f"\n  {line}" for line in trained.errors)
     hints = "".join(f"\n{hint}." for hint in trained.hints)
     return (
         f"verl {_ended(attempt.returncode)}; the last errors of {trained.log}:{errors}{hints}\n"
-        f"Once that is mended, go on from {saved} with the same command and --resume."
+        f"Once that is mended, go on from {saved} with `tagrpo resume {trained.run}`."
     )
 
 

@@ -1,0 +1,63 @@
+"""`tagrpo resume`: a run goes on by its name, with what its last command was told."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import world
+from command_line import CommandLine
+from eval_runs import add_eval_run
+from runs import open_empty
+from sqlalchemy import select
+from world_runs import world_server
+
+from service.database import Database
+from service.runs.tables import RunCommandRow
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with world_server("--version", "0.11.0") as url:
+        yield url
+
+
+def test_a_run_goes_on_by_its_name_with_what_it_was_told(
+    command_line: CommandLine, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("sums.jsonl").write_text("\n".join(map(json.dumps, world.questions(6))))
+    model = "hosted_vllm/test-model"
+    asked = ["eval", "run", "sums.jsonl", "--model", model, "--api-base", server, "--n", 2, "--name", "r"]
+    first = command_line(*asked, "--max-requests", 2, "--price", f"{model}=1,1", "--samples-per-request", 1)
+    assert first.code == 3
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # sums.jsonl is looked for where it was
+    more = command_line("resume", "r.sums", "--db", tmp_path / "tagrpo.db", "--json")
+    assert more.code == 0, more.err
+    [done] = json.loads(more.out)["runs"]
+    assert (done["run"], done["samples"], done["missing"]) == ("r.sums", 12, 0)
+    assert done["usd"] > 0  # so the price was kept
+    assert command_line("runs", "rename", "r.sums", "other", "--db", tmp_path / "tagrpo.db").code == 0
+    renamed = command_line("resume", "other", "--db", tmp_path / "tagrpo.db")
+    assert (renamed.code, "was renamed since" in renamed.err) == (2, True)
+    unnamed = command_line("resume", "--n", 3, "--db", tmp_path / "tagrpo.db")
+    assert (unnamed.code, "name the run first" in " ".join(unnamed.err.split())) == (2, True)
+
+
+def test_a_run_made_by_other_means_says_so(command_line: CommandLine, tmp_path: Path) -> None:
+    with open_empty(tmp_path / "t.db") as database:
+        add_eval_run(database, "base.sums", [(4, 3, 0)])
+    done = command_line("resume", "base", "--db", "t.db")
+    assert (done.code, "repeat the command that made it" in done.err) == (2, True)
+
+
+def test_passwords_in_addresses_are_not_kept(command_line: CommandLine, server: str) -> None:
+    Path("sums.jsonl").write_text(json.dumps({"question": "What is 1 + 1?", "answer": "2"}))
+    address = server.replace("://", "://me:secret@")
+    asked = ["eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--n", 1, "--name", "r"]
+    done = command_line(*asked, "--api-base", address)
+    assert "--api-base holds a password and is not kept" in done.err
+    with Database.open("tagrpo.db", read_only=True) as database, database.read() as session:
+        kept = session.scalars(select(RunCommandRow.words)).all()
+    assert [command["n"] for command in kept] == [["--n", "1"]]
+    assert "secret" not in str(kept)

@@ -1,0 +1,129 @@
+"""`tagrpo resume`: a run goes on by its name, with the options it was last worked on with."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument
+
+from service.errors import InputError
+from ui.cli import output
+from ui.cli.settings import Db, with_settings
+
+if TYPE_CHECKING:
+    from service.database import Database
+    from service.runs.store import Run
+
+NOT_KEPT = frozenset(
+    {"db_file", "config", "as_json", "quiet", "verbose", "dry_run", "run", "max_requests", "max_usd"}
+)
+"""Of one command alone; and the cap on money, which the run itself keeps."""
+_PASSWORD = re.compile(r"://[^/\s]*@")
+
+
+def given_words(context: typer.Context) -> dict[str, list[str]]:
+    """Return what was given to a command, by the command line, the environment or a settings file.
+
+    Addresses that hold a password are left out: the database is not the place for them.
+    """
+    words: dict[str, list[str]] = {}
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        value = context.params.get(name)
+        if name in NOT_KEPT or value is None or source is None or source.name == "DEFAULT":
+            continue
+        values = [str(each) for each in (value if isinstance(value, list | tuple) else [value])]
+        if any(_PASSWORD.search(each) for each in values):
+            output.note(f"{parameter.opts[0]} holds a password and is not kept; give it again to go on")
+        elif parameter.param_type_name == "argument":
+            words[name] = values
+        elif isinstance(value, bool):
+            words[name] = [(parameter.opts if value else parameter.secondary_opts)[0]]
+        else:
+            words[name] = [word for each in values for word in (parameter.opts[0], each)]
+    return words
+
+
+def keep(context: typer.Context, database: "Database", runs: "Sequence[Run]") -> None:
+    """Keep a command with the runs that it works on."""
+    from service.runs.commands import keep_command
+
+    words = given_words(context)
+    with database.write() as session:
+        for run in runs:
+            keep_command(session, run.id, os.getcwd(), words)
+
+
+def resume(
+    context: typer.Context,
+    run: Annotated[str, Argument(help="Name or id of the run.")],
+    *,
+    db: Db,
+) -> None:
+    """Go on with a run where it stopped: neighbors, an evaluation or a training.
+
+    Addresses, prices, caps and settings are those of the last command that worked on it. Options behind the
+    name are added and win, as in a command of its own: --max-usd, --api-base, --json.
+    What is stored is not asked for again.
+
+    Example: tagrpo resume math-gpt4 --max-usd 100
+    """
+    from service.runs.commands import read_command
+    from ui.cli.runs.choosing import choose
+
+    if run.startswith("-"):
+        raise typer.BadParameter("name the run first, then the options: tagrpo resume NAME --max-usd 5")
+    path = db.path.absolute()
+    with db.reading() as session:
+        chosen = choose(session, run)
+        kept = read_command(session, chosen.id)
+    given = {} if kept is None else dict(kept.words)
+    command, taken = _command(chosen.kind)
+    if kept is None and chosen.kind != "propose":
+        raise InputError(
+            f"run {chosen.name} was not begun on this command line, so its settings are not known here; "
+            "repeat the command that made it."
+        )
+    if chosen.kind == "eval" and not chosen.name.startswith(f"{_eval_name(given)}."):
+        raise InputError(
+            f"run {chosen.name} was renamed since; repeat the command that made it, with its name of now."
+        )
+    if kept is not None and Path(kept.folder).is_dir():
+        os.chdir(kept.folder)  # files are named as they were then
+    words = [word for name, each in given.items() if taken is None or name in taken for word in each]
+    leading = [chosen.name] if chosen.kind == "propose" else []
+    _run(command, [*leading, *words, "--db", str(path), *context.args], f"tagrpo resume {chosen.name}")
+
+
+def _eval_name(words: Mapping[str, Sequence[str]]) -> str:
+    """Return the name before the benchmark that a command gives to its runs."""
+    from evaluator.evals.runs import model_slug
+
+    return words["name"][-1] if "name" in words else model_slug(words["model"][-1])
+
+
+def _command(kind: str) -> tuple[Callable[..., Any], frozenset[str] | None]:
+    """Return what goes on with a run of a kind, and which kept parameters it takes; None for all."""
+    from ui.cli.eval.running import run
+    from ui.cli.neighbors.proposing import go_on
+    from ui.cli.neighbors.settings import RunRequests
+    from ui.cli.train.commands import run as train
+
+    if kind == "propose":  # its settings stand in the run itself
+        return go_on, frozenset(each.name for each in fields(RunRequests))
+    return (run if kind == "eval" else train), None
+
+
+def _run(function: Callable[..., Any], words: Sequence[str], name: str) -> None:
+    from typer.main import get_command
+
+    app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+    app.command()(with_settings(function))
+    code = get_command(app).main(list(words), prog_name=name, standalone_mode=False)
+    if code:
+        raise typer.Exit(int(code))
