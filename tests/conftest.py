@@ -23,6 +23,10 @@ _CACHE = tempfile.mkdtemp(prefix="tagrpo-hub-")
 os.environ["HF_HOME"] = _CACHE
 atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
 
+# Tests run in as many processes as there are cores; threads of torch would only wait for one another. Before
+# torch is imported, and for the programs that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CONFORMANCE = Path(os.environ.get("TAGRPO_CONFORMANCE", Path(__file__).parents[2] / "shared" / "conformance"))

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLin
         for wait_for in (5, 50):
             process = begin("killed.db", url)
             while stats(url)["requests"] - before < wait_for and process.poll() is None:
-                pass
+                time.sleep(0.02)
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate(timeout=60)
             assert process.returncode == -signal.SIGKILL
@@ -79,10 +80,10 @@ def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLin
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
 def test_a_signal_stores_what_is_in_flight(cli: CommandLine, number: int, code: int, word: str) -> None:
-    with world_server("--latency", "0.3") as url:
+    with world_server("--latency", "0.1") as url:
         process = begin("t.db", url)
         while stats(url)["in_flight"] < 4 and process.poll() is None:
-            pass
+            time.sleep(0.02)
         os.killpg(process.pid, number)  # as a terminal and Slurm do: to all processes of the command
         out, errors = process.communicate(timeout=60)
         assert (process.returncode, out) == (code, "")

@@ -285,6 +285,8 @@ def test_the_commands_of_a_page_run(
     for name in ("TAGRPO_DB", "HF_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TAGRPO_REVIEWER", "ada")
+    # Without a network the Hub's client tries for most of a minute before it gives up.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     prepare(page, tmp_path)
     for block in blocks(page):
         if any("." in word for word in block.words):
