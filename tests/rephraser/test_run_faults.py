@@ -25,6 +25,7 @@ from world_runs import (
 
 from rephraser.tables import candidate_id
 from service.database import Database
+from service.models.remote import RetryPolicy, client
 from service.runs.store import find_run
 
 QUESTIONS = 8
@@ -174,7 +175,10 @@ def test_two_processes_share_a_run_without_asking_anything_twice(calm: Calm, tmp
 
 
 @pytest.mark.timeout(300)
-def test_a_server_that_misbehaves_changes_nothing_but_the_time(calm: Calm, tmp_path: Path) -> None:
+def test_a_server_that_misbehaves_changes_nothing_but_the_time(
+    calm: Calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "RetryPolicy", lambda: RetryPolicy(base_s=0.02, time_outs=6))
     undisturbed, _ = calm
     db = tmp_path / "faults.db"
     import_world(db, QUESTIONS)
