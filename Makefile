@@ -16,9 +16,8 @@ TORCH = torch==2.13.0
 JOBS ?= 2
 
 BIN = $(VENV)/bin
-# uv installs the same several times faster; pip is what works everywhere.
-UV := $(shell command -v uv 2>/dev/null)
-PIP = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
+# Bytecode is made of what is imported, not of all 26,000 files: a minute less.
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
@@ -32,24 +31,28 @@ test: lint types contracts pytest
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "make: virtual environment $(VENV) of $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
-	$(PIP) --constraint constraints-cpu.txt --editable .
+# Of an index of its own torch comes first; otherwise it comes with the rest, in the pinned version.
+TORCH_FIRST = $(if $(TORCH_INDEX),$(PIP) -i $(TORCH_INDEX) '$(TORCH)')
+TORCH_SIZE = $(if $(TORCH_INDEX),2,6) GB
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
+	@echo "make: installing tagrpo and the developer tools into $(VENV): 1.2 GB, a minute or two"
+	@$(INSTALL) '.[dev]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.base
-	$(PIP) --constraint constraints-cpu.txt --editable '.[dev]'
+$(VENV)/.train: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
+	@echo "make: installing tagrpo, PyTorch, verl and the pages into $(VENV): $(TORCH_SIZE), 3 to 5 minutes"
+	@$(TORCH_FIRST)
+	@$(INSTALL) '.[train$(comma)local$(comma)ui]'
 	@touch $@
 
-$(VENV)/.train: $(VENV)/.base
-	$(PIP) $(if $(TORCH_INDEX),-i $(TORCH_INDEX)) '$(TORCH)'
-	$(PIP) --constraint constraints-cpu.txt --editable '.[train$(comma)local$(comma)ui]'
-	@touch $@
-
-$(VENV)/.full: $(VENV)/.dev
-	$(PIP) $(if $(TORCH_INDEX),-i $(TORCH_INDEX)) '$(TORCH)'
-	$(PIP) --constraint constraints-cpu.txt --editable '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings]'
+$(VENV)/.full: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
+	@echo "make: installing tagrpo with PyTorch, verl and the developer tools into $(VENV): $(TORCH_SIZE), 3 to 5 minutes"
+	@$(TORCH_FIRST)
+	@$(INSTALL) '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings]'
 	@touch $@
 
 READY = $(VENV)/$(if $(FULL),.full,.dev)
@@ -59,6 +62,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 
 types: $(READY)
+	@echo "make: types, about a minute the first time"
 	$(BIN)/mypy
 
 contracts: $(READY)
@@ -66,17 +70,21 @@ contracts: $(READY)
 
 pytest: $(READY) $(if $(FULL),chromium)
 ifdef FULL
+	@echo "make: tests, 5 to 8 minutes on 2 cores"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
+	@echo "make: trainings with verl, about 11 minutes"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m e2e
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m browser
+	@echo "make: pages in Chromium, 3 minutes"
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m browser
 else
+	@echo "make: tests, about 5 minutes on 2 cores"
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
 endif
 
 # The browser of the pages' tests; TAGRPO_CHROMIUM names one that is not on the PATH.
 chromium:
 	@test -n "$$TAGRPO_CHROMIUM" || command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
-	  command -v apt-get >/dev/null && test "$$(id -u)" = 0 \
+	  echo "make: installing Chromium by apt-get" >&2; command -v apt-get >/dev/null && test "$$(id -u)" = 0 \
 	    && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; } || { \
 	  echo "make: the pages are tested in Chromium; install it (Debian: apt-get install chromium)," >&2; \
 	  echo "      or name one: make test FULL=1 TAGRPO_CHROMIUM=/path/to/chrome" >&2; exit 2; }
