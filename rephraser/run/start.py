@@ -72,7 +72,7 @@ def check_start(db: Database, name: str, spec: RunSpec, *, limit: int | None = N
     Nothing is stored. Cheap, where reaching a model may take long.
     """
     with db.read() as session:
-        questions = _questions(session, name, spec, limit)
+        questions = wanted_questions(session, name, spec, limit)
         return find_same_run(session, name=name, kind=KIND, spec=spec.to_json(), question_ids=questions)
 
 
@@ -89,7 +89,7 @@ def start_run(db: Database, name: str, spec: RunSpec, *, limit: int | None = Non
             name=name,
             kind=KIND,
             spec=spec.to_json(),
-            question_ids=_questions(session, name, spec, limit),
+            question_ids=wanted_questions(session, name, spec, limit),
             versions=package_versions(),
         )
 
@@ -134,7 +134,7 @@ def choose_run(session: Session, reference: str | None) -> Run:
     return runs[0]
 
 
-def _questions(session: Session, name: str, spec: RunSpec, limit: int | None) -> list[str]:
+def wanted_questions(session: Session, name: str, spec: RunSpec, limit: int | None) -> list[str]:
     """Return the questions of a run; of one that tops up others those that lacked neighbors at its start."""
     if spec.tops_up:
         run = session.scalar(select(RunRow).where(RunRow.name == name))

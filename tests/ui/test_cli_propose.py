@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine, words
 from openai_server import server_process
-from proposing import llm, propose, refused, rows, world_command_line, write_rows
+from proposing import llm, propose, refused, rows, runs, world_command_line, write_rows
 from world_runs import command, stats, world_server
 
 OWN = "Say the same problem in a way of your own."
@@ -240,6 +240,31 @@ def test_ctrl_c_in_the_middle_of_a_run_keeps_what_was_answered(cli: CommandLine,
     assert done.code == 0, done.err
     assert "continuing run r" in done.err
     assert seen["paid"] == seen["paid_distinct"]  # what was in flight was awaited and stored
+
+
+def test_a_dry_run_says_what_the_run_will_cost_and_sends_nothing(cli: CommandLine, db: Path) -> None:
+    priced = ("--price", "openai/test-model=10,30", "--n", "3", "--rounds", "2")
+    with world_server("--model", "test-model") as url:
+        solved = (*priced, "--solver", "hosted_vllm/test-model", "--solver-api-base", url, "--json")
+        before = json.loads(cli(*llm(url, *solved, "--dry-run")).out)
+        assert stats(url)["requests"] == 0
+        assert runs(cli) == []
+        propose_stage, answer_stage = before["stages"]
+        assert (propose_stage["kind"], propose_stage["requests"]) == ("propose", [6, 12])
+        low, high = propose_stage["usd"]
+        assert 0 < low < high
+        assert (answer_stage["usd"], before["usd"], before["trial"]) == (None, None, None)
+        # 32 answers to each question and 12 to each of three candidates, four a request
+        assert answer_stage["requests"][0] == 6 * (32 + 3 * 12) / 4
+
+        trial = cli(*llm(url, *priced, "--limit", "4", "--json"))
+        assert trial.code in (0, 3)
+        paid = stats(url)["requests"]
+        after = json.loads(cli(*llm(url, *priced, "--dry-run", "--json")).out)
+        assert stats(url)["requests"] == paid
+    assert (after["trial"], after["trial_questions"], after["questions"]) == ("r", 4, 6)
+    asked = sum(line["requests"] for line in json.loads(trial.out)["ledger"])
+    assert sum(after["stages"][0]["requests"]) / 2 == pytest.approx(asked * 6 / 4, rel=0.01)
 
 
 def test_a_trial_grows_and_its_questions_are_not_paid_again(cli: CommandLine, db: Path) -> None:

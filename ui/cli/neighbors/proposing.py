@@ -7,6 +7,7 @@ import typer
 from typer import Argument, Option
 
 from ui.cli import exits, output
+from ui.cli.neighbors.estimates import print_estimate
 from ui.cli.neighbors.judging import NewVerdictRule
 from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
 from ui.cli.output import Terminal, plural
@@ -16,7 +17,9 @@ from ui.cli.settings import Db, SettingsFile
 
 if TYPE_CHECKING:
     from rephraser.proposing.file import FileCandidates
+    from rephraser.run.estimate import Estimate
     from rephraser.run.execution import Execution, Prepared
+    from rephraser.run.spec import RunSpec
     from service.database import Database
     from service.runs.store import Run
 
@@ -32,6 +35,9 @@ def propose(
         list[str] | None,
         Option(help="A run whose neighbors count for --n: only what lacks is proposed. May be repeated."),
     ] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only say what the run will ask and cost; nothing is sent or stored.")
+    ] = False,
     limit: Annotated[
         int | None,
         Option(min=1, help="Only the first questions; with a larger one, or none, the same run grows."),
@@ -108,6 +114,10 @@ def propose(
             if terminal.as_json:
                 output.print_json({"run": None, "message": str(nothing)})
             return
+        if dry_run:
+            estimate = _estimate(database, name, spec, execution, limit)
+            terminal.emit(estimate.to_json(), print_estimate, estimate)
+            return
         before = 0
         if known is not None:
             with database.read() as session:
@@ -125,6 +135,27 @@ def propose(
         keep(context, database, [run])
         _note_unmatched(candidates)
         _carry_out(database, run, prepared, execution, terminal)
+
+
+def _estimate(
+    database: "Database", name: str, spec: "RunSpec", execution: "Execution", limit: int | None
+) -> "Estimate":
+    from rephraser.run.estimate import estimate_run
+    from rephraser.run.execution import WITHOUT_BATCH_JOBS
+    from rephraser.run.start import wanted_questions
+    from service.models.remote import Price, PriceTable
+    from service.models.remote.batch import BATCH_PRICE
+
+    prices = PriceTable.read(execution.prices_file, execution.prices)
+
+    def price_of(model: str) -> Price | None:
+        price = prices.price(model)
+        if price is None or not execution.batch or model.startswith(WITHOUT_BATCH_JOBS):
+            return price
+        return price.scaled(BATCH_PRICE)
+
+    with database.read() as session:
+        return estimate_run(session, spec, wanted_questions(session, name, spec, limit), price_of)
 
 
 def go_on(

@@ -1,0 +1,54 @@
+"""`--dry-run` of `tagrpo neighbors propose`: what the run will ask and cost."""
+
+from typing import TYPE_CHECKING
+
+from ui.cli import output
+from ui.cli.output import plural
+
+if TYPE_CHECKING:
+    from rephraser.run.estimate import Estimate, Range
+
+
+def print_estimate(estimate: "Estimate") -> None:
+    """Print requests, tokens, money and hours, least to most."""
+    if estimate.trial is None:
+        output.say(
+            f"{plural(estimate.questions, 'question')}; from their lengths, one round to all rounds for "
+            "all. A trial of some (--limit) narrows it."
+        )
+    else:
+        of_trial = plural(estimate.trial_questions or 0, "question")
+        output.say(
+            f"{plural(estimate.questions, 'question')}; scaled from run {estimate.trial} of {of_trial}."
+        )
+    output.table(
+        ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
+        [
+            [
+                stage.kind,
+                stage.model,
+                _whole(stage.requests),
+                _whole(stage.prompt_tokens),
+                _whole(stage.completion_tokens),
+                _money(stage.usd),
+            ]
+            for stage in estimate.stages
+        ],
+    )
+    output.say(f"in all: {_money(estimate.usd)}" + (" USD" if estimate.usd else " (name it with --price)"))
+    if estimate.hours is not None:
+        output.say(
+            f"hours at the pace of {estimate.trial}: {estimate.hours[0]:.1f} to {estimate.hours[1]:.1f}"
+        )
+    output.say("Nothing was sent or stored.")
+
+
+def _whole(values: "Range") -> str:
+    low, high = round(values[0]), round(values[1])
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _money(values: "Range | None") -> str:
+    if values is None:
+        return "price not known"
+    return f"{values[0]:,.2f}" if values[0] == values[1] else f"{values[0]:,.2f} to {values[1]:,.2f}"
