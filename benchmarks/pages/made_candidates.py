@@ -9,9 +9,10 @@ from benchmarks.pages.made_texts import Texts
 from evaluator.grading import GRADER_VERSION
 from rephraser.checks import FATAL, Finding
 from rephraser.proposing.strategies import Strategy
-from rephraser.run.spec import RunSpec, Sampling, SolverSpec
+from rephraser.run.spec import RunSpec, SolverSpec
 from rephraser.tables import candidate_id
 from service.database import Database, utc_now
+from service.models.settings import Sampling
 from service.questions import Question
 from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fail_cell, fill_cell, set_outcomes
 from service.runs.store import Run, finish_run, open_run

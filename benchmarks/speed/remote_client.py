@@ -60,9 +60,10 @@ async def bare(url: str, cells: int) -> float:
 async def service(url: str, cells: int, folder: Path) -> float:
     """Fill cells through the database; return the seconds."""
     from rephraser.run.ask import solving_requests
-    from rephraser.run.spec import Sampling, SolverSpec
+    from rephraser.run.spec import SolverSpec
     from service.database import Database
     from service.models.remote import Budget, Endpoint, RemoteClient
+    from service.models.settings import Sampling
     from service.questions import make_question, store_questions
     from service.runs.cells import CellPlan, add_cells
     from service.runs.filling import CellsToAsk, fill_cells

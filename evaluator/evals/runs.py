@@ -55,7 +55,7 @@ class EvalSpec:
             "model": self.model,
             "engine": dict(self.engine),
             "prompt": {**asdict(self.prompt), "chat_template_kwargs": dict(self.prompt.chat_template_kwargs)},
-            "sampling": asdict(self.sampling),
+            "sampling": self.sampling.to_json(),
             # Left out where it is the default, so that it need not be told.
             **({} if self.answers == "all" else {"answers": self.answers}),
         }
@@ -70,7 +70,7 @@ class EvalSpec:
             model=data["model"],
             engine=data["engine"],
             prompt=PromptSpec(**data["prompt"]),
-            sampling=SamplingSettings(**data["sampling"]),
+            sampling=SamplingSettings.from_json(data["sampling"]),
             answers=data.get("answers", "all"),
         )
 

@@ -16,12 +16,13 @@ from rephraser.checks import Severity
 from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.request import RESPONSE_SCHEMA, Earlier, build_messages
 from rephraser.reviews.status import CandidateStatus
-from rephraser.run.spec import PremiseSpec, RunSpec, Sampling, SolverSpec, proposal_ordinal
+from rephraser.run.spec import PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from service.database import Database
 from service.models.drawing import LeasedCell
 from service.models.remote import ChatRequest, Message
 from service.models.remote.sampler import chat_request
+from service.models.settings import Sampling
 from service.questions.tables import QuestionRow
 from service.runs.cells import Cell
 
@@ -119,7 +120,7 @@ def solving_requests(db: Database, solver: SolverSpec, cells: Sequence[Cell]) ->
                 cell=cell,
                 problem=subject,
                 count=int(cell.payload["count"]),
-                seeds=(int(cell.payload["seed"]),),
+                seeds=(cell.payload["seed"],),
             ),
         )
         for cell, subject in zip(cells, subjects, strict=True)
@@ -209,10 +210,8 @@ def _request(
     return ChatRequest(
         key=cell.id,
         messages=tuple(Message(role=m["role"], content=m["content"]) for m in messages),
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        max_tokens=sampling.max_tokens,
-        seed=int(cell.payload["seed"]),
+        seed=cell.payload["seed"],
+        **sampling.decoding,
         response_schema=schema,
     )
 

@@ -15,6 +15,7 @@ from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.drawing import Sampler
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
+from service.models.remote.endpoint import check_sampling
 from service.models.remote.sampler import RemoteSampler
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
@@ -123,8 +124,12 @@ def prepare(
     if execution.max_usd is not None:
         for model in endpoints:
             prices.require(model)
+    if spec.proposer == "llm" and spec.sampling is not None:
+        check_sampling(endpoints[spec.model], spec.sampling)
+    if spec.premises is not None:
+        check_sampling(endpoints[spec.premises.model], spec.premises.sampling)
     for solver in spec.solvers:
-        if solver.prompt is not None and solver.engine is None:
+        if solver.engine is None:
             RemoteSampler(endpoints[solver.model], batch=execution.batch).check(solver.drawing)
     asyncio.run(_check([RemoteClient(endpoint, prices=prices) for endpoint in endpoints.values()]))
     return Prepared(endpoints, prices, count_tokens, source, opened)

@@ -46,7 +46,7 @@ class SolverCells(CellsToDraw):
     def leased(self, cell: Cell) -> LeasedCell:
         """Return a cell with a seed for each answer, which follows from the cell's."""
         subject, count = self.by_subject[cell.subject_id], int(cell.payload["count"])
-        seeds = tuple(cell_seed(int(cell.payload["seed"]), place) for place in range(count))
+        seeds = tuple(cell_seed(cell.payload["seed"], place) for place in range(count))
         return LeasedCell(cell, subject, count, seeds)
 
     def lease(self, limit: int) -> list[LeasedCell]:

@@ -19,7 +19,7 @@ def rules_source(spec: RunSpec) -> Source:
     """Return the source of candidates made by rules."""
 
     def propose(question_id: str, text: str, count: int) -> list[str]:
-        seed = cell_seed(spec.seed, question_id)
+        seed = cell_seed(spec.seed, question_id) or 0
         return [candidate.text for candidate in propose_by_rules(text, count, seed=seed)]
 
     return propose

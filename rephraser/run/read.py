@@ -159,7 +159,7 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
             payload = {
                 "start": start + len(choices),
                 "count": count - len(choices),
-                "seed": cell_seed(int(cell.payload["seed"]), attempt),
+                "seed": cell_seed(cell.payload["seed"], attempt),
             }
             key = (cell.scope, cell.kind, cell.subject_id, cell.round, cell.ordinal)
             rest.append(CellPlan(*key, attempt, payload))

@@ -12,7 +12,7 @@ from rephraser.proposing.strategies import Strategy
 from rephraser.verdict import OverlapRule, Rule, rule_from_spec, rule_spec
 from service.errors import InputError
 from service.hashing import content_hash, content_id
-from service.models.settings import PromptSpec, SamplingSettings
+from service.models.settings import PromptSpec, Sampling, SamplingSettings
 
 ProposerKind = Literal["llm", "rules", "file"]
 
@@ -21,24 +21,12 @@ PROPOSE, ANSWER, PREMISES = "propose", "answer", "premises"
 
 ROUND_STRIDE, ATTEMPT_STRIDE, STRATEGY_STRIDE = 1_000_000, 10_000, 100
 
+PROPOSING = Sampling(temperature=1.0, top_p=1.0, max_tokens=4096)
+SOLVING = Sampling(temperature=0.7, top_p=0.95, max_tokens=3072)
+ASKING_PREMISES = Sampling(temperature=0.3, top_p=1.0, max_tokens=4096)
+"""How models are drawn from where the user says nothing else."""
+
 BOXED_INSTRUCTION = "Reason step by step, and put your final answer within \\boxed{}."
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How text is drawn from a model."""
-
-    temperature: float
-    top_p: float
-    max_tokens: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature <= 2:
-            raise InputError(f"temperature {self.temperature} is outside 0 to 2.")
-        if not 0 < self.top_p <= 1:
-            raise InputError(f"top-p {self.top_p} is outside 0 (not included) to 1.")
-        if not 1 <= self.max_tokens <= 1_000_000:
-            raise InputError(f"a token limit of {self.max_tokens} makes no sense; give 1 to 1,000,000.")
 
 
 @dataclass(frozen=True)
@@ -51,10 +39,10 @@ class SolverSpec:
     """
 
     model: str
-    sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_tokens=3072)
+    sampling: Sampling = SOLVING
     samples_per_request: int = 4
     instruction: str = BOXED_INSTRUCTION
-    seed: int = 0
+    seed: int | None = 0
     prompt: PromptSpec | None = None
     engine: Mapping[str, Any] | None = None
 
@@ -80,7 +68,7 @@ class SolverSpec:
         """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
         described: dict[str, Any] = {
             "model": self.model,
-            "sampling": asdict(self.sampling),
+            "sampling": self.sampling.to_json(),
             "samples_per_request": self.samples_per_request,
             "instruction": self.instruction,
             "seed": self.seed,
@@ -97,7 +85,7 @@ class SolverSpec:
     def from_json(cls, data: Mapping[str, Any]) -> "SolverSpec":
         """Return the spec that `to_json` made; an id beside it is not read."""
         fields = {key: value for key, value in data.items() if key != "id"}
-        fields["sampling"] = Sampling(**data["sampling"])
+        fields["sampling"] = Sampling.from_json(data["sampling"])
         if "prompt" in fields:
             fields["prompt"] = PromptSpec(**fields["prompt"])
         return cls(**fields)
@@ -117,8 +105,8 @@ class PremiseSpec:
     """A model that is asked whether each premise of a question is kept; runs with the same spec share it."""
 
     model: str
-    sampling: Sampling = Sampling(temperature=0.3, top_p=1.0, max_tokens=4096)
-    seed: int = 0
+    sampling: Sampling = ASKING_PREMISES
+    seed: int | None = 0
 
     @cached_property
     def id(self) -> str:
@@ -127,12 +115,17 @@ class PremiseSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is hashed and stored."""
-        return {**asdict(self), "request_version": PREMISES_VERSION}
+        return {
+            "model": self.model,
+            "sampling": self.sampling.to_json(),
+            "seed": self.seed,
+            "request_version": PREMISES_VERSION,
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PremiseSpec":
         """Return the spec that `to_json` made."""
-        return cls(data["model"], Sampling(**data["sampling"]), data["seed"])
+        return cls(data["model"], Sampling.from_json(data["sampling"]), data["seed"])
 
 
 @dataclass(frozen=True)
@@ -146,7 +139,7 @@ class RunSpec:
     n: int = 3
     rounds: int = 3
     content_attempts: int = 3  # how often an unusable answer is asked again with another seed
-    seed: int = 0
+    seed: int | None = 0  # None: no request is sent one
     sampling: Sampling | None = None
     output: Literal["json", "tags"] = "tags"
     solvers: tuple[SolverSpec, ...] = ()
@@ -166,6 +159,8 @@ class RunSpec:
                 raise InputError(f"{name.replace('_', '-')} is {value}; give {low} to {high}.")
         if not 0 <= self.min_distance <= 1:
             raise InputError(f"min-distance is {self.min_distance}; give 0 to 1.")
+        if self.seed is None and self.proposer == "rules":
+            raise InputError("rules draw by a seed; --seed none is for models.")
         if not self.strategies:
             raise InputError("a run needs at least one strategy.")
         if len({strategy.name for strategy in self.strategies}) != len(self.strategies):
@@ -214,7 +209,7 @@ class RunSpec:
             "rounds": self.rounds,
             "content_attempts": self.content_attempts,
             "seed": self.seed,
-            "sampling": asdict(self.sampling) if self.sampling else None,
+            "sampling": self.sampling.to_json() if self.sampling else None,
             "output": self.output,
             "request_version": self.request_version,
             "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],
@@ -244,7 +239,7 @@ class RunSpec:
             rounds=data["rounds"],
             content_attempts=data["content_attempts"],
             seed=data["seed"],
-            sampling=Sampling(**data["sampling"]) if data["sampling"] else None,
+            sampling=Sampling.from_json(data["sampling"]) if data["sampling"] else None,
             output=data["output"],
             solvers=tuple(SolverSpec.from_json(solver) for solver in data["solvers"]),
             rule=rule_from_spec(data["rule"]),
@@ -266,9 +261,9 @@ def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int)
     return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
 
 
-def cell_seed(*parts: str | int) -> int:
-    """Return the seed of a request, 31 bits, derived from what the request is."""
-    return int(content_hash("seed", list(parts))[:8], 16) >> 1
+def cell_seed(seed: int | None, *parts: str | int) -> int | None:
+    """Return the seed of a request, 31 bits, from the run's and what the request is; None without one."""
+    return None if seed is None else int(content_hash("seed", [seed, *parts])[:8], 16) >> 1
 
 
 def _strategy_text(strategy: Strategy) -> dict[str, Any]:

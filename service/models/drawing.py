@@ -50,14 +50,16 @@ class Response:
     completion_tokens: int | None = None
 
 
-def sample_seed(seed: int, problem_id: str, ordinal: int) -> int:
+def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
     """Return the seed of a sample (31 bits): of the run's seed, the problem and its ordinal, nothing else."""
+    if seed is None:
+        return None
     return int(content_hash("sample-seed", [seed, problem_id, ordinal])[:8], 16) >> 1
 
 
 @dataclass(frozen=True)
 class LeasedCell:
-    """One cell to draw: `count` responses to a problem's prompt, with a seed for each.
+    """One cell to draw: `count` responses to a problem's prompt, with a seed for each (None: none is sent).
 
     The prompt is made from the problem's text by the spec and the sampler.
     """
@@ -65,7 +67,7 @@ class LeasedCell:
     cell: Cell
     problem: ProblemToDraw
     count: int
-    seeds: tuple[int, ...]
+    seeds: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,15 @@ class Sampler(Protocol):
 
         Raises:
             PrerequisiteError: the engine is not installed, the model cannot be found or reached.
+        """
+        ...
+
+    def check(self, spec: DrawingSpec) -> None:
+        """See that a run can be drawn with these settings, before it is made.
+
+        Raises:
+            InputError: a setting that the engine does not draw by, or a prompt that the model does not take.
+            PrerequisiteError: the endpoint takes no such prompts or drops a setting.
         """
         ...
 

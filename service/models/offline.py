@@ -26,7 +26,7 @@ class Order:
 
     number: int
     prompt: Sequence[int]
-    seeds: tuple[int, ...]
+    seeds: tuple[int | None, ...]
     max_tokens: int
 
 

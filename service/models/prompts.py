@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from service.errors import InputError
-from service.models.settings import PromptSpec, SamplingSettings
+from service.models.published import override_sampling, read_seed
+from service.models.settings import PromptSpec, Sampling, SamplingSettings
 
 BOXED = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{}."
 """The instruction of Qwen's model cards for mathematics, after the problem."""
@@ -89,7 +90,9 @@ class Overrides:
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
-    seed: int | None = None
+    sampling: str | None = None
+    stop: tuple[str, ...] = ()
+    seed: str | None = None
     samples_per_request: int | None = None
 
 
@@ -128,18 +131,21 @@ def make_prompt(preset: Preset, overrides: Overrides, *, choice: bool = False) -
 
 
 def make_sampling(preset: Preset, overrides: Overrides) -> SamplingSettings:
-    """Return how responses are drawn. At temperature 0 each is asked for alone: servers refuse more.
+    """Return how responses are drawn: by the preset's settings, `sampling` over them, single ones over both.
+
+    At temperature 0 each response is asked for alone: servers refuse more.
 
     Raises:
-        InputError: a value out of its range.
+        InputError: a value out of its range, or what `read_sampling` and `read_seed` refuse.
     """
-    temperature = _first(overrides.temperature, preset.temperature)
-    together = 1 if temperature == 0 else preset.samples_per_request
+    base = Sampling(preset.temperature, preset.top_p, preset.max_tokens)
+    sampling = override_sampling(
+        base, overrides.sampling, overrides.temperature, overrides.top_p, overrides.max_tokens
+    )
+    together = 1 if sampling.temperature == 0 else preset.samples_per_request
     return SamplingSettings(
-        temperature=temperature,
-        top_p=_first(overrides.top_p, preset.top_p),
-        max_tokens=_first(overrides.max_tokens, preset.max_tokens),
-        seed=_first(overrides.seed, 0),
+        **{**sampling.decoding, "stop": overrides.stop},
+        seed=read_seed(_first(overrides.seed, "0")),
         samples_per_request=_first(overrides.samples_per_request, together),
     )
 

@@ -61,7 +61,7 @@ def test_every_part_can_be_replaced(tmp_path: Path) -> None:
         temperature=1.0,
         top_p=1.0,
         max_tokens=99,
-        seed=7,
+        seed="7",
         samples_per_request=2,
     )
     prompt, sampling = (

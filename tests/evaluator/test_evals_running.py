@@ -16,6 +16,7 @@ from evaluator.grading import Grader
 from service.database import Database
 from service.errors import InputError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response
+from service.models.settings import DrawingSpec
 from service.runs.cells import Receipt
 from service.runs.filling import Filled
 from service.runs.store import Run, find_run
@@ -37,6 +38,9 @@ class FakeSampler:
 
     def describe(self) -> Mapping[str, Any]:
         return {"sampler": "fake"}
+
+    def check(self, spec: DrawingSpec) -> None:
+        return None
 
     def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
         self.passes += 1

@@ -19,13 +19,13 @@ from world_runs import final_state
 from rephraser.run.ask import solving_requests
 from rephraser.run.local_answers import SolverCells, check_engine, draw_answers, open_stored
 from rephraser.run.read import read_choices
-from rephraser.run.spec import BOXED_INSTRUCTION, Sampling, SolverSpec
+from rephraser.run.spec import BOXED_INSTRUCTION, SolverSpec
 from rephraser.views.runs import summarize
 from service.database import Database
 from service.errors import InputError
 from service.hashing import content_id
 from service.models.local import LocalSampler
-from service.models.settings import PromptSpec
+from service.models.settings import PromptSpec, Sampling
 from service.questions import make_question
 
 REPOSITORY = Path(__file__).parents[2]

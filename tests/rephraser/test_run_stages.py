@@ -18,11 +18,12 @@ from rephraser.run.ask import proposing_requests
 from rephraser.run.judge import judge_answers
 from rephraser.run.plan import open_slots
 from rephraser.run.read import collect_proposals, read_choices
-from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, Sampling, SolverSpec, cell_seed
+from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec, cell_seed
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
 from rephraser.verdict import BayesRule, OverlapRule
 from rephraser.views.runs import summarize
 from service.errors import InputError
+from service.models.settings import Sampling
 from service.runs.progress import count_states
 from service.runs.store import open_run
 

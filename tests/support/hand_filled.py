@@ -14,9 +14,10 @@ from rephraser.run.check import check_structure
 from rephraser.run.judge import judge_answers
 from rephraser.run.plan import add_planned, plan_answers, plan_proposals
 from rephraser.run.read import collect_answers, collect_premises, collect_proposals
-from rephraser.run.spec import RunSpec, Sampling, SolverSpec
+from rephraser.run.spec import RunSpec, SolverSpec
 from rephraser.tables import CandidateRow, VerdictRow
 from service.database import Database
+from service.models.settings import Sampling
 from service.questions import Question, make_question, store_questions
 from service.runs.cells import Cell, Receipt, claim_cells, fill_cell
 from service.runs.store import Run, open_run

@@ -11,9 +11,9 @@ from command_line import CommandLine
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import insert, select, update
 
-from rephraser.run.spec import Sampling
 from rephraser.tables import ProposalRow, VerdictRow, candidate_id
 from service.database import Database
+from service.models.settings import Sampling
 from service.questions import make_question
 from service.runs.cells import CellPlan, Receipt, add_cells, fill_cell
 from service.runs.store import Run

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from service.runs.store import Run
 
 
+SAMPLING_HELP = (
+    "Published settings by name (qwen3-thinking, qwen3-non-thinking, qwq, deepseek-r1, gpt-oss), or "
+    "top_k=20, min_p, repetition_penalty, presence_penalty, frequency_penalty, or both after commas."
+)
+
+
 @dataclass(frozen=True)
 class Requests:
     """How models are asked, for every command that asks some."""

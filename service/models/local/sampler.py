@@ -8,7 +8,7 @@ from service.errors import InputError, PrerequisiteError
 from service.models.checkpoint import Checkpoint, open_checkpoint
 from service.models.drawing import CellsToDraw, ReportSamples, Response
 from service.models.offline import CheckpointSampler, FinishedOrder, OfflineFilling, Order
-from service.models.settings import SamplingSettings
+from service.models.settings import DrawingSpec, SamplingSettings
 from service.models.stopping import stop_on_signals
 from service.runs.filling import Filled
 
@@ -69,6 +69,22 @@ class LocalSampler(CheckpointSampler):
             **({} if template else {"form": "raw"}),
         }
 
+    def check(self, spec: DrawingSpec) -> None:
+        """See that a run can be drawn, before it is made; what there is to say goes to `notices`.
+
+        Raises:
+            InputError: settings that it does not draw by, no seed, or a system prompt but no chat template.
+        """
+        if spec.sampling.beyond:
+            names = ", ".join(spec.sampling.beyond)
+            raise InputError(
+                f"--sampler local draws by temperature and top_p alone, not by {names}; leave that out, "
+                "or take --sampler vllm or a vLLM server."
+            )
+        if spec.sampling.seed is None:
+            raise InputError("--sampler local draws by a seed for each response; --seed none is not for it.")
+        super().check(spec)
+
     def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
         """Draw all empty cells; SIGINT and SIGTERM stop between two tokens (`stopped` is `interrupted`).
 
@@ -76,6 +92,7 @@ class LocalSampler(CheckpointSampler):
             InputError: a prompt does not fit into the model's context; the logits are no numbers.
             PrerequisiteError: the model cannot be loaded, or not even one response fits into memory.
         """
+        self.check(work.spec)
         checkpoint = self._open()
         prompts = self._plan(work, checkpoint.context)
         self._notices += prompts.notices
@@ -151,6 +168,7 @@ class _Engine:
             rows += [
                 Row(tuple(order.prompt), order.max_tokens, seed, owner, place)
                 for place, seed in enumerate(order.seeds)
+                if seed is not None  # as `check` has seen
             ]
         self._decoder.add(rows)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from service.errors import PrerequisiteError
 from service.models.remote.chat import ChatRequest, Endpoint
+from service.models.settings import NEUTRAL
 
 # Read by litellm when it is imported: its price map comes from the package, not from the network.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -59,7 +60,7 @@ class Backend:
             "model": endpoint.model,
             "max_retries": 0,
             "num_retries": 0,
-            "drop_params": True,
+            "drop_params": False,  # what decides the distribution is sent, or refused by name
             "no-log": True,
         }
         if own_server:
@@ -127,28 +128,56 @@ class Backend:
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body of the HTTP request, as a line of a batch job holds it."""
         settings = litellm.utils.get_optional_params(
-            model=self.model, custom_llm_provider=self.provider, drop_params=True, **self._settings(request)
+            model=self.model, custom_llm_provider=self.provider, drop_params=False, **self._settings(request)
         )
         settings.pop("stream", None)
         extra = settings.pop("extra_body", None) or {}
         return {"model": self.model, "messages": _messages(request), **settings, **extra}
 
     def _settings(self, request: ChatRequest) -> dict[str, Any]:
-        optional = {
-            "max_tokens": request.max_tokens,
+        left_out = {  # where the provider does not know them
             "n": request.n if request.n != 1 else None,
-            "temperature": request.temperature,
-            "top_p": request.top_p,
             "seed": request.seed,
             "response_format": response_format(request.response_schema),
-            "extra_body": dict(request.extra) or None,
         }
-        always = ("max_tokens", "extra_body")  # litellm spells the first as the provider wants it
-        return {
-            field: value
-            for field, value in optional.items()
-            if value is not None and (field in always or self.sends(field))
+        own, extra = self._own_settings(request), dict(request.extra)
+        if self.takes_extra:
+            own, extra = {}, {**own, **extra}
+        decoding = {
+            "max_tokens": request.max_tokens,  # litellm spells it as the provider wants it
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "presence_penalty": request.presence_penalty or None,
+            "frequency_penalty": request.frequency_penalty or None,
+            "stop": list(request.stop) or None,
+            **own,
+            "extra_body": extra or None,
         }
+        sent = {field: value for field, value in left_out.items() if self.sends(field)} | decoding
+        return {field: value for field, value in sent.items() if value is not None}
+
+    def _own_settings(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the settings that OpenAI's protocol lacks.
+
+        vLLM fills those that are not sent from the model's `generation_config`, so neutral ones are sent too.
+        """
+        given = {name: getattr(request, name) for name in ("top_k", "min_p", "repetition_penalty")}
+        neutral = {name for name in given if self.provider != OWN_SERVER and given[name] == NEUTRAL[name]}
+        if given["top_k"] == 0:
+            given["top_k"] = -1  # all tokens, in vLLM's versions before and since 0.9
+        return {name: value for name, value in given.items() if value is not None and name not in neutral}
+
+    def takes(self, setting: str, value: Any) -> bool:
+        """Return whether a setting of this value reaches the server, as far as litellm knows."""
+        if setting in ("top_k", "min_p", "repetition_penalty") and self.takes_extra:
+            return True
+        try:
+            litellm.utils.get_optional_params(
+                model=self.model, custom_llm_provider=self.provider, drop_params=False, **{setting: value}
+            )
+        except litellm.UnsupportedParamsError:
+            return False
+        return setting in self.supported
 
     def forget_refused(self, request: ChatRequest, complaint: str) -> bool:
         """Leave a field out from now on that the server complains about; return whether to try again.

@@ -61,8 +61,9 @@ class ChatRequest:
     """One request: `n` answers to the same messages, or continuations of the same text.
 
     `key` is the caller's and comes back with the answer. `response_schema` (JSON Schema) asks for structured
-    output; where the model does not support it, it is left out, so the messages must ask for it too. Settings
-    that are None are left to the server; those that a provider does not know are not sent.
+    output; where the model does not support it, it is left out, so the messages must ask for it too; the seed
+    is left out likewise. Settings that are None are left to the server; that a provider takes the others is
+    for `endpoint.check_sampling` to see before.
 
     `prompt` is raw text in place of messages; `extra` holds fields of one server's own, such as vLLM's
     `chat_template_kwargs`. Not every endpoint takes them: ask `abilities.check_abilities` before.
@@ -75,6 +76,12 @@ class ChatRequest:
     top_p: float | None = None
     max_tokens: int = 1024  # per answer, and part of the worst case that a cap on money counts
     seed: int | None = None
+    top_k: int | None = None  # 0: all tokens
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stop: tuple[str, ...] = ()
     response_schema: Mapping[str, Any] | None = None
     prompt: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from service.errors import PrerequisiteError
 from service.models.remote.chat import Endpoint
 from service.models.remote.faults import shorten
 from service.models.remote.redaction import redact
+from service.models.settings import NEUTRAL, Sampling
 
 if TYPE_CHECKING:
     import httpx
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from service.models.remote.backend import Backend
 
 CHECK_TIMEOUT_S = 15.0
+_UNSENT: Mapping[str, Any] = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
+"""What a provider draws with where it takes no such setting."""
+
 _OPENAI = "https://api.openai.com/v1"
 
 
@@ -107,6 +111,26 @@ def check_abilities(endpoint: Endpoint, *, raw_text: bool, extra: Mapping[str, A
         raise PrerequisiteError(
             f"{endpoint.model}: {backend.provider} takes no {names}; that belongs to servers of one's own, "
             "as hosted_vllm/NAME with --api-base. Without it: --chat-template-kwargs '{}'."
+        )
+
+
+def check_sampling(endpoint: Endpoint, sampling: Sampling) -> None:
+    """See that all that decides the distribution of responses reaches this endpoint; nothing is sent.
+
+    Raises:
+        PrerequisiteError: the provider drops one of the settings, or litellm does not understand the model's
+            spelling.
+    """
+    from service.models.remote.backend import open_backend
+
+    backend = open_backend(endpoint)
+    for name, value in sampling.decoding.items():
+        if name == "max_tokens" or value == _UNSENT[name] or backend.takes(name, value):
+            continue
+        out = f"give {_UNSENT[name]}, with which it draws anyway" if _UNSENT[name] != () else "leave it out"
+        raise PrerequisiteError(
+            f"{endpoint.model}: {backend.provider} takes no {name} ({value}); {out}. A vLLM server takes all "
+            "settings, as hosted_vllm/NAME with --api-base."
         )
 
 

@@ -24,7 +24,7 @@ from service.models.remote import (
     RemoteClient,
     RetryPolicy,
 )
-from service.models.remote.endpoint import Serving, check_abilities, find_serving, supports_n
+from service.models.remote.endpoint import Serving, check_abilities, check_sampling, find_serving, supports_n
 from service.models.settings import DrawingSpec
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S, finish_on_signals
 from service.runs.batching import fill_by_batch
@@ -105,6 +105,7 @@ class RemoteSampler:
         raw = spec.prompt.form == "raw"
         extra = {"chat_template_kwargs": spec.prompt.chat_template_kwargs}
         check_abilities(self.endpoint, raw_text=raw, extra=extra if spec.prompt.chat_template_kwargs else {})
+        check_sampling(self.endpoint, spec.sampling)
         if raw and self._sends_jobs:
             raise PrerequisiteError("batch jobs hold chats only; leave --batch or the raw text out.")
 
@@ -160,7 +161,9 @@ class RemoteSampler:
             filling.client = client
             with finish_on_signals(client.interrupt, grace_s=self._grace_s):
                 filled = await fill_cells(cells, client)
-            if not client.sends("seed"):
+            if work.spec.sampling.seed is None:
+                self._notices["no seed was sent: the same run would draw other responses"] = None
+            elif not client.sends("seed"):
                 self._notices["the server takes no seed: the same run would draw other responses"] = None
         if filled.message is not None and "chat template" in filled.message.lower():
             filled.message += "; a model without a chat template continues raw text (--raw)"
@@ -216,10 +219,8 @@ def chat_request(spec: DrawingSpec, request: LeasedCell) -> ChatRequest:
         messages=() if raw else (*system, Message("user", text)),
         prompt=text if raw else None,
         n=request.count,
-        temperature=spec.sampling.temperature,
-        top_p=spec.sampling.top_p,
-        max_tokens=spec.sampling.max_tokens,
         seed=request.seeds[0],
+        **spec.sampling.decoding,
         extra={"chat_template_kwargs": kwargs} if kwargs else {},
     )
 

@@ -108,10 +108,8 @@ class Engine:
         settings = [
             self._sampling_params(
                 n=len(order.seeds),
-                temperature=sampling.temperature,
-                top_p=sampling.top_p,
                 seed=order.seeds[0],
-                max_tokens=order.max_tokens,
+                **_settings(sampling, order.max_tokens),
             )
             for order in orders
         ]
@@ -163,7 +161,13 @@ def _read(output: Any, order: Order) -> FinishedOrder:
     )
     n, seed = len(order.seeds), order.seeds[0]
     raw = {"n": n, "seed": seed, "cached_tokens": output.num_cached_tokens}
-    return FinishedOrder(order.number, responses, tuple(range(seed, seed + n)), raw)
+    seeds = None if seed is None else tuple(range(seed, seed + n))
+    return FinishedOrder(order.number, responses, seeds, raw)
+
+
+def _settings(sampling: SamplingSettings, max_tokens: int) -> dict[str, Any]:
+    decoding = {**sampling.decoding, "max_tokens": max_tokens, "stop": list(sampling.stop) or None}
+    return {**decoding, "top_k": sampling.top_k or -1}  # all tokens
 
 
 @contextmanager

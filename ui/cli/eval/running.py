@@ -175,8 +175,7 @@ def make_specs(
             sampling=sampling,
             answers=answers,
         )
-        if isinstance(sampler, RemoteSampler):
-            sampler.check(spec)
+        sampler.check(spec)
         specs.append((problems, spec))
     return specs
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 from typer import Option
 
-from ui.cli.requests import Requests
+from ui.cli.requests import SAMPLING_HELP, Requests
 
 if TYPE_CHECKING:
     from service.models.drawing import Sampler
@@ -47,7 +47,11 @@ class Drawing:
     temperature: Annotated[float | None, Option(help="Default: the preset's, 0.6.")] = None
     top_p: Annotated[float | None, Option(help="Default: the preset's, 0.95.")] = None
     max_tokens: Annotated[int | None, Option(help="Most tokens of a response; the preset's: 3,072.")] = None
-    seed: Annotated[int | None, Option(help="Seed of the run; default 0.")] = None
+    sampling: Annotated[str | None, Option(help=SAMPLING_HELP)] = None
+    stop: Annotated[tuple[str, ...], Option(help="A text that ends a response; may be repeated.")] = ()
+    seed: Annotated[
+        str | None, Option(metavar="N|none", help="Seed of the run, 0; none sends no seed: not repeatable.")
+    ] = None
     samples_per_request: Annotated[
         int | None,
         Option(help="Responses drawn at once; default 8, or 1 where the model does not know n or is greedy."),

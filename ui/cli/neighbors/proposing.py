@@ -42,7 +42,9 @@ def propose(
         int | None,
         Option(min=1, help="Only the first questions; with a larger one, or none, the same run grows."),
     ] = None,
-    seed: Annotated[int, Option(help="Seed of the run.")] = 0,
+    seed: Annotated[
+        str, Option(metavar="N|none", help="Seed of the run; none sends no seed: not repeatable.")
+    ] = "0",
     token_limit: Annotated[int, Option(help="Most tokens of a candidate.")] = 512,
     tokenizer: Annotated[
         str | None, Option(help="tokenizer.json file or Hub name that counts them; else an estimate.")
@@ -77,14 +79,17 @@ def propose(
         read_candidate_file,
         start_run,
     )
+    from service.models.published import read_seed
     from service.runs.store import run_question_ids
 
     proposer.check(requests.candidates)
+    run_seed = read_seed(seed)
+    shared_seed = None if run_seed is None else 0  # runs of any seed share the answers of solvers
     verdict_rule, execution = rule.make(), requests.execution()
     with db.open() as database:
         strategies = proposer.strategies()
         candidates = read_candidate_file(database, execution.candidates, questions, limit=limit)
-        specs, samplers = solvers.open(requests.solver_batch_size)
+        specs, samplers = solvers.open(requests.solver_batch_size, seed=shared_seed)
         with database.read() as session:
             topped_up = runs_to_top_up(session, tops_up or (), questions)
         spec = RunSpec(
@@ -95,12 +100,12 @@ def propose(
             n=n,
             rounds=rounds,
             content_attempts=proposer.content_attempts,
-            seed=seed,
-            sampling=proposer.sampling(),
+            seed=run_seed,
+            sampling=proposer.drawing(),
             output=choose_output(proposer.reply, proposer.model, requests.api_base),
             solvers=specs,
             rule=verdict_rule,
-            premises=None if premises is None else PremiseSpec(premises),
+            premises=None if premises is None else PremiseSpec(premises, seed=shared_seed),
             token_limit=token_limit,
             tokenizer=tokenizer,
             source=None if candidates is None else candidates.content,

@@ -1,6 +1,6 @@
 """Settings of proposing: the proposer, the solvers, the requests."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -8,14 +8,14 @@ import typer
 from typer import Option
 
 from ui.cli.eval.settings import choose_sampler
-from ui.cli.requests import Requests
+from ui.cli.requests import SAMPLING_HELP, Requests
 
 if TYPE_CHECKING:
     from rephraser.proposing.strategies import Strategy
     from rephraser.run.execution import Execution
-    from rephraser.run.spec import Sampling, SolverSpec
+    from rephraser.run.spec import SolverSpec
     from service.models.drawing import Sampler
-    from service.models.settings import PromptSpec
+    from service.models.settings import PromptSpec, Sampling
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,12 @@ class Proposer:
         tuple[str, ...],
         Option(help="perspectives, paraphrase, rename, format, or a text file; may be repeated."),
     ] = ()
-    temperature: Annotated[float, Option(help="Of the proposer.")] = 1.0
-    top_p: Annotated[float, Option(help="Of the proposer.")] = 1.0
-    max_tokens: Annotated[int, Option(help="Most tokens of the proposer's answer.")] = 4096
+    sampling: Annotated[str | None, Option(help=f"Of the proposer. {SAMPLING_HELP}")] = None
+    temperature: Annotated[float | None, Option(help="Of the proposer; default 1.")] = None
+    top_p: Annotated[float | None, Option(help="Of the proposer; default 1.")] = None
+    max_tokens: Annotated[int | None, Option(help="Most tokens of the proposer's answer; default 4,096.")] = (
+        None
+    )
     content_attempts: Annotated[
         int, Option(help="Requests in all where answers are unusable (refusals, echoes, ...).")
     ] = 3
@@ -73,12 +76,13 @@ class Proposer:
             return local_strategies(self.proposer)
         return tuple(load_strategy(reference) for reference in self.strategy or ("perspectives",))
 
-    def sampling(self) -> "Sampling | None":
+    def drawing(self) -> "Sampling | None":
         """Return how a model's answers are drawn."""
-        from rephraser.run.spec import Sampling
+        from rephraser.run.spec import PROPOSING
+        from service.models.published import override_sampling
 
-        drawn = Sampling(self.temperature, self.top_p, self.max_tokens)
-        return drawn if self.proposer == "llm" else None
+        settings = self.sampling, self.temperature, self.top_p, self.max_tokens
+        return override_sampling(PROPOSING, *settings) if self.proposer == "llm" else None
 
     def least_distance(self) -> float:
         """Return 0.15 for a model, which can be asked again; of a file it is left out when published."""
@@ -109,9 +113,12 @@ class Solvers:
             "else remote."
         ),
     ] = "auto"
-    solver_temperature: Annotated[float, Option(help="Of the solvers.")] = 0.7
-    solver_top_p: Annotated[float, Option(help="Of the solvers.")] = 0.95
-    solver_max_tokens: Annotated[int, Option(help="Most tokens of a solver's answer.")] = 3072
+    solver_sampling: Annotated[str | None, Option(help="Of the solvers, as --sampling.")] = None
+    solver_temperature: Annotated[float | None, Option(help="Of the solvers; default 0.7.")] = None
+    solver_top_p: Annotated[float | None, Option(help="Of the solvers; default 0.95.")] = None
+    solver_max_tokens: Annotated[
+        int | None, Option(help="Most tokens of a solver's answer; default 3,072.")
+    ] = None
     solver_preset: Annotated[
         str | None,
         Option(
@@ -126,7 +133,9 @@ class Solvers:
     solver_dtype: Annotated[str | None, Option(help="Local solvers: float32, bfloat16, ...")] = None
     samples_per_request: Annotated[int, Option(help="Answers a solver draws in one request.")] = 4
 
-    def open(self, batch_size: int | None) -> tuple["tuple[SolverSpec, ...]", "dict[str, Sampler]"]:
+    def open(
+        self, batch_size: int | None, *, seed: int | None = 0
+    ) -> tuple["tuple[SolverSpec, ...]", "dict[str, Sampler]"]:
         """Return the solvers, and the samplers of those on this machine by the solver's id.
 
         Of a checkpoint configuration and tokenizer are loaded and the weights' fingerprint is taken; nothing
@@ -136,7 +145,8 @@ class Solvers:
             InputError: no such preset, or a prompt's file without `{question}`.
             PrerequisiteError: torch or transformers is not installed; checkpoint or device cannot be found.
         """
-        from rephraser.run.spec import Sampling, SolverSpec
+        from rephraser.run.spec import SOLVING, SolverSpec
+        from service.models.published import override_sampling
 
         local = [choose_sampler(self.solver_sampler, model) == "local" for model in self.solver]
         given = {"device": self.solver_device, "dtype": self.solver_dtype, "batch-size": batch_size}
@@ -146,13 +156,20 @@ class Solvers:
                     raise typer.BadParameter(
                         f"--solver-{name} belongs to solvers on this machine; there is none here"
                     )
-        sampling = Sampling(self.solver_temperature, self.solver_top_p, self.solver_max_tokens)
+        sampling = override_sampling(
+            SOLVING,
+            self.solver_sampling,
+            self.solver_temperature,
+            self.solver_top_p,
+            self.solver_max_tokens,
+        )
         prompt = self._prompt()
+        shared = SolverSpec("", sampling, self.samples_per_request, seed=seed, prompt=prompt)
         specs: list[SolverSpec] = []
         samplers: dict[str, Sampler] = {}
         for model, is_local in zip(self.solver, local, strict=True):
             if not is_local:
-                specs.append(SolverSpec(model, sampling, self.samples_per_request, prompt=prompt))
+                specs.append(replace(shared, model=model))
                 continue
             from service.models.local import LocalSampler
 
@@ -163,7 +180,8 @@ class Solvers:
                 batch_size=batch_size,
             )
             engine = dict(sampler.describe())
-            specs.append(SolverSpec(model, sampling, self.samples_per_request, prompt=prompt, engine=engine))
+            specs.append(replace(shared, model=model, engine=engine))
+            sampler.check(specs[-1].drawing)
             samplers[specs[-1].id] = sampler
         return tuple(specs), samplers
 
