@@ -19,7 +19,7 @@ from sandbox.questions import Asked, draw_questions
 from service.models.local.cache import Room
 from trainer_adapter.methods.recipes import RECIPES, Recipe
 from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
-from trainer_adapter.verl.cpu.sampling import DrawingBatch, SamplingParams
+from trainer_adapter.verl.cpu.drawing_batch import DrawingBatch, SamplingParams
 from trainer_adapter.verl.plugin.splitting import prompt_of, seed_of
 
 NEIGHBORS, LONGEST = 3, 40

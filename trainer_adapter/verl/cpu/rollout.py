@@ -17,7 +17,7 @@ from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from service.models.local.cache import Room
 from service.models.local.loading import Device, room_for_keys
-from trainer_adapter.verl.cpu.sampling import DrawingBatch, Drawn, SamplingParams, from_verl
+from trainer_adapter.verl.cpu.drawing_batch import DrawingBatch, Drawn, SamplingParams, from_verl
 
 BATCH_SIZE = 512
 """Responses decoded at a time where the memory allows it; a step of the batch costs a small model nearly the

@@ -12,7 +12,13 @@ from tiny_model import save_tiny_model
 
 from service.errors import PrerequisiteError
 from service.models.local.cache import Room
-from trainer_adapter.verl.cpu.sampling import DrawingBatch, Drawn, SamplingParams, from_verl, token_log_probs
+from trainer_adapter.verl.cpu.drawing_batch import (
+    DrawingBatch,
+    Drawn,
+    SamplingParams,
+    from_verl,
+    token_log_probs,
+)
 
 PROMPTS = [[5, 6, 7, 8, 9], [40], [70, 71, 72]]
 GREEDY = SamplingParams(temperature=0.0, max_tokens=6)
