@@ -1,41 +1,28 @@
 """Neighbor sets: immutable versions of a run's neighbors; find, compare, verify, export, read back."""
 
 from rephraser.sets.changes import Change, SetDiff, diff
-from rephraser.sets.counts import AcceptRate, accept_rates
+from rephraser.sets.counts import accept_rates
 from rephraser.sets.export import ExportReport, export_hf, export_jsonl, export_parquet
 from rephraser.sets.publish import Draft, draft, make_selection, publish
 from rephraser.sets.reimport import import_set
-from rephraser.sets.selection import Adaptive, Selection
+from rephraser.sets.selection import Adaptive
 from rephraser.sets.store import find_set, list_sets, load_entries, load_set, tag, untag
-from rephraser.sets.types import (
-    Neighbor,
-    NeighborSet,
-    PublishedSet,
-    SetEntry,
-    SetHeader,
-    entry_hash,
-    set_hash,
-)
-from rephraser.sets.verify import VerifyReport, verify
+from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, SetHeader
+from rephraser.sets.verify import verify
 
 __all__ = [
-    "AcceptRate",
     "Adaptive",
     "Change",
     "Draft",
     "ExportReport",
     "Neighbor",
-    "NeighborSet",
     "PublishedSet",
-    "Selection",
     "SetDiff",
     "SetEntry",
     "SetHeader",
-    "VerifyReport",
     "accept_rates",
     "diff",
     "draft",
-    "entry_hash",
     "export_hf",
     "export_jsonl",
     "export_parquet",
@@ -46,7 +33,6 @@ __all__ = [
     "load_set",
     "make_selection",
     "publish",
-    "set_hash",
     "tag",
     "untag",
     "verify",
