@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 import pytest
-from command_line import words
+from command_line import CommandLine, words
 from typer import Argument, Option
 from typer.testing import CliRunner
 
 from service.errors import InputError
 from ui.cli import output
+from ui.cli.eval.settings import EvalRequests
 from ui.cli.output import Terminal
 from ui.cli.settings import SettingsFile, command_group
 
@@ -131,3 +132,38 @@ def test_a_file_is_checked_like_the_command_line(tmp_path: Path) -> None:
     assert "--max-usd" in refused("why?", "--name", "a", "--config", low)
     with pytest.raises(InputError, match="cannot be read"):
         asked("why?", "--name", "a", "--config", tmp_path / "absent.toml")
+
+
+def test_a_file_beside_the_database_gives_options_and_endpoints(
+    command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, object] = {}
+
+    def open_sampler(name: str, model: str, requests: EvalRequests, engine: object) -> None:
+        seen.update(
+            model=model, base=requests.api_base, cap=requests.max_usd, at_once=requests.max_concurrency
+        )
+        raise InputError("seen")
+
+    monkeypatch.setattr("ui.cli.eval.running.open_sampler", open_sampler)
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "tagrpo.toml").write_text(
+        "[eval.run]\nmax-usd = 5.0\nmax-concurrency = 8\n"
+        '[endpoint.lab]\nmodel = "hosted_vllm/m"\napi-base = "http://lab/v1"\nmax-concurrency = 16\n'
+    )
+    (tmp_path / "more.toml").write_text("max-concurrency = 32\n")
+    asked = ["eval", "run", "x.jsonl", "--db", "team/tagrpo.db", "--endpoint", "lab"]
+    assert "seen" in command_line(*asked).err
+    assert seen == {"model": "hosted_vllm/m", "base": "http://lab/v1", "cap": 5.0, "at_once": 16}
+    command_line(*asked, "--config", "more.toml")
+    assert seen["at_once"] == 32
+    command_line(*asked, "--config", "more.toml", "--max-concurrency", 64, "--max-usd", 1)
+    assert (seen["at_once"], seen["cap"]) == (64, 1.0)
+    unknown = command_line(*asked[:-1], "other")
+    assert (unknown.code, "there is no [endpoint.other]; there are: lab." in unknown.err) == (2, True)
+    (tmp_path / "team" / "tagrpo.toml").write_text("[eval.run]\nmax_usd = 5.0\n")
+    refused = command_line(*asked)
+    assert (refused.code, "tagrpo.toml: run has no option 'max_usd'" in refused.err) == (2, True)
+    (tmp_path / "team" / "tagrpo.toml").write_text("[eval.runs]\nmax-usd = 5.0\n")
+    refused = command_line("sets", "list", "--db", "team/tagrpo.db")
+    assert (refused.code, "[eval.runs] is no table of a command" in refused.err) == (2, True)

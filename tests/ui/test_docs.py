@@ -104,8 +104,8 @@ def resolve(words: tuple[str, ...]) -> str:
         names.append(words[len(names)])
         found = found.commands[names[-1]]
     rest = list(words[len(names) :])
-    if "--config" in rest:  # its file is written where the commands of the page are run
-        at = rest.index("--config")
+    for option in {"--config", "--endpoint"} & set(rest):  # read from files that a page has written
+        at = rest.index(option)
         del rest[at : at + 2]
     found.make_context(names[-1], rest)
     return " ".join(names)

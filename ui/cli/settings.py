@@ -13,6 +13,7 @@ heading of its options in the help.
 """
 
 import inspect
+import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import typer
 from typer import Option
+from typer.core import TyperCommand
 from typer.models import OptionInfo
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def command_group(help: str, example: str, commands: Mapping[str, Callable[..., 
     """Return the group of these commands; called without one of them it shows its help."""
     group = typer.Typer(no_args_is_help=True, help=help, epilog=f"Example: {example}")
     for name, function in commands.items():
-        group.command(name)(with_settings(function))
+        group.command(name, cls=Command)(with_settings(function))
     return group
 
 
@@ -139,28 +141,100 @@ class Db:
             yield session
 
 
-def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
-    """Let the values of a file stand for options that are not given.
+class Command(TyperCommand):
+    """A command whose options may stand in `tagrpo.toml` beside the database, in a table of its name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if (path := _shared_file(args)).is_file():
+            table: Any = _read_toml(path)
+            ctx.meta[_FILE] = path, table.pop(_ENDPOINT, {})
+            _check_tables(path, table, ctx.find_root().command)
+            for name in ctx.command_path.split()[1:]:
+                table = table.get(name, {})
+            _use(ctx, "shared", path, table)
+        return super().parse_args(ctx, args)
+
+
+_FILE, _ENDPOINT = "tagrpo.toml", "endpoint"
+_LAYERS = ("shared", _ENDPOINT, "config")
+"""Where options come from that are not given: the later wins."""
+
+
+def _check_tables(path: Path, tables: Mapping[str, Any], group: Any, inside: str = "") -> None:
+    """Refuse a table that is named after no command, which nobody would read."""
+    from service.errors import InputError
+
+    for name, inner in tables.items():
+        command = group.commands.get(name)
+        if command is None or not isinstance(inner, dict):
+            there = ", ".join(group.commands)
+            raise InputError(f"{path}: [{inside}{name}] is no table of a command; there are: {there}.")
+        if hasattr(command, "commands"):
+            _check_tables(path, inner, command, f"{inside}{name}.")
+
+
+def _shared_file(args: Sequence[str]) -> Path:
+    """Return `tagrpo.toml` beside the database; options are not parsed yet where it is needed."""
+    given: list[str] = []
+    for place, word in enumerate(args):
+        if word == "--db":
+            given = args[place + 1 : place + 2]
+        elif word.startswith("--db="):
+            given = [word.removeprefix("--db=")]
+    database = given[0] if given else os.environ.get("TAGRPO_DB") or "tagrpo.db"
+    return Path(database).parent / _FILE
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a file.
 
     Raises:
-        InputError: the file cannot be read, is no TOML, or has a key that is no option of the command.
+        InputError: it cannot be read or is no TOML.
     """
     from service.errors import InputError
 
-    if path is None:
-        return None
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: the settings cannot be read ({error}).") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not TOML ({error}).") from error
+
+
+def _use(context: Any, layer: str, path: Path, values: Mapping[str, Any]) -> None:
+    """Let values of a file stand for options that are not given.
+
+    Raises:
+        InputError: a key is no option of the command.
+    """
+    from service.errors import InputError
+
     keys = _keys(context.command.params)
     for key in values:
         if key not in keys:
             raise InputError(f"{path}: {context.command.name} has no option {key!r}; {_nearest(key, keys)}.")
-    context.default_map = {keys[key]: value for key, value in values.items()}
+    layers = context.meta.setdefault("layers", {})
+    layers[layer] = {keys[key]: value for key, value in values.items()}
+    context.default_map = {name: value for each in _LAYERS for name, value in layers.get(each, {}).items()}
+
+
+def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
+    if path is not None:
+        _use(context, "config", path, _read_toml(path))
     return path
+
+
+def _read_endpoint(context: typer.Context, name: str | None) -> str | None:
+    from service.errors import InputError
+
+    if name is None:
+        return None
+    path, endpoints = context.meta.get(_FILE, (_shared_file([]), {}))
+    if name not in endpoints:
+        there = ", ".join(endpoints) or "none"
+        raise InputError(f"{path}: there is no [endpoint.{name}]; there are: {there}.")
+    _use(context, _ENDPOINT, path, endpoints[name])
+    return name
 
 
 def _keys(parameters: Sequence[Any]) -> Mapping[str, str]:
@@ -168,7 +242,7 @@ def _keys(parameters: Sequence[Any]) -> Mapping[str, str]:
     return {
         parameter.opts[0].removeprefix("--"): parameter.name
         for parameter in parameters
-        if parameter.name not in ("config", "help")
+        if parameter.name not in ("config", "endpoint", "help")
     }
 
 
@@ -189,5 +263,13 @@ class SettingsFile:
             is_eager=True,
             callback=_read_settings,
             help="TOML file of options without their dashes (max-usd = 50); what is given here wins.",
+        ),
+    ] = None
+    endpoint: Annotated[
+        str | None,
+        Option(
+            is_eager=True,
+            callback=_read_endpoint,
+            help="Take options from [endpoint.NAME] of tagrpo.toml beside the database: address, prices.",
         ),
     ] = None

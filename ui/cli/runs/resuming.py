@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from service.database import Database
     from service.runs.store import Run
 
-NOT_KEPT = frozenset(
-    {"db_file", "config", "as_json", "quiet", "verbose", "dry_run", "run", "max_requests", "max_usd"}
-)
-"""Of one command alone; and the cap on money, which the run itself keeps."""
+_OF_ONE_COMMAND = ("as_json", "quiet", "verbose", "dry_run", "max_requests")
+NOT_KEPT = frozenset({*_OF_ONE_COMMAND, "db_file", "config", "endpoint", "run", "max_usd"})
+"""What a file gave is kept by itself, and the cap on money by the run."""
 _PASSWORD = re.compile(r"://[^/\s]*@")
 
 
