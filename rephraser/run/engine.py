@@ -14,8 +14,8 @@ from evaluator.grading import Grader
 from rephraser.run.ask import premise_requests, proposing_requests, solving_requests
 from rephraser.run.check import check_structure
 from rephraser.run.judge import judge_answers
-from rephraser.run.local_answers import draw_answers
-from rephraser.run.local_proposals import Source, propose_locally
+from rephraser.run.local.answers import draw_answers
+from rephraser.run.local.proposals import Source, propose_locally
 from rephraser.run.plan import add_planned, plan_answers, plan_proposals
 from rephraser.run.read import collect_answers, collect_premises, collect_proposals
 from rephraser.run.spec import RunSpec

@@ -8,8 +8,8 @@ from pathlib import Path
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.tokens import load_token_counter
 from rephraser.run.engine import Client, Engine, Invocation, Report
-from rephraser.run.local_answers import check_engine, open_stored
-from rephraser.run.local_proposals import Source, rules_source
+from rephraser.run.local.answers import check_engine, open_stored
+from rephraser.run.local.proposals import Source, rules_source
 from rephraser.run.spec import RunSpec
 from service.database import Database
 from service.errors import InputError, PrerequisiteError

@@ -17,7 +17,7 @@ from tiny_model import CHAT_TEMPLATE, save_tiny_model
 from world_runs import final_state
 
 from rephraser.run.ask import solving_requests
-from rephraser.run.local_answers import SolverCells, check_engine, draw_answers, open_stored
+from rephraser.run.local.answers import SolverCells, check_engine, draw_answers, open_stored
 from rephraser.run.read import read_choices
 from rephraser.run.spec import BOXED_INSTRUCTION, SolverSpec
 from rephraser.views.runs import summarize
@@ -211,7 +211,7 @@ def test_a_killed_run_goes_on_with_the_same_answers(
     assert cli("questions", "import", files(tmp_path)[0], "--name", "q", "--db", db).code == 0
     code = """
 import os, signal, sys
-from rephraser.run.local_answers import SolverCells
+from rephraser.run.local.answers import SolverCells
 store, stores = SolverCells.store, iter(range(99))
 def killed(work, drawn):
     store(work, drawn)
