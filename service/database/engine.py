@@ -178,5 +178,11 @@ class Database:
 
         `whole` compares indexes with their tables too, which takes several times as long.
         """
-        with self._connection(write=False) as connection:
-            return sqlite.integrity_report(connection, whole=whole)
+        problems: list[str] = []
+        try:
+            with self._connection(write=False) as connection:
+                problems += sqlite.integrity_report(connection, whole=whole)
+        except DatabaseError:  # SQLite cannot even end the transaction over damaged pages
+            if not problems:
+                raise
+        return problems

@@ -170,6 +170,13 @@ def check_file(path: Path, *, create: bool) -> None:
 def integrity_report(connection: Connection, *, whole: bool) -> list[str]:
     """Return what SQLite's checks of pages and references complain about; empty when all is well."""
     check = "integrity_check" if whole else "quick_check"
-    problems = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {check}(20)") if row[0] != "ok"]
+    problems: list[str] = []
+    try:
+        rows = connection.exec_driver_sql(f"PRAGMA {check}(20)")
+        problems += [str(row[0]) for row in rows if row[0] != "ok"]
+    except SqlError as error:  # pages so bad that the check itself ends at them
+        problems.append(str(error.orig))
+    if problems:
+        return problems  # references cannot be followed over damaged pages
     broken: list[Any] = list(connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(20))
-    return problems + [f"{row[0]} row {row[1]} refers to a missing row of {row[2]}" for row in broken]
+    return [f"{row[0]} row {row[1]} refers to a missing row of {row[2]}" for row in broken]

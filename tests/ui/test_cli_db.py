@@ -37,6 +37,18 @@ def test_what_is_wrong_is_named(cli: CommandLine, db: Path) -> None:
     assert "go back to a backup" in done.err
 
 
+def test_damaged_pages_are_named(cli: CommandLine, db: Path) -> None:
+    with sqlite3.connect(db) as connection:
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'runs'"
+        root = connection.execute(query).fetchone()[0]
+    pages = bytearray(db.read_bytes())
+    pages[(root - 1) * size : root * size] = os.urandom(size)
+    db.write_bytes(pages)
+    done = cli("db", "check", "--db", db)
+    assert (done.code, "go back to a backup" in done.err) == (3, True), done.err
+
+
 def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
     cli: CommandLine, db: Path, tmp_path: Path
 ) -> None:
