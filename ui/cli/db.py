@@ -68,7 +68,9 @@ def upgrade(*, db: Db, terminal: Terminal) -> None:
 
     Older versions cannot open it afterwards: make a copy first.
 
-    Example: [bold]tagrpo db backup before.db && tagrpo db upgrade[/bold]
+    Make a copy first: tagrpo db backup before.db
+
+    Example: [bold]tagrpo db upgrade[/bold]
     """
     from service.database import Database
     from service.database.engine import HEAD_REVISION

@@ -178,7 +178,7 @@ def _shared_file(args: Sequence[str]) -> Path:
     given: list[str] = []
     for place, word in enumerate(args):
         if word == "--db":
-            given = args[place + 1 : place + 2]
+            given = list(args[place + 1 : place + 2])
         elif word.startswith("--db="):
             given = [word.removeprefix("--db=")]
     database = given[0] if given else os.environ.get("TAGRPO_DB") or "tagrpo.db"
