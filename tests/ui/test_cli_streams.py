@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine
-from world_runs import command, tagrpo
+from command_line import CommandLine, run_here
+from world_runs import command
 
 from service.database import Database
 
@@ -26,10 +26,13 @@ def odd_questions(folder: Path) -> Path:
     return path
 
 
-def with_two_questions(folder: Path) -> str:
+@pytest.fixture(scope="module")
+def two_questions(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a database with the odd questions, which is only read."""
+    folder = tmp_path_factory.mktemp("odd")
     db = str(folder / "odd.db")
-    done = tagrpo("questions", "import", str(odd_questions(folder)), "--name", "odd", "--db", db)
-    assert done.returncode == 0, done.stderr
+    done = run_here("questions", "import", odd_questions(folder), "--name", "odd", "--db", db)
+    assert done.code == 0, done.err
     return db
 
 
@@ -55,9 +58,8 @@ def in_ascii() -> dict[str, str]:
     }
 
 
-def test_a_terminal_that_is_not_utf8_gets_escapes_and_json_stays_json(tmp_path: Path) -> None:
-    db = with_two_questions(tmp_path)
-    call = command("questions", "list", "odd", "--db", db)
+def test_a_terminal_that_is_not_utf8_gets_escapes_and_json_stays_json(two_questions: str) -> None:
+    call = command("questions", "list", "odd", "--db", two_questions)
     text = subprocess.run(call, capture_output=True, env=in_ascii(), timeout=60)
     assert text.returncode == 0, text.stderr
     assert b"O\\xf9 est [bold]la[/bold]" in text.stdout
@@ -76,14 +78,15 @@ def test_arguments_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
-def test_a_full_disk_behind_stdout_is_an_error_without_a_traceback(tmp_path: Path, more: list[str]) -> None:
+def test_a_full_disk_behind_stdout_is_an_error_without_a_traceback(
+    two_questions: str, more: list[str]
+) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this system has no /dev/full")
-    db = with_two_questions(tmp_path)
     with full.open("w") as stdout:
         done = subprocess.run(
-            command("questions", "list", "odd", "--db", db, *more),
+            command("questions", "list", "odd", "--db", two_questions, *more),
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
@@ -96,11 +99,10 @@ def test_a_full_disk_behind_stdout_is_an_error_without_a_traceback(tmp_path: Pat
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
-def test_closed_streams_do_no_harm(tmp_path: Path, closed: str) -> None:
-    db = with_two_questions(tmp_path)
+def test_closed_streams_do_no_harm(two_questions: str, closed: str) -> None:
     call = f'exec "$0" "$@" {closed}'
     done = subprocess.run(
-        ["sh", "-c", call, *command("questions", "list", "odd", "--db", db)],
+        ["sh", "-c", call, *command("questions", "list", "odd", "--db", two_questions)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -114,7 +116,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> Non
     rows = ({"question": f"Given {filler}, what is ${i}+1$?", "answer": str(i + 1)} for i in range(300))
     source.write_text("\n".join(map(json.dumps, rows)))
     db = str(tmp_path / "t.db")
-    assert tagrpo("questions", "import", str(source), "--name", "many", "--db", db).returncode == 0
+    assert run_here("questions", "import", source, "--name", "many", "--db", db).code == 0
     process = subprocess.Popen(
         command("questions", "list", "many", "--limit", "300", "--json", "--db", db),
         stdout=subprocess.PIPE,
@@ -133,12 +135,11 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("columns", ["1", "80"])
-def test_terminals_of_any_width_show_tables(tmp_path: Path, columns: str) -> None:
-    db = with_two_questions(tmp_path)
+def test_terminals_of_any_width_show_tables(two_questions: str, columns: str) -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:
         process = subprocess.Popen(
-            command("questions", "list", "odd", "--db", db),
+            command("questions", "list", "odd", "--db", two_questions),
             stdout=theirs,
             stderr=subprocess.PIPE,
             env={**os.environ, "COLUMNS": columns, "TERM": "dumb"},
@@ -181,7 +182,7 @@ def test_two_imports_at_once_make_one_set(tmp_path: Path) -> None:
     ends = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted(json.loads(end)["created"] for end in ends) == [False, True]
-    listed = json.loads(tagrpo("questions", "list", "--db", db, "--json").stdout)
+    listed = json.loads(run_here("questions", "list", "--db", db, "--json").out)
     assert [(row["set"], row["questions"]) for row in listed["sets"]] == [("odd", 2)]
 
 
@@ -194,11 +195,10 @@ def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli: CommandLine, tmp_p
     assert "odd" in cli("questions", "list", "--db", db).out
 
 
-def test_no_home_is_needed(tmp_path: Path) -> None:
-    db = with_two_questions(tmp_path)
+def test_no_home_is_needed(two_questions: str) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "HOME"}
     done = subprocess.run(
-        command("questions", "list", "--db", db),
+        command("questions", "list", "--db", two_questions),
         capture_output=True,
         text=True,
         env=environment,
