@@ -1,7 +1,6 @@
 """Runs against the small world: the server, the command line, and a run's final state to compare."""
 
 import json
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -44,11 +43,6 @@ def set_faults(url: str, shares: dict[str, float]) -> None:
 def command(*arguments: str) -> list[str]:
     """Return the argument vector of a `tagrpo` command."""
     return [sys.executable, "-c", "from ui.cli.app import main; main()", *arguments]
-
-
-def tagrpo(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run a `tagrpo` command in a process of its own."""
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=timeout)
 
 
 def import_world(db: Path, count: int) -> None:
