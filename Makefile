@@ -74,8 +74,8 @@ ifdef FULL
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
 	@echo "make: trainings with verl, about 11 minutes"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m e2e
-	@echo "make: pages in Chromium, 3 minutes"
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m browser
+	@echo "make: pages in Chromium, 5 minutes"
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m browser
 else
 	@echo "make: tests, about 5 minutes on 2 cores"
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
