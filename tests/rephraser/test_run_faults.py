@@ -236,15 +236,14 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
         process.kill()
         process.wait(10)
         set_faults(url, {})
-        resume = ["resume", "run", "--db", str(db), "--api-base", url, "--solver-api-base", url]
-        kept = run_here(*resume, *priced)
+        kept = run_here(*propose_arguments(db, url, *priced))
         assert "run keeps its cap of $0.4" in kept.err
         assert "of --max-usd 0.4 are spent" in kept.err
         assert stats(url)["requests"] == 2
         (line,) = ledger(db)
         assert (line["requests"], line["usd"]) == (2, line["doubtful_usd"])
         assert 0.24 < line["usd"] < 0.4
-        done = run_here(*resume, *priced, "--max-usd", "9")
+        done = run_here("resume", "run", "--db", str(db), "--max-usd", "9")
         assert done.code == 0, done.err
         assert "the cap of run is $9 from now on, and was $0.4" in done.err
 
