@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
@@ -191,10 +191,9 @@ class Engine:
         self, fillers: list[tuple[str, str, BuildRequests]], clients: Mapping[str, Client]
     ) -> list[Filled]:
         tally = Tally(self.report)
-        return list(
-            await asyncio.gather(
-                *(self._fill_scope(clients[model], scope, build, tally) for model, scope, build in fillers)
-            )
+        return await fill_together(
+            [self._fill_scope(clients[model], scope, build, tally) for model, scope, build in fillers],
+            lambda: self._interrupt(clients.values()),
         )
 
     async def _fill_scope(self, client: Client, scope: str, build: BuildRequests, tally: "Tally") -> Filled:
@@ -254,3 +253,26 @@ class Tally:
         self._report(
             "asking models", self._answered + self._failed, None, " ".join(filter(None, (spent, failed)))
         )
+
+
+async def fill_together(
+    fillings: Sequence[Coroutine[Any, Any, Filled]], interrupt: Callable[[], object]
+) -> list[Filled]:
+    """Await all fillings; where one fails, the others send no more and what they have in flight comes home.
+
+    Raises:
+        Exception: the first error of a filling, once all have ended.
+    """
+
+    async def fill(filling: Coroutine[Any, Any, Filled]) -> Filled:
+        try:
+            return await filling
+        except Exception:
+            interrupt()
+            raise
+
+    ended = await asyncio.gather(*(fill(filling) for filling in fillings), return_exceptions=True)
+    for error in ended:
+        if isinstance(error, BaseException):
+            raise error
+    return [filled for filled in ended if isinstance(filled, Filled)]

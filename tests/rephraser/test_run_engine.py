@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hand_filled import GOOD, World, make_spec, proposals
 
-from rephraser.run.engine import Engine
+from rephraser.run.engine import Engine, fill_together
 from rephraser.views.runs import summarize
 from service.runs.filling import Filled
 
@@ -44,3 +44,27 @@ def test_what_another_process_brings_while_this_one_reads_is_followed_up(
     assert judged == {(text, "accepted") for text in GOOD}
     with world.db.read() as session:
         assert summarize(session, world.run).open_requests == 0
+
+
+def test_an_error_of_one_filler_lets_what_the_others_have_in_flight_come_home() -> None:
+    stored: list[str] = []
+
+    async def main() -> None:
+        stopped, begun = asyncio.Event(), asyncio.Event()
+
+        async def paid() -> Filled:
+            begun.set()
+            await stopped.wait()
+            await asyncio.sleep(0)  # the answer is on its way
+            stored.append("answer")
+            return Filled(answered=1)
+
+        async def full_disk() -> Filled:
+            await begun.wait()
+            raise OSError("disk full")
+
+        await fill_together([paid(), full_disk()], stopped.set)
+
+    with pytest.raises(OSError, match="disk full"):
+        asyncio.run(main())
+    assert stored == ["answer"]
