@@ -175,7 +175,7 @@ def _check_tables(path: Path, tables: Mapping[str, Any], group: Any, inside: str
 
 def _shared_file(args: Sequence[str]) -> Path:
     """Return `tagrpo.toml` beside the database; options are not parsed yet where it is needed."""
-    given: list[str] = []
+    given: Sequence[str] = ()
     for place, word in enumerate(args):
         if word == "--db":
             given = list(args[place + 1 : place + 2])
