@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import shown_grader
@@ -27,6 +27,9 @@ UNGRADED = "ungraded"
 """What to ask `page_samples` for, beside the grades' values: samples that this version has not graded."""
 
 _PER_STATEMENT = 500
+
+TEXTS_READ = 20_000
+"""Responses that a page of a search reads at most."""
 
 
 @dataclass(frozen=True)
@@ -155,36 +158,139 @@ def page_samples(
         NotFoundError: the problem is not of the run.
         InputError: no such value.
     """
-    if value is not None and value != UNGRADED and value not in list(GradeValue):
-        raise InputError(f"{value!r} is no grade; ask for {', '.join(GradeValue)} or {UNGRADED}.")
+    _check_value(value)
     of_run = RunProblemRow.id == run_problem_id, RunProblemRow.run_id == run_id
     if session.scalar(select(RunProblemRow.id).where(*of_run)) is None:
         raise NotFoundError(f"problem {run_problem_id} is not in the run.")
     conditions = [SampleRow.run_problem_id == run_problem_id, SampleRow.ordinal > after_ordinal]
     if value is not None:
-        conditions.append(GradeRow.value.is_(None) if value == UNGRADED else GradeRow.value == value)
+        conditions.append(_of_value(value))
     if grader_id is None and (grader := shown_grader(session, run_id)) is not None:
         grader_id = grader.id
-    rows = session.execute(
-        select(
-            SampleRow.id,
-            SampleRow.run_problem_id,
-            SampleRow.ordinal,
-            SampleRow.seed,
-            SampleRow.stop_reason,
-            SampleRow.prompt_tokens,
-            SampleRow.completion_tokens,
-            GradeRow.value,
-            GradeRow.reason,
-            GradeRow.extracted,
-            GradeRow.source,
-        )
-        .outerjoin(GradeRow, and_(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_id))
-        .where(*conditions)
-        .order_by(SampleRow.ordinal)
-        .limit(limit)
-    )
+    rows = session.execute(_headers(grader_id).where(*conditions).order_by(SampleRow.ordinal).limit(limit))
     return [SampleHeader(*cast(tuple[Any, ...], row)) for row in rows]
+
+
+def _headers(grader_id: int | None, *more: Any) -> Select[Any]:
+    """Return the query for headers of samples, with the grades of one version, and further columns."""
+    columns: list[Any] = [
+        SampleRow.id,
+        SampleRow.run_problem_id,
+        SampleRow.ordinal,
+        SampleRow.seed,
+        SampleRow.stop_reason,
+        SampleRow.prompt_tokens,
+        SampleRow.completion_tokens,
+        GradeRow.value,
+        GradeRow.reason,
+        GradeRow.extracted,
+        GradeRow.source,
+    ]
+    graded = and_(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_id)
+    return select(*columns, *more).select_from(SampleRow).outerjoin(GradeRow, graded)
+
+
+@dataclass(frozen=True)
+class SampleFilters:
+    """Which samples of a run are meant; None and False do not restrict.
+
+    Attributes:
+        value: correct, wrong, unknown or `UNGRADED`.
+        source: where the answer was found, one of `SOURCES`; "" for those in which none was found.
+        truncated: those cut at the limit of tokens only.
+        tokens: the fewest completion tokens.
+        position: of the problem in the run, from 0.
+        text: what the response holds, whatever the case of its letters.
+    """
+
+    value: str | None = None
+    source: str | None = None
+    truncated: bool = False
+    tokens: int | None = None
+    position: int | None = None
+    text: str | None = None
+
+
+Place = tuple[int, int]
+"""Of a sample in its run: the problem's position and the sample's ordinal."""
+
+
+@dataclass(frozen=True)
+class SamplesPage:
+    """Samples with the positions of their problems; `after` is the place to go on from, None at the end."""
+
+    samples: tuple[tuple[int, SampleHeader], ...]
+    after: Place | None
+
+
+def browse_samples(
+    session: Session, run_id: str, filters: SampleFilters, *, after: Place | None = None, limit: int = 25
+) -> SamplesPage:
+    """Return up to `limit` samples of a run behind a place, in order of problems; texts are not read.
+
+    Where a text is searched for, at most `TEXTS_READ` responses are read: the page may then be short, even
+    empty, and still have an `after`.
+
+    Raises:
+        InputError: no such grade.
+    """
+    _check_value(filters.value)
+    grader = shown_grader(session, run_id)
+    query = (
+        _headers(None if grader is None else grader.id, RunProblemRow.position)
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .where(RunProblemRow.run_id == run_id, *_conditions(filters))
+        .order_by(RunProblemRow.position, SampleRow.ordinal)
+    )
+    chosen: list[tuple[int, SampleHeader]] = []
+    size = limit + 1 if not filters.text else _PER_STATEMENT
+    for _ in range(1 if not filters.text else TEXTS_READ // size):
+        part = query
+        if after is not None:
+            position, ordinal = after
+            part = query.where(
+                RunProblemRow.position >= position,
+                or_(RunProblemRow.position > position, SampleRow.ordinal > ordinal),
+            )
+        rows = [(row[-1], SampleHeader(*row[:-1])) for row in session.execute(part.limit(size))]
+        if filters.text:
+            texts = read_texts(session, [header.id for _, header in rows])
+            sought = filters.text.casefold()
+            matching = [row for row in rows if sought in texts[row[1].id].casefold()]
+        else:
+            matching = rows
+        chosen += matching
+        if len(chosen) > limit:
+            position, last = chosen[limit - 1]
+            return SamplesPage(tuple(chosen[:limit]), (position, last.ordinal))
+        if len(rows) < size:
+            return SamplesPage(tuple(chosen), None)
+        after = rows[-1][0], rows[-1][1].ordinal
+    return SamplesPage(tuple(chosen), after)
+
+
+def _conditions(filters: SampleFilters) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if filters.value is not None:
+        conditions.append(_of_value(filters.value))
+    if filters.source is not None:
+        conditions.append(func.coalesce(GradeRow.source, "") == filters.source)
+    if filters.truncated:
+        conditions.append(SampleRow.stop_reason == "length")
+    if filters.tokens is not None:
+        conditions.append(SampleRow.completion_tokens >= filters.tokens)
+    if filters.position is not None:
+        conditions.append(RunProblemRow.position == filters.position)
+    return conditions
+
+
+def _of_value(value: str) -> ColumnElement[bool]:
+    return GradeRow.value.is_(None) if value == UNGRADED else GradeRow.value == value
+
+
+def _check_value(value: str | None) -> None:
+    if value is not None and value != UNGRADED and value not in list(GradeValue):
+        raise InputError(f"{value!r} is no grade; ask for {', '.join(GradeValue)} or {UNGRADED}.")
 
 
 def read_texts(session: Session, sample_ids: Sequence[int]) -> dict[int, str]:

@@ -137,6 +137,30 @@ def test_gpqa_shows_no_text_in_tables_and_none_away_from_the_machine(db):
     assert "Gold answer" not in words(app)
 
 
+def test_responses_of_one_method_are_read_without_a_second_one(db):
+    add_eval_run(db, "base.aime24", [(8, 8, 0), (8, 0, 0), (8, 4, 0)], benchmark="aime24")
+    app = shown(view="samples", grade="wrong", at="3")
+    table = tables(app)[-1]
+    assert list(table["sample"]) == ["5", "6", "7", "8"]
+    assert set(table["grade"]) == {"wrong"}
+    app.query_params["sample"] = "21"
+    app.run()
+    assert "aime24 2: what is 2 + 1?" in words(app)
+    assert "answer found in: box" in words(app)
+    found = shown(view="samples", text="boxed{3}")
+    assert set(tables(found)[-1]["problem"]) == {"3"}
+    assert "No such responses" in words(shown(view="samples", text="nowhere to be read"))
+
+
+def test_responses_of_gpqa_show_no_text_away_from_the_machine(db):
+    pair(db, "gpqa-diamond")
+    app = shown(view="samples", of="base", sample="1")
+    assert "answer" not in tables(app)[-1]
+    assert "The texts of this benchmark are gated" in words(app)
+    assert "what is" not in words(app)
+    assert "Search" not in [field.label for field in app.text_input]
+
+
 def test_two_methods_on_different_problems_say_why_they_are_not_compared(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
     add_eval_run(db, "tuned.aime25", [(4, 1, 0)], benchmark="aime25")

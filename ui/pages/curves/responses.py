@@ -18,6 +18,10 @@ from ui.pages.widgets.choices import choose
 
 MOST_SAMPLES = 256
 _ANSWER_MAX = 30
+GATED = (
+    "The texts of this benchmark are gated: they are in no download, and shown only where the server listens "
+    "to its own machine alone (tagrpo ui without --host, and a tunnel to it)."
+)
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,7 @@ def show_problem(contrast: Contrast, problem: RunProblem, sides: tuple[Side, Sid
     with layout.card():
         layout.line(layout.chip(f"problem {problem.position + 1}", "blue"), layout.chip(problem.problem_id))
         if secret and not settings.current().is_private:
-            st.caption(
-                "The texts of this benchmark are gated: they are in no download, and shown only where the "
-                "server listens to its own machine alone (`tagrpo ui` without `--host`, and a tunnel to it)."
-            )
+            st.caption(escaped(GATED))
             return
         show_math_text(problem.text, f"problem-{problem.id}")
         st.markdown(f"Gold answer: {escaped(problem.answer) or '(none)'}")
@@ -86,7 +87,11 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
         usual,
         words=lambda ordinal: in_words(by_ordinal[ordinal]),
     )
-    sample = by_ordinal[chosen]
+    show_response(by_ordinal[chosen], name)
+
+
+def show_response(sample: SampleHeader, name: str) -> None:
+    """Show a response with its grade; `name` tells it apart from others on the page."""
     chips = [layout.grade_chip(sample.value or "not graded")]
     if sample.reason:
         chips.append(layout.chip(sample.reason))

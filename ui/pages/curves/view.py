@@ -9,12 +9,19 @@ from ui.pages.curves.data import Reported, reported
 from ui.pages.curves.differences import show_differences
 from ui.pages.curves.panels import show_panels
 from ui.pages.curves.published_table import show_report, show_sources
+from ui.pages.curves.samples import show_samples
 from ui.pages.state import settings
 from ui.pages.state.database import reading
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
 
-VIEWS = {"curves": "Curves", "differences": "Differences", "table": "Table", "cost": "Cost"}
+VIEWS = {
+    "curves": "Curves",
+    "samples": "Responses",
+    "differences": "Differences",
+    "table": "Table",
+    "cost": "Cost",
+}
 
 layout.title("Curves", "pass@k of evaluated models, and the problems behind every point.")
 with reading():
@@ -39,6 +46,9 @@ else:
         st.caption("Choose at least one method.")
         st.stop()
     view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__)
+    if view == "samples":
+        show_samples(choice)
+        st.stop()
     report: Reported | None
     if choice.metric == "maj@k" and view != "differences":
         from ui.pages.curves.majority import reported_majority

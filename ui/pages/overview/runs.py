@@ -118,7 +118,9 @@ def _details(name: str) -> None:
                 links.link("Its neighbors", "questions", icon=":material/format_list_bulleted:", run=name)
                 links.link("Review", "review", icon=":material/rate_review:", run=name)
             elif progress.run.kind == "eval":
-                links.link("Its curve", "curves", icon=":material/show_chart:", run=run_label(progress.run))
+                label = run_label(progress.run)
+                links.link("Its curve", "curves", icon=":material/show_chart:", run=label)
+                links.link("Its responses", "curves", icon=":material/chat:", view="samples", run=label)
             elif progress.run.kind == "train":
                 links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=name)
                 links.link("Training signal", "signal", icon=":material/monitoring:", run=name)

@@ -1,0 +1,190 @@
+"""The responses of one evaluation: filtered, searched, read."""
+
+from typing import Any
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from evaluator.benchmarks.catalogue import is_secret
+from evaluator.evals.problems import RunProblem, read_problems
+from evaluator.evals.samples import (
+    TEXTS_READ,
+    UNGRADED,
+    Place,
+    SampleFilters,
+    SampleHeader,
+    SamplesPage,
+    browse_samples,
+)
+from evaluator.evals.tables import RunProblemRow
+from evaluator.grading import SOURCES, GradeValue
+from ui.pages.curves.choosing import Choice
+from ui.pages.curves.responses import GATED, show_response
+from ui.pages.state import links, settings
+from ui.pages.state.database import cached
+from ui.pages.text.markup import escaped, show_math_text
+from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose, switch
+from ui.pages.widgets.pager import pager
+from ui.pages.widgets.tables import Column, pick_row
+
+PAGE = 25
+ANY, NOWHERE = "", "nowhere"
+LENGTHS = (0, 1_000, 4_000, 16_000, 32_000)
+PLACES = ("from", "sample")
+"""Parameters that lose their meaning when a filter changes."""
+
+
+@cached
+def _page(session: Session, run_id: str, filters: SampleFilters, after: Place | None) -> SamplesPage:
+    return browse_samples(session, run_id, filters, after=after, limit=PAGE)
+
+
+@cached
+def _problem(session: Session, run_problem_id: int) -> RunProblem:
+    return read_problems(session, RunProblemRow.id == run_problem_id)[0]
+
+
+def show_samples(choice: Choice) -> None:
+    """Show the responses of one method on one benchmark, and the one that was clicked."""
+    with layout.row():
+        label = choose(
+            st.selectbox, "Method", "of", choice.labels, choice.labels[-1], width=220, resets=PLACES
+        )
+        names = [name for name in choice.benchmarks if choice.run(label, name) is not None]
+        if not names:
+            st.caption("This method has no run on the benchmarks chosen above.")
+            return
+        benchmark = choose(st.selectbox, "Benchmark", "point", names, width=180, resets=PLACES)
+    overview = choice.run(label, benchmark)
+    assert overview is not None
+    hidden = is_secret(benchmark) and not settings.current().is_private
+    filters = _filters(overview.problems, searchable=not hidden)
+    page = _page(overview.run.id, filters, _place(links.text("from")))
+    rows = [_row(position, header, secret=is_secret(benchmark)) for position, header in page.samples]
+    columns = [column for column in _COLUMNS if column.key in (rows[0] if rows else {"id": 0})]
+    chosen = links.text("sample")
+    if rows:
+        chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
+    _pager(page, filters)
+    header = next((header for _, header in page.samples if str(header.id) == chosen), None)
+    if header is not None:
+        _show(header, hidden=hidden)
+
+
+def _filters(problems: int, *, searchable: bool) -> SampleFilters:
+    with layout.row():
+        value = choose(
+            st.selectbox,
+            "Grade",
+            "grade",
+            [ANY, *(str(grade.value) for grade in GradeValue), UNGRADED],
+            words=lambda value: value or "any grade",
+            width=130,
+            resets=PLACES,
+        )
+        source = choose(
+            st.selectbox,
+            "Answer found in",
+            "source",
+            [ANY, *SOURCES, NOWHERE],
+            words=lambda value: value or "anywhere",
+            width=160,
+            resets=PLACES,
+        )
+        tokens = choose(
+            st.selectbox,
+            "Length",
+            "length",
+            LENGTHS,
+            words=lambda least: f"{least:,} tokens or more" if least else "any length",
+            width=190,
+            resets=PLACES,
+        )
+        position = st.number_input(
+            "Problem",
+            min_value=1,
+            max_value=problems,
+            placeholder="all",
+            width=130,
+            **links.bound(
+                "at", lambda: links.number("at", 0, low=1, high=problems) or None, resets=list(PLACES)
+            ),
+        )
+        text = ""
+        if searchable:
+            text = st.text_input(
+                "Search",
+                placeholder="text of a response",
+                icon=":material/search:",
+                width=240,
+                **links.bound("text", lambda: links.text("text"), resets=list(PLACES)),
+            )
+    cut = switch("Truncated only", "cut")
+    return SampleFilters(
+        value=value or None,
+        source={ANY: None, NOWHERE: ""}.get(source, source),
+        truncated=cut,
+        tokens=tokens or None,
+        position=None if position is None else int(position) - 1,
+        text=text.strip() or None,
+    )
+
+
+_COLUMNS = (
+    Column("problem", "problem", "whole"),
+    Column("sample", "sample", "whole"),
+    Column("grade", "grade"),
+    Column("answer", "answer", wide=True),
+    Column("source", "found in"),
+    Column("reason", "reason"),
+    Column("tokens", "tokens", "whole"),
+    Column("end", "ended by"),
+)
+
+
+def _row(position: int, header: SampleHeader, *, secret: bool) -> dict[str, Any]:
+    row = {
+        "id": header.id,
+        "problem": position + 1,
+        "sample": header.ordinal + 1,
+        "grade": header.value or "not graded",
+        "answer": header.extracted,
+        "source": header.source,
+        "reason": header.reason,
+        "tokens": header.completion_tokens,
+        "end": header.stop_reason,
+    }
+    if secret:
+        del row["answer"]
+    return row
+
+
+def _place(written: str) -> Place | None:
+    """Return the place that the address names, as `position.ordinal`; None for the start."""
+    position, _, ordinal = written.partition(".")
+    return (int(position), int(ordinal)) if position.isdecimal() and ordinal.isdecimal() else None
+
+
+def _pager(page: SamplesPage, filters: SampleFilters) -> None:
+    words = f"{len(page.samples):,} responses" if page.samples else "No such responses"
+    if filters.text and page.after is not None and len(page.samples) < PAGE:
+        words += f" among the {TEXTS_READ:,} read; Next goes on"
+    pager(
+        {"from": f"{page.after[0]}.{page.after[1]}", "sample": None} if page.after else None,
+        {"from": None, "sample": None} if links.text("from") else None,
+        words=f"{words}.",
+        name="samples-pager",
+    )
+
+
+def _show(header: SampleHeader, *, hidden: bool) -> None:
+    problem = _problem(header.run_problem_id)
+    with layout.card():
+        layout.line(layout.chip(f"problem {problem.position + 1}", "blue"), layout.chip(problem.problem_id))
+        if hidden:
+            st.caption(escaped(GATED))
+            return
+        show_math_text(problem.text, f"problem-{problem.id}")
+        st.markdown(f"Gold answer: {escaped(problem.answer) or '(none)'}")
+        show_response(header, "sample")
