@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         for name, view_at, height in views(database):
             more = ("--review",) if name == "review" else ()
-            with served(ui_command(*shown, *more), folder=HERE) as url:
+            with served(ui_command(*shown, *more, "--no-token"), folder=HERE) as url:
                 context = browser.new_context(
                     viewport={"width": WIDTH, "height": height}, device_scale_factor=SCALE
                 )
