@@ -412,6 +412,12 @@ def unused_url() -> str:
     return asyncio.run(find())
 
 
+def test_a_request_that_ran_out_of_time_is_asked_once_more() -> None:
+    server = OpenAIServer(faults=fault_sequence("server_error", "hang", "server_error", "hang"))
+    lost = failed(ask(server, timeout_s=0.2, retries=RetryPolicy(base_s=0.01)))
+    assert (lost.kind, lost.attempts, lost.retryable) == ("time-out", 4, True)
+
+
 def test_the_time_of_an_attempt_grows_with_the_longest_response() -> None:
     assert Endpoint("m").attempt_s(1024) == pytest.approx(120 + 102.4)
     assert Endpoint("m", tokens_per_s=40).attempt_s(32768) == pytest.approx(120 + 819.2)

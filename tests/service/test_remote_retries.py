@@ -62,10 +62,3 @@ def test_what_cannot_succeed_is_not_retried(kind: str) -> None:
 
 def test_no_kind_is_both_retried_and_fatal() -> None:
     assert not RETRYABLE_KINDS & FATAL_KINDS
-
-
-def test_a_request_that_ran_out_of_time_is_asked_once_more() -> None:
-    policy = RetryPolicy()
-    assert policy.delay("time-out", 1, random.Random(0)) is not None
-    assert policy.delay("time-out", 2, random.Random(0)) is None
-    assert policy.delay("server error", 2, random.Random(0)) is not None

@@ -20,7 +20,7 @@ from service.models.remote import (
     RunOutcome,
 )
 
-PATIENT = RetryPolicy(attempts=6, base_s=0.01, longest_s=0.1)
+PATIENT = RetryPolicy(attempts=6, time_outs=6, base_s=0.01, longest_s=0.1)
 
 
 def questions(count: int, **settings: Any) -> Iterator[ChatRequest]:

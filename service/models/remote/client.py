@@ -216,7 +216,7 @@ class RemoteClient(EndpointClient):
     ) -> ChatResponse | Failure | None:
         backend = self._ready()
         fault: Fault | None = None
-        tries = left_out = 0
+        tries = time_outs = left_out = 0
         while True:
             tried = await self._attempt(request, bill, stopping)
             if isinstance(tried, ChatResponse):
@@ -232,8 +232,9 @@ class RemoteClient(EndpointClient):
                 left_out += 1
                 continue
             tries += 1
+            time_outs += fault.kind == TIME_OUT
             pause = self.retries.delay(fault.kind, tries, self._rng, fault.retry_after_s)
-            if pause is None or not await _sleep(pause, stopping):
+            if pause is None or time_outs >= self.retries.time_outs or not await _sleep(pause, stopping):
                 return self._failure(fault, bill)
 
     async def _attempt(

@@ -216,8 +216,8 @@ class RetryPolicy:
 
     Attempt k (from 1) that failed is followed by a pause drawn uniformly from [half, 1] times
     `base_s * 2**(k-1)`, at most `longest_s`. A server's Retry-After is a lower bound, up to
-    `longest_retry_after_s`; a server that asks for more is given up on. After `time_outs` attempts without a
-    sign of life there is no further one: the same request would take as long again.
+    `longest_retry_after_s`; a server that asks for more is given up on. A request that ran out of
+    time `time_outs` times is not asked again: it would take as long once more.
     """
 
     attempts: int = 6
@@ -234,8 +234,7 @@ class RetryPolicy:
         self, kind: str, attempt: int, rng: random.Random, retry_after_s: float | None = None
     ) -> float | None:
         """Return the pause before the next attempt in seconds, or None to give up."""
-        attempts = min(self.attempts, self.time_outs) if kind == TIME_OUT else self.attempts
-        if kind not in RETRYABLE_KINDS or attempt >= attempts:
+        if kind not in RETRYABLE_KINDS or attempt >= self.attempts:
             return None
         pause = self.back_off(attempt, rng)
         if retry_after_s is None:
