@@ -18,8 +18,12 @@ MADE: Mapping[str, str] = {
         GROUP BY 1, 2, 3""",
     "run_spending": f"""
         SELECT paid_by, kind, COALESCE(model, '-'), SUM(attempts), COALESCE(SUM(prompt_tokens), 0),
-               COALESCE(SUM(completion_tokens), 0), SUM({_USD.format("")}), SUM(cost_usd IS NULL)
+               COALESCE(SUM(completion_tokens), 0), SUM({_USD.format("")}),
+               CAST(ROUND(SUM(COALESCE(doubtful_usd, 0)) * 1e12) AS INTEGER), SUM(cost_usd IS NULL)
         FROM cells WHERE attempts IS NOT NULL AND paid_by IS NOT NULL GROUP BY 1, 2, 3""",
+    "run_reserved": """
+        SELECT paid_by, SUM(CAST(ROUND(reserved_usd * 1e12) AS INTEGER)) FROM cells
+        WHERE reserved_usd IS NOT NULL AND paid_by IS NOT NULL GROUP BY 1""",
     "run_minutes": f"""
         SELECT paid_by, substr(filled_at, 1, 16), SUM(state = 'filled'), SUM(state = 'failed'),
                COALESCE(SUM(completion_tokens), 0), SUM({_USD.format("")})
@@ -75,6 +79,7 @@ NO_ZEROS = {
     "question_set_counts": 1,
     "run_cell_counts": 3,
     "run_spending": 3,
+    "run_reserved": 1,
     "run_minutes": 2,
     "standing_counts": 6,
 }

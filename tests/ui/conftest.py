@@ -11,6 +11,14 @@ from command_line import CommandLine
 Make = Callable[[Path], object]
 
 
+@pytest.fixture(autouse=True)
+def own_main() -> Iterator[None]:
+    """Give `__main__` back, which a page under test takes: grading workers that start later import it."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
+
+
 @pytest.fixture
 def command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

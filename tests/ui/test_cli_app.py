@@ -345,6 +345,12 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
             folder / "t.jsonl",
         ],
         ("sandbox", "policy"): [folder / "policy"],
+        ("runs", "rename"): ["rules", "by-rules", "--db", db],
+        ("runs", "remove"): ["ta", "--yes", "--db", measured],
+        ("db", "check"): ["--db", db],
+        ("db", "backup"): [folder / "backup.db", "--db", db],
+        ("db", "upgrade"): ["--db", db],
+        ("db", "vacuum"): ["--db", db],
     }
 
 

@@ -145,12 +145,14 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             compared = words[:2] == ("questions", "contamination")
             measured |= compared and not BENCHMARKS.keys().isdisjoint(words)
             # test_local_solver.py asks a checkpoint that it trains.
-            measured |= words[0] == "neighbors" and not {"--solver-preset", "--solver-batch-size"}.isdisjoint(
-                words
-            )
+            measured |= words[0] in ("neighbors", "resume") and not {
+                "--solver-preset",
+                "--solver-batch-size",
+            }.isdisjoint(words)
             # Training needs GPUs and hours; what can be watched is there only then.
             trains = words[:2] == ("train", "run") and "--dry-run" not in words
             trains |= words[:2] in (("rollouts", "watch"), ("sandbox", "pretrain")) or words[0] == "demo"
+            trains |= (page, words[0]) == ("docs/train.md", "resume")
             serves = words[0] == "ui"  # until Ctrl-C; test_cli_ui.py starts it
             # The README shows what follows on such a command; the pages it leads to run it.
             follows = page == "README.md" and words[:2] in run

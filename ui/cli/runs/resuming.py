@@ -67,7 +67,7 @@ def resume(
     """Go on with a run where it stopped: neighbors, an evaluation or a training.
 
     Addresses, prices, caps and settings are those of the last command that worked on it. Options behind the
-    name are added and win, as in a command of its own: --max-usd, --api-base, --json.
+    name take the place of those: --max-usd, --api-base, --json.
     What is stored is not asked for again.
 
     Example: tagrpo resume math-gpt4 --max-usd 100
@@ -94,9 +94,9 @@ def resume(
         )
     if kept is not None and Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
-    words = [word for name, each in given.items() if taken is None or name in taken for word in each]
+    words = {name: each for name, each in given.items() if taken is None or name in taken}
     leading = [chosen.name] if chosen.kind == "propose" else []
-    _run(command, [*leading, *words, "--db", str(path), *context.args], f"tagrpo resume {chosen.name}")
+    _run(command, leading, words, ["--db", str(path), *context.args], f"tagrpo resume {chosen.name}")
 
 
 def _eval_name(words: Mapping[str, Sequence[str]]) -> str:
@@ -118,11 +118,26 @@ def _command(kind: str) -> tuple[Callable[..., Any], frozenset[str] | None]:
     return (run if kind == "eval" else train), None
 
 
-def _run(function: Callable[..., Any], words: Sequence[str], name: str) -> None:
+def _run(
+    function: Callable[..., Any],
+    leading: Sequence[str],
+    kept: Mapping[str, Sequence[str]],
+    given: Sequence[str],
+    name: str,
+) -> None:
+    """Run a command with the words that were kept of each parameter, but of those that are given anew."""
     from typer.main import get_command
 
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
     app.command()(with_settings(function))
-    code = get_command(app).main(list(words), prog_name=name, standalone_mode=False)
+    command = get_command(app)
+    options = {word.partition("=")[0] for word in given if word.startswith("-")}
+    anew = {
+        parameter.name
+        for parameter in command.params
+        if not options.isdisjoint({*parameter.opts, *parameter.secondary_opts})
+    }
+    words = [word for parameter, each in kept.items() if parameter not in anew for word in each]
+    code = command.main([*leading, *words, *given], prog_name=name, standalone_mode=False)
     if code:
         raise typer.Exit(int(code))
