@@ -233,7 +233,7 @@ def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None
     }
     for text, expected in (
         (NESTED, "[998,009 characters more; --full shows them]"),
-        (decoded(BYTES), r"\x1b[2J"),
+        (decoded(BYTES), "␛[2J"),
     ):
         shown = run(place, "rollouts", "show", str(whole[text]), limit_s=LIMIT_S)
         assert shown.returncode == 0, shown.stderr

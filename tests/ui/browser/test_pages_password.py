@@ -73,11 +73,11 @@ def test_the_login_page_in_the_dark_and_on_a_phone(url, view_of, pictures):
 def test_the_printed_address_opens_the_pages_and_leaves_its_token_behind(view_of, tmp_path):
     Database.open(tmp_path / "t.db").close()
     with served(locked_ui(tmp_path / "t.db")) as printed:
-        view = view_of(printed)
+        address = printed.split("/?token=")[0]
+        view = view_of(address)
         view.tab.goto(printed)
         view.settle()
         assert view.tab.locator("h1").inner_text() == "Overview"
-        address = printed.split("/?token=")[0]
         assert view.tab.url.rstrip("/") == address
         view.tab.goto(address + "/sets")
         view.settle()
