@@ -152,6 +152,23 @@ def test_responses_of_one_method_are_read_without_a_second_one(db):
     assert "No such responses" in words(shown(view="samples", text="nowhere to be read"))
 
 
+def test_another_filter_of_responses_begins_at_the_start(db):
+    add_eval_run(db, "base.aime24", [(64, 32, 0)], benchmark="aime24")
+    app = shown(view="samples", **{"from": "0.24", "sample": "26"})
+    next(switch for switch in app.toggle if switch.label == "Truncated only").set_value(True).run()
+    assert "from" not in app.query_params
+    assert "sample" not in app.query_params
+    assert "No such responses" in words(app)
+
+
+def test_a_place_in_the_responses_that_no_run_can_have_is_the_start(db):
+    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
+    for place in (f"{10**30}.0", f"0.{10**30}", "0", "a.b"):
+        app = shown(view="samples", **{"from": place})
+        assert not app.error
+        assert list(tables(app)[-1]["sample"]) == ["1", "2", "3", "4"]
+
+
 def test_responses_of_gpqa_show_no_text_away_from_the_machine(db):
     pair(db, "gpqa-diamond")
     app = shown(view="samples", of="base", sample="1")

@@ -120,7 +120,7 @@ def _filters(problems: int, *, searchable: bool) -> SampleFilters:
                 width=240,
                 **links.bound("text", lambda: links.text("text"), resets=list(PLACES)),
             )
-    cut = switch("Truncated only", "cut")
+    cut = switch("Truncated only", "cut", resets=PLACES)
     return SampleFilters(
         value=value or None,
         source={ANY: None, NOWHERE: ""}.get(source, source),
@@ -162,8 +162,10 @@ def _row(position: int, header: SampleHeader, *, secret: bool) -> dict[str, Any]
 
 def _place(written: str) -> Place | None:
     """Return the place that the address names, as `position.ordinal`; None for the start."""
-    position, _, ordinal = written.partition(".")
-    return (int(position), int(ordinal)) if position.isdecimal() and ordinal.isdecimal() else None
+    numbers = written.split(".")
+    if len(numbers) != 2 or not all(number.isdecimal() and len(number) < 10 for number in numbers):
+        return None
+    return int(numbers[0]), int(numbers[1])
 
 
 def _pager(page: SamplesPage, filters: SampleFilters) -> None:

@@ -94,13 +94,18 @@ def choose_several(
     return list(chosen)
 
 
-def switch(label: str, name: str, default: bool = False, *, help: str | None = None) -> bool:
+def switch(
+    label: str, name: str, default: bool = False, *, help: str | None = None, resets: Sequence[str] = ()
+) -> bool:
     """Show a switch whose state stands in the address where it is not the default; return the state."""
     return st.toggle(
         escaped(label),
         help=help and escaped(help),
         **links.bound(
-            name, lambda: links.flag(name, default), lambda on: None if on == default else str(int(on))
+            name,
+            lambda: links.flag(name, default),
+            lambda on: None if on == default else str(int(on)),
+            resets=resets,
         ),
     )
 
