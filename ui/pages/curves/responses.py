@@ -44,18 +44,27 @@ def text_of(session: Session, sample_id: int) -> str:
     return read_texts(session, [sample_id])[sample_id]
 
 
-def show_problem(contrast: Contrast, problem: RunProblem, sides: tuple[Side, Side], *, secret: bool) -> None:
-    """Show a problem, its gold answer, and a response of each run.
+def is_hidden(*, secret: bool) -> bool:
+    """Say whether texts of a benchmark are kept back: of a gated one, where others can reach the server."""
+    return secret and not settings.current().is_private
 
-    Texts of a gated benchmark are shown only where the server listens to its own machine alone.
-    """
+
+def show_statement(problem: RunProblem, *, secret: bool) -> bool:
+    """Show a problem with its gold answer; return whether its responses may be shown too."""
+    layout.line(layout.chip(f"problem {problem.position + 1}", "blue"), layout.chip(problem.problem_id))
+    if is_hidden(secret=secret):
+        st.caption(escaped(GATED))
+        return False
+    show_math_text(problem.text, f"problem-{problem.id}")
+    st.markdown(f"Gold answer: {escaped(problem.answer) or '(none)'}")
+    return True
+
+
+def show_problem(contrast: Contrast, problem: RunProblem, sides: tuple[Side, Side], *, secret: bool) -> None:
+    """Show a problem, its gold answer, and a response of each run."""
     with layout.card():
-        layout.line(layout.chip(f"problem {problem.position + 1}", "blue"), layout.chip(problem.problem_id))
-        if secret and not settings.current().is_private:
-            st.caption(escaped(GATED))
+        if not show_statement(problem, secret=secret):
             return
-        show_math_text(problem.text, f"problem-{problem.id}")
-        st.markdown(f"Gold answer: {escaped(problem.answer) or '(none)'}")
         columns = st.columns(2, gap="large")
         values = contrast.first, contrast.second
         for place, (column, side) in enumerate(zip(columns, sides, strict=True)):

@@ -19,10 +19,9 @@ from evaluator.evals.samples import (
 from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import SOURCES, GradeValue
 from ui.pages.curves.choosing import Choice
-from ui.pages.curves.responses import GATED, show_response
-from ui.pages.state import links, settings
+from ui.pages.curves.responses import is_hidden, show_response, show_statement
+from ui.pages.state import links
 from ui.pages.state.database import cached
-from ui.pages.text.markup import escaped, show_math_text
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, switch
 from ui.pages.widgets.pager import pager
@@ -56,23 +55,37 @@ def show_samples(choice: Choice) -> None:
             st.caption("This method has no run on the benchmarks chosen above.")
             return
         benchmark = choose(st.selectbox, "Benchmark", "point", names, width=180, resets=PLACES)
+        secret = is_secret(benchmark)
+        text = "" if is_hidden(secret=secret) else _search()
     overview = choice.run(label, benchmark)
     assert overview is not None
-    hidden = is_secret(benchmark) and not settings.current().is_private
-    filters = _filters(overview.problems, searchable=not hidden)
+    filters = _filters(overview.problems, text)
     page = _page(overview.run.id, filters, _place(links.text("from")))
-    rows = [_row(position, header, secret=is_secret(benchmark)) for position, header in page.samples]
-    columns = [column for column in _COLUMNS if column.key in (rows[0] if rows else {"id": 0})]
-    chosen = links.text("sample")
+    rows = [_row(position, header) for position, header in page.samples]
+    columns = [column for column in _COLUMNS if not (secret and column.key == "answer")]
+    chosen = ""
     if rows:
         chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
     _pager(page, filters)
     header = next((header for _, header in page.samples if str(header.id) == chosen), None)
     if header is not None:
-        _show(header, hidden=hidden)
+        with layout.card():
+            if show_statement(_problem(header.run_problem_id), secret=secret):
+                show_response(header, "sample")
 
 
-def _filters(problems: int, *, searchable: bool) -> SampleFilters:
+def _search() -> str:
+    text: str = st.text_input(
+        "Search",
+        placeholder="text of a response",
+        icon=":material/search:",
+        width=240,
+        **links.bound("text", lambda: links.text("text"), resets=PLACES),
+    )
+    return text.strip()
+
+
+def _filters(problems: int, text: str) -> SampleFilters:
     with layout.row():
         value = choose(
             st.selectbox,
@@ -107,27 +120,16 @@ def _filters(problems: int, *, searchable: bool) -> SampleFilters:
             max_value=problems,
             placeholder="all",
             width=130,
-            **links.bound(
-                "at", lambda: links.number("at", 0, low=1, high=problems) or None, resets=list(PLACES)
-            ),
+            **links.bound("at", lambda: links.number("at", 0, low=1, high=problems) or None, resets=PLACES),
         )
-        text = ""
-        if searchable:
-            text = st.text_input(
-                "Search",
-                placeholder="text of a response",
-                icon=":material/search:",
-                width=240,
-                **links.bound("text", lambda: links.text("text"), resets=list(PLACES)),
-            )
-    cut = switch("Truncated only", "cut", resets=PLACES)
+        cut = switch("Truncated only", "cut", resets=PLACES)
     return SampleFilters(
         value=value or None,
         source={ANY: None, NOWHERE: ""}.get(source, source),
         truncated=cut,
         tokens=tokens or None,
         position=None if position is None else int(position) - 1,
-        text=text.strip() or None,
+        text=text or None,
     )
 
 
@@ -143,8 +145,8 @@ _COLUMNS = (
 )
 
 
-def _row(position: int, header: SampleHeader, *, secret: bool) -> dict[str, Any]:
-    row = {
+def _row(position: int, header: SampleHeader) -> dict[str, Any]:
+    return {
         "id": header.id,
         "problem": position + 1,
         "sample": header.ordinal + 1,
@@ -155,9 +157,6 @@ def _row(position: int, header: SampleHeader, *, secret: bool) -> dict[str, Any]
         "tokens": header.completion_tokens,
         "end": header.stop_reason,
     }
-    if secret:
-        del row["answer"]
-    return row
 
 
 def _place(written: str) -> Place | None:
@@ -178,15 +177,3 @@ def _pager(page: SamplesPage, filters: SampleFilters) -> None:
         words=f"{words}.",
         name="samples-pager",
     )
-
-
-def _show(header: SampleHeader, *, hidden: bool) -> None:
-    problem = _problem(header.run_problem_id)
-    with layout.card():
-        layout.line(layout.chip(f"problem {problem.position + 1}", "blue"), layout.chip(problem.problem_id))
-        if hidden:
-            st.caption(escaped(GATED))
-            return
-        show_math_text(problem.text, f"problem-{problem.id}")
-        st.markdown(f"Gold answer: {escaped(problem.answer) or '(none)'}")
-        show_response(header, "sample")
