@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from openai_faults import Fault, always, fault_sequence
 from openai_server import OpenAIServer
-from remote_clients import OPENAI, PRICED, QUICK, VLLM, answered, client, failed
+from remote_clients import ASK, OPENAI, PRICED, QUICK, VLLM, answered, ask, client, failed, unused_url
 
 from service.errors import BudgetError, PrerequisiteError
 from service.models.remote import (
@@ -19,9 +19,7 @@ from service.models.remote import (
     ChatRequest,
     ChatResponse,
     Endpoint,
-    EndpointCheck,
     Failure,
-    Message,
     PriceTable,
     RemoteClient,
     RetryPolicy,
@@ -33,19 +31,8 @@ SCHEMA = {
     "required": ["a"],
     "additionalProperties": False,
 }
-ASK = ChatRequest("k", (Message("user", "What is 2 + 3?"),), n=2, temperature=0.7, max_tokens=50, seed=5)
 WORST = (14 + 16 + 64) * 100e-6 + 100 * 200e-6
 USED = 4 * 100e-6 + 8 * 200e-6  # 14 characters, and two answers of 16, at four characters a token
-
-
-def ask(
-    server: OpenAIServer, request: ChatRequest = ASK, model: str = VLLM, **settings: Any
-) -> ChatResponse | Failure:
-    async def main() -> ChatResponse | Failure:
-        async with server, client(server, model, **settings) as remote:
-            return await remote.complete(request)
-
-    return asyncio.run(main())
 
 
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
@@ -217,9 +204,11 @@ def test_retry_after_pauses_the_other_requests_too() -> None:
     assert min(server.arrivals[1:]) - server.arrivals[0] >= 0.6
 
 
-def test_a_server_that_is_not_there(unused_url: str) -> None:
+def test_a_server_that_is_not_there() -> None:
+    url = unused_url()
+
     async def main() -> ChatResponse | Failure:
-        endpoint = Endpoint(VLLM, unused_url, 5.0)
+        endpoint = Endpoint(VLLM, url, 5.0)
         async with RemoteClient(endpoint, retries=QUICK, prices=PRICED) as remote:
             return await remote.complete(ASK)
 
@@ -280,87 +269,6 @@ def test_a_complaint_that_goes_on_without_the_field_ends() -> None:
     assert (lost.kind, lost.attempts) == ("bad request", 3)
 
 
-KEY = "zq81-Tangerine-77w"
-
-
-@pytest.mark.parametrize(("model", "name"), [(OPENAI, "OPENAI_API_KEY"), (VLLM, "HOSTED_VLLM_API_KEY")])
-def test_the_key_comes_from_the_environment_and_stays_there(
-    model: str, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv(name, KEY)
-    server = OpenAIServer(key=KEY, answer=lambda *_: [f"Is your key {KEY}?"] * 2)
-    found = answered(ask(server, model=model))
-    assert server.requests[0].authorization == f"Bearer {KEY}"
-    assert KEY not in found.raw
-    lost = failed(ask(OpenAIServer(faults=always("unauthorized")), model=model))
-    assert lost.kind == "authentication"
-    assert KEY not in repr(lost)
-    assert "key removed" in lost.message
-    assert KEY not in caplog.text
-
-
-@pytest.mark.parametrize("model", [VLLM, OPENAI])
-def test_a_server_of_ones_own_needs_no_key(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "HOSTED_VLLM_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    assert answered(ask(OpenAIServer(), model=model)).attempts == 1
-
-
-def test_a_missing_key_is_named_before_and_not_retried_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-
-    async def main() -> tuple[str | None, ChatResponse | Failure]:
-        async with RemoteClient(Endpoint("gpt-4-turbo"), retries=QUICK) as remote:
-            return (await remote.check()).problem, await remote.complete(ASK)
-
-    problem, result = asyncio.run(main())
-    assert problem is not None
-    assert "OPENAI_API_KEY" in problem
-    assert failed(result).kind == "authentication"
-    assert failed(result).attempts == 1
-
-
-async def check(server: OpenAIServer, url: str | None = None) -> EndpointCheck:
-    async with server, RemoteClient(Endpoint(VLLM, url or server.url), prices=PRICED) as remote:
-        return await remote.check()
-
-
-@pytest.mark.parametrize(
-    ("settings", "reachable", "listed", "problem"),
-    [
-        ({"models": ["test-model", "other"]}, True, True, None),
-        ({"models": ["other"]}, True, False, "'test-model', only: other"),
-        ({"models": None}, True, None, None),
-        ({"key": "another"}, False, None, "refuses the key"),
-    ],
-)
-def test_checking_an_endpoint(
-    settings: dict[str, Any], reachable: bool, listed: bool | None, problem: str | None
-) -> None:
-    endpoint = asyncio.run(check(OpenAIServer(**settings)))
-    assert (endpoint.reachable, endpoint.model_listed) == (reachable, listed)
-    assert (endpoint.structured, endpoint.supports_n, endpoint.price_known) == (True, True, True)
-    assert endpoint.problem is None if problem is None else problem in (endpoint.problem or "")
-
-
-def test_checking_an_endpoint_that_is_not_there(unused_url: str) -> None:
-    endpoint = asyncio.run(check(OpenAIServer(), unused_url))
-    assert not endpoint.reachable
-    assert "cannot be reached" in (endpoint.problem or "")
-
-
-def test_no_problem_of_an_endpoint_names_the_password_in_its_address() -> None:
-    async def main() -> Any:
-        async with OpenAIServer(models=["other"]) as server:
-            url = server.url.replace("://", "://me:Tangerine-77w@")
-            async with RemoteClient(Endpoint(VLLM, url)) as remote:
-                return await remote.check()
-
-    problem = asyncio.run(main()).problem
-    assert "does not list the model" in problem
-    assert "Tangerine" not in problem
-
-
 def test_a_budget_without_room_sends_nothing() -> None:
     server = OpenAIServer()
     lost = failed(ask(server, budget=Budget(max_usd=WORST * 0.99)))
@@ -401,15 +309,6 @@ def test_one_endpoint_after_another_event_loop() -> None:
     for _ in range(2):
         for model in (VLLM, OPENAI):
             assert answered(ask(OpenAIServer(), model=model)).attempts == 1
-
-
-@pytest.fixture
-def unused_url() -> str:
-    async def find() -> str:
-        async with OpenAIServer() as server:
-            return server.url
-
-    return asyncio.run(find())
 
 
 def test_a_request_that_ran_out_of_time_is_asked_once_more() -> None:

@@ -295,39 +295,6 @@ def test_grading_again_tells_what_another_version_changed(cli: CommandLine, serv
     assert sum(one["grades"] for one in as_json["changed_by_source"]) == 6
 
 
-def test_boxed_answers_alone_are_counted_beside_all(cli: CommandLine) -> None:
-    from eval_runs import add_eval_run, make_problems
-
-    def said(place: Any, ordinal: int, grade: str) -> str:
-        answer = place.problem.answer
-        return f"\\boxed{{{answer}}}" if ordinal else f"The answer is {answer}."
-
-    with Database.open("tagrpo.db") as db:
-        add_eval_run(db, "a", [(4, 0, 0)] * 2, problems=make_problems(2), texts=said, graded=[0, 0])
-    everything = json.loads(cli("eval", "grade", "a", "--json").out)
-    assert (everything["correct"], everything["compared_with"], everything["changed_by_source"]) == (
-        8,
-        None,
-        [],
-    )
-    boxed = cli("eval", "grade", "a", "--answers", "boxed", "--changes")
-    assert boxed.code == 0, boxed.err
-    assert "8 new grades by" in boxed.out
-    assert "6 of 8 correct" in boxed.out
-    assert "2 verdicts changed: correct to wrong 2" in boxed.out
-    as_json = json.loads(cli("eval", "grade", "a", "--answers", "boxed", "--json").out)
-    assert as_json["grader"].endswith("boxed answers only")
-    assert as_json["changed_by_source"] == [
-        {"old": "correct", "new": "wrong", "old_source": "marker", "new_source": None, "grades": 2}
-    ]
-    shown = json.loads(cli("runs", "show", "a", "--json").out)
-    assert (shown["correct"], shown["sources"]["marker"]) == (8, 0.25)
-    assert "answers: box 75.0%, marker 25.0%" in cli("runs", "show", "a").out
-    assert "found in: marker" in cli("eval", "samples", "a", "0").out
-    reported = json.loads(cli("eval", "report", "a", "--answers", "boxed", "--k", "1", "--json").out)
-    assert (reported["scores"][0]["value"], reported["scores"][0]["none_found"]) == (0.75, 0.25)
-
-
 def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) -> None:
     done = cli(*asked(server, "--answers", "boxed", "--name", "b", n=2))
     assert done.code == 0, done.err
@@ -358,51 +325,3 @@ def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server
     assert "no such samples" in none.out
     missing = cli("eval", "samples", "test-model.sums", "6")
     assert (missing.code, "0 to 5" in words(missing.err)) == (2, True)
-
-
-def test_control_characters_of_a_model_are_shown_as_codes(cli: CommandLine, tmp_path: Path) -> None:
-    from eval_runs import add_eval_run
-
-    with Database.open("tagrpo.db") as db:
-        add_eval_run(db, "r", [(1, 1, 0)], texts=lambda *_: "\x1b[31mred\x9b \\boxed{1}")
-    shown = cli("eval", "samples", "r", "0")
-    assert "␛[31mred⟨U+009B⟩" in shown.out
-    assert "\x1b" not in shown.out
-
-
-def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
-    from eval_runs import add_eval_run
-
-    with Database.open("tagrpo.db") as db:
-        for version in ("old grader", "older grader"):
-            add_eval_run(
-                db,
-                version.split()[0],
-                [(2, 1, 0)],
-                benchmark="gpqa",
-                texts=lambda *_: "SECRET \\boxed{SECRET}",
-                answers=[["SECRET", "SECRET"]],
-                grader_version=version,
-            )
-    for arguments in (
-        ["eval", "samples", "old", "0"],
-        ["eval", "samples", "old", "0", "--full", "--json"],
-        ["eval", "grade", "old", "--changes"],
-        ["eval", "grade", "old", "--changes", "--json"],
-    ):
-        done = cli(*arguments)
-        assert done.code == 0, done.err
-        assert "SECRET" not in done.out + done.err
-        assert "what is 0 + 1" not in done.out + done.err
-
-
-def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandLine) -> None:
-    from eval_runs import add_eval_run
-
-    with Database.open("tagrpo.db") as db:
-        add_eval_run(db, "base.sums", [(1, 1, 0)])
-    done = cli("sets", "publish", "x", "--run", "base.sums")
-    assert (done.code, "tagrpo runs show base.sums" in words(done.err)) == (2, True)
-    done = cli("resume", "base.sums")
-    assert (done.code, "repeat the command that made it" in words(done.err)) == (2, True)
-    assert "there is no run yet" in words(cli("neighbors", "list").err)
