@@ -16,7 +16,7 @@ TORCH = torch==2.13.0
 JOBS ?= 2
 
 BIN = $(VENV)/bin
-# Bytecode is made of what is imported, not of all 26,000 files: a minute less.
+# Bytecode is made of what is imported, not of all that is installed.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
@@ -36,21 +36,22 @@ $(VENV)/bin/python:
 
 # Of an index of its own torch comes first; otherwise it comes with the rest, in the pinned version.
 TORCH_FIRST = $(if $(TORCH_INDEX),$(PIP) -i $(TORCH_INDEX) '$(TORCH)')
+# On disk, without bytecode: PyTorch's build for the CPU, or pip's with CUDA.
 TORCH_SIZE = $(if $(TORCH_INDEX),2,6) GB
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
-	@echo "make: installing tagrpo and the developer tools into $(VENV): 1.2 GB, a minute or two"
+	@echo "make: installing tagrpo and the developer tools into $(VENV): 1.2 GB"
 	@$(INSTALL) '.[dev]'
 	@touch $@
 
 $(VENV)/.train: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
-	@echo "make: installing tagrpo, PyTorch, verl and the pages into $(VENV): $(TORCH_SIZE), 3 to 5 minutes"
+	@echo "make: installing tagrpo, PyTorch, verl and the pages into $(VENV): $(TORCH_SIZE)"
 	@$(TORCH_FIRST)
 	@$(INSTALL) '.[train$(comma)local$(comma)ui]'
 	@touch $@
 
 $(VENV)/.full: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
-	@echo "make: installing tagrpo with PyTorch, verl and the developer tools into $(VENV): $(TORCH_SIZE), 3 to 5 minutes"
+	@echo "make: installing tagrpo with PyTorch, verl and the developer tools into $(VENV): $(TORCH_SIZE)"
 	@$(TORCH_FIRST)
 	@$(INSTALL) '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings]'
 	@touch $@
@@ -62,7 +63,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 
 types: $(READY)
-	@echo "make: types, about a minute the first time"
+	@echo "make: types, slower the first time"
 	$(BIN)/mypy
 
 contracts: $(READY)
@@ -70,14 +71,14 @@ contracts: $(READY)
 
 pytest: $(READY) $(if $(FULL),chromium)
 ifdef FULL
-	@echo "make: tests, 5 to 8 minutes on 2 cores"
+	@echo "make: tests, 10 minutes on 2 cores"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
-	@echo "make: trainings with verl, about 11 minutes"
+	@echo "make: trainings with verl, 17 to 19 minutes"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m e2e
-	@echo "make: pages in Chromium, 5 minutes"
+	@echo "make: pages in Chromium, 5 to 7 minutes"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m browser
 else
-	@echo "make: tests, about 5 minutes on 2 cores"
+	@echo "make: tests (10 minutes on 2 cores where torch and verl are there, as they are not here)"
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
 endif
 
