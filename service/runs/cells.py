@@ -161,7 +161,11 @@ def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
 
 
 def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit: int) -> list[Cell]:
-    """Lease up to `limit` empty cells of run and scope to `owner`, oldest first, in a write transaction."""
+    """Lease up to `limit` empty cells of run and scope to `owner`, oldest first, in a write transaction.
+
+    From now on the run pays for them. What another run has spent on them in vain stays in its ledger, so that
+    the cap of neither is passed.
+    """
     rows = session.execute(
         select(*_CELL_COLUMNS)
         .where(
@@ -179,7 +183,12 @@ def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit:
     if cells:
         claimed = CellRow.id.in_([cell.id for cell in cells])
         charge_lost(session, claimed)
-        session.execute(update(CellRow).where(claimed).values(**new_lease(owner), paid_by=run_id))
+        session.execute(
+            update(CellRow)
+            .where(claimed, CellRow.paid_by.is_distinct_from(run_id))
+            .values(paid_by=run_id, attempts=None, cost_usd=None, doubtful_usd=None)
+        )
+        session.execute(update(CellRow).where(claimed).values(**new_lease(owner)))
     return cells
 
 

@@ -86,7 +86,7 @@ class CellRow(Base):
     lease_until: Mapped[float | None]  # by the wall clock
     lease_uptime: Mapped[float | None]  # by the uptime of the owner's machine
     batch_id: Mapped[str | None] = mapped_column(ForeignKey("batches.id"), index=True)
-    paid_by: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))
+    paid_by: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))  # of what was spent from then on
     reserved_usd: Mapped[float | None]  # worst case of what was sent and is not settled, written before it is
     model: Mapped[str | None]  # as the server reports it
     prompt_tokens: Mapped[int | None]
@@ -223,7 +223,8 @@ on_creation(
     END""",
     f"""
     CREATE TRIGGER cells_unspent AFTER UPDATE OF attempts, cost_usd, prompt_tokens, completion_tokens, model,
-                                                 paid_by ON cells WHEN {_PAID.format("OLD")} BEGIN
+                                                 paid_by ON cells
+    WHEN {_PAID.format("OLD")} AND NEW.paid_by IS OLD.paid_by BEGIN
         UPDATE run_spending SET
             requests = requests - OLD.attempts,
             prompt_tokens = prompt_tokens - COALESCE(OLD.prompt_tokens, 0),

@@ -94,6 +94,26 @@ def test_a_solver_s_cells_are_shared_and_paid_by_who_asks(db: Database) -> None:
         assert count_states(session, one.id) == {("answer", "filled"): 2}
 
 
+def test_what_a_run_spent_in_vain_stays_its_own_when_another_asks(db: Database) -> None:
+    one, two = make_run(db, "one"), make_run(db, "two")
+    with db.write() as session:
+        for run in (one, two):
+            cells.add_cells(session, run.id, plan(run, "solver_x", 2))
+        failed, lost = cells.claim_cells(session, one.id, "solver_x", owner="elsewhere|1|1|t", limit=2)
+        cells.fail_cell(session, failed.id, "time-out", attempts=2, cost_usd=0.25, doubtful_usd=0.25)
+        reserve_cells(session, {lost.id: 0.125})
+        session.execute(update(CellRow).values(lease_until=time.time() - 1))
+        cells.reopen_failed_cells(session, two.id)
+        for cell in cells.claim_cells(session, two.id, "solver_x", owner="b|1|1|t", limit=2):
+            assert read_account(session, one.id) == Account(None, 0.375, 0.0)
+            cells.fill_cell(session, cell.id, "{}", RECEIPT)
+        assert read_account(session, one.id) == Account(None, 0.375, 0.0)
+        assert read_account(session, two.id) == Account(None, 1.0, 0.0)
+        (line,), (other,) = read_ledger(session, one.id), read_ledger(session, two.id)
+        assert (line.requests, line.doubtful_usd) == (3, 0.375)
+        assert (other.requests, other.usd, other.doubtful_usd) == (2, 1.0, 0.0)
+
+
 def test_looking_for_cells_does_not_walk_over_those_that_are_done(db: Database) -> None:
     run = make_run(db)
     with db.write() as session:
