@@ -16,7 +16,7 @@ from service.database.base import Base
 from service.database.schema import load_tables
 from service.database.triggers import lift_deletion
 from service.errors import InputError
-from service.runs.leases import is_free
+from service.runs.leases import is_dead, is_free
 from service.runs.spending import spent_usd
 from service.runs.store import Run, check_name, list_runs
 from service.runs.tables import EMPTY, CellRow, RunCellRow, RunRow
@@ -140,10 +140,11 @@ def _obstacles(session: Session, run: Run) -> Iterator[str]:
     ]
     if builders:
         yield f"{', '.join(builders)} builds on it"
-    at_work = exists().where(CellRow.paid_by == run.id, CellRow.state == EMPTY)
-    if session.scalar(select(at_work.where(not_(is_free())))):
+    asked = (CellRow.paid_by == run.id, CellRow.state == EMPTY)
+    owners = session.scalars(select(CellRow.lease_owner).where(*asked, not_(is_free())).distinct())
+    if any(owner is not None and not is_dead(owner) for owner in owners):
         yield "a process is at work on it"
-    elif session.scalar(select(at_work.where(CellRow.batch_id.is_not(None)))):
+    elif session.scalar(select(exists().where(*asked, CellRow.batch_id.is_not(None)))):
         yield "a batch job of it is under way; collect it by resuming the run"
     audits, reviews = Base.metadata.tables["audits"], Base.metadata.tables["reviews"]
     decided = select(func.count()).where(

@@ -1,6 +1,7 @@
 """Removing and renaming runs of every kind: all that hangs on one goes, and nothing of others."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from evaluator.evals.tables import RunProblemRow, SampleRow
 from rephraser.tables import AuditRow, CandidateRow, ProposalRow, ReviewRow, VerdictRow
 from service.database import Base, Database
 from service.errors import InputError
+from service.process import this_process
 from service.runs import cells, leases
 from service.runs.removing import holdings, remove_run, rename_run
 from service.runs.store import Run, find_run, open_run
@@ -204,6 +206,16 @@ def test_a_training_goes_with_its_rollouts(db: Database) -> None:
     add_training(db, "trained")
     remove(db, "trained")
     assert rows(db) == before
+
+
+def test_a_run_whose_process_was_killed_can_be_removed(db: Database) -> None:
+    run = add_run(db, "killed")
+    gone = f"{replace(this_process(), began='long ago')}|t"
+    with db.write() as session:
+        cells.add_cells(session, run.id, [cells.CellPlan(run.id, "answer", "q", 0, 0, 0)])
+        cells.claim_cells(session, run.id, run.id, owner=gone, limit=1)
+    remove(db, "killed")
+    assert rows(db)["cells"] == 0
 
 
 def test_what_is_needed_or_at_work_stays(db: Database) -> None:
