@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.database import Database, utc_now
 from service.models.remote import BatchClient, BatchStatus, ChatRequest, ChatResponse, Failure
+from service.models.remote.batch import NotSentError
 from service.models.remote.money import worst_case_usd
 from service.runs.cells import Cell, claim_cells, read_cells
 from service.runs.filling import CellsToAsk, Filled
@@ -109,7 +110,11 @@ class _Jobs:
             return job.remote_id
         sent = await self._client.find(job.tag) if job.begun else None
         if sent is None:
-            sent = await self._client.submit(job.tag, requests)
+            try:
+                sent = await self._client.submit(job.tag, requests)
+            except NotSentError:
+                _give_up(self._cells.db, job.tag)
+                raise
         _set_state(self._cells.db, job.tag, SUBMITTED, remote_id=sent.id)
         return sent.id
 
@@ -212,6 +217,17 @@ def _misfit(fitting: int, wanted: int, account: str, max_requests: int | None) -
 
 def _unlease(session: Session, leased: Sequence[Cell]) -> None:
     session.execute(update(CellRow).where(CellRow.id.in_([cell.id for cell in leased])).values(**NO_LEASE))
+
+
+def _give_up(db: Database, tag: str) -> None:
+    """Free the cells of a job that was never sent: to be asked in another way, and to cost nothing."""
+    with db.write() as session:
+        session.execute(
+            update(CellRow)
+            .where(CellRow.batch_id == tag)
+            .values(**NO_LEASE, batch_id=None, reserved_usd=None)
+        )
+        session.execute(delete(BatchRow).where(BatchRow.id == tag))
 
 
 def _job_cells(db: Database, tag: str) -> Sequence[Cell]:

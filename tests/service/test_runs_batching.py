@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 from openai_server import OpenAIServer
-from remote_clients import batch_client
+from remote_clients import OPENAI, batch_client
 
 from service.database import Database
+from service.errors import PrerequisiteError
 from service.models.remote import (
     BatchClient,
     BatchStatus,
@@ -19,6 +20,7 @@ from service.models.remote import (
     Endpoint,
     Message,
     Price,
+    PriceTable,
 )
 from service.questions import make_question, store_questions
 from service.runs import batching, cells, leases
@@ -171,6 +173,31 @@ def test_several_jobs_are_under_way_at_once(db: Database, monkeypatch: pytest.Mo
     assert fill(db, run, provider).answered == 12
     assert provider.sizes == [2] * 6
     assert provider.most_open == batching.JOBS_AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("statuses", "left"),
+    [([400], (0.0, 3)), ([429] * 9, (0.0, 3)), ([503, 400], (3 * WORST, 0))],
+    ids=["refused", "too many", "perhaps made before"],
+)
+def test_cells_of_a_job_that_was_never_sent_are_free_again(
+    db: Database, statuses: list[int], left: tuple[float, int]
+) -> None:
+    run = make_run(db)
+
+    async def main() -> None:
+        async with OpenAIServer() as server:
+            server.batches.fail_create = statuses
+            prices = PriceTable({OPENAI: Provider.price.scaled(2)})
+            async with batch_client(server, prices=prices) as client:
+                await fill_by_batch(to_ask(db, run, FIRST), client, report=lambda _: None, poll_s=0.01)
+
+    with pytest.raises(PrerequisiteError):
+        asyncio.run(main())
+    with db.write() as session:
+        leases.release_leases(session, FIRST)  # the process ends
+        alone = cells.claim_cells(session, run.id, run.id, owner=SECOND, limit=9)
+        assert (read_account(session, run.id).reserved_usd, len(alone)) == left
 
 
 def test_a_job_whose_id_is_known_is_asked_for_and_not_looked_for(db: Database) -> None:

@@ -45,6 +45,10 @@ _STATES = {"completed": DONE, "failed": FAILED, "expired": EXPIRED, "cancelled":
 Result = TypeVar("Result")
 
 
+class NotSentError(PrerequisiteError):
+    """A job was refused, or could not be sent, and it is certain that the provider has none of it."""
+
+
 @dataclass(frozen=True)
 class BatchStatus:
     """A job as the provider reports it. All states but `working` are final and can be collected."""
@@ -110,7 +114,8 @@ class BatchClient(EndpointClient):
 
         Raises:
             InputError: two requests have the same key.
-            PrerequisiteError: the endpoint cannot be reached or refuses; the message says why.
+            NotSentError: the endpoint cannot be reached or refuses; the message says why.
+            PrerequisiteError: so it is, but an earlier try may have come through; `find` tells later.
         """
         lines = {str(request.key): request for request in requests}
         if len(lines) != len(requests) or not requests:
@@ -171,27 +176,30 @@ class BatchClient(EndpointClient):
         body, client = self._ready().body, self._openai
         content = b"".join(_line(key, body(request)) for key, request in lines.items())
         upload = partial(client.files.create, file=(f"{tag}.jsonl", content), purpose="batch")
+        try:
+            file = await self._call(upload)
+        except PrerequisiteError as error:
+            raise NotSentError(str(error)) from error
         create = partial(
             client.batches.create,
             completion_window="24h",
             endpoint="/v1/chat/completions",
-            input_file_id=(await self._call(upload)).id,
+            input_file_id=file.id,
             metadata={TAG: tag},
         )
-        attempt = 0
+        attempt, is_certain = 0, True
         while True:
             attempt += 1
             tried = await self._try(create)
             if not isinstance(tried, Fault):
                 return _status(tried)
-            if (job := await self._find_after_fault(tag, tried)) is not None:
-                return job
-            await self._pause(tried, attempt)
+            if tried.billed or tried.kind == SERVER_ERROR:  # it may have come through without its answer
+                is_certain = False
+                if (job := await self._look_for(tag)) is not None:
+                    return job
+            await self._pause(tried, attempt, NotSentError if is_certain else PrerequisiteError)
 
-    async def _find_after_fault(self, tag: str, fault: Fault) -> BatchStatus | None:
-        """Return the job where the creation came through although its answer did not."""
-        if not (fault.billed or fault.kind == SERVER_ERROR):
-            return None
+    async def _look_for(self, tag: str) -> BatchStatus | None:
         for look in range(LOOKS):
             if (job := await self.find(tag)) is not None:
                 return job
@@ -219,11 +227,13 @@ class BatchClient(EndpointClient):
         except Exception as error:
             return classify(error)
 
-    async def _pause(self, fault: Fault, attempt: int) -> None:
+    async def _pause(
+        self, fault: Fault, attempt: int, error: type[PrerequisiteError] = PrerequisiteError
+    ) -> None:
         pause = self.retries.delay(fault.kind, attempt, self._rng, fault.retry_after_s)
         if pause is None:
             where = redact(self.endpoint.api_base or self.endpoint.model)
-            raise PrerequisiteError(f"batch jobs at {where}: {fault.kind}: {fault.message}")
+            raise error(f"batch jobs at {where}: {fault.kind}: {fault.message}")
         await asyncio.sleep(pause)
 
     def _read(self, request: ChatRequest, entry: dict[str, Any]) -> ChatResponse | Failure:
