@@ -21,7 +21,7 @@ from service.models.remote.batch import NotSentError
 from service.models.remote.money import worst_case_usd
 from service.runs.cells import Cell, claim_cells, read_cells
 from service.runs.filling import CellsToAsk, Filled
-from service.runs.leases import NO_LEASE, is_free, keep_leases, new_lease
+from service.runs.leases import NO_LEASE, is_free, keep_leases, new_lease, release_leases
 from service.runs.spending import read_account, reserve_cells
 from service.runs.tables import EMPTY, BatchRow, CellRow
 
@@ -69,6 +69,7 @@ async def fill_by_batch(
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+            await asyncio.to_thread(_release, cells)  # another machine may collect them from now on
 
 
 class _Jobs:
@@ -217,6 +218,11 @@ def _misfit(fitting: int, wanted: int, account: str, max_requests: int | None) -
 
 def _unlease(session: Session, leased: Sequence[Cell]) -> None:
     session.execute(update(CellRow).where(CellRow.id.in_([cell.id for cell in leased])).values(**NO_LEASE))
+
+
+def _release(cells: CellsToAsk) -> None:
+    with cells.db.write() as session:
+        release_leases(session, cells.owner)
 
 
 def _give_up(db: Database, tag: str) -> None:

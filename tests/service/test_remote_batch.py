@@ -178,7 +178,15 @@ def test_empty_choices_in_a_job_were_paid_for() -> None:
     failure = got[2]
     assert isinstance(failure, Failure)
     assert (failure.kind, failure.retryable) == ("invalid answer", True)
-    assert failure.cost_usd == pytest.approx(USED)
+    assert (failure.cost_usd, failure.doubtful_usd) == (pytest.approx(USED), 0.0)
+
+
+def test_the_cost_of_an_answer_without_choices_or_usage_is_in_doubt() -> None:
+    async def work(batches: BatchClient) -> Any:
+        return batches._read(REQUESTS[0], {"response": {"status_code": 200, "body": {}}})
+
+    failure = with_client(OpenAIServer(), work)
+    assert failure.doubtful_usd == failure.cost_usd > 0
 
 
 def test_an_expired_job_gives_what_it_has() -> None:

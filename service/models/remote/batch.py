@@ -247,7 +247,7 @@ class BatchClient(EndpointClient):
             answer = read_body(body)
         except InvalidAnswerError as error:
             bill.charge(error.usage)
-            return Failure(INVALID_ANSWER, str(error), 1, retryable=True, cost_usd=bill.total_usd)
+            return Failure(INVALID_ANSWER, str(error), 1, True, bill.total_usd, bill.doubtful_usd)
         bill.charge(answer.usage)
         return self._response(answer, bill, latency_s=0.0)
 
