@@ -234,6 +234,25 @@ def test_interrupting_ends_pauses_between_attempts() -> None:
     assert outcome.failed == len(got) == 3
 
 
+def test_interrupting_ends_a_pause_that_the_server_asked_for() -> None:
+    got: Got = {}
+
+    async def main() -> RunOutcome:
+        async with server, client(server, max_concurrency=4) as remote:
+
+            async def note(request: ChatRequest, answer: ChatResponse | Failure) -> None:
+                got[request.key] = answer
+                remote._gate.pause(300.0)  # as of Retry-After
+                asyncio.get_running_loop().call_later(0.05, remote.interrupt)
+
+            return await asyncio.wait_for(remote.run(questions(100), note), 5)
+
+    server = OpenAIServer()
+    outcome = asyncio.run(main())
+    assert outcome.stopped == "interrupted"
+    assert outcome.answered == len(got) == server.stats["requests"] <= 4
+
+
 def test_cancelling_drops_requests_but_not_what_is_being_stored() -> None:
     stored: list[int | str] = []
 

@@ -193,6 +193,7 @@ class RemoteClient(EndpointClient):
         """
         for stream in self._streams:
             stream.stop(INTERRUPTED, "interrupted")
+        self._gate.wake_all()  # else they would wait out a pause that the server asked for
         return bool(self._streams)
 
     def sends(self, field: str) -> bool:
@@ -245,7 +246,7 @@ class RemoteClient(EndpointClient):
         reservation = await self._reserve(request, bill)
         if reservation is None:
             return None
-        await self._gate.enter()
+        await self._gate.enter(stopping)
         try:
             if stopping is not None and stopping.is_set():
                 await self._release(request, bill, reservation)

@@ -75,9 +75,9 @@ class Gate:
         self.in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def enter(self) -> None:
-        """Wait until another request may start, and count it as in flight."""
-        while not self._open():
+    async def enter(self, stopping: asyncio.Event | None = None) -> None:
+        """Wait until another request may start, or `stopping` is set; count it as in flight."""
+        while not self._open() and not (stopping is not None and stopping.is_set()):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             self._wake_after_pause()
@@ -86,7 +86,7 @@ class Gate:
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self._wake()  # the turn that came too late is somebody else's
-                else:
+                elif turn in self._waiting:
                     self._waiting.remove(turn)
                 raise
         self.in_flight += 1
@@ -99,6 +99,13 @@ class Gate:
     def pause(self, seconds: float) -> None:
         """Let no request start for some time."""
         self.limit.pause_until(time.monotonic() + seconds)
+
+    def wake_all(self) -> None:
+        """Let all that wait see whether they are to stop."""
+        for turn in self._waiting:
+            if not turn.done():
+                turn.set_result(None)
+        self._waiting.clear()
 
     def _open(self) -> bool:
         return self.in_flight < self.limit.value and self.limit.pause_s(time.monotonic()) == 0
