@@ -14,6 +14,7 @@ from evaluator.grading.compare import compare
 from evaluator.grading.extraction import FinalAnswer, find_answer
 from evaluator.grading.kinds import judge
 from evaluator.grading.types import (
+    CRASHED,
     GRADER_VERSION,
     AnswerKind,
     Clustering,
@@ -25,6 +26,7 @@ from evaluator.grading.types import (
 )
 from evaluator.grading.workers.pool import WorkerPool
 from evaluator.grading.workers.worker import Task
+from service.errors import InputError
 
 if TYPE_CHECKING:
     from evaluator.grading.versions import VerdictCache
@@ -118,7 +120,8 @@ class Grader:
         r"""Grades cases, or (response, gold) pairs of the kind latex, in order.
 
         A response without an answer is wrong ("no answer found"); an empty gold makes the grade unknown. A
-        gold may be a bare answer or hold it in a `\boxed{}`. Raises InputError for a bad tolerance.
+        gold may be a bare answer or hold it in a `\boxed{}`. An error over a case, in a worker or here, makes
+        its grade unknown ("crashed"). Raises InputError for a bad tolerance.
         """
         grades: list[Grade | None] = []
         waiting: list[tuple[int, _Key, FinalAnswer]] = []
@@ -127,12 +130,13 @@ class Grader:
             key = _key(case)
             grade = self._grades.get(key)
             if grade is None:
-                answer = answer_of(case)
-                if answer is None:
-                    grade = NOT_FOUND if case.gold.strip() else NO_GOLD
+                read = _read(case)
+                if isinstance(read, Grade):
+                    grade = read
                 else:
+                    answer, task = read
                     waiting.append((place, key, answer))
-                    tasks.append(_grading_task(case, answer.text))
+                    tasks.append(task)
             grades.append(grade)
         ahead = len(grades) - len(tasks)
         report = progress and (lambda done, total: progress(ahead + done, ahead + total))
@@ -253,6 +257,7 @@ def gold_answer(gold: str) -> str:
 _Key = tuple[bytes, str, str, str | None, bool]
 NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
 NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
+UNREAD = Grade(GradeValue.UNKNOWN, None, CRASHED.reason)
 
 
 def _key(case: GradeCase) -> _Key:
@@ -260,8 +265,15 @@ def _key(case: GradeCase) -> _Key:
     return digest, case.gold, case.kind, case.tolerance, case.boxed_only
 
 
-def _grading_task(case: GradeCase, answer: str) -> Task:
-    return Task("grade", gold_answer(case.gold), answer, case.kind, case.tolerance)
+def _read(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
+    """The answer of a case and what to do with it, or the grade where there is none or an error."""
+    try:
+        answer = answer_of(case)
+        if answer is None:
+            return NOT_FOUND if case.gold.strip() else NO_GOLD
+        return answer, Task("grade", gold_answer(case.gold), answer.text, case.kind, case.tolerance)
+    except Exception:  # one response that cannot be read is no reason to grade no other
+        return UNREAD
 
 
 def _as_case(case: GradeCase | tuple[str, str]) -> GradeCase:
@@ -271,7 +283,20 @@ def _as_case(case: GradeCase | tuple[str, str]) -> GradeCase:
 
 
 def without_algebra(task: Task) -> Outcome | None:
-    """The outcome of a task as far as spelling and exact arithmetic settle it, else None."""
+    """The outcome of a task as far as spelling and exact arithmetic settle it, else None.
+
+    As in a worker, an error is an unknown outcome; only a bad tolerance, which is the problem's and not the
+    answer's, raises InputError.
+    """
+    try:
+        return _without_algebra(task)
+    except InputError:
+        raise
+    except Exception:
+        return CRASHED
+
+
+def _without_algebra(task: Task) -> Outcome | None:
     if task.what == "grade":
         return judge(task.first, task.second, task.kind, task.tolerance)
     if task.what == "read":
@@ -321,10 +346,11 @@ def settle(case: GradeCase) -> Grade | None:
 
     It is the one that `Grader.grade_many` gives.
     """
-    answer = answer_of(case)
-    if answer is None:
-        return NOT_FOUND if case.gold.strip() else NO_GOLD
-    outcome = judge(gold_answer(case.gold), answer.text, case.kind, case.tolerance)
+    read = _read(case)
+    if isinstance(read, Grade):
+        return read
+    answer, task = read
+    outcome = without_algebra(task)
     return None if outcome is None else Grade(outcome.value, answer.text, outcome.reason, answer.source)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from evaluator.grading import ClusterJob, Grader, GradeValue
+from evaluator.grading import ClusterJob, GradeCase, Grader, GradeValue
 from evaluator.grading.workers import pool
 from service.errors import PrerequisiteError
 
@@ -35,6 +35,26 @@ def grader() -> Iterator[Grader]:
 
 def grades(grader: Grader, pairs: list[tuple[str, str]]) -> list[GradeValue]:
     return [grade.value for grade in grader.grade_many([(rf"\boxed{{{a}}}", gold) for gold, a in pairs])]
+
+
+@pytest.mark.parametrize("step", ["answer_of", "compare"])
+def test_an_error_before_the_workers_is_one_unknown_grade(
+    grader: Grader, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    module = sys.modules["evaluator.grading.grader"]
+    owner = module if step == "answer_of" else sys.modules["evaluator.grading.kinds"]
+    honest = getattr(owner, step)
+
+    def break_on_bad(*arguments: object) -> object:
+        if "bad" in str(arguments):
+            raise RecursionError("too deep")
+        return honest(*arguments)
+
+    monkeypatch.setattr(owner, step, break_on_bad)
+    first, second = grader.grade_many([(r"\boxed{bad}", "71"), (r"\boxed{71}", "71")])
+    assert (first.value, first.reason) == (GradeValue.UNKNOWN, "crashed")
+    assert second.value is GradeValue.CORRECT
+    assert module.settle(GradeCase(r"\boxed{bad}", "71")) == first
 
 
 def test_equal_by_algebra_in_both_directions(grader: Grader) -> None:
