@@ -66,9 +66,7 @@ def backup(
 def upgrade(*, db: Db, terminal: Terminal) -> None:
     """Bring a database of an older tagrpo to the schema of this one; nothing else ever does.
 
-    Older versions cannot open it afterwards: make a copy first.
-
-    Make a copy first: tagrpo db backup before.db
+    Older versions cannot open it afterwards; make a copy first: tagrpo db backup before.db
 
     Example: [bold]tagrpo db upgrade[/bold]
     """
