@@ -24,7 +24,7 @@ from service.errors import InputError, NotFoundError
 from service.runs.tables import CellRow
 
 UNGRADED = "ungraded"
-"""What to ask `page_samples` for, beside the grades' values: samples that this version has not graded."""
+"""What to ask `browse_samples` for, beside the grades' values: samples that this version has not graded."""
 
 _PER_STATEMENT = 500
 
@@ -145,26 +145,20 @@ def page_samples(
     *,
     after_ordinal: int = -1,
     limit: int | None = 25,
-    value: str | None = None,
     grader_id: int | None = None,
 ) -> list[SampleHeader]:
     """Return up to `limit` samples of a problem behind `after_ordinal`, in order; None returns all of them.
 
     Args:
-        value: correct, wrong, unknown or `UNGRADED`; None does not restrict.
         grader_id: the version whose grades are meant; by default that of `shown_grader`.
 
     Raises:
         NotFoundError: the problem is not of the run.
-        InputError: no such value.
     """
-    _check_value(value)
     of_run = RunProblemRow.id == run_problem_id, RunProblemRow.run_id == run_id
     if session.scalar(select(RunProblemRow.id).where(*of_run)) is None:
         raise NotFoundError(f"problem {run_problem_id} is not in the run.")
     conditions = [SampleRow.run_problem_id == run_problem_id, SampleRow.ordinal > after_ordinal]
-    if value is not None:
-        conditions.append(_of_value(value))
     if grader_id is None and (grader := shown_grader(session, run_id)) is not None:
         grader_id = grader.id
     rows = session.execute(_headers(grader_id).where(*conditions).order_by(SampleRow.ordinal).limit(limit))
@@ -234,7 +228,8 @@ def browse_samples(
     Raises:
         InputError: no such grade.
     """
-    _check_value(filters.value)
+    if filters.value not in (None, UNGRADED, *GradeValue):
+        raise InputError(f"{filters.value!r} is no grade; ask for {', '.join(GradeValue)} or {UNGRADED}.")
     grader = shown_grader(session, run_id)
     query = (
         _headers(None if grader is None else grader.id, RunProblemRow.position)
@@ -271,8 +266,10 @@ def browse_samples(
 
 def _conditions(filters: SampleFilters) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
-    if filters.value is not None:
-        conditions.append(_of_value(filters.value))
+    if filters.value == UNGRADED:
+        conditions.append(GradeRow.value.is_(None))
+    elif filters.value is not None:
+        conditions.append(GradeRow.value == filters.value)
     if filters.source is not None:
         conditions.append(func.coalesce(GradeRow.source, "") == filters.source)
     if filters.truncated:
@@ -282,15 +279,6 @@ def _conditions(filters: SampleFilters) -> list[ColumnElement[bool]]:
     if filters.position is not None:
         conditions.append(RunProblemRow.position == filters.position)
     return conditions
-
-
-def _of_value(value: str) -> ColumnElement[bool]:
-    return GradeRow.value.is_(None) if value == UNGRADED else GradeRow.value == value
-
-
-def _check_value(value: str | None) -> None:
-    if value is not None and value != UNGRADED and value not in list(GradeValue):
-        raise InputError(f"{value!r} is no grade; ask for {', '.join(GradeValue)} or {UNGRADED}.")
 
 
 def read_texts(session: Session, sample_ids: Sequence[int]) -> dict[int, str]:

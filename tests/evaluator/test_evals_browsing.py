@@ -11,7 +11,14 @@ from runs import open_empty
 
 from evaluator.evals.overview import runs_overview, shown_grader
 from evaluator.evals.problems import PlacedProblem, run_problems
-from evaluator.evals.samples import UNGRADED, count_samples, page_samples, read_texts
+from evaluator.evals.samples import (
+    UNGRADED,
+    SampleFilters,
+    browse_samples,
+    count_samples,
+    page_samples,
+    read_texts,
+)
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader
 from service.database import Database
@@ -50,11 +57,11 @@ def test_samples_come_in_order_page_by_page_with_their_grades(db: Database, run:
 
 
 def test_samples_are_found_by_grade(db: Database, run: Run) -> None:
-    first = problem_ids(db, run)[0]
     with db.read() as session:
 
         def ordinals(**which: str) -> list[int]:
-            return [sample.ordinal for sample in page_samples(session, run.id, first, **which)]  # type: ignore[arg-type]
+            page = browse_samples(session, run.id, SampleFilters(position=0, **which))  # type: ignore[arg-type]
+            return [sample.ordinal for _, sample in page.samples]
 
         assert ordinals(value="correct") == [0, 1]
         assert ordinals(value="unknown") == [2]
@@ -71,7 +78,8 @@ def test_samples_without_a_grade_show_none_and_can_be_asked_for(db: Database) ->
     (problem,) = problem_ids(db, run)
     with db.read() as session:
         samples = page_samples(session, run.id, problem)
-        ungraded = page_samples(session, run.id, problem, value=UNGRADED)
+        page = browse_samples(session, run.id, SampleFilters(value=UNGRADED))
+        ungraded = [sample for _, sample in page.samples]
     assert [sample.value for sample in samples] == ["correct", "correct", "wrong", None]
     assert ungraded == samples[3:]
     assert (ungraded[0].reason, ungraded[0].extracted, ungraded[0].source) == (None, None, None)

@@ -10,7 +10,7 @@ from runs import open_empty
 from evaluator.evals.contrast import contrast_runs, contrast_texts
 from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.results import load_result
-from evaluator.evals.samples import page_samples, read_texts
+from evaluator.evals.samples import SampleFilters, browse_samples, page_samples, read_texts
 from evaluator.passk.estimators import pass_at_k
 from service.database import Database
 from service.errors import InputError
@@ -84,6 +84,7 @@ def test_no_large_table_is_walked(db: Database) -> None:
         lambda s: contrast_texts(s, contrast_runs(s, run.id, run.id, 2).problems),
         lambda s: load_result(s, run),
         lambda s: page_samples(s, run.id, number, after_ordinal=1, limit=1),
+        lambda s: browse_samples(s, run.id, SampleFilters(value="wrong", position=0), after=(0, 1), limit=1),
         lambda s: read_texts(s, [1, 2]),
     ):
         assert walked(db, ask) == set()

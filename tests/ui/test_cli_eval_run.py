@@ -321,6 +321,9 @@ def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server
     by_id = cli("eval", "samples", "test-model.sums", page["problem_id"][:8], "--after", "6")
     assert "sample 7: wrong" in by_id.out
     assert "sample 6" not in by_id.out
+    assert "more:" not in by_id.out
+    assert "more: --after 1" in cli("eval", "samples", "test-model.sums", "0", "--limit", "2").out
+    assert page["after"] == 2
     none = cli("eval", "samples", "test-model.sums", "0", "--grade", "unknown")
     assert "no such samples" in none.out
     missing = cli("eval", "samples", "test-model.sums", "6")

@@ -98,6 +98,8 @@ def read_samples(
 ) -> dict[str, Any]:
     """Return a problem and a page of its samples as JSON; texts are cut unless `full`.
 
+    `after` is the sample to go on behind, None at the end.
+
     Of a gated benchmark only ids, grades and token counts are there.
 
     Raises:
@@ -106,14 +108,15 @@ def read_samples(
     """
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.problems import run_problems
-    from evaluator.evals.samples import page_samples, read_texts
+    from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
 
     chosen = _find(run, run_problems(session, run.id), problem)
-    headers = page_samples(session, run.id, chosen.id, after_ordinal=after, limit=limit, value=grade)
-    texts = read_texts(session, [header.id for header in headers])
+    filters = SampleFilters(value=grade, position=chosen.position)
+    page = browse_samples(session, run.id, filters, after=(chosen.position, after), limit=limit)
+    texts = read_texts(session, [header.id for _, header in page.samples])
     secret = is_secret(run.spec["problems"])
     samples = []
-    for header in headers:
+    for _, header in page.samples:
         row = {
             name: value
             for name, value in asdict(header).items()
@@ -129,6 +132,7 @@ def read_samples(
         "problem": chosen.position,
         "problem_id": chosen.problem_id,
         "samples": samples,
+        "after": page.after and page.after[1],
     }
     if not secret:
         record |= {"question": chosen.text, "answer": chosen.answer}
@@ -157,11 +161,11 @@ def print_samples(record: dict[str, Any]) -> None:
             text = sample["text"]
             left = sample["characters"] - len(sample["text"])
             output.say(text + (f"\n[{left:,} characters more; --full shows them]" if left else ""))
-    if record["samples"]:
-        output.say()
-        output.say(f"more: --after {record['samples'][-1]['ordinal']}")
-    else:
+    if not record["samples"]:
         output.say("no such samples")
+    elif record["after"] is not None:
+        output.say()
+        output.say(f"more: --after {record['after']}")
 
 
 def _find(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":
