@@ -1,16 +1,18 @@
 """The cap of a run on disk: kept by all its processes together, through repeated attempts and lost bills."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from openai_faults import FaultPlan, always, for_text, no_faults, random_faults
+from openai_faults import Fault, FaultPlan, always, for_text, no_faults, random_faults
 from openai_server import OpenAIServer
 from remote_clients import OPENAI, client
 
 from service.database import Database
-from service.models.remote import Budget, ChatRequest, Message, Price, PriceTable
+from service.errors import DatabaseError
+from service.models.remote import Budget, ChatRequest, Message, Price, PriceTable, RemoteClient
 from service.models.remote.money import worst_case_usd
 from service.questions import make_question, store_questions
 from service.runs import cells
@@ -46,7 +48,14 @@ def make_run(db: Database, cap: float) -> Run:
     return run
 
 
-async def fill(db: Database, run: Run, server: OpenAIServer, process: int, **settings: int) -> Filled:
+async def fill(
+    db: Database,
+    run: Run,
+    server: OpenAIServer,
+    process: int,
+    began: Callable[[RemoteClient, RunLedger], None] = lambda *_: None,
+    **settings: int,
+) -> Filled:
     """Fill cells as a process of its own does: with its own ledger, leases and client."""
 
     def build(leased: Sequence[cells.Cell]) -> list[ChatRequest]:
@@ -56,9 +65,11 @@ async def fill(db: Database, run: Run, server: OpenAIServer, process: int, **set
 
     owner = f"another-machine|{process}|1.00|{run.id}"
     asked = CellsToAsk(db, run.id, run.id, owner, build, on_answer=lambda _: None)
-    budget = Budget(ledger=RunLedger(db, run.id), **settings)
+    ledger = RunLedger(db, run.id)
+    budget = Budget(ledger=ledger, **settings)
     prices = PriceTable({OPENAI: PRICE})
     async with client(server, OPENAI, budget=budget, prices=prices, max_concurrency=8) as remote:
+        began(remote, ledger)
         return await fill_cells(asked, remote)
 
 
@@ -137,6 +148,49 @@ def test_what_was_reserved_and_never_sent_is_given_back(db: Database) -> None:
 
     assert asyncio.run(main()).answered == 3
     assert account(db, run) == Account(100.0, pytest.approx(3 * USED), 0.0)
+
+
+def test_an_interrupt_gives_back_what_waits_for_a_pause_of_the_server(db: Database) -> None:
+    run = make_run(db, 100.0)
+    at_work: list[tuple[RemoteClient, RunLedger]] = []
+
+    async def interrupt(server: OpenAIServer) -> None:
+        while not (server.met["rate_limit"] and at_work and len(at_work[0][1]._held) >= 2):
+            await asyncio.sleep(0)
+        at_work[0][0].interrupt()
+
+    async def main() -> tuple[Filled, int]:
+        async with OpenAIServer(faults=always(Fault("rate_limit", "0.3"))) as server:
+            stopping = asyncio.create_task(interrupt(server))
+            filled = await fill(db, run, server, 1, began=lambda *pair: at_work.append(pair))
+            await stopping
+            return filled, server.stats["paid"]
+
+    filled, paid = asyncio.run(main())
+    assert (filled.stopped, filled.answered, paid) == ("interrupted", 0, 0)
+    assert account(db, run) == Account(100.0, 0.0, 0.0)
+
+
+def test_a_database_that_takes_nothing_stops_all_who_wait_and_none_for_ever(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(db, 100.0)
+
+    @contextmanager
+    def full() -> Iterator[None]:
+        raise DatabaseError("database or disk is full")
+        yield
+
+    async def main() -> list[object]:
+        ledger = RunLedger(db, run.id)
+        with monkeypatch.context() as patched:
+            patched.setattr(db, "write", full)
+            refused = await asyncio.gather(
+                *(ledger.reserve(cell, 1.0) for cell in (1, 2)), return_exceptions=True
+            )
+        return [*map(str, refused), await ledger.reserve(1, 1.0)]
+
+    assert asyncio.run(main()) == ["database or disk is full"] * 2 + [True]
 
 
 def test_a_lower_cap_holds_at_once_for_processes_at_work(db: Database) -> None:

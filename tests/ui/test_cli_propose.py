@@ -267,6 +267,19 @@ def test_a_dry_run_says_what_the_run_will_cost_and_sends_nothing(cli: CommandLin
     assert sum(after["stages"][0]["requests"]) / 2 == pytest.approx(asked * 6 / 4, rel=0.01)
 
 
+def test_a_dry_run_counts_premises(cli: CommandLine, db: Path) -> None:
+    priced = ("--price", "openai/test-model=10,30", "--n", "2", "--rounds", "3")
+    with world_server("--model", "test-model") as url:
+        solved = ("--solver", "hosted_vllm/test-model", "--solver-api-base", url)
+        asked = cli(*llm(url, *priced, *solved, "--premises", "openai/test-model", "--dry-run", "--json"))
+        assert stats(url)["requests"] == 0
+    proposing, _, premises = json.loads(asked.out)["stages"]
+    assert (premises["kind"], premises["requests"]) == ("premises", [6 * 2, 6 * 2 * 3])
+    low, high = premises["usd"]
+    assert 0 < low < high
+    assert proposing["model"] == premises["model"] == "openai/test-model"
+
+
 def test_a_trial_grows_and_its_questions_are_not_paid_again(cli: CommandLine, db: Path) -> None:
     with world_server("--model", "test-model") as url:
         assert json.loads(cli(*llm(url, "--limit", "2", "--json")).out)["questions"] == 2

@@ -1,6 +1,8 @@
 """Removing and renaming runs of every kind: all that hangs on one goes, and nothing of others."""
 
+import io
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -260,6 +262,23 @@ def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Da
         add_run(db, "second", n=4)
     with pytest.raises(InputError, match="there is a run 'first' already"), db.write() as session:
         rename_run(session, run, "first")
+
+
+class Keyboard(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("typed", "code", "left"), [("n\n", 1, 1), ("y\n", 0, 0)])
+def test_at_a_terminal_the_command_asks_first(
+    cli: CommandLine, db: Database, monkeypatch: pytest.MonkeyPatch, typed: str, code: int, left: int
+) -> None:
+    add_eval_run(db, "gone", [(4, 2, 1)])
+    monkeypatch.setattr(sys, "stdin", Keyboard(typed))
+    done = cli("runs", "remove", "gone", "--db", db.path)
+    assert (done.code, "It cannot be taken back" in done.err) == (code, True)
+    with db.read() as session:
+        assert session.execute(text("SELECT count(*) FROM runs")).scalar_one() == left
 
 
 def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli: CommandLine, db: Database) -> None:
