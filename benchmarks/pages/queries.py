@@ -186,6 +186,116 @@ def _rollouts(world: World) -> dict[str, Ask]:
     def run(chance: random.Random) -> str:
         return chance.choice(world.train_runs).id
 
+    def page(**filters: Any) -> Ask:
+        def ask(session: Session, chance: random.Random) -> object:
+            after = chance.choice(world.question_ids)
+            return search.page_questions(session, search.QuestionFilters(**filters), after=after, limit=PAGE)
+
+        return ask
+
+    def count(**filters: Any) -> Ask:
+        return lambda s, c: search.count_questions(s, search.QuestionFilters(**filters))
+
+    def answers(session: Session, chance: random.Random) -> None:
+        subject = chance.choice(world.answered)
+        found = page_answers(session, subject, world.solver)
+        read_answer_texts(session, [one.id for one in found])
+
+    return {
+        "questions: page": page(),
+        "questions: page, subject and level": page(subject="Geometry", level="Level 3"),
+        "questions: page, rejected": page(status="rejected"),
+        "questions: page, strategy, model, verdict": page(
+            strategy="format", model="openai/gpt-4-turbo", status="undecided"
+        ),
+        "questions: page, of a run": page(run_id=world.neighbor_run.id),
+        "questions: page, finding": page(finding="unit_lost"),
+        "questions: page, finding and strategy": page(finding="unit_lost", strategy="format"),
+        "questions: page, question set": page(question_set="extra"),
+        "questions: page, neighbor set": page(neighbor_set="math-ta@1"),
+        "questions: search, frequent word": page(text="tangent"),
+        "questions: search, nothing found": lambda s, c: search.page_questions(
+            s, search.QuestionFilters(text="no such words")
+        ),
+        "questions: search, a formula": lambda s, c: search.page_questions(
+            s, search.QuestionFilters(text=f"{c.randint(100, 999)}x +")
+        ),
+        "questions: search, two letters": lambda s, c: search.page_questions(
+            s, search.QuestionFilters(text="3x")
+        ),
+        "questions: search and rejected": page(text="tangent", status="rejected", subject="Algebra"),
+        "questions: count, all": count(),
+        "questions: count, accepted": count(status="accepted"),
+        "questions: count, search": count(text="tangent"),
+        "questions: findings of a run": lambda s, c: search.finding_counts(s, run_id=world.neighbor_run.id),
+        "question: its neighbors": lambda s, c: page_candidates(
+            s, CandidateFilters(question_id=c.choice(world.question_ids))
+        ),
+        "question: members of a set": lambda s, c: member_ids(
+            s, world.set_ids[0], c.choice(world.question_ids)
+        ),
+        "question: a candidate": lambda s, c: read_cards(s, c.choice(world.candidate_ids)),
+        "question: answers with texts": answers,
+    }
+
+
+def _reviews(world: World) -> dict[str, Ask]:
+    run = world.neighbor_run.id
+
+    def rates(session: Session, chance: random.Random) -> object:
+        audit = audits.get_audit(session, world.audit_id)
+        return audits.audit_rates(session, audit)
+
+    def growth(session: Session, chance: random.Random) -> object:
+        audit = audits.get_audit(session, world.audit_id)
+        rows = session.scalars(select(ReviewRow).where(ReviewRow.audit_id == audit.id))
+        return growing_false_accepts(audit.members, [_review(row) for row in rows])
+
+    return {
+        "review: queue of a run, blind": lambda s, c: reviews.open_queue(s, run, "ada", seed=c.randrange(99)),
+        "review: queue, undecided": lambda s, c: reviews.open_queue(s, run, "ada", statuses=("undecided",)),
+        "review: 25 items": lambda s, c: reviews.read_items(s, c.sample(world.candidate_ids, PAGE)),
+        "review: progress": lambda s, c: (
+            reviews.run_progress(s, run, "ada"),
+            reviews.audit_progress(s, world.audit_id, 400, "ada"),
+        ),
+        "review: agreement": lambda s, c: run_agreement(s, run),
+        "review: error rates": rates,
+        "review: rates as they grow": growth,
+    }
+
+
+def _review(row: ReviewRow) -> Any:
+    from rephraser.reviews.store import as_review
+
+    return as_review(row)
+
+
+def _sets(world: World) -> dict[str, Ask]:
+    first, second = world.set_ids[:2]
+
+    def changes(kind: Any) -> Ask:
+        return lambda s, c: set_changes.page_changes(
+            s, first, second, kind, after=(c.choice(world.question_ids), 0), limit=PAGE
+        )
+
+    return {
+        "sets: page of members": lambda s, c: load_entries(
+            s, second, first=c.randrange(world.set_positions), limit=PAGE
+        ),
+        "sets: what changed, counted": lambda s, c: set_changes.count_changes(s, first, second),
+        "sets: added, page": changes("added"),
+        "sets: removed, page": changes("removed"),
+        "sets: changed, page": changes("changed"),
+        "sets: rates of a run": lambda s, c: accept_rates(count_proposals(s, [world.neighbor_run.id])),
+        "sets: wordings of 300 questions": lambda s, c: wordings(s, second, seed=c.randrange(99)),
+    }
+
+
+def _rollouts(world: World) -> dict[str, Ask]:
+    def run(chance: random.Random) -> str:
+        return chance.choice(world.train_runs).id
+
     def some_group(session: Session, chance: random.Random) -> Any:
         step = chance.randrange(1, world.steps + 1)
         wanted = groups.GroupFilters(step=step)
