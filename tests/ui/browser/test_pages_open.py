@@ -16,6 +16,7 @@ VIEWS = {
     "signal-policy": "/signal?view=policy",
     "signal-anchor": "/signal?view=anchor",
     "signal-covariance": "/signal?view=covariance",
+    "curves-responses": "/curves?view=samples",
     "curves-differences": "/curves?view=differences",
     "curves-table": "/curves?view=table",
     "curves-cost": "/curves?view=cost",
