@@ -150,6 +150,7 @@ def test_responses_of_one_method_are_read_without_a_second_one(db):
     found = shown(view="samples", text="boxed{3}")
     assert set(tables(found)[-1]["problem"]) == {"3"}
     assert "No such responses" in words(shown(view="samples", text="nowhere to be read"))
+    assert "1 response." in words(shown(view="samples", grade="correct", at="3", **{"from": "2.2"}))
 
 
 def test_another_filter_of_responses_begins_at_the_start(db):

@@ -168,7 +168,9 @@ def _place(written: str) -> Place | None:
 
 
 def _pager(page: SamplesPage, filters: SampleFilters) -> None:
-    words = f"{len(page.samples):,} responses" if page.samples else "No such responses"
+    words = "No such responses"
+    if page.samples:
+        words = f"{len(page.samples)} response{'s' * (len(page.samples) > 1)}"
     if filters.text and page.after is not None and len(page.samples) < PAGE:
         words += f" among the {TEXTS_READ:,} read; Next goes on"
     pager(
