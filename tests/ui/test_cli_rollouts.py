@@ -82,6 +82,7 @@ def test_list_filters_and_pages() -> None:
     rest = read("list", "--limit", "20", "--after", str(first["after"]))
     assert len(rest["rollouts"]) == 12
     assert rest["after"] is None
+    assert read("list", "--limit", "32")["after"] is None
     wrong = read("list", "ta", "--step", "1", "--variant", "0", "--grade", "wrong")["rollouts"]
     assert {(one["step"], one["variant"], one["grade"], one["reward"]) for one in wrong} == {
         (1, 0, "wrong", 0)

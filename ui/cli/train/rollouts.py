@@ -186,8 +186,9 @@ def list_(
     filters = RolloutFilters(step, question, variant, grade, least_reward, most_reward, truncated)
     with db.reading() as session:
         chosen = choose_train_run(session, run)
-        page = page_rollouts(session, chosen.id, filters, after=after, limit=limit)
-    after = page[-1].id if len(page) == limit else None
+        page = page_rollouts(session, chosen.id, filters, after=after, limit=limit + 1)
+    page, more = page[:limit], page[limit:]
+    after = page[-1].id if more else None
     record = {"run": chosen.name, "rollouts": [asdict(header) for header in page], "after": after}
     terminal.emit(record, _print_page, chosen.name, page, after)
 
