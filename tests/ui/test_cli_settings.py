@@ -161,6 +161,10 @@ def test_a_file_beside_the_database_gives_options_and_endpoints(
     assert (seen["at_once"], seen["cap"]) == (64, 1.0)
     unknown = command_line(*asked[:-1], "other")
     assert (unknown.code, "there is no [endpoint.other]; there are: lab." in unknown.err) == (2, True)
+    (tmp_path / "team" / "tagrpo.toml").write_text("[endpoint]\nlab = 1\n")
+    refused = command_line(*asked)
+    assert (refused.code, "endpoint.lab is no table" in refused.err) == (2, True)
+    assert "[endpoint.NAME]" in command_line("eval", "run", "--help").out
     (tmp_path / "team" / "tagrpo.toml").write_text("[eval.run]\nmax_usd = 5.0\n")
     refused = command_line(*asked)
     assert (refused.code, "tagrpo.toml: run has no option 'max_usd'" in refused.err) == (2, True)

@@ -233,6 +233,8 @@ def _read_endpoint(context: typer.Context, name: str | None) -> str | None:
     if name not in endpoints:
         there = ", ".join(endpoints) or "none"
         raise InputError(f"{path}: there is no [endpoint.{name}]; there are: {there}.")
+    if not isinstance(endpoints[name], dict):
+        raise InputError(f"{path}: endpoint.{name} is no table; write its options below [endpoint.{name}].")
     _use(context, _ENDPOINT, path, endpoints[name])
     return name
 
@@ -270,6 +272,6 @@ class SettingsFile:
         Option(
             is_eager=True,
             callback=_read_endpoint,
-            help="Take options from [endpoint.NAME] of tagrpo.toml beside the database: address, prices.",
+            help="Take options from \\[endpoint.NAME] of tagrpo.toml beside the database: address, prices.",
         ),
     ] = None
