@@ -96,6 +96,17 @@ def settings_file(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("command", "variable"),
+    [(("db", "check"), "TAGRPO_DB"), (("neighbors", "review"), "TAGRPO_REVIEWER")],
+    ids=" ".join,
+)
+def test_the_help_names_the_variables_that_give_options(
+    cli: CommandLine, command: tuple[str, ...], variable: str
+) -> None:
+    assert f"[env var: {variable}]" in words(cli(*command, "--help").out)
+
+
 def test_a_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
     file = settings_file(
         tmp_path, 'name = "filed"\nmax-usd = 50\nbatch = true\nprice = ["x", "y"]\ntimeout = 1.5\n'

@@ -44,7 +44,7 @@ app = typer.Typer(
 )
 GROUPS = {
     "questions": command_group(
-        "Import, look at and mix questions.",
+        "Import, browse and mix questions.",
         "tagrpo questions import math_train.jsonl --name math",
         {
             "import": importing.import_,
@@ -56,12 +56,12 @@ GROUPS = {
         },
     ),
     "benchmarks": command_group(
-        "The benchmarks there are, and whether they are what they should be.",
+        "List the benchmarks, and check that their content is what it should be.",
         "tagrpo benchmarks check mine.jsonl",
         {"list": benchmarks.list_, "check": benchmarks.check},
     ),
     "neighbors": command_group(
-        "Propose, check, look at, review and audit neighbors.",
+        "Propose, check, browse, review and audit neighbors.",
         "tagrpo neighbors propose math --name rules --proposer rules",
         {
             "propose": proposing.propose,
@@ -73,7 +73,7 @@ GROUPS = {
         },
     ),
     "runs": command_group(
-        "Look at runs of all kinds: what they did, what is open, what they cost; remove and rename them.",
+        "Inspect runs of all kinds: what they did, what is open, what they cost; remove and rename them.",
         "tagrpo runs show rules",
         {
             "list": listing.list_,
@@ -109,7 +109,7 @@ GROUPS = {
     ),
     "diagnose": diagnose.app,
     "rollouts": command_group(
-        "Look at training runs: import what they recorded, browse it from step 1.",
+        "Inspect training runs: import what they recorded, browse it from step 1.",
         "tagrpo rollouts import runs/ta/rollouts",
         {
             "import": rollouts.import_,
@@ -120,17 +120,17 @@ GROUPS = {
         },
     ),
     "recipes": command_group(
-        "The training methods there are, and what each tells verl.",
+        "List the training methods, and what each tells verl.",
         "tagrpo recipes show ta_grpo",
         {"list": recipes.list_, "show": recipes.show},
     ),
     "train": command_group(
-        "Train a policy with verl by a recipe: plan, run, go on.",
+        "Train a policy with verl by a recipe: plan, run, resume.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
         {"plan": train.plan, "run": train.run},
     ),
     "db": command_group(
-        "Keep the database: check it, copy it, bring it up to date, shrink it.",
+        "Maintain the database: check, back up, upgrade and shrink it.",
         "tagrpo db backup /backups/tagrpo-monday.db",
         {"check": db.check, "backup": db.backup, "upgrade": db.upgrade, "vacuum": db.vacuum},
     ),

@@ -43,7 +43,7 @@ def check(*, db: Db, terminal: Terminal) -> None:
 
 
 def backup(
-    target: Annotated[Path, Argument(help="File of the copy; it must not be there yet.")],
+    target: Annotated[Path, Argument(help="File of the copy; it must not exist yet.")],
     *,
     db: Db,
     terminal: Terminal,
@@ -64,7 +64,7 @@ def backup(
 
 
 def upgrade(*, db: Db, terminal: Terminal) -> None:
-    """Bring a database of an older tagrpo to the schema of this one; nothing else ever does.
+    """Upgrade a database of an older tagrpo to this version's schema; no other command does.
 
     Older versions cannot open it afterwards; make a copy first: tagrpo db backup before.db
 
@@ -79,7 +79,7 @@ def upgrade(*, db: Db, terminal: Terminal) -> None:
 
 
 def vacuum(*, db: Db, terminal: Terminal) -> None:
-    """Give the space of what was removed back to the disk. Nothing else can write meanwhile.
+    """Return the space of removed rows to the disk. Nobody else can write meanwhile.
 
     Example: [bold]tagrpo db vacuum[/bold]
     """

@@ -25,25 +25,27 @@ NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue"
 
 def demo(
     folder: Annotated[
-        Path | None, Option(help="Where everything is kept; else tagrpo-demo, or tagrpo-demo-quick.")
+        Path | None, Option(help="Folder for all results; by default tagrpo-demo, or tagrpo-demo-quick.")
     ] = None,
-    quick: Annotated[bool, Option(help="Fewer questions and steps: all of it, in a few minutes.")] = False,
+    quick: Annotated[
+        bool, Option(help="Fewer questions and steps: the whole pipeline in a few minutes.")
+    ] = False,
     recipes: Annotated[
         str | None,
         Option(
-            help="Recipes to train and compare, with commas; names of `tagrpo recipes list`. The first is "
-            "what the others are compared with. Default: grpo_matched,ta_grpo."
+            help="Recipes to train and compare, separated by commas (`tagrpo recipes list`); the first is "
+            "the baseline. Default: grpo_matched,ta_grpo."
         ),
     ] = None,
-    seeds: Annotated[int, Option(min=1, help="Trainings of each recipe.")] = 1,
-    steps: Annotated[int | None, Option(min=1, help="Of each training.")] = None,
+    seeds: Annotated[int, Option(min=1, help="Number of trainings of each recipe.")] = 1,
+    steps: Annotated[int | None, Option(min=1, help="Steps of each training.")] = None,
 ) -> None:
-    """Show the whole way on a world small enough for a laptop: no GPU, no key, no network.
+    """Run the whole pipeline in a world small enough for a laptop: no GPU, no key, no network.
 
     Neighbors are checked and verified by answers, published and exported; a pilot forecasts the training
     signal; verl trains GRPO and TA-GRPO on the CPU; models are evaluated and compared; a report says what
     came out. Most of the time is spent in verl. Every step is an ordinary command, printed so that you can
-    repeat it. The same command goes on where an earlier one stopped.
+    repeat it. The same command continues where an earlier one stopped.
 
     Example: tagrpo demo --quick
     """

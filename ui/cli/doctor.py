@@ -40,13 +40,13 @@ class Check:
 
 
 def doctor(
-    model: Annotated[str | None, Option(help="Also reach this model, in litellm's spelling.")] = None,
+    model: Annotated[str | None, Option(help="Also try to reach this model, in litellm's spelling.")] = None,
     api_base: Annotated[str | None, Option(help="Address of its server.")] = None,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Say what is installed, reachable and missing, and how to get it.
+    """Report what is installed, reachable or missing, and how to get it.
 
     Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SAMPLING_HELP = (
     "Published settings by name (qwen3-thinking, qwen3-non-thinking, qwq, deepseek-r1, gpt-oss), or "
-    "top_k=20, min_p, repetition_penalty, presence_penalty, frequency_penalty, or both after commas."
+    "top_k=20, min_p, repetition_penalty, presence_penalty, frequency_penalty, or both, separated by commas."
 )
 
 
@@ -30,40 +30,44 @@ class Requests:
 
     max_usd: Annotated[
         float | None,
-        Option(min=0, help="Hard cap on what the whole run may cost, in flight included; the run keeps it."),
+        Option(
+            min=0,
+            help="Hard cap on the cost of the whole run, requests in flight included; the run keeps it.",
+        ),
     ] = None
-    max_requests: Annotated[int | None, Option(min=1, help="Most HTTP requests of this invocation.")] = None
+    max_requests: Annotated[int | None, Option(min=1, help="Most HTTP requests in this invocation.")] = None
     price: Annotated[
         tuple[str, ...],
         Option(help="MODEL=IN,OUT in USD per million tokens, for models litellm cannot price."),
     ] = ()
     prices: Annotated[Path | None, Option(help="TOML or JSON file of prices, same units.")] = None
-    max_concurrency: Annotated[int, Option(min=1, max=4096, help="Most requests in flight at one model.")] = (
+    max_concurrency: Annotated[int, Option(min=1, max=4096, help="Most requests in flight to one model.")] = (
         64
     )
     timeout: Annotated[
         float | None,
         Option(
             min=0.1,
-            help="Seconds one attempt may take; default: 120 and what the longest response takes at "
+            help="Seconds an attempt may take; default: 120, plus what the longest response takes at "
             "--tokens-per-second.",
         ),
     ] = None
     tokens_per_second: Annotated[
-        float, Option(min=0.01, help="The slowest that a response may come before it is given up.")
+        float, Option(min=0.01, help="Slowest speed at which a response is still waited for.")
     ] = TOKENS_PER_S
     batch: Annotated[
-        bool, Option(help="Batch jobs at half the price, hours instead of minutes; not for hosted_vllm/.")
+        bool, Option(help="Use batch jobs: half the price, hours instead of minutes; not for hosted_vllm/.")
     ] = False
-    batch_poll: Annotated[float, Option(min=0.01, help="Seconds between two looks at a batch job.")] = 60.0
+    batch_poll: Annotated[float, Option(min=0.01, help="Seconds between two polls of a batch job.")] = 60.0
     grace: Annotated[
-        float, Option(min=0, help="Seconds that requests in flight have to come home after SIGTERM.")
+        float, Option(min=0, help="Seconds given to requests in flight to finish after SIGTERM.")
     ] = GRACE_S
     halt_after: Annotated[
-        int, Option(min=1, help="End the run after so many failed requests in a row, with all that came.")
+        int, Option(min=1, help="End the run after this many failed requests in a row, keeping all answers.")
     ] = HALT_AFTER
     stall_after: Annotated[
-        float, Option(min=1, help="Seconds without any answer after which to say what is waited for.")
+        float,
+        Option(min=1, help="Seconds without an answer after which the run reports what it is waiting for."),
     ] = STALL_S
 
 

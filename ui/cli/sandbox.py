@@ -19,7 +19,7 @@ Seed = Annotated[int, Option("--seed", min=0, max=2**63 - 1, help="Same seed, sa
 
 
 def questions(
-    folder: Annotated[Path, Argument(help="Folder to write; it must not hold anything.")],
+    folder: Annotated[Path, Argument(help="Folder to write; it must be empty.")],
     world: World = "A",
     seed: Seed = 0,
     train: Annotated[int, Option(help="Questions to train on.")] = 256,
@@ -100,7 +100,7 @@ def score(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Tell how many broken candidates a run caught, by which means, and how many good ones it lost.
+    """Report how many broken candidates a run caught, by which means, and how many good ones it lost.
 
     Example: tagrpo sandbox score checked --truth truth.jsonl
     """
@@ -114,7 +114,7 @@ def score(
 
 
 def pretrain(
-    folder: Annotated[Path, Argument(help="Folder to write; it must not hold anything.")],
+    folder: Annotated[Path, Argument(help="Folder to write; it must be empty.")],
     world: World = "A",
     seed: Seed = 0,
     threads: Annotated[
@@ -155,7 +155,7 @@ def pretrain(
 
 
 def policy(
-    folder: Annotated[Path, Argument(help="Folder to write; it must not hold anything.")],
+    folder: Annotated[Path, Argument(help="Folder to write; it must be empty.")],
     world: Annotated[str, Option(help="A, or the control C; pretrain makes others.")] = "A",
     *,
     terminal: Terminal,

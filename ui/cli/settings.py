@@ -108,7 +108,7 @@ class Db:
     """The database that a command works on."""
 
     db_file: Annotated[
-        Path | None, Option("--db", help="Database file; else TAGRPO_DB, else ./tagrpo.db.")
+        Path | None, Option("--db", envvar="TAGRPO_DB", help="Database file; by default ./tagrpo.db.")
     ] = None
 
     @property
@@ -264,7 +264,7 @@ class SettingsFile:
         Option(
             is_eager=True,
             callback=_read_settings,
-            help="TOML file of options without their dashes (max-usd = 50); what is given here wins.",
+            help="TOML file of options without dashes (max-usd = 50); the command line wins.",
         ),
     ] = None
     endpoint: Annotated[
@@ -272,6 +272,6 @@ class SettingsFile:
         Option(
             is_eager=True,
             callback=_read_endpoint,
-            help="Take options from \\[endpoint.NAME] of tagrpo.toml beside the database: address, prices.",
+            help="Take address, prices and limits from \\[endpoint.NAME] in tagrpo.toml beside the database.",
         ),
     ] = None

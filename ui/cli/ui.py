@@ -16,15 +16,20 @@ PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
 
 
 DemoOption = Annotated[
-    bool, Option("--demo", help="Show a demo's results: of the demo here, else those that ship with it.")
+    bool,
+    Option(
+        "--demo", help="Show a demo's results: those in this folder, or else the ones shipped with tagrpo."
+    ),
 ]
-ReviewOption = Annotated[bool, Option("--review", help="Let reviews be written; nothing else ever is.")]
+ReviewOption = Annotated[
+    bool, Option("--review", help="Allow reviews to be written; nothing else is ever written.")
+]
 HostOption = Annotated[
-    str, Option("--host", help="Address to listen on; the default lets in this machine's users only.")
+    str, Option("--host", help="Address to listen on; the default admits only this machine's users.")
 ]
-PortOption = Annotated[int, Option("--port", help="Port to listen on; 0 takes a free one.")]
+PortOption = Annotated[int, Option("--port", help="Port to listen on; 0 picks a free one.")]
 NamesOption = Annotated[
-    list[str] | None, Option("--allow-host", help="A further name under which the server is reached.")
+    list[str] | None, Option("--allow-host", help="Another host name under which the server is reached.")
 ]
 PasswordOption = Annotated[
     bool, Option("--password", help="Ask for a password now (or read a line from a pipe).")
@@ -32,9 +37,9 @@ PasswordOption = Annotated[
 PasswordFileOption = Annotated[
     Path | None, Option("--password-file", help="Read the password from a file's first line.")
 ]
-NoTokenOption = Annotated[bool, Option("--no-token", help="Let everybody in who can reach the address.")]
+NoTokenOption = Annotated[bool, Option("--no-token", help="Admit anyone who can reach the address.")]
 NoBrowserOption = Annotated[
-    bool, Option("--no-browser", help="Do not open the browser; print the address only.")
+    bool, Option("--no-browser", help="Only print the address; do not open a browser.")
 ]
 
 
@@ -51,7 +56,7 @@ def ui(
     no_token: NoTokenOption = False,
     no_browser: NoBrowserOption = False,
 ) -> None:
-    """Open the pages in the browser: questions, neighbors, sets, rollouts, curves.
+    """Open the pages in a browser: questions, neighbors, sets, rollouts, curves.
 
     The database is only read, unless --review lets reviews be added. The printed address holds a token that
     lets in whoever opens it, nobody else; a password from --password, --password-file or TAGRPO_UI_PASSWORD

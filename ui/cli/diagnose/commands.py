@@ -94,7 +94,7 @@ def _validate(visits: Path | None, g: int | None, seed: int, rows: Rows, termina
 
 
 def difficulty(
-    fdr: Annotated[float, Option(help="Largest share of false alarms among the flagged neighbors.")] = 0.05,
+    fdr: Annotated[float, Option(help="Largest share of false alarms among flagged neighbors.")] = 0.05,
     limit: Limit = 20,
     review_sheet: Annotated[
         Path | None,
@@ -195,7 +195,7 @@ def report(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show all of it: equal rewards, forecast, numbers of neighbors, difficulty, diversity, cost.
+    """Show everything: equal rewards, forecast, numbers of neighbors, difficulty, diversity, cost.
 
     Of several checkpoints the forecast, the difficulty and the cost are those of the first one. What the
     responses do not allow (no neighbors, no texts) is named and left out.

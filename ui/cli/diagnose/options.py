@@ -103,9 +103,9 @@ class Embedding:
 class Price:
     """What generating costs."""
 
-    usd_per_gpu_hour: Annotated[float | None, Option(help="Price of a GPU hour.")] = None
+    usd_per_gpu_hour: Annotated[float | None, Option(help="Price of one GPU hour.")] = None
     tokens_per_second: Annotated[
-        float | None, Option(help="Response tokens a GPU generates in a second.")
+        float | None, Option(help="Response tokens that a GPU generates per second.")
     ] = None
 
 
@@ -143,6 +143,6 @@ class Rows:
         output.note(f"{len(targets)} files written to {self.out}")
 
 
-Windows = Annotated[int, Option(help="Stretches of steps that rollouts are shown in.")]
-Limit = Annotated[int, Option(min=1, help="Neighbors shown.")]
+Windows = Annotated[int, Option(help="Number of stretches of steps that rollouts are split into.")]
+Limit = Annotated[int, Option(min=1, help="Neighbors to show.")]
 Seed = Annotated[int, Option(min=0, help="Seed of everything that is drawn.")]

@@ -76,7 +76,7 @@ def check(
     options_seed: Annotated[
         int, Option(help="Seed of the order of options in multiple-choice questions.")
     ] = 0,
-    allow_changed: Annotated[bool, Option(help="Other rows than expected are no failure.")] = False,
+    allow_changed: Annotated[bool, Option(help="Do not fail where rows are not the expected ones.")] = False,
     *,
     terminal: Terminal,
 ) -> None:

@@ -67,8 +67,10 @@ def run(
         Option("--from", help="File with the rows, in place of the Hub; NAME=FILE for several benchmarks."),
     ] = None,
     options_seed: Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")] = 0,
-    allow_changed: Annotated[bool, Option(help="Take a benchmark whose content is not as known.")] = False,
-    allow_bad_golds: Annotated[bool, Option(help="Run although golds fail against themselves.")] = False,
+    allow_changed: Annotated[
+        bool, Option(help="Accept a benchmark whose content is not the known one.")
+    ] = False,
+    allow_bad_golds: Annotated[bool, Option(help="Run even if golds fail against themselves.")] = False,
     sampler: Annotated[
         SamplerName,
         Option(
@@ -80,7 +82,7 @@ def run(
         str, Option(help="default, paper, paper-eval or plain: prompt, settings and n together.")
     ] = "default",
     answers: Annotated[
-        AnswersName, Option(help="Which answers count: all that are found, or those in a box alone.")
+        AnswersName, Option(help="Which answers count: any that is found, or only boxed ones.")
     ] = "all",
     drawing: Drawing,
     requests: EvalRequests,

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def grade(
     run: Annotated[str, Argument(help="Name or id of an eval run.")],
     changes: Annotated[
-        bool, Option(help="List the samples whose verdict another version gave otherwise.")
+        bool, Option(help="List the samples that another version graded differently.")
     ] = False,
     answers: AnswersChoice = None,
     workers: Annotated[
-        int | None, Option(min=1, help="Processes that grade; default: CPUs, at most 8.")
+        int | None, Option(min=1, help="Grading processes; default: one per CPU, at most 8.")
     ] = None,
     *,
     db: Db,
@@ -71,9 +71,9 @@ def samples(
     run: Annotated[str, Argument(help="Name or id of an eval run.")],
     problem: Annotated[str, Argument(help="Its place in the run, from 0, or its id.")],
     grade: Annotated[str | None, Option(help="Only correct, wrong, unknown or ungraded ones.")] = None,
-    after: Annotated[int, Option(help="Only samples behind this one.", show_default=False)] = -1,
-    limit: Annotated[int, Option(min=1, help="Samples on a page.")] = 5,
-    full: Annotated[bool, Option(help="Whole texts, not only their beginnings.")] = False,
+    after: Annotated[int, Option(help="Continue after this sample.", show_default=False)] = -1,
+    limit: Annotated[int, Option(min=1, help="Samples per page.")] = 5,
+    full: Annotated[bool, Option(help="Show whole texts, not only their beginnings.")] = False,
     *,
     db: Db,
     terminal: Terminal,

@@ -26,8 +26,7 @@ AnswersChoice = Annotated[
     AnswersName | None,
     Option(
         "--answers",
-        help="Which answers count: all that are found, or those in a box alone. By default as the run was "
-        "made.",
+        help="Which answers count: any that is found, or only boxed ones. By default as the run was made.",
     ),
 ]
 
@@ -46,15 +45,19 @@ class Drawing:
     raw: Annotated[bool, Option(help="Continue raw text, without the model's chat template.")] = False
     temperature: Annotated[float | None, Option(help="Default: the preset's, 0.6.")] = None
     top_p: Annotated[float | None, Option(help="Default: the preset's, 0.95.")] = None
-    max_tokens: Annotated[int | None, Option(help="Most tokens of a response; the preset's: 3,072.")] = None
+    max_tokens: Annotated[int | None, Option(help="Most tokens in a response; the preset's: 3,072.")] = None
     sampling: Annotated[str | None, Option(help=SAMPLING_HELP)] = None
-    stop: Annotated[tuple[str, ...], Option(help="A text that ends a response; may be repeated.")] = ()
+    stop: Annotated[
+        tuple[str, ...], Option(help="A text that ends a response; may be given several times.")
+    ] = ()
     seed: Annotated[
         str | None, Option(metavar="N|none", help="Seed of the run, 0; none sends no seed: not repeatable.")
     ] = None
     samples_per_request: Annotated[
         int | None,
-        Option(help="Responses drawn at once; default 8, or 1 where the model does not know n or is greedy."),
+        Option(
+            help="Responses drawn in one request; default 8, or 1 if the model is greedy or does not know n."
+        ),
     ] = None
 
     def overrides(self) -> "Overrides":
@@ -79,9 +82,9 @@ class Engine:
     gpu_memory_utilization: Annotated[
         float | None, Option(help="vllm: share of a GPU's memory to take; default 0.9.")
     ] = None
-    batch_size: Annotated[int | None, Option(min=1, help="local: most responses drawn side by side.")] = None
+    batch_size: Annotated[int | None, Option(min=1, help="local: most responses drawn at once.")] = None
     batch_tokens: Annotated[
-        int | None, Option(min=1, help="local: most tokens side by side; else what fits in memory.")
+        int | None, Option(min=1, help="local: most tokens at once; by default what fits in memory.")
     ] = None
     revision: Annotated[str | None, Option(help="local, vllm: revision of the weights.")] = None
 
@@ -94,7 +97,7 @@ class EvalRequests(Requests):
         float | None,
         Option(
             min=0,
-            help="Hard cap on what the runs of this command may cost together; they keep it.",
+            help="Hard cap on the cost of all runs of this command together; they keep it.",
         ),
     ] = None
     api_base: Annotated[str | None, Option(help="Address of the server (vLLM: http://HOST:8000/v1).")] = None

@@ -36,7 +36,7 @@ References = Annotated[
 ]
 Ks = Annotated[str | None, Option("--k", help="Values of k: 32 or 1,2,4,8.")]
 AllowMissing = Annotated[
-    bool, Option("--allow-missing", help="Leave out problems with too few samples, and say how many.")
+    bool, Option("--allow-missing", help="Leave out problems with too few samples, and report how many.")
 ]
 PoolAnyway = Annotated[bool, Option("--pool-anyway", help="Pool runs that differ in more than the seed.")]
 
@@ -120,8 +120,8 @@ def report(
     paper: Annotated[
         str | None,
         Option(
-            help="Its figures of Qwen3-1.7B, Qwen3-4B, Llama-3.2-1B or Llama-3.2-3B beside yours; none. By "
-            "default those of the runs' model."
+            help="The paper's figures for Qwen3-1.7B, Qwen3-4B, Llama-3.2-1B or Llama-3.2-3B beside yours, "
+            "or none; by default those for the runs' model."
         ),
     ] = None,
     answers: AnswersChoice = None,
@@ -182,10 +182,12 @@ def compare(
     a: Annotated[str, Argument(help="A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.")],
     b: Annotated[str, Argument(help="B, with problems of the same benchmarks.")],
     k: Ks = None,
-    flips: Annotated[int, Option(help="Sign flips of the test.", min=1)] = 10_000,
-    seed: Annotated[int, Option(help="Of the sign flips.")] = 0,
+    flips: Annotated[int, Option(help="Number of sign flips in the test.", min=1)] = 10_000,
+    seed: Annotated[int, Option(help="Seed of the sign flips.")] = 0,
     changes: Annotated[int, Option(help="Problems with the largest gains and losses to show.", min=0)] = 5,
-    common_only: Annotated[bool, Option(help="Where problems differ compare those that both have.")] = False,
+    common_only: Annotated[
+        bool, Option(help="If the problems differ, compare those that both have.")
+    ] = False,
     answers: AnswersChoice = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 def audit(
-    run: Annotated[
-        str | None, Argument(help="Name or id of a run; not needed where there is only one.")
-    ] = None,
+    run: Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")] = None,
     sample: Annotated[int, Option(min=4, help="Candidates to draw; with --groups questions.")] = 50,
     groups: Annotated[bool, Option(help="Draw questions, each with all its accepted neighbors.")] = False,
     seed: Annotated[int, Option(help="Seed of the draw.")] = 0,

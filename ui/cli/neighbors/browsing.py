@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def list_(
-    run: Annotated[
-        str | None, Option(help="Name or id of the run; not needed where there is only one.")
-    ] = None,
+    run: Annotated[str | None, Option(help="Name or id of the run; not needed if there is only one.")] = None,
     status: Annotated[
         Literal["accepted", "rejected", "undecided", "unverified", "pending"] | None,
         Option(help="Only with this status; pending: not judged yet."),
     ] = None,
-    strategy: Annotated[str | None, Option(help="Only of this strategy.")] = None,
-    question: Annotated[str | None, Option(help="Only of this question: id or its beginning.")] = None,
+    strategy: Annotated[str | None, Option(help="Only from this strategy.")] = None,
+    question: Annotated[
+        str | None, Option(help="Only for this question: its id or the beginning of it.")
+    ] = None,
     finding: Annotated[str | None, Option(help="Only with this finding of the structural checks.")] = None,
-    limit: Annotated[int, Option(min=1, help="Candidates on a page.")] = 20,
-    after: Annotated[str | None, Option(help="Go on behind this candidate.")] = None,
+    limit: Annotated[int, Option(min=1, help="Candidates per page.")] = 20,
+    after: Annotated[str | None, Option(help="Continue after this candidate.")] = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -54,8 +54,10 @@ def list_(
 
 
 def show(
-    candidate: Annotated[str, Argument(help="Id of a candidate, or its beginning.")],
-    raw: Annotated[bool, Option(help="Also the prompt that made it and the model's answer as sent.")] = False,
+    candidate: Annotated[str, Argument(help="Id of a candidate, or the beginning of it.")],
+    raw: Annotated[
+        bool, Option(help="Also show the prompt that produced it and the model's raw answer.")
+    ] = False,
     *,
     db: Db,
     terminal: Terminal,

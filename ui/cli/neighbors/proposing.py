@@ -28,30 +28,34 @@ def propose(
     context: typer.Context,
     questions: Annotated[str, Argument(help="Name of an imported question set.")],
     *,
-    name: Annotated[str, Option(help="Name of the run; an existing one is continued.")],
+    name: Annotated[str, Option(help="Name of the run; an existing run is continued.")],
     n: Annotated[int, Option("--n", help="Neighbors wanted for each question.")] = 3,
-    rounds: Annotated[int, Option(help="Rounds in all; after the first, open slots are proposed anew.")] = 3,
+    rounds: Annotated[int, Option(help="Rounds in all; each later round proposes again for open slots.")] = 3,
     tops_up: Annotated[
         list[str] | None,
-        Option(help="A run whose neighbors count for --n: only what lacks is proposed. May be repeated."),
+        Option(
+            help="A run whose neighbors count towards --n: only missing ones are proposed. May be given "
+            "several times."
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Only say what the run will ask and cost; nothing is sent or stored.")
+        bool,
+        Option("--dry-run", help="Only show what the run would ask and cost; nothing is sent or stored."),
     ] = False,
     limit: Annotated[
         int | None,
-        Option(min=1, help="Only the first questions; with a larger one, or none, the same run grows."),
+        Option(min=1, help="Only the first questions; a larger limit, or none, extends the same run."),
     ] = None,
     seed: Annotated[
         str, Option(metavar="N|none", help="Seed of the run; none sends no seed: not repeatable.")
     ] = "0",
-    token_limit: Annotated[int, Option(help="Most tokens of a candidate.")] = 512,
+    token_limit: Annotated[int, Option(help="Most tokens in a candidate.")] = 512,
     tokenizer: Annotated[
-        str | None, Option(help="tokenizer.json file or Hub name that counts them; else an estimate.")
+        str | None, Option(help="tokenizer.json or Hub name to count tokens with; by default an estimate.")
     ] = None,
     premises: Annotated[
         str | None,
-        Option(help="Model that is asked whether each premise of the question is kept. None: not asked."),
+        Option(help="Model to ask whether each premise of the question is kept; by default nobody is asked."),
     ] = None,
     proposer: Proposer,
     solvers: Solvers,
@@ -61,7 +65,7 @@ def propose(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Propose neighbors for questions, check them, and compare answers where a solver is named.
+    """Propose neighbors for questions, check them, and compare answers if a solver is named.
 
     Everything is stored as it comes. Run the same command again, or `tagrpo resume NAME`, to go on
     after an interruption or a spent budget: nothing is paid twice.

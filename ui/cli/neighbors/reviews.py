@@ -1,6 +1,5 @@
 """`tagrpo neighbors review`: human decisions, one, a file of them, or one after the other."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def review(
-    candidate: Annotated[str | None, Argument(help="Id of a candidate, or its beginning.")] = None,
+    candidate: Annotated[str | None, Argument(help="Id of a candidate, or the beginning of it.")] = None,
     accept: Annotated[bool, Option(help="It asks the same problem.")] = False,
     reject: Annotated[bool, Option(help="It does not; say why with --reason.")] = False,
-    withdraw: Annotated[bool, Option(help="Take your newest decision on it back.")] = False,
+    withdraw: Annotated[bool, Option(help="Withdraw your newest decision on it.")] = False,
     reason: Annotated[str, Option(help="Why; needed to reject.", show_default=False)] = "",
     reviewer: Annotated[
-        str | None, Option(help="Who decides; else TAGRPO_REVIEWER, else the login name.")
+        str | None, Option(envvar="TAGRPO_REVIEWER", help="Who decides; by default the login name.")
     ] = None,
     audit: Annotated[int | None, Option(help="The decisions belong to this audit.")] = None,
     sheet: Annotated[
@@ -99,8 +98,8 @@ def review(
 
 
 def reviewer_name(option: str | None) -> str:
-    """Return the reviewer: the option, else TAGRPO_REVIEWER, else the login name."""
-    name = option if option is not None else os.environ.get("TAGRPO_REVIEWER")
+    """Return the reviewer: as given, else the login name."""
+    name = option
     if name is None:
         import getpass
 

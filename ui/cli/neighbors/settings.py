@@ -33,20 +33,20 @@ class Proposer:
     ] = None
     strategy: Annotated[
         tuple[str, ...],
-        Option(help="perspectives, paraphrase, rename, format, or a text file; may be repeated."),
+        Option(help="perspectives, paraphrase, rename, format, or a text file; may be given several times."),
     ] = ()
     sampling: Annotated[str | None, Option(help=f"Of the proposer. {SAMPLING_HELP}")] = None
-    temperature: Annotated[float | None, Option(help="Of the proposer; default 1.")] = None
-    top_p: Annotated[float | None, Option(help="Of the proposer; default 1.")] = None
-    max_tokens: Annotated[int | None, Option(help="Most tokens of the proposer's answer; default 4,096.")] = (
+    temperature: Annotated[float | None, Option(help="Proposer's value; default 1.")] = None
+    top_p: Annotated[float | None, Option(help="Proposer's value; default 1.")] = None
+    max_tokens: Annotated[int | None, Option(help="Most tokens in the proposer's answer; default 4,096.")] = (
         None
     )
     content_attempts: Annotated[
-        int, Option(help="Requests in all where answers are unusable (refusals, echoes, ...).")
+        int, Option(help="Attempts in all when answers are unusable (refusals, echoes, ...).")
     ] = 3
     reply: Annotated[
         Literal["auto", "json", "tags"],
-        Option(help="How the proposer answers; auto: JSON where OpenAI enforces a schema, else tags."),
+        Option(help="How the proposer answers; auto: JSON if OpenAI enforces a schema, else tags."),
     ] = "auto"
     min_distance: Annotated[
         float | None,
@@ -102,8 +102,8 @@ class Solvers:
     solver: Annotated[
         tuple[str, ...],
         Option(
-            help="Model whose answers are compared, or the folder of a checkpoint; may be repeated. None: "
-            "unverified."
+            help="Model whose answers are compared, or a checkpoint's folder; may be given several times. "
+            "None: unverified."
         ),
     ] = ()
     solver_sampler: Annotated[
@@ -113,11 +113,11 @@ class Solvers:
             "else remote."
         ),
     ] = "auto"
-    solver_sampling: Annotated[str | None, Option(help="Of the solvers, as --sampling.")] = None
-    solver_temperature: Annotated[float | None, Option(help="Of the solvers; default 0.7.")] = None
-    solver_top_p: Annotated[float | None, Option(help="Of the solvers; default 0.95.")] = None
+    solver_sampling: Annotated[str | None, Option(help="Sampling of the solvers, as --sampling.")] = None
+    solver_temperature: Annotated[float | None, Option(help="Solvers' value; default 0.7.")] = None
+    solver_top_p: Annotated[float | None, Option(help="Solvers' value; default 0.95.")] = None
     solver_max_tokens: Annotated[
-        int | None, Option(help="Most tokens of a solver's answer; default 3,072.")
+        int | None, Option(help="Most tokens in a solver's answer; default 3,072.")
     ] = None
     solver_preset: Annotated[
         str | None,
@@ -131,7 +131,7 @@ class Solvers:
     ] = None
     solver_device: Annotated[str | None, Option(help="Local solvers: cpu, cuda, cuda:1, ...")] = None
     solver_dtype: Annotated[str | None, Option(help="Local solvers: float32, bfloat16, ...")] = None
-    samples_per_request: Annotated[int, Option(help="Answers a solver draws in one request.")] = 4
+    samples_per_request: Annotated[int, Option(help="Answers drawn from a solver in one request.")] = 4
 
     def open(
         self, batch_size: int | None, *, seed: int | None = 0
@@ -207,7 +207,7 @@ class RunRequests(Requests):
     ] = ()
     premises_api_base: Annotated[str | None, Option(help="Address of the server of --premises.")] = None
     solver_batch_size: Annotated[
-        int | None, Option(min=1, help="Local solvers: most answers drawn side by side.")
+        int | None, Option(min=1, help="Local solvers: most answers drawn at once.")
     ] = None
     candidates: Annotated[
         str | None, Option(help="File or Hub data set of candidates, for --proposer file.")

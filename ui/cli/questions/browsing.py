@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def list_(
     name: Annotated[str | None, Argument(help="A set; without it the sets are listed.")] = None,
-    limit: Annotated[int, Option(min=1, help="Questions on a page.")] = 20,
-    after: Annotated[int, Option(min=-1, help="Go on behind this row.", show_default=False)] = -1,
+    limit: Annotated[int, Option(min=1, help="Questions per page.")] = 20,
+    after: Annotated[int, Option(min=-1, help="Continue after this row.", show_default=False)] = -1,
     level: Annotated[str | None, Option(help='Only this level; 5 also finds "Level 5".')] = None,
     subject: Annotated[str | None, Option(help="Only this subject.")] = None,
-    held: Annotated[bool, Option(help="Only those held back.")] = False,
-    search: Annotated[str | None, Option(help="Only with this in question or answer.")] = None,
+    held: Annotated[bool, Option(help="Only questions that were held back.")] = False,
+    search: Annotated[str | None, Option(help="Only those with this text in question or answer.")] = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -70,7 +70,7 @@ def list_(
 
 
 def show(
-    id: Annotated[str, Argument(help="Id of a question, or its beginning.")],
+    id: Annotated[str, Argument(help="Id of a question, or the beginning of it.")],
     *,
     db: Db,
     terminal: Terminal,
@@ -105,15 +105,15 @@ def show(
 def suspects(
     run: Annotated[str | None, Option(help="Name or id of a run; without it all runs.")] = None,
     agreement: Annotated[
-        float, Option(help="Least share of the answers that agree, on question and on neighbors.")
+        float, Option(help="Smallest share of agreeing answers, to the question and to its neighbors.")
     ] = 0.75,
-    min_answers: Annotated[int, Option(help="Least answers to either.")] = 12,
-    limit: Annotated[int, Option(min=1, help="Questions shown; --json has all.")] = 20,
+    min_answers: Annotated[int, Option(help="Fewest answers to each of the two.")] = 12,
+    limit: Annotated[int, Option(min=1, help="Questions to show; --json has all.")] = 20,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List questions whose gold the solvers contradict: wrong golds, or mistakes that all of them make.
+    """List questions whose gold the solvers contradict: wrong golds, or a mistake that all solvers make.
 
     On the question and on its accepted neighbors the answers agree on another one than the gold. They are the
     answers that verdicts were made from; nobody is asked.

@@ -89,7 +89,9 @@ def contamination(
     ratio: Annotated[float, Option(help="Fuzzy ratio from which two texts are alike, 50 to 100.")] = 90,
     out: Annotated[Path | None, Option(help="Write the pairs as JSON Lines: ids and rows, no texts.")] = None,
     overwrite: Annotated[bool, Option(help="Replace the file if it exists.")] = False,
-    allow_changed: Annotated[bool, Option(help="Take a benchmark with other rows than expected.")] = False,
+    allow_changed: Annotated[
+        bool, Option(help="Accept a benchmark whose rows are not the expected ones.")
+    ] = False,
     *,
     db: Db,
     terminal: Terminal,

@@ -17,7 +17,8 @@ PAIRS_SHOWN = 10
 
 def _column(what: str, names: str) -> Any:
     return Option(
-        help=f"Column with the {what}; without it: {names}. Dots lead into nested values.", show_default=False
+        help=f"Column with the {what}; without it: {names}. Dots reach into nested values.",
+        show_default=False,
     )
 
 
@@ -28,7 +29,7 @@ def import_(
             help="A .jsonl, .json, .csv, .tsv or .parquet file, or a data set id of the Hub (org/name)."
         ),
     ],
-    name: Annotated[str | None, Option(help="Name of the set; else the file's name.")] = None,
+    name: Annotated[str | None, Option(help="Name of the set; by default the file's name.")] = None,
     question_column: Annotated[str | None, _column("question", "question, problem, prompt, ...")] = None,
     answer_column: Annotated[str | None, _column("gold answer", "answer, final_answer, ...")] = None,
     solution_column: Annotated[
@@ -38,14 +39,14 @@ def import_(
     level_column: Annotated[str | None, _column("level", "level, difficulty")] = None,
     subject_column: Annotated[str | None, _column("subject", "subject, type, problem_type, ...")] = None,
     config: Annotated[
-        list[str] | None, Option(help="Hub: configuration; give it several times to join some.")
+        list[str] | None, Option(help="Hub: configuration; may be given several times, to join them.")
     ] = None,
-    split: Annotated[str | None, Option(help="Hub: split; else train.")] = None,
-    revision: Annotated[str | None, Option(help="Hub: branch, tag or commit; else the newest.")] = None,
+    split: Annotated[str | None, Option(help="Hub: split; by default train.")] = None,
+    revision: Annotated[str | None, Option(help="Hub: branch, tag or commit; by default the newest.")] = None,
     limit: Annotated[int | None, Option(min=1, help="Read only the first rows.")] = None,
-    max_characters: Annotated[int, Option(min=1, help="Longest question or answer that is taken.")] = 100_000,
+    max_characters: Annotated[int, Option(min=1, help="Longest question or answer to accept.")] = 100_000,
     strip_control: Annotated[bool, Option(help="Remove NUL and other control characters.")] = False,
-    skip_bad_rows: Annotated[bool, Option(help="Leave out rows that cannot be used, and list them.")] = False,
+    skip_bad_rows: Annotated[bool, Option(help="Skip rows that cannot be used, and list them.")] = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -91,12 +92,14 @@ def import_(
 
 def mix(
     name: Annotated[str, Argument(help="Name of the new set.")],
-    base: Annotated[str, Option(help="The set that is taken whole.")],
+    base: Annotated[str, Option(help="The set that is taken as a whole.")],
     extra: Annotated[str, Option(help="The set that chunks are drawn from.")],
-    seed: Annotated[int, Option(help="Seed of the draw; the same gives the same.")] = 0,
-    times: Annotated[float | None, Option(help="Size of the mix in times of the base.")] = None,
-    chunks: Annotated[int | None, Option(min=0, help="Or the number of chunks.")] = None,
-    chunk: Annotated[int | None, Option(min=1, help="Questions in a chunk; else half of the base.")] = None,
+    seed: Annotated[int, Option(help="Seed of the draw; the same seed draws the same.")] = 0,
+    times: Annotated[float | None, Option(help="Size of the mix, as a multiple of the base.")] = None,
+    chunks: Annotated[int | None, Option(min=0, help="Number of chunks, in place of --times.")] = None,
+    chunk: Annotated[
+        int | None, Option(min=1, help="Questions in a chunk; by default half of the base.")
+    ] = None,
     *,
     db: Db,
     terminal: Terminal,

@@ -64,7 +64,7 @@ def resume(
     *,
     db: Db,
 ) -> None:
-    """Go on with a run where it stopped: neighbors, an evaluation or a training.
+    """Continue a run where it stopped: neighbors, an evaluation or a training.
 
     Addresses, prices, caps and settings are those of the last command that worked on it. Options behind the
     name take the place of those: --max-usd, --api-base, --json.

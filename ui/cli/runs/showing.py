@@ -10,9 +10,7 @@ from ui.cli.settings import Db
 
 
 def show(
-    run: Annotated[
-        str | None, Argument(help="Name or id of a run; not needed where there is only one.")
-    ] = None,
+    run: Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")] = None,
     *,
     db: Db,
     terminal: Terminal,

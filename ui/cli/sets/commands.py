@@ -35,7 +35,7 @@ def list_(
 
 def show(
     reference: Reference,
-    limit: Annotated[int, Option(min=0, help="Show so many questions with their neighbors.")] = 0,
+    limit: Annotated[int, Option(min=0, help="Show this many questions with their neighbors.")] = 0,
     first: Annotated[int, Option(min=0, help="Begin with this question, counted from 0.")] = 0,
     *,
     db: Db,
@@ -59,7 +59,7 @@ def show(
 def diff(
     a: Reference,
     b: Reference,
-    limit: Annotated[int, Option(min=0, help="Lines of each kind.")] = 10,
+    limit: Annotated[int, Option(min=0, help="Lines to show of each kind.")] = 10,
     *,
     db: Db,
     terminal: Terminal,

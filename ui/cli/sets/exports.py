@@ -27,7 +27,7 @@ class HubExport:
         str | None,
         Option(help="Push to this data-set repository (OWNER/NAME) of the Hub; HF_TOKEN in the environment."),
     ] = None
-    public: Annotated[bool, Option(help="Make a new repository public, else private.")] = False
+    public: Annotated[bool, Option(help="Make a new repository public; by default private.")] = False
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class VerlExport:
         Literal["grouped", "flat"], Option(help="grouped: a row a question; flat: a row a prompt.")
     ] = "grouped"
     max_prompt_tokens: Annotated[
-        int, Option(min=1, help="Neighbors with longer prompts are left out and counted.")
+        int, Option(min=1, help="Leave out, and count, neighbors with longer prompts.")
     ] = 512
     tokenizer: Annotated[
         str | None, Option(help="Hub name or folder of the policy's tokenizer; else lengths are estimated.")
     ] = None
-    instruction: Annotated[str | None, Option(help="Text below each question; else ours. '' for none.")] = (
-        None
-    )
-    system: Annotated[str | None, Option(help="System message; else none.")] = None
+    instruction: Annotated[
+        str | None, Option(help="Text below each question; by default tagrpo's own. '' for none.")
+    ] = None
+    system: Annotated[str | None, Option(help="System message; by default none.")] = None
     chat_template_kwargs: Annotated[
         str | None, Option(help='JSON for the chat template, as {"enable_thinking": false}.')
     ] = None

@@ -27,7 +27,7 @@ class AdaptiveRule:
         str | None,
         Option(help="Eval run of the policy whose answers count; else those that the verdicts drew."),
     ] = None
-    g: Annotated[int, Option("--g", help="Responses of the group of a question alone.")] = 8
+    g: Annotated[int, Option("--g", help="Responses in the group of a question trained alone.")] = 8
     unmixed: Annotated[
         float, Option(help="Neighbors from this chance on that all its rewards are equal.")
     ] = 0.5
@@ -35,9 +35,11 @@ class AdaptiveRule:
 
 def publish(
     name: Annotated[str, Argument(help="Name of the set.")],
-    run: Annotated[list[str], Option(help="Name or id of a run to publish from; may be repeated.")],
+    run: Annotated[
+        list[str], Option(help="Name or id of a run to publish from; may be given several times.")
+    ],
     n: Annotated[
-        int | None, Option("--n", min=1, help="Most neighbors a question; else all that fit.")
+        int | None, Option("--n", min=1, help="Most neighbors for a question; by default all that qualify.")
     ] = None,
     per_question: Annotated[
         str | None,
@@ -45,7 +47,7 @@ def publish(
     ] = None,
     prefer: Annotated[
         Literal["any", "easier", "harder", "level"],
-        Option(help="Which come first, by success rates beside the question's."),
+        Option(help="Which to prefer, by success rate compared with the question's."),
     ] = "any",
     min_distance: Annotated[
         float | None,
@@ -58,14 +60,21 @@ def publish(
     ] = None,
     include: Annotated[
         list[str] | None,
-        Option(help="Take unverified, undecided or rejected ones too, behind the accepted; may be repeated."),
+        Option(
+            help="Also take unverified, undecided or rejected ones, after the accepted; may be given several "
+            "times."
+        ),
     ] = None,
-    strategy: Annotated[list[str] | None, Option(help="Only of this strategy; may be repeated.")] = None,
-    model: Annotated[list[str] | None, Option(help="Only of this model; may be repeated.")] = None,
+    strategy: Annotated[
+        list[str] | None, Option(help="Only from this strategy; may be given several times.")
+    ] = None,
+    model: Annotated[
+        list[str] | None, Option(help="Only from this model; may be given several times.")
+    ] = None,
     min_posterior: Annotated[
-        float | None, Option(min=0, max=1, help="Only with this posterior or more, or reviewed.")
+        float | None, Option(min=0, max=1, help="Only with at least this posterior, or reviewed.")
     ] = None,
-    only_with_neighbors: Annotated[bool, Option(help="Leave out questions that have none.")] = False,
+    only_with_neighbors: Annotated[bool, Option(help="Leave out questions without neighbors.")] = False,
     dry_run: Annotated[
         bool, Option(help="Publish nothing; show what it would hold and what choices yield.")
     ] = False,

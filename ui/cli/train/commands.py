@@ -28,20 +28,20 @@ def plan(
     nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1,
     gpu_memory_gib: Annotated[float, Option(min=1, help="Memory of a GPU.")] = 80.0,
     tokens_per_second: Annotated[
-        float | None, Option(help="Response tokens a GPU generates in a second.")
+        float | None, Option(help="Response tokens that a GPU generates per second.")
     ] = None,
     training_tflops: Annotated[
-        float | None, Option(help="10^12 operations a second a GPU achieves in training.")
+        float | None, Option(help="10^12 operations per second that a GPU achieves in training.")
     ] = None,
     mean_tokens: Annotated[
-        float | None, Option(help="Mean tokens of a response; else those of the pilot.")
+        float | None, Option(help="Mean tokens of a response; by default the pilot's.")
     ] = None,
     pilot: Annotated[str | None, Option(help="An eval run over the neighbor set with this model.")] = None,
     assume_shift_sd: Annotated[
         float | None,
         Option(help="For a pilot without neighbors: spread of their difficulty on the logit scale."),
     ] = None,
-    seed: Annotated[int, Option(min=0, help="Of the forecast.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the forecast.")] = 0,
     *,
     db: Db,
     terminal: Terminal,
@@ -112,12 +112,14 @@ def run(
         str | None, Option("--set", help="Neighbor set NAME@VERSION, exported for this run.")
     ] = None,
     data: DataOption = None,
-    validation_share: Annotated[float, Option(min=0, max=0.99, help="Of the questions of --set.")] = 0.0,
-    name: Annotated[str | None, Option(help="Of the run; else RECIPE-MODEL.")] = None,
-    folder: Annotated[Path | None, Option(help="Of the run; else runs/NAME.")] = None,
+    validation_share: Annotated[
+        float, Option(min=0, max=0.99, help="Share of the questions of --set to validate on.")
+    ] = 0.0,
+    name: Annotated[str | None, Option(help="Name of the run; by default RECIPE-MODEL.")] = None,
+    folder: Annotated[Path | None, Option(help="Folder of the run; by default runs/NAME.")] = None,
     dry_run: Annotated[bool, Option(help="Print the command; write nothing, start nothing.")] = False,
     hide_log: Annotated[
-        bool, Option(help="Keep verl's output and command in the run's folder; show the steps.")
+        bool, Option(help="Keep verl's output and command in the run's folder; show only the steps.")
     ] = False,
     *,
     machine: MachineSettings,

@@ -32,9 +32,9 @@ SHOWN_METRICS = (
 
 FolderArgument = Annotated[Path, Argument(help="The folder that training records into.")]
 NameOption = Annotated[
-    str | None, Option("--name", help="Name of the run in the database; else as training called it.")
+    str | None, Option("--name", help="Name of the run in the database; by default the training's own.")
 ]
-RunArgument = Annotated[str | None, Argument(help="Name or id of a run; not needed where there is only one.")]
+RunArgument = Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")]
 
 
 def import_(folder: FolderArgument, name: NameOption = None, *, db: Db, terminal: Terminal) -> None:
@@ -55,9 +55,9 @@ def import_(folder: FolderArgument, name: NameOption = None, *, db: Db, terminal
 def watch(
     folder: FolderArgument,
     name: NameOption = None,
-    every: Annotated[float, Option(min=0.1, help="Seconds between two looks.")] = 5.0,
+    every: Annotated[float, Option(min=0.1, help="Seconds between two scans of the folder.")] = 5.0,
     until_idle: Annotated[
-        float | None, Option(min=0.0, help="End when nothing new has come for so many seconds.")
+        float | None, Option(min=0.0, help="End when nothing new has come for this many seconds.")
     ] = None,
     *,
     db: Db,
@@ -160,18 +160,21 @@ def steps(
 
 def list_(
     run: RunArgument = None,
-    step: Annotated[int | None, Option(help="Of this step only.")] = None,
-    question: Annotated[str | None, Option(help="Of this question: its id, or how it begins.")] = None,
+    step: Annotated[int | None, Option(help="Only of this step.")] = None,
+    question: Annotated[
+        str | None, Option(help="Only of this question: its id or the beginning of it.")
+    ] = None,
     variant: Annotated[
         int | None, Option(min=0, help="0: the question's own prompt; k: its k-th neighbor.")
     ] = None,
     grade: Annotated[str | None, Option(help="correct, wrong or unknown.")] = None,
-    least_reward: Annotated[float | None, Option(help="Rewards of this or more.")] = None,
-    most_reward: Annotated[float | None, Option(help="Rewards of this or less.")] = None,
+    least_reward: Annotated[float | None, Option(help="Only rewards of at least this.")] = None,
+    most_reward: Annotated[float | None, Option(help="Only rewards of at most this.")] = None,
     truncated: Annotated[
-        bool | None, Option("--truncated/--ended", help="Cut at the longest length, or not.")
+        bool | None,
+        Option("--truncated/--ended", help="Only those cut at the longest length, or only the others."),
     ] = None,
-    after: Annotated[int | None, Option(help="Go on behind the rollout of this number.")] = None,
+    after: Annotated[int | None, Option(help="Continue after the rollout with this number.")] = None,
     limit: Annotated[int, Option(min=1, help="Rollouts to show.")] = 25,
     *,
     db: Db,
@@ -195,7 +198,7 @@ def list_(
 
 def show(
     rollout: Annotated[int, Argument(help="A rollout's number, as `list` shows it.")],
-    full: Annotated[bool, Option(help="Show long texts whole.")] = False,
+    full: Annotated[bool, Option(help="Show long texts in full.")] = False,
     *,
     db: Db,
     terminal: Terminal,

@@ -29,10 +29,10 @@ class MachineSettings:
 
     gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1
     nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1
-    cpu: Annotated[bool, Option(help="Without a GPU: for tries with tiny models, in float32.")] = False
+    cpu: Annotated[bool, Option(help="Without a GPU: for trials with tiny models, in float32.")] = False
     ray_address: Annotated[
         str | None,
-        Option(help="A Ray cluster that runs already (auto on its head node); else verl starts its own."),
+        Option(help="A running Ray cluster (auto on its head node); by default verl starts its own."),
     ] = None
 
     def machine(self) -> "Machine":
