@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.human import Moved, human_moves, total_moves
 from evaluator.evals.runs import check_kind, list_eval_runs, run_answers
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
@@ -22,7 +23,7 @@ class GradedBy:
     """A run's grades by one version of the grader; `complete` where it graded every sample of the run.
 
     `mean` is the mean of the problems' rates (pass@1), unknown counted wrong; None unless every problem has a
-    graded sample.
+    graded sample. Of the samples `human` have a person's grade, which counts here in place of the grader's.
     """
 
     id: int
@@ -32,6 +33,7 @@ class GradedBy:
     wrong: int
     unknown: int
     mean: float | None
+    human: int = 0
 
     @property
     def graded(self) -> int:
@@ -76,6 +78,10 @@ class RunOverview:
     def mean(self) -> float | None:
         return self.grader.mean if self.grader else None
 
+    @property
+    def human(self) -> int:
+        return self.grader.human if self.grader else 0
+
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form; the spec is in `runs show`."""
         return {
@@ -89,6 +95,7 @@ class RunOverview:
             "graded": self.graded,
             "unknown": self.unknown,
             "truncated": self.truncated,
+            "human_grades": self.human,
             "pass_at_1": self.mean,
             "sources": self.sources.shares,
             "correct_sources": self.sources.correct_shares,
@@ -246,10 +253,23 @@ def _graders(session: Session, sizes: Mapping[str, Mapping[str, int]]) -> dict[s
         .group_by(RunProblemRow.run_id, GraderRow.id)
         .order_by(GraderRow.id)
     )
+    by_humans = total_moves(human_moves(session, list(sizes)))
     graders: dict[str, list[GradedBy]] = defaultdict(list)
     for run_id, id, version, correct, wrong, unknown, problems, rates in rows:
         size = sizes[run_id]
         complete = correct + wrong + unknown == size["samples"]
-        mean = rates / problems if problems == size["problems"] else None
-        graders[run_id].append(GradedBy(id, version, complete, correct, wrong, unknown, mean))
+        moved = by_humans.get((run_id, id), Moved())
+        mean = (rates + moved.rates) / problems if problems == size["problems"] else None
+        graders[run_id].append(
+            GradedBy(
+                id,
+                version,
+                complete,
+                correct + moved.correct,
+                wrong + moved.wrong,
+                unknown + moved.unknown,
+                mean,
+                moved.samples,
+            )
+        )
     return graders

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy.orm import Session
 
+from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
 from evaluator.evals.runs import EvalSpec
 from evaluator.evals.samples import ProblemCounts, count_samples, count_tokens
@@ -14,6 +15,7 @@ from evaluator.evals.sources import Sources, read_sources
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import answers_of, find_grader
 from evaluator.passk.counts import Counts
+from evaluator.passk.estimators import pass_at_k
 from service.errors import InputError
 from service.runs.spending import read_ledger
 from service.runs.store import Run
@@ -35,6 +37,8 @@ class RunResult:
         mean_tokens: completion tokens of a sample; None where a server did not tell.
         usd: what the run cost; None where a price is not known.
         sources: where in the samples the answers were found.
+        grades: whether people's grades count in place of the grader's.
+        human: samples of `counts` that a person graded, `overruled` of them otherwise than the grader.
     """
 
     run: Run
@@ -48,16 +52,25 @@ class RunResult:
     mean_tokens: float | None
     usd: float | None
     sources: Sources
+    grades: Grades = "human"
+    human: int = 0
+    overruled: int = 0
 
 
 def load_result(
-    session: Session, run: Run, grader_version: str | None = None, *, answers: Answers | None = None
+    session: Session,
+    run: Run,
+    grader_version: str | None = None,
+    *,
+    answers: Answers | None = None,
+    grades: Grades = "human",
 ) -> RunResult:
     """Return the result of a run.
 
     Args:
         grader_version: whose grades count; by default see `choose_version`. The result says which.
         answers: which answers count, without a version; by default those that the run was made with.
+        grades: whether people's grades count in place of the grader's.
 
     Raises:
         InputError: not an eval run, no samples, only neighbors, or samples without a grade by that version
@@ -65,7 +78,7 @@ def load_result(
     """
     chosen = choose_version(session, [run], answers) if grader_version is None else grader_version
     grader = find_grader(session, chosen)
-    counts = count_samples(session, run.id, grader)
+    counts = count_samples(session, run.id, grader, grades)
     originals = [problem for problem in counts if problem.variant == 0]
     if not originals:
         raise InputError(
@@ -89,7 +102,37 @@ def load_result(
         mean_tokens=_mean_tokens(session, run.id, originals),
         usd=_usd(session, run.id),
         sources=read_sources(session, {run.id: grader}, originals=True)[run.id],
+        grades=grades,
+        human=sum(problem.human for problem in originals),
+        overruled=sum(problem.overruled for problem in originals),
     )
+
+
+@dataclass(frozen=True)
+class Effect:
+    """pass@k of a run by the grader alone and with people's grades, unknown grades counted wrong."""
+
+    k: int
+    grader: float
+    human: float
+
+
+def human_effect(session: Session, run: Run) -> list[Effect]:
+    """Return what people's grades change in a run's score: at 1 and at the largest power of two of samples.
+
+    Raises:
+        InputError: as `load_result`.
+    """
+    by_grader, by_human = (load_result(session, run, grades=grades).counts for grades in _BOTH)
+    most = int(by_grader.n.min())
+    ks = sorted({1, 2 ** (most.bit_length() - 1)}) if most else []
+    return [
+        Effect(k, *(float(np.mean(pass_at_k(of.n, of.correct, k))) for of in (by_grader, by_human)))
+        for k in ks
+    ]
+
+
+_BOTH: tuple[Grades, ...] = ("grader", "human")
 
 
 def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:

@@ -1,19 +1,22 @@
 """Samples of an eval run as they are stored: counted by problem, paged, read with their grades and texts.
 
-Grades are those of one version of the grader, by its id; see `evaluator.evals.overview.shown_grader`.
+Grades are those of one version of the grader, by its id; see `evaluator.evals.overview.shown_grader`. Counts
+have people's grades in place of the grader's, see `evaluator.evals.human`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.human import Grades, HumanMove, human_moves, newest_grades
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.tables import (
     GradeCountsRow,
     GradeRow,
+    HumanGradeRow,
     RunProblemRow,
     SampleCountsRow,
     SampleRow,
@@ -23,8 +26,9 @@ from evaluator.grading import GradeValue
 from service.errors import InputError, NotFoundError
 from service.runs.tables import CellRow
 
-UNGRADED = "ungraded"
-"""What to ask `browse_samples` for, beside the grades' values: samples that this version has not graded."""
+UNGRADED, HUMAN = "ungraded", "human"
+"""What to ask `browse_samples` for, beside the grades' values: samples that neither this version of the
+grader nor a person graded, and those that a person did."""
 
 _PER_STATEMENT = 500
 
@@ -39,6 +43,9 @@ class ProblemCounts:
     `graded` = correct + wrong + unknown, by one version of the grader; `samples - graded` are ungraded. Of
     the samples, `refused` were cut or kept back by a provider's filter, or refused by the model; of
     `with_tokens` it is known how many completion tokens they have, `tokens` together.
+
+    Of the graded ones a person graded `human`, `overruled` of them otherwise than the grader; both are given
+    whether `correct`, `wrong` and `unknown` heed them or not.
     """
 
     run_problem_id: int
@@ -54,14 +61,22 @@ class ProblemCounts:
     correct: int
     wrong: int
     unknown: int
+    human: int = 0
+    overruled: int = 0
 
     @property
     def graded(self) -> int:
         return self.correct + self.wrong + self.unknown
 
 
-def count_samples(session: Session, run_id: str, grader_id: int | None) -> list[ProblemCounts]:
-    """Return the counts of every problem of a run in order, with the grades of one version of the grader."""
+def count_samples(
+    session: Session, run_id: str, grader_id: int | None, grades: Grades = "human"
+) -> list[ProblemCounts]:
+    """Return the counts of every problem of a run in order, with the grades of one version of the grader.
+
+    Args:
+        grades: whether people's grades stand in place of the grader's.
+    """
     graded = and_(GradeCountsRow.run_problem_id == RunProblemRow.id, GradeCountsRow.grader_id == grader_id)
     rows = session.execute(
         select(
@@ -84,7 +99,25 @@ def count_samples(session: Session, run_id: str, grader_id: int | None) -> list[
         .where(RunProblemRow.run_id == run_id)
         .order_by(RunProblemRow.position)
     )
-    return [ProblemCounts(*cast(tuple[Any, ...], row)) for row in rows]
+    counts = [ProblemCounts(*cast(tuple[Any, ...], row)) for row in rows]
+    moves = human_moves(session, [run_id], grader_id)
+    return [_moved(problem, moves.get(problem.run_problem_id, ()), grades) for problem in counts]
+
+
+def _moved(problem: ProblemCounts, moves: Sequence[HumanMove], grades: Grades) -> ProblemCounts:
+    """Return the counts of a problem with people's grades."""
+    for move in moves:
+        overruled = 0 if move.before == move.after else move.samples
+        problem = replace(
+            problem, human=problem.human + move.samples, overruled=problem.overruled + overruled
+        )
+        if grades == "human" and overruled:
+            values = {
+                move.before: getattr(problem, move.before) - overruled,
+                move.after: getattr(problem, move.after) + overruled,
+            }
+            problem = replace(problem, **values)
+    return problem
 
 
 def count_tokens(
@@ -122,7 +155,8 @@ def count_tokens(
 class SampleHeader:
     """A sample without its text, with its grade; the grade's fields are None where it has none.
 
-    `value` is correct, wrong or unknown; `source` is where the answer was found, one of `SOURCES`.
+    `value` is correct, wrong or unknown; `source` is where the answer was found, one of `SOURCES`. `human` is
+    what a person says, correct or wrong; None where nobody does.
     """
 
     id: int
@@ -136,6 +170,12 @@ class SampleHeader:
     reason: str | None
     extracted: str | None
     source: str | None
+    human: str | None = None
+
+    @property
+    def counted(self) -> str | None:
+        """The grade that counts: a person's, else the grader's."""
+        return self.human or self.value
 
 
 def page_samples(
@@ -179,9 +219,12 @@ def _headers(grader_id: int | None, *more: Any) -> Select[Any]:
         GradeRow.reason,
         GradeRow.extracted,
         GradeRow.source,
+        HumanGradeRow.value,
     ]
     graded = and_(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_id)
-    return select(*columns, *more).select_from(SampleRow).outerjoin(GradeRow, graded)
+    by_human = and_(HumanGradeRow.sample_id == SampleRow.id, HumanGradeRow.id.in_(newest_grades()))
+    query = select(*columns, *more).select_from(SampleRow).outerjoin(GradeRow, graded)
+    return query.outerjoin(HumanGradeRow, by_human)
 
 
 @dataclass(frozen=True)
@@ -189,7 +232,7 @@ class SampleFilters:
     """Which samples of a run are meant; None and False do not restrict.
 
     Attributes:
-        value: correct, wrong, unknown or `UNGRADED`.
+        value: the grade that counts: correct, wrong, unknown; or `UNGRADED` or `HUMAN`.
         source: where the answer was found, one of `SOURCES`; "" for those in which none was found.
         truncated: those cut at the limit of tokens only.
         tokens: the fewest completion tokens.
@@ -228,8 +271,10 @@ def browse_samples(
     Raises:
         InputError: no such grade.
     """
-    if filters.value not in (None, UNGRADED, *GradeValue):
-        raise InputError(f"{filters.value!r} is no grade; ask for {', '.join(GradeValue)} or {UNGRADED}.")
+    if filters.value not in (None, UNGRADED, HUMAN, *GradeValue):
+        raise InputError(
+            f"{filters.value!r} is no grade; ask for {', '.join(GradeValue)}, {UNGRADED} or {HUMAN}."
+        )
     grader = shown_grader(session, run_id)
     query = (
         _headers(None if grader is None else grader.id, RunProblemRow.position)
@@ -266,10 +311,13 @@ def browse_samples(
 
 def _conditions(filters: SampleFilters) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
+    counted = func.coalesce(HumanGradeRow.value, GradeRow.value)
     if filters.value == UNGRADED:
-        conditions.append(GradeRow.value.is_(None))
+        conditions.append(counted.is_(None))
+    elif filters.value == HUMAN:
+        conditions.append(HumanGradeRow.value.is_not(None))
     elif filters.value is not None:
-        conditions.append(GradeRow.value == filters.value)
+        conditions.append(counted == filters.value)
     if filters.source is not None:
         conditions.append(func.coalesce(GradeRow.source, "") == filters.source)
     if filters.truncated:

@@ -1,4 +1,4 @@
-"""Tables of eval runs: problems, samples, their texts and their grades.
+"""Tables of eval runs: problems, samples, their texts, their grades and what people say of these.
 
 Headers stand apart from texts so that lists and curves stay fast; integers stand for runs and problems in the
 large tables.
@@ -89,6 +89,32 @@ class GradeRow(Base):
     source: Mapped[str | None]  # where the answer was found, see evaluator.grading.SOURCES; null for none
 
     __table_args__ = (BY_KEY_ALONE,)
+
+
+@append_only
+class HumanGradeRow(Base):
+    """A person's grade of a sample. The newest that was not withdrawn counts, over that of any grader."""
+
+    __tablename__ = "human_grades"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    sample_id: Mapped[int] = mapped_column(ForeignKey("samples.id"), index=True)
+    run_problem_id: Mapped[int] = mapped_column(ForeignKey("run_problems.id"), index=True)
+    reviewer: Mapped[str]
+    before: Mapped[str | None]  # the grade that counted until then: correct, wrong, unknown; null for none
+    value: Mapped[str]  # correct, wrong
+    comment: Mapped[str]
+    created_at: Mapped[str]
+
+
+@append_only
+class HumanGradeWithdrawalRow(Base):
+    """A person's grade that was taken back: what was said before counts again."""
+
+    __tablename__ = "human_grade_withdrawals"
+    human_grade_id: Mapped[int] = mapped_column(
+        ForeignKey("human_grades.id"), primary_key=True, autoincrement=False
+    )
+    created_at: Mapped[str]
 
 
 class SampleCountsRow(Base):

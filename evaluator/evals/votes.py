@@ -5,11 +5,12 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import false, func, select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.human import Grades, newest_grades
 from evaluator.evals.results import problem_keys
-from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
+from evaluator.evals.tables import GradeRow, HumanGradeRow, RunProblemRow, SampleRow
 from evaluator.grading import Clustering, ClusterJob
 from evaluator.grading.versions import find_grader
 from evaluator.passk import maj_at_k
@@ -41,8 +42,14 @@ class Votes:
     votes: tuple[tuple[Hashable | None, ...], ...]
 
 
-def read_answers(session: Session, run_id: str, grader_version: str) -> Answers:
-    """Return the graded answers of a run's originals by problem, in the order of its problems and samples."""
+def read_answers(session: Session, run_id: str, grader_version: str, grades: Grades = "human") -> Answers:
+    """Return the graded answers of a run's originals by problem, in the order of its problems and samples.
+
+    Args:
+        grades: whether people's grades stand in place of the grader's.
+    """
+    by_human = HumanGradeRow.sample_id == GradeRow.sample_id
+    counted = by_human & HumanGradeRow.id.in_(newest_grades()) if grades == "human" else false()
     places = session.execute(
         select(RunProblemRow.id, RunProblemRow.problem_id)
         .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
@@ -51,8 +58,13 @@ def read_answers(session: Session, run_id: str, grader_version: str) -> Answers:
     keys = problem_keys(problem for _, problem in places)
     by_place: dict[int, list[tuple[str, str | None]]] = {place: [] for place, _ in places}
     rows = session.execute(
-        select(GradeRow.run_problem_id, GradeRow.value, GradeRow.extracted)
+        select(
+            GradeRow.run_problem_id,
+            func.coalesce(HumanGradeRow.value, GradeRow.value),
+            GradeRow.extracted,
+        )
         .join(SampleRow, SampleRow.id == GradeRow.sample_id)
+        .outerjoin(HumanGradeRow, counted)
         .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
         .where(
             RunProblemRow.run_id == run_id,

@@ -92,6 +92,8 @@ def _basis(report: Report) -> Table:
     ]
     if any(line.entry.refused for line in report.lines):
         columns.append(("refused %", lambda line: hundredths(line.entry.refused, 1)))
+    if any(line.entry.human for line in report.lines):
+        columns.append(("human grades", lambda line: f"{line.entry.human:,}"))
     columns += [
         ("tokens", lambda line: _or_unknown(line.entry.mean_tokens, ".0f")),
         ("USD", lambda line: _or_unknown(line.entry.usd, ".2f")),

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from evaluator.evals.human import Grades
 from evaluator.evals.overview import RunOverview, choose_version, runs_overview
 from evaluator.evals.results import RunResult, load_result
 from evaluator.evals.runs import EvalSpec, list_eval_runs, matching_runs
@@ -80,6 +81,21 @@ class Entry:
         return sum((result.sources for result in self.results), Sources())
 
     @property
+    def human(self) -> int:
+        """Samples that a person graded."""
+        return sum(result.human for result in self.results)
+
+    @property
+    def overruled(self) -> int:
+        """Samples that a person graded otherwise than the grader."""
+        return sum(result.overruled for result in self.results)
+
+    @property
+    def grades(self) -> Grades:
+        """Whether people's grades count in place of the grader's."""
+        return self.results[0].grades
+
+    @property
     def spec(self) -> EvalSpec:
         """The settings of the first run."""
         return self.results[0].spec
@@ -107,6 +123,7 @@ def load_methods(
     pool_anyway: bool = False,
     grader_version: str | None = None,
     answers: Answers | None = None,
+    grades: Grades = "human",
 ) -> list[Method]:
     """Return the methods that references name, in order; references with one label are one method.
 
@@ -118,6 +135,7 @@ def load_methods(
         pool_anyway: pool runs whose settings differ in more than the seed.
         grader_version: whose grades count; by default one that graded all runs, see `choose_version`.
         answers: which answers count, without a version; by default those that the runs were made with.
+        grades: whether people's grades count in place of the grader's.
 
     Raises:
         NotFoundError: a name that names no eval run.
@@ -147,7 +165,7 @@ def load_methods(
     chosen = [run for entries in groups.values() for several in entries.values() for run in several]
     version = grader_version or choose_version(session, chosen, answers)
     return [
-        Method(label, {name: _entry(session, several, version) for name, several in entries.items()})
+        Method(label, {name: _entry(session, several, version, grades) for name, several in entries.items()})
         for label, entries in groups.items()
     ]
 
@@ -184,12 +202,12 @@ def run_label(run: Run) -> str:
 class MethodChoice:
     """A method and its runs, one a benchmark.
 
-    `runs` are those whose samples are all graded by one version; `not_ready` are the names of the others.
+    `runs` are those whose samples are all graded by one version; `not_ready` are the others.
     """
 
     label: str
     runs: tuple[RunOverview, ...]
-    not_ready: tuple[str, ...] = ()
+    not_ready: tuple[RunOverview, ...] = ()
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
@@ -212,13 +230,13 @@ def method_choices(session: Session) -> list[MethodChoice]:
     under that with a number where the name is the label.
     """
     ready: dict[str, list[RunOverview]] = {}
-    waiting: dict[str, list[str]] = {}
+    waiting: dict[str, list[RunOverview]] = {}
     for overview in sorted(
         runs_overview(session), key=lambda overview: (overview.run.created_at, overview.run.name)
     ):
         label = run_label(overview.run)
         if not overview.samples or overview.grader is None or not overview.grader.complete:
-            waiting.setdefault(label, []).append(overview.run.name)
+            waiting.setdefault(label, []).append(overview)
             continue
         ready.setdefault(_free_label(ready, label, overview), []).append(overview)
     labels = dict.fromkeys([*ready, *waiting])
@@ -269,8 +287,8 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
         )
 
 
-def _entry(session: Session, runs: Sequence[Run], version: str) -> Entry:
-    results = tuple(load_result(session, run, version) for run in runs)
+def _entry(session: Session, runs: Sequence[Run], version: str, grades: Grades) -> Entry:
+    results = tuple(load_result(session, run, version, grades=grades) for run in runs)
     spec = results[0].spec
     counts = results[0].counts if len(results) == 1 else pool([result.counts for result in results])
     return Entry(spec.problems, spec.problems_hash, results, counts)

@@ -8,7 +8,7 @@ from evaluator.grading.versions import answers_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
 from evaluator.reports.documents.document import hundredths
-from evaluator.reports.methods import Method, differing_settings
+from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import MAJ_AT_K
 from evaluator.reports.sources import source_notes
@@ -28,6 +28,7 @@ def report_notes(report: Report) -> list[str]:
         _choices,
         _missing,
         _runs,
+        _human,
         source_notes,
         _populations,
         _settings,
@@ -99,6 +100,27 @@ def _runs(report: Report) -> Iterator[str]:
                 f"Graded by {version}; this installation grades by {ours}. `tagrpo eval grade RUN` grades "
                 "again."
             )
+
+
+def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
+    """Return a note on people's grades: how many there are by label and benchmark, and whether they count."""
+    counts = [
+        f"{label}, {entry.benchmark}: {entry.human:,}, {entry.overruled:,} of them unlike the grader's"
+        for label, entry in lines
+        if entry.human
+    ]
+    if not counts:
+        return []
+    number = sum(entry.human for _, entry in lines)
+    grades = f"{number:,} human grade{'s' * (number > 1)}"
+    what, way = ("counted in place of the grader's", "grader leaves them out")
+    if lines[0][1].grades == "grader":
+        what, way = "not counted", "human counts them"
+    return [f"{grades} {what} ({'; '.join(counts)}); --grades {way}."]
+
+
+def _human(report: Report) -> Iterator[str]:
+    yield from human_notes([(line.label, line.entry) for line in report.lines])
 
 
 def _populations(report: Report) -> Iterator[str]:

@@ -43,6 +43,9 @@ COLUMNS = (
     "correct_from_last_sentence",
     "answers",
     "grader",
+    "grades",
+    "human_grades",
+    "overruled",
     "problems_hash",
     "printed",
     "odd",
@@ -54,8 +57,9 @@ def records(report: Report) -> list[dict[str, Any]]:
 
     Rows of runs come first, then averages, then the published figures. Scores are shares from 0 to 1;
     `box` to `none_found` are shares of the samples by where the answer was found; `samples` is the smallest
-    number of samples of a problem, `printed` a figure as the paper prints it and `odd` whether that is an
-    average which its columns belie.
+    number of samples of a problem. `human_grades` are the samples that a person graded, `overruled` those
+    that the grader graded otherwise, and `grades` says whose count. `printed` is a figure as the paper prints
+    it and `odd` whether that is an average which its columns belie.
     """
     rows = [_of_run(report.metric, line, score) for line in report.lines for score in line.scores]
     rows += [
@@ -152,6 +156,9 @@ def _of_run(metric: Metric, line: Line, score: Score) -> dict[str, Any]:
         **{place.replace(" ", "_"): share for place, share in line_sources(line).items()},
         "answers": answers_of(entry.results[0].grader_version),
         "grader": entry.results[0].grader_version,
+        "grades": entry.grades,
+        "human_grades": entry.human,
+        "overruled": entry.overruled,
         "problems_hash": entry.problems_hash,
     }
 

@@ -100,7 +100,7 @@ def run_texts(database: Database, reference: str, group_ids: Sequence[str]) -> I
 
 
 def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
-    counts = count_samples(session, run.id, grader)
+    counts = count_samples(session, run.id, grader, "grader")  # as a reward, which no person gives
     drawn = sum(problem.samples for problem in counts)
     graded = sum(problem.graded for problem in counts)
     if graded < drawn:

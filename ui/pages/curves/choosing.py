@@ -173,7 +173,7 @@ def choose_pair(
 
 def say_not_ready(evaluated: Sequence[MethodChoice]) -> None:
     """Name the runs that cannot be shown, and the command that grades them."""
-    names = [name for method in evaluated for name in method.not_ready]
+    names = [overview.run.name for method in evaluated for overview in method.not_ready]
     if names:
         words = "1 run is not graded" if len(names) == 1 else f"{len(names)} runs are not graded"
         with layout.folded(f"{words} yet", icon=":material/hourglass_empty:"):

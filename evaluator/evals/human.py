@@ -1,0 +1,233 @@
+"""People's grades of samples: given, withdrawn, listed, and how they move the counts of a run.
+
+They stand beside the grader's and hang on no version of it, so grading anew leaves them as they are. Where a
+sample has one, it counts in place of the grader's; where the grader has not been yet, nothing counts.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from sqlalchemy import Select, func, insert, select
+from sqlalchemy.orm import Session
+
+from evaluator.evals.tables import (
+    GradeCountsRow,
+    GradeRow,
+    HumanGradeRow,
+    HumanGradeWithdrawalRow,
+    RunProblemRow,
+    SampleRow,
+)
+from evaluator.grading import GradeValue
+from service.database import utc_now
+from service.errors import InputError, NotFoundError
+
+Grades = Literal["human", "grader"]
+"""Which grades count: people's where there are any, or the grader's alone."""
+
+HumanValue = Literal["correct", "wrong"]
+MAX_COMMENT = 2_000
+
+
+@dataclass(frozen=True)
+class HumanGrade:
+    """A person's grade of a sample, with its place in the run.
+
+    `before` is the grade that counted until then, None for none; `grader` what the grader says now;
+    `withdrawn_at` when it was taken back, None where it was not.
+    """
+
+    id: int
+    position: int
+    problem_id: str
+    ordinal: int
+    reviewer: str
+    before: str | None
+    value: str
+    comment: str
+    created_at: str
+    withdrawn_at: str | None
+    grader: str | None
+
+
+@dataclass(frozen=True)
+class HumanMove:
+    """Samples of one problem that one version of the grader graded `before` and people grade `after`.
+
+    `graded` are all of the problem's samples with a grade by that version.
+    """
+
+    run_id: str
+    grader_id: int
+    before: str
+    after: str
+    samples: int
+    graded: int
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What people's grades change in a run's counts, and in the sum of its problems' rates."""
+
+    correct: int = 0
+    wrong: int = 0
+    unknown: int = 0
+    rates: float = 0.0
+    samples: int = 0
+
+
+def newest_grades() -> Select[int]:
+    """Return the ids of the grades by people that count: of each sample the newest that was not withdrawn."""
+    withdrawn = select(HumanGradeWithdrawalRow.human_grade_id)
+    newest = func.max(HumanGradeRow.id)
+    return select(newest).where(HumanGradeRow.id.not_in(withdrawn)).group_by(HumanGradeRow.sample_id)
+
+
+def human_moves(
+    session: Session, run_ids: Sequence[str], grader_id: int | None = None
+) -> dict[int, list[HumanMove]]:
+    """Return by problem of the runs what people's grades say beside those of one or of all graders."""
+    if session.scalar(select(HumanGradeRow.id).limit(1)) is None:
+        return {}
+    query = (
+        select(
+            GradeRow.run_problem_id,
+            RunProblemRow.run_id,
+            GradeRow.grader_id,
+            GradeRow.value,
+            HumanGradeRow.value,
+            func.count(),
+            GradeCountsRow.correct + GradeCountsRow.wrong + GradeCountsRow.unknown,
+        )
+        .select_from(HumanGradeRow)
+        .join(GradeRow, GradeRow.sample_id == HumanGradeRow.sample_id)
+        .join(RunProblemRow, RunProblemRow.id == HumanGradeRow.run_problem_id)
+        .join(
+            GradeCountsRow,
+            (GradeCountsRow.run_problem_id == GradeRow.run_problem_id)
+            & (GradeCountsRow.grader_id == GradeRow.grader_id),
+        )
+        .where(RunProblemRow.run_id.in_(run_ids), HumanGradeRow.id.in_(newest_grades()))
+        .group_by(GradeRow.run_problem_id, GradeRow.grader_id, GradeRow.value, HumanGradeRow.value)
+    )
+    if grader_id is not None:
+        query = query.where(GradeRow.grader_id == grader_id)
+    moves: dict[int, list[HumanMove]] = defaultdict(list)
+    for run_problem_id, *fields in session.execute(query):
+        moves[run_problem_id].append(HumanMove(*cast(tuple[Any, ...], fields)))
+    return dict(moves)
+
+
+def total_moves(moves: Mapping[int, Sequence[HumanMove]]) -> dict[tuple[str, int], Moved]:
+    """Return the differences by run and version of the grader."""
+    totals: dict[tuple[str, int], Moved] = {}
+    for move in (move for of_problem in moves.values() for move in of_problem):
+        key = move.run_id, move.grader_id
+        change = {value.value: (value == move.after) - (value == move.before) for value in GradeValue}
+        total = totals.get(key, Moved())
+        totals[key] = Moved(
+            correct=total.correct + change["correct"] * move.samples,
+            wrong=total.wrong + change["wrong"] * move.samples,
+            unknown=total.unknown + change["unknown"] * move.samples,
+            rates=total.rates + change["correct"] * move.samples / move.graded,
+            samples=total.samples + move.samples,
+        )
+    return totals
+
+
+def add_human_grade(
+    session: Session,
+    sample_id: int,
+    value: HumanValue,
+    *,
+    reviewer: str,
+    comment: str = "",
+    grader_id: int | None = None,
+) -> bool:
+    """Append a person's grade of a sample; return whether it was new: what counts already is left alone.
+
+    Args:
+        grader_id: the version whose grade counted until then, where no person had graded the sample.
+
+    Raises:
+        NotFoundError: no such sample.
+        InputError: no name, another value, or a comment that is too long.
+    """
+    if not reviewer.strip():
+        raise InputError("a grade needs the name of who gives it; see --reviewer.")
+    if value not in ("correct", "wrong"):
+        raise InputError(f"{value!r} is no grade that a person can give; say correct or wrong.")
+    if len(comment) > MAX_COMMENT:
+        raise InputError(f"the comment has {len(comment):,} characters; {MAX_COMMENT:,} are kept.")
+    problem = session.scalar(select(SampleRow.run_problem_id).where(SampleRow.id == sample_id))
+    if problem is None:
+        raise NotFoundError(f"sample {sample_id} is not in the database.")
+    standing = session.scalar(
+        select(HumanGradeRow).where(
+            HumanGradeRow.sample_id == sample_id, HumanGradeRow.id.in_(newest_grades())
+        )
+    )
+    row = {"reviewer": reviewer.strip(), "value": value, "comment": comment.strip()}
+    if standing is not None and all(getattr(standing, name) == text for name, text in row.items()):
+        return False
+    by_grader = select(GradeRow.value).where(GradeRow.sample_id == sample_id, GradeRow.grader_id == grader_id)
+    before = session.scalar(by_grader) if standing is None else standing.value
+    places = {"sample_id": sample_id, "run_problem_id": problem, "before": before, "created_at": utc_now()}
+    session.execute(insert(HumanGradeRow), [{**row, **places}])
+    return True
+
+
+def withdraw_human_grade(session: Session, sample_id: int, *, reviewer: str) -> str | None:
+    """Take a person's newest grade of a sample back; return what it said, None where there is none of theirs.
+
+    It stays in the database, and what was said before counts again.
+    """
+    row = session.scalar(
+        select(HumanGradeRow)
+        .where(
+            HumanGradeRow.sample_id == sample_id,
+            HumanGradeRow.reviewer == reviewer.strip(),
+            HumanGradeRow.id.not_in(select(HumanGradeWithdrawalRow.human_grade_id)),
+        )
+        .order_by(HumanGradeRow.id.desc())
+        .limit(1)
+    )
+    if row is None:
+        return None
+    session.execute(insert(HumanGradeWithdrawalRow), [{"human_grade_id": row.id, "created_at": utc_now()}])
+    return row.value
+
+
+def list_human_grades(
+    session: Session, run_id: str, grader_id: int | None, sample_id: int | None = None
+) -> list[HumanGrade]:
+    """Return the grades by people of a run's samples, or of one sample, oldest first, withdrawn ones too."""
+    query = (
+        select(
+            HumanGradeRow.id,
+            RunProblemRow.position,
+            RunProblemRow.problem_id,
+            SampleRow.ordinal,
+            HumanGradeRow.reviewer,
+            HumanGradeRow.before,
+            HumanGradeRow.value,
+            HumanGradeRow.comment,
+            HumanGradeRow.created_at,
+            HumanGradeWithdrawalRow.created_at,
+            GradeRow.value,
+        )
+        .join(RunProblemRow, RunProblemRow.id == HumanGradeRow.run_problem_id)
+        .join(SampleRow, SampleRow.id == HumanGradeRow.sample_id)
+        .outerjoin(HumanGradeWithdrawalRow, HumanGradeWithdrawalRow.human_grade_id == HumanGradeRow.id)
+        .outerjoin(
+            GradeRow,
+            (GradeRow.sample_id == HumanGradeRow.sample_id) & (GradeRow.grader_id == grader_id),
+        )
+        .where(RunProblemRow.run_id == run_id)
+        .order_by(HumanGradeRow.id)
+    )
+    if sample_id is not None:
+        query = query.where(HumanGradeRow.sample_id == sample_id)
+    return [HumanGrade(*cast(tuple[Any, ...], row)) for row in session.execute(query)]
