@@ -1,6 +1,7 @@
 """Commands on evaluations that are stored: graded anew, their responses shown, hidden or made harmless."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from command_line import CommandLine, words
@@ -80,3 +81,47 @@ def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandL
     done = cli("resume", "base.sums")
     assert (done.code, "repeat the command that made it" in words(done.err)) == (2, True)
     assert "there is no run yet" in words(cli("neighbors", "list").err)
+
+
+def test_a_persons_grade_counts_is_said_and_can_be_left_out(cli: CommandLine) -> None:
+    with Database.open("tagrpo.db") as db:
+        add_eval_run(db, "base.test", [(4, 1, 0), (4, 0, 0)])
+    graded = cli(
+        "eval", "human-grade", "base.test", "1", "2", "--correct", "--reviewer", "ada", "--comment", "=1/2"
+    )
+    assert graded.code == 0, graded.err
+    assert "correct by ada; the grader says wrong" in graded.out
+    assert "1 human grade counted, 1 unlike the grader's" in graded.out
+    again = json.loads(
+        cli("eval", "human-grade", "base.test", "1", "2", "--correct", "--reviewer", "ada", "--json").out
+    )
+    assert again["pass_at_k"][0] == {"k": 1, "grader": 0.125, "human": 0.25}
+    assert "1 human grade counted, 1 unlike the grader's" in cli("runs", "show", "base.test").out
+    values = {}
+    for grades in ("human", "grader"):
+        report = json.loads(cli("eval", "report", "base", "--k", "1", "--grades", grades, "--json").out)
+        values[grades] = report["grades"], report["scores"][0]["value"]
+        assert any("1 human grade" in note for note in report["notes"])
+    assert values == {"human": ("human", 0.25), "grader": ("grader", 0.125)}
+
+    assert "correct by a person, wrong" in cli("eval", "samples", "base.test", "1", "--grade", "human").out
+
+    assert cli("eval", "human-grades", "base.test", "--out", "grades.csv").code == 0
+    assert "'=1/2" in Path("grades.csv").read_text(encoding="utf-8")  # no spreadsheet takes it for a formula
+    refused = cli("eval", "human-grades", "base.test", "--out", "grades.csv")
+    assert (refused.code, "--overwrite" in refused.err) == (2, True)
+    taken = cli("eval", "human-grade", "base.test", "1", "2", "--withdraw", "--reviewer", "ada")
+    assert "is withdrawn" in taken.out
+    missing = cli("eval", "human-grade", "base.test", "1", "9", "--wrong")
+    assert (missing.code, "has no response 9" in missing.err) == (2, True)
+
+
+def test_comments_on_a_gated_benchmark_are_left_out(cli: CommandLine) -> None:
+    with Database.open("tagrpo.db") as db:
+        add_eval_run(db, "base", [(2, 1, 0)], benchmark="gpqa-diamond")
+    cli("eval", "human-grade", "base", "0", "1", "--correct", "--comment", "SECRET", "--reviewer", "ada")
+    for options in ((), ("--json",)):
+        listed = cli("eval", "human-grades", "base", *options)
+        assert listed.code == 0, listed.err
+        assert "ada" in listed.out
+        assert "SECRET" not in listed.out

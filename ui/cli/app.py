@@ -13,7 +13,7 @@ from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import db, demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
-from ui.cli.eval import benchmarks, running, tables
+from ui.cli.eval import benchmarks, human_grades, running, tables
 from ui.cli.eval import runs as eval_runs
 from ui.cli.neighbors import audits, judging, proposing, reviews
 from ui.cli.neighbors import browsing as neighbors
@@ -103,6 +103,8 @@ GROUPS = {
             "run": running.run,
             "grade": eval_runs.grade,
             "samples": eval_runs.samples,
+            "human-grade": human_grades.human_grade,
+            "human-grades": human_grades.human_grades,
             "report": tables.report,
             "compare": tables.compare,
         },

@@ -275,3 +275,28 @@ class SettingsFile:
             help="Take address, prices and limits from \\[endpoint.NAME] in tagrpo.toml beside the database.",
         ),
     ] = None
+
+
+Reviewer = Annotated[
+    str | None,
+    Option("--reviewer", envvar="TAGRPO_REVIEWER", help="Who decides; by default the login name."),
+]
+
+
+def reviewer_name(option: str | None) -> str:
+    """Return the reviewer: as given, else the login name."""
+    from service.errors import InputError
+
+    name = option
+    if name is None:
+        import getpass
+
+        try:
+            name = getpass.getuser()
+        except (OSError, KeyError, ImportError) as error:
+            raise InputError(
+                "this login has no name; give one with --reviewer or TAGRPO_REVIEWER."
+            ) from error
+    if not name.strip():
+        raise InputError("the reviewer's name is empty; give one with --reviewer or TAGRPO_REVIEWER.")
+    return name.strip()

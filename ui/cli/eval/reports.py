@@ -74,6 +74,8 @@ class RunNumbers:
                 "usd": result.usd,
                 "sources": result.sources.shares,
                 "correct_sources": result.sources.correct_shares,
+                "human_grades": result.human,
+                "overruled": result.overruled,
             }
         return record
 
@@ -176,9 +178,17 @@ def _beside(result: "RunResult") -> list[str]:
     unknown = int(result.counts.unknown.sum())
     if unknown:
         remarks.append(f"{plural(unknown, 'grade')} unknown: pass@k with them wrong to right")
+    if result.human:
+        remarks.append(human_words(result))
     if result.neighbors:
         remarks.append(f"pass@k of the originals; {plural(result.neighbors, 'neighbor')} beside them")
     return remarks
+
+
+def human_words(result: "RunResult") -> str:
+    """Say how many grades people gave, and whether they count."""
+    counted = "counted" if result.grades == "human" else "not counted"
+    return f"{plural(result.human, 'human grade')} {counted}, {result.overruled:,} unlike the grader's"
 
 
 def _where_found(result: "RunResult") -> str:
@@ -255,6 +265,8 @@ def print_graded(
             "correct": correct,
             "wrong": int(result.counts.n.sum()) - correct - unknown,
             "unknown": unknown,
+            "human_grades": result.human,
+            "overruled": result.overruled,
             "compared_with": old,
             "changed": moves,
             "changed_by_source": [
@@ -268,6 +280,8 @@ def print_graded(
         return
     output.say(f"run {result.run.name}: {plural(graded.samples, 'new grade')} by {result.grader_version}")
     output.say(f"{correct:,} of {int(result.counts.n.sum()):,} correct, {unknown:,} unknown")
+    if result.human:
+        output.say(human_words(result))
     if old is None:
         return
     output.say()

@@ -70,7 +70,9 @@ def grade(
 def samples(
     run: Annotated[str, Argument(help="Name or id of an eval run.")],
     problem: Annotated[str, Argument(help="Its place in the run, from 0, or its id.")],
-    grade: Annotated[str | None, Option(help="Only correct, wrong, unknown or ungraded ones.")] = None,
+    grade: Annotated[
+        str | None, Option(help="Only correct, wrong, unknown, ungraded or human ones (graded by a person).")
+    ] = None,
     after: Annotated[int, Option(help="Continue after this sample.", show_default=False)] = -1,
     limit: Annotated[int, Option(min=1, help="Samples per page.")] = 5,
     full: Annotated[bool, Option(help="Show whole texts, not only their beginnings.")] = False,
@@ -110,7 +112,7 @@ def read_samples(
     from evaluator.evals.problems import run_problems
     from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
 
-    chosen = _find(run, run_problems(session, run.id), problem)
+    chosen = find_problem(run, run_problems(session, run.id), problem)
     filters = SampleFilters(value=grade, position=chosen.position)
     page = browse_samples(session, run.id, filters, after=(chosen.position, after), limit=limit)
     texts = read_texts(session, [header.id for _, header in page.samples])
@@ -149,7 +151,8 @@ def print_samples(record: dict[str, Any]) -> None:
         output.say("a gated benchmark: its questions, golds and responses are not shown")
     for sample in record["samples"]:
         output.say()
-        parts = [sample["value"] or "not graded", sample["reason"], sample["stop_reason"]]
+        by_human = sample["human"] and f"{sample['human']} by a person"
+        parts = [by_human, sample["value"] or "not graded", sample["reason"], sample["stop_reason"]]
         if sample["completion_tokens"] is not None:
             parts.append(f"{sample['completion_tokens']:,} tokens")
         if sample.get("extracted") is not None:
@@ -168,7 +171,8 @@ def print_samples(record: dict[str, Any]) -> None:
         output.say(f"more: --after {record['after']}")
 
 
-def _find(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":
+def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":
+    """Return the problem of a run that a place, from 0, or the beginning of an id names."""
     if reference.isdecimal() and int(reference) < len(problems):
         return problems[int(reference)]
     matches = [problem for problem in problems if problem.problem_id.startswith(reference)]

@@ -31,6 +31,15 @@ AnswersChoice = Annotated[
 ]
 
 
+GradesChoice = Annotated[
+    Literal["human", "grader"],
+    Option(
+        "--grades",
+        help="human: a person's grade counts in place of the grader's; grader: the grader's alone.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Drawing:
     """What is said instead of the preset; None leaves the preset's."""

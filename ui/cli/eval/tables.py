@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.eval.settings import AnswersChoice
+from ui.cli.eval.settings import AnswersChoice, GradesChoice
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
@@ -125,6 +125,7 @@ def report(
         ),
     ] = None,
     answers: AnswersChoice = None,
+    grades: GradesChoice = "human",
     chart: Annotated[Path | None, Option(help="Draw the curves: .png, .svg, .html.")] = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
@@ -151,7 +152,9 @@ def report(
     check_interval(measured, question)
     with db.open() as database:
         with database.read() as session:
-            methods = load_methods(session, references, pool_anyway=pool_anyway, answers=answers)
+            methods = load_methods(
+                session, references, pool_anyway=pool_anyway, answers=answers, grades=grades
+            )
             warnings = contamination_notes(session, methods)
         built = build_report(
             methods,
@@ -169,6 +172,7 @@ def report(
         "tau": built.metric.tau if built.metric.name == "g-pass@k" else None,
         "interval": built.interval,
         "k": list(built.ks),
+        "grades": grades,
         "paper": built.paper,
         "scores": rows,
         "notes": list(document.notes),
@@ -189,6 +193,7 @@ def compare(
         bool, Option(help="If the problems differ, compare those that both have.")
     ] = False,
     answers: AnswersChoice = None,
+    grades: GradesChoice = "human",
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
     *,
@@ -210,7 +215,7 @@ def compare(
         db.open() as database,
         database.read() as session,
     ):
-        methods = load_methods(session, [a, b], pool_anyway=pool_anyway, answers=answers)
+        methods = load_methods(session, [a, b], pool_anyway=pool_anyway, answers=answers, grades=grades)
         warnings = contamination_notes(session, methods)
     if len(methods) != 2:
         raise InputError(f"{a} and {b} have one label, {methods[0].label}; write LABEL=RUN for one of them.")
@@ -228,6 +233,7 @@ def compare(
         "a": comparison.label_a,
         "b": comparison.label_b,
         "k": list(comparison.ks),
+        "grades": grades,
         "differences": rows,
         "problems": change_records(comparison),
         "notes": list(document.notes),
@@ -258,7 +264,8 @@ def _majority(database: "Database", *, quiet: bool) -> "Majority":
     def scores(entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
         with database.read() as session:
             answers = [
-                read_answers(session, result.run.id, result.grader_version) for result in entry.results
+                read_answers(session, result.run.id, result.grader_version, result.grades)
+                for result in entry.results
             ]
         with (
             Grader(cache=VerdictCache(database)) as grader,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from service.errors import InputError, NotFoundError
+from service.errors import NotFoundError
 from ui.cli import output
 from ui.cli.neighbors import reviewing
 from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.settings import Db, Reviewer, reviewer_name
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -27,9 +27,7 @@ def review(
     reject: Annotated[bool, Option(help="It does not; say why with --reason.")] = False,
     withdraw: Annotated[bool, Option(help="Withdraw your newest decision on it.")] = False,
     reason: Annotated[str, Option(help="Why; needed to reject.", show_default=False)] = "",
-    reviewer: Annotated[
-        str | None, Option(envvar="TAGRPO_REVIEWER", help="Who decides; by default the login name.")
-    ] = None,
+    reviewer: Reviewer = None,
     audit: Annotated[int | None, Option(help="The decisions belong to this audit.")] = None,
     sheet: Annotated[
         Path | None,
@@ -95,23 +93,6 @@ def review(
             reviewing.review_interactively(
                 database, who, run=run, audit_id=audit, status=status, blind=blind, terminal=terminal
             )
-
-
-def reviewer_name(option: str | None) -> str:
-    """Return the reviewer: as given, else the login name."""
-    name = option
-    if name is None:
-        import getpass
-
-        try:
-            name = getpass.getuser()
-        except (OSError, KeyError, ImportError) as error:
-            raise InputError(
-                "this login has no name; give one with --reviewer or TAGRPO_REVIEWER."
-            ) from error
-    if not name.strip():
-        raise InputError("the reviewer's name is empty; give one with --reviewer or TAGRPO_REVIEWER.")
-    return name.strip()
 
 
 def _record_one(

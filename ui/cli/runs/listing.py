@@ -124,6 +124,7 @@ def _evaluations(session: "Session") -> list[Listed]:
                 str(line.most) if line.fewest == line.most else f"{line.fewest} to {line.most}",
                 "all" if line.graded == line.samples else f"{line.graded:,} of {line.samples:,}",
                 ABSENT if line.mean is None else hundredths(line.mean),
+                line.human,
                 ABSENT if (shares := line.sources.shares) is None else hundredths(shares[BOX], 1),
             ],
         )
@@ -164,7 +165,7 @@ KINDS: Mapping[str, _KindOfRun] = {
     ),
     "eval": _KindOfRun(
         "benchmark",
-        ("problems", "samples each", "graded", "pass@1 %", "in a box %"),
+        ("problems", "samples each", "graded", "pass@1 %", "human grades", "in a box %"),
         _evaluations,
         "tagrpo eval run",
     ),
