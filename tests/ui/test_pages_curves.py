@@ -179,6 +179,59 @@ def test_responses_of_gpqa_show_no_text_away_from_the_machine(db):
     assert "Search" not in [field.label for field in app.text_input]
 
 
+def test_responses_of_an_evaluation_without_grades_are_read(db):
+    add_eval_run(db, "new.aime24", [(4, 1, 0)], benchmark="aime24", graded=[0])
+    app = shown(view="samples", sample="2")
+    assert set(tables(app)[-1]["grade"]) == {"not graded"}
+    assert "So it is" in words(app)
+    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", seed=1)  # a graded one beside it
+    app = shown(view="samples", of="new")
+    assert set(tables(app)[-1]["grade"]) == {"not graded"}
+
+
+def test_a_person_grades_a_response_and_sees_what_that_changes(db):
+    add_eval_run(db, "base.aime24", [(4, 1, 0), (4, 0, 0)], benchmark="aime24")
+    path = settings.current().database
+    reading = shown(view="samples", sample="5")
+    assert not [button for button in reading.button if button.label == "It is correct"]
+
+    app = open_page("curves", path, review=True, view="samples", sample="5")
+    press(app, "It is correct")
+    assert "give your name first" in words(app)
+    field(app, "Your name").set_value("ada").run()
+    field(app, "Comment").set_value("equal to the gold").run()
+    press(app, "It is correct")
+    assert not app.error
+    assert "ada, " in words(app)
+    assert "before: wrong" in words(app)
+    assert "pass@1 12.50 by the grader, 25.00 with human grades" in words(app)
+    assert "pass@4 50.00 by the grader, 100.00 with human grades" in words(app)
+    assert list(tables(app)[-1]["by a person"]) == ["", "", "", "", "correct", "", "", ""]
+    assert list(tables(shown(view="samples", grade="human"))[-1]["grade"]) == ["wrong"]
+    assert "1 human grade counted in place of the grader's" in words(shown())
+
+    app = open_page("curves", path, review=True, view="samples", sample="5", reviewer="ada")
+    press(app, "Withdraw mine")
+    assert "; withdrawn " in words(app)
+    assert "pass@1 12.50 by the grader, 12.50 with human grades" in words(app)
+
+
+def test_gated_texts_take_no_grades_away_from_the_machine(db):
+    pair(db, "gpqa-diamond")
+    path = settings.current().database
+    app = open_page("curves", path, review=True, view="samples", of="base", sample="1")
+    assert "It is correct" not in [button.label for button in app.button]
+
+
+def press(app, label):
+    next(button for button in app.button if button.label == label).click().run()
+    assert not app.exception
+
+
+def field(app, label):
+    return next(field for field in app.text_input if field.label == label)
+
+
 def test_two_methods_on_different_problems_say_why_they_are_not_compared(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
     add_eval_run(db, "tuned.aime25", [(4, 1, 0)], benchmark="aime25")

@@ -13,7 +13,7 @@ from evaluator.reports.comparing import MethodComparison, compare_methods
 from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
-from evaluator.reports.notes import contamination_notes
+from evaluator.reports.notes import contamination_notes, human_notes
 from evaluator.reports.records import curve_rows, records
 from evaluator.reports.report import Majority, build_report
 from evaluator.reports.scores import INTERVALS, Metric
@@ -28,7 +28,7 @@ HEIGHT, HEIGHT_ALONE = 230, 330
 @dataclass(frozen=True)
 class Reported:
     """A report as the page shows it; `specs` are its charts by benchmark, `sources` where answers were
-    found, `error` says why there is none."""
+    found, `human` says how many grades are people's, `error` why there is none."""
 
     k: int = 1
     curves: tuple[dict[str, Any], ...] = ()
@@ -37,6 +37,7 @@ class Reported:
     specs: tuple[tuple[str, dict[str, Any]], ...] = ()
     sources: Table | None = None
     sources_notes: tuple[str, ...] = ()
+    human: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -83,6 +84,7 @@ def make_report(
             tuple((name, chart.to_dict()) for name, chart in charts.items()),
             source_table(report),
             tuple(source_notes(report)),
+            tuple(human_notes([(line.label, line.entry) for line in report.lines])),
         )
     except TagrpoError as error:
         return Reported(error=str(error))

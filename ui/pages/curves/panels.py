@@ -8,7 +8,7 @@ from ui.charts.eval_curves import MEANINGS, POINT
 from ui.pages.curves.choosing import OF_A_POINT, Choice
 from ui.pages.curves.data import Reported
 from ui.pages.state import links
-from ui.pages.text.markup import escaped
+from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import show_chart
 
@@ -16,6 +16,8 @@ from ui.pages.widgets.charts import show_chart
 def show_panels(choice: Choice, report: Reported) -> None:
     """Show the charts; a click on a point writes it into the address."""
     st.caption(escaped(f"{choice.metric}: {_meaning(choice.metric)}. A click on a point shows its problems."))
+    for note in report.human:
+        st.caption(with_commands(note))  # safe
     layout.hand_over()
     columns = st.columns(2 if len(report.specs) > 1 else 1, gap="medium")
     for place, (benchmark, spec) in enumerate(report.specs):

@@ -102,6 +102,8 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
 def show_response(sample: SampleHeader, name: str) -> None:
     """Show a response with its grade; `name` tells it apart from others on the page."""
     chips = [layout.grade_chip(sample.value or "not graded")]
+    if sample.human:
+        chips.insert(0, layout.chip(f"{sample.human} by a person", *layout.GRADES[sample.human]))
     if sample.reason:
         chips.append(layout.chip(sample.reason))
     if sample.source:
@@ -119,10 +121,10 @@ def show_response(sample: SampleHeader, name: str) -> None:
 
 def first_of(samples: list[SampleHeader], value: Literal["correct", "wrong"]) -> SampleHeader:
     """Return the first sample with a grade, else the first of all."""
-    return next((sample for sample in samples if sample.value == value), samples[0])
+    return next((sample for sample in samples if sample.counted == value), samples[0])
 
 
 def in_words(sample: SampleHeader) -> str:
     """Return a sample in words, for the list to choose from."""
     answer = one_line(sample.extracted or "", _ANSWER_MAX)
-    return f"{sample.ordinal + 1}: {sample.value or 'not graded'}" + (f", {answer}" if answer else "")
+    return f"{sample.ordinal + 1}: {sample.counted or 'not graded'}" + (f", {answer}" if answer else "")

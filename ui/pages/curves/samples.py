@@ -1,13 +1,16 @@
 """The responses of one evaluation: filtered, searched, read."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import is_secret
+from evaluator.evals.overview import RunOverview
 from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.samples import (
+    HUMAN,
     TEXTS_READ,
     UNGRADED,
     Place,
@@ -18,7 +21,9 @@ from evaluator.evals.samples import (
 )
 from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import SOURCES, GradeValue
-from ui.pages.curves.choosing import Choice
+from evaluator.reports.methods import MethodChoice
+from evaluator.reports.published import in_order
+from ui.pages.curves.human_grades import show_human_grades
 from ui.pages.curves.responses import is_hidden, show_response, show_statement
 from ui.pages.state import links
 from ui.pages.state.database import cached
@@ -29,6 +34,7 @@ from ui.pages.widgets.tables import Column, pick_row
 
 PAGE = 25
 ANY, NOWHERE = "", "nowhere"
+_GRADES = {ANY: "any grade", HUMAN: "by a person"}
 LENGTHS = (0, 1_000, 4_000, 16_000, 32_000)
 PLACES = ("from", "sample")
 """Parameters that lose their meaning when a filter changes."""
@@ -44,21 +50,26 @@ def _problem(session: Session, run_problem_id: int) -> RunProblem:
     return read_problems(session, RunProblemRow.id == run_problem_id)[0]
 
 
-def show_samples(choice: Choice) -> None:
-    """Show the responses of one method on one benchmark, and the one that was clicked."""
+def drawn_runs(evaluated: Sequence[MethodChoice]) -> dict[str, dict[str, RunOverview]]:
+    """Return all runs with samples, graded or not, by method and benchmark; a second one by its own name."""
+    runs: dict[str, dict[str, RunOverview]] = {}
+    for method in evaluated:
+        for overview in (*method.runs, *(run for run in method.not_ready if run.samples)):
+            benchmark = str(overview.run.spec["problems"])
+            taken = benchmark in runs.get(method.label, {})
+            runs.setdefault(overview.run.name if taken else method.label, {})[benchmark] = overview
+    return runs
+
+
+def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> None:
+    """Show the responses of one method, `usual` at first, on one benchmark, and the one that was clicked."""
     with layout.row():
-        label = choose(
-            st.selectbox, "Method", "of", choice.labels, choice.labels[-1], width=220, resets=PLACES
-        )
-        names = [name for name in choice.benchmarks if choice.run(label, name) is not None]
-        if not names:
-            st.caption("This method has no run on the benchmarks chosen above.")
-            return
+        label = choose(st.selectbox, "Method", "of", list(runs), usual, width=220, resets=PLACES)
+        names = in_order(runs[label])
         benchmark = choose(st.selectbox, "Benchmark", "point", names, width=180, resets=PLACES)
         secret = is_secret(benchmark)
         text = "" if is_hidden(secret=secret) else _search()
-    overview = choice.run(label, benchmark)
-    assert overview is not None
+    overview = runs[label][benchmark]
     filters = _filters(overview.problems, text)
     page = _page(overview.run.id, filters, _place(links.text("from")))
     rows = [_row(position, header) for position, header in page.samples]
@@ -72,6 +83,7 @@ def show_samples(choice: Choice) -> None:
         with layout.card():
             if show_statement(_problem(header.run_problem_id), secret=secret):
                 show_response(header, "sample")
+                show_human_grades(overview.run, header)
 
 
 def _search() -> str:
@@ -91,9 +103,9 @@ def _filters(problems: int, text: str) -> SampleFilters:
             st.selectbox,
             "Grade",
             "grade",
-            [ANY, *(str(grade.value) for grade in GradeValue), UNGRADED],
-            words=lambda value: value or "any grade",
-            width=130,
+            [ANY, *(str(grade.value) for grade in GradeValue), UNGRADED, HUMAN],
+            words=lambda value: _GRADES.get(value, value),
+            width=150,
             resets=PLACES,
         )
         source = choose(
@@ -137,6 +149,7 @@ _COLUMNS = (
     Column("problem", "problem", "whole"),
     Column("sample", "sample", "whole"),
     Column("grade", "grade"),
+    Column("human", "by a person"),
     Column("answer", "answer", wide=True),
     Column("source", "found in"),
     Column("reason", "reason"),
@@ -151,6 +164,7 @@ def _row(position: int, header: SampleHeader) -> dict[str, Any]:
         "problem": position + 1,
         "sample": header.ordinal + 1,
         "grade": header.value or "not graded",
+        "human": header.human,
         "answer": header.extracted,
         "source": header.source,
         "reason": header.reason,

@@ -9,7 +9,7 @@ from ui.pages.curves.data import Reported, reported
 from ui.pages.curves.differences import show_differences
 from ui.pages.curves.panels import show_panels
 from ui.pages.curves.published_table import show_report, show_sources
-from ui.pages.curves.samples import show_samples
+from ui.pages.curves.samples import drawn_runs, show_samples
 from ui.pages.state import settings
 from ui.pages.state.database import reading
 from ui.pages.widgets import layout
@@ -27,7 +27,8 @@ layout.title("Curves", "pass@k of evaluated models, and the problems behind ever
 with reading():
     pass
 evaluated = choosing.read_methods()
-if not any(method.runs for method in evaluated):
+drawn = drawn_runs(evaluated)
+if not drawn:
     database = settings.current().database
     layout.empty_state(
         "Nothing has been evaluated yet.",
@@ -38,7 +39,10 @@ if not any(method.runs for method in evaluated):
             "tagrpo ui --demo",
         ),
     )
+elif not any(method.runs for method in evaluated):
+    st.caption("No evaluation is graded whole yet, so there are no curves; its responses can be read.")
     choosing.say_not_ready(evaluated)
+    show_samples(drawn, next(reversed(drawn)))
 else:
     choice = choosing.choose_methods(evaluated)
     if choice is None:
@@ -47,7 +51,7 @@ else:
         st.stop()
     view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__)
     if view == "samples":
-        show_samples(choice)
+        show_samples(drawn, choice.labels[-1])
         st.stop()
     report: Reported | None
     if choice.metric == "maj@k" and view != "differences":

@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 Condition = Literal["ready", "missing", "empty", "older", "unreleased", "newer", "foreign", "unreadable"]
 
-REVIEW_TABLES = frozenset({"reviews", "review_withdrawals"})
+REVIEW_TABLES = frozenset({"reviews", "review_withdrawals", "human_grades", "human_grade_withdrawals"})
 """All that pages ever add rows to; triggers forbid to change any."""
 
 _READS = frozenset(
@@ -99,7 +99,7 @@ def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
 
 @contextmanager
 def review_writer() -> Iterator[Session]:
-    """One transaction that may add reviews and nothing else, where the server was started with --review.
+    """One transaction that may add reviews and people's grades and nothing else, on a server with --review.
 
     Raises:
         DatabaseError: the server is read-only, another process keeps the lock, or a statement would write to
