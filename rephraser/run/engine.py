@@ -19,15 +19,18 @@ from rephraser.run.local.proposals import Source, propose_locally
 from rephraser.run.plan import add_planned, plan_answers, plan_proposals
 from rephraser.run.read import collect_answers, collect_premises, collect_proposals
 from rephraser.run.spec import RunSpec
+from rephraser.run.waves import LOW_RATE, Waves
 from service.database import Database
 from service.models.drawing import Sampler
 from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
 from service.models.stopping import GRACE_S, INTERRUPTED, finish_on_signals
 from service.runs.batching import fill_by_batch
-from service.runs.cells import is_complete, open_cells, reopen_failed_cells
+from service.runs.cells import CellPlan, is_complete, open_cells, reopen_failed_cells
 from service.runs.filling import BuildRequests, CellsToAsk, Filled, fill_cells
 from service.runs.leases import release_dead_leases, this_owner
+from service.runs.progress import count_states
 from service.runs.store import Run, finish_run
+from service.runs.tables import EMPTY
 
 OTHERS_POLL_S = 1.0
 Client = RemoteClient | BatchClient
@@ -66,7 +69,7 @@ class Engine:
     """One invocation of a run.
 
     `source` gives local candidates, `open_client` reaches remote models, `samplers` draw for solvers on this
-    machine (by the solver's id).
+    machine (by the solver's id). `waves` says how far into the run's questions is asked.
     """
 
     db: Database
@@ -74,6 +77,7 @@ class Engine:
     spec: RunSpec
     report: Report
     open_client: OpenClient
+    waves: Waves
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
     source: Source | None = None
     count_tokens: Callable[[str], int] | None = None
@@ -119,7 +123,13 @@ class Engine:
                     self.report("waiting for another process", 0, None, f"{elsewhere} requests")
                     await asyncio.sleep(max(OTHERS_POLL_S, 4 * local_s))
                 elif not unfilled:
-                    break
+                    if not self.waves.more or self._in_batch_jobs():
+                        break
+                    outcome.message = self.waves.too_low()
+                    if outcome.message is not None:
+                        outcome.stopped = LOW_RATE
+                        return outcome
+                    self.waves.begin_next()
         with self.db.write() as session:
             finish_run(session, self.run.id, finished=is_complete(session, self.run.id))
         return outcome
@@ -127,6 +137,12 @@ class Engine:
     def _open_cells(self) -> int:
         with self.db.read() as session:
             return open_cells(session, self.run.id)
+
+    def _in_batch_jobs(self) -> bool:
+        """Say whether requests wait in jobs that only a later invocation, with batch jobs, collects."""
+        with self.db.read() as session:
+            states = count_states(session, self.run.id)
+        return any(count for (_, state), count in states.items() if state == EMPTY)
 
     def _work_locally(self, grader: Grader) -> int:
         """Do all that needs no request and plan every cell that can be; return how many cells are new."""
@@ -144,18 +160,28 @@ class Engine:
             judge_answers(
                 self.db, self.run.id, self.spec, grader, report=partial(self._stage, "comparing answers")
             )
-            if self.source is None:
+            if self.source is not None and propose_locally(
+                self.db,
+                self.run.id,
+                self.spec,
+                self.source,
+                reach=self.waves.reach,
+                report=partial(self._stage, "proposing"),
+            ):
+                continue
+            plans = self._plan()
+            if not self.waves.has_room(len(plans)):
                 break
-            proposed = propose_locally(
-                self.db, self.run.id, self.spec, self.source, report=partial(self._stage, "proposing")
-            )
-            if not proposed:
-                break
-        with self.db.read() as session:
-            plans = plan_proposals(session, self.run.id, self.spec) if self.source is None else []
-            plans += plan_answers(session, self.run.id, self.spec)
+            self.waves.begin_next()
         add_planned(self.db, self.run.id, plans)
         return len(plans)
+
+    def _plan(self) -> list[CellPlan]:
+        with self.db.read() as session:
+            plans = []
+            if self.source is None:
+                plans += plan_proposals(session, self.run.id, self.spec, reach=self.waves.reach)
+            return plans + plan_answers(session, self.run.id, self.spec)
 
     def _read(self) -> None:
         while self._read_some(partial(collect_proposals, spec=self.spec)):

@@ -11,6 +11,7 @@ from rephraser.run.engine import Client, Engine, Invocation, Report
 from rephraser.run.local.answers import check_engine, open_stored
 from rephraser.run.local.proposals import Source, rules_source
 from rephraser.run.spec import RunSpec
+from rephraser.run.waves import Waves
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.drawing import Sampler
@@ -58,6 +59,7 @@ class Execution:
     caps the whole run from now on, earlier invocations and other processes included (None: the cap it has);
     `max_requests` caps this invocation.
     `solver_batch_size` is the number of answers that a solver on this machine draws at a time, None its own.
+    `wave` and `stop_below` are those of `Waves`.
     """
 
     api_base: str | None = None
@@ -78,6 +80,8 @@ class Execution:
     candidates: CandidateFile | None = None
     grader_workers: int | None = None
     solver_batch_size: int | None = None
+    wave: int | None = None
+    stop_below: float | None = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,7 @@ def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, 
         spec=spec,
         report=report,
         open_client=open_client,
+        waves=Waves(db, run, execution.wave, execution.stop_below, execution.max_concurrency),
         samplers=prepared.samplers,
         source=prepared.source,
         count_tokens=prepared.count_tokens,

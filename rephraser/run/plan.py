@@ -35,8 +35,8 @@ class OpenSlots:
     missing: tuple[int, ...]
 
 
-def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
-    """Return the questions whose candidates so far are all judged and that lack neighbors, in order.
+def open_slots(session: Session, run_id: str, spec: RunSpec, *, reach: int | None = None) -> list[OpenSlots]:
+    """Return those of the first `reach` questions whose candidates are all judged and that lack neighbors.
 
     Rounds may be used up: the caller compares `round` with `spec.rounds`.
     """
@@ -45,7 +45,7 @@ def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
     elsewhere = counted_neighbors(session, spec)
     names = [strategy.name for strategy in spec.strategies]
     open_now = []
-    for question_id in run_question_ids(session, run_id):
+    for question_id in run_question_ids(session, run_id)[:reach]:
         candidates = statuses.get(question_id, [])
         asked = cells.get(question_id, [])
         if any(not done for _, done in asked) or any(not candidate.final for candidate in candidates):
@@ -61,12 +61,15 @@ def open_slots(session: Session, run_id: str, spec: RunSpec) -> list[OpenSlots]:
     return open_now
 
 
-def plan_proposals(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]:
-    """Return the cells that ask for the candidates still missing.
+def plan_proposals(
+    session: Session, run_id: str, spec: RunSpec, *, reach: int | None = None
+) -> list[CellPlan]:
+    """Return the cells that ask for the candidates still missing of the first `reach` questions.
 
     Each keeps why earlier candidates failed, so that what it asks stays the same whatever is found later.
     """
-    open_now = [slots for slots in open_slots(session, run_id, spec) if slots.round < spec.rounds]
+    lacking_now = open_slots(session, run_id, spec, reach=reach)
+    open_now = [slots for slots in lacking_now if slots.round < spec.rounds]
     reasons = _earlier_failures(
         session, run_id, spec, [slots.question_id for slots in open_now if slots.round]
     )

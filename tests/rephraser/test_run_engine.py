@@ -9,6 +9,7 @@ import pytest
 from hand_filled import GOOD, World, make_spec, proposals
 
 from rephraser.run.engine import Engine, fill_together
+from rephraser.run.waves import Waves
 from rephraser.views.runs import summarize
 from service.runs.filling import Filled
 
@@ -37,6 +38,7 @@ def test_what_another_process_brings_while_this_one_reads_is_followed_up(
         spec=world.spec,
         report=lambda *_: None,
         open_client=lambda _: nullcontext(None),  # type: ignore[arg-type, return-value]
+        waves=Waves(world.db, world.run),
         grader_workers=1,
     )
     asyncio.run(engine.drive())

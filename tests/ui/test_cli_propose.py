@@ -299,3 +299,53 @@ def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> 
     assert done.code == 3
     asked = cli("neighbors", "propose", "held", "--name", "r", "--proposer", "rules")
     assert (asked.code, "tagrpo questions list held --held" in asked.err) == (2, True)
+
+
+def test_waves_are_judged_one_by_one_and_end_the_run_where_too_little_is_accepted(
+    cli: CommandLine, db: Path
+) -> None:
+    with world_server("--model", "test-model") as url:
+        solved = ("--solver", "openai/test-model", "--solver-api-base", url)
+        assert cli(*llm(url, *solved, name="whole")).code == 0
+        done = cli(*llm(url, *solved, "--wave", "2", "--stop-below", "1", "--json"))
+        assert done.code == 3
+        stopped = json.loads(done.out)
+        asked = stats(url)["requests"]
+        again = cli("resume", "r")
+        assert (again.code, stats(url)["requests"]) == (3, asked)  # what it is stopped by still holds
+        rest = cli("resume", "r", "--stop-below", "0", "--json")
+    assert stopped["stopped"] == "accept rate"
+    assert "wave 1 (questions 1 to 2): " in words(done.err)
+    assert "`tagrpo resume r` and a lower --stop-below" in words(done.err)
+    assert stopped["questions_by_neighbors"]["0"] >= 4  # of the others nothing was asked
+    assert rest.code == 0
+    of_run = "SELECT text, status FROM standings JOIN candidates ON candidates.id = candidate_id WHERE run_id"
+    whole, waved = (
+        rows(db, f"{of_run} = (SELECT id FROM runs WHERE name = '{name}') ORDER BY 1")
+        for name in ("whole", "r")
+    )
+    assert waved == whole
+
+
+def test_without_a_rate_the_next_wave_begins_while_slots_are_free(cli: CommandLine, db: Path) -> None:
+    cells = "SELECT DISTINCT subject_id FROM cells WHERE kind = 'propose' AND round = 0"
+    with world_server("--model", "test-model") as url:
+        solved = ("--solver", "openai/test-model", "--solver-api-base", url)
+        assert (
+            cli(*llm(url, *solved, "--wave", "2", "--max-concurrency", "3", "--max-requests", "1")).code == 3
+        )
+        assert len(rows(db, cells)) == 4
+        assert cli("resume", "r").code == 0
+    assert len(rows(db, cells)) == 6
+
+
+def test_a_rate_needs_waves(cli: CommandLine) -> None:
+    refused(cli, propose("--proposer", "rules", "--stop-below", "0.3"), "give its size too, as --wave 200")
+
+
+def test_rules_go_in_waves_too(cli: CommandLine, db: Path) -> None:
+    done = cli(*propose("--proposer", "rules", "--wave", "1", "--stop-below", "0", "--json"))
+    assert done.code == 0
+    assert cli(*propose("--proposer", "rules", "--json", name="whole")).code == 0
+    waved, whole = rows(db, "SELECT count(*), count(DISTINCT question_id) FROM proposals GROUP BY run_id")
+    assert waved == whole

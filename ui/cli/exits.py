@@ -27,7 +27,7 @@ MEANINGS = {
     Code.TERMINATED: "terminated (SIGTERM)",
 }
 
-CAPS = frozenset({"budget", "requests"})
+ASKED_FOR = frozenset({"budget", "requests", "accept rate"})
 """Reasons to stop that were asked for: a run that reached its cap did what it was told."""
 
 
@@ -51,5 +51,5 @@ def stopped_training(signal: str | None, message: str) -> typer.Exit:
 
 
 def unfinished(reasons: "set[str]", message: str) -> typer.Exit:
-    """Return the exit of runs that stopped for these reasons: a failure, unless these are caps."""
-    return (needs_attention if reasons <= CAPS else failed)(message)
+    """Return the exit of runs that stopped for these reasons: a failure, unless these were asked for."""
+    return (needs_attention if reasons <= ASKED_FOR else failed)(message)

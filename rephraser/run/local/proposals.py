@@ -25,13 +25,16 @@ def rules_source(spec: RunSpec) -> Source:
     return propose
 
 
-def propose_locally(db: Database, run_id: str, spec: RunSpec, source: Source, *, report: Report) -> int:
-    """Store one more round of candidates for the questions that lack neighbors; return how many.
+def propose_locally(
+    db: Database, run_id: str, spec: RunSpec, source: Source, *, reach: int, report: Report
+) -> int:
+    """Store one more round for those of the first `reach` questions that lack neighbors; return how many.
 
     None stored means that the source has no more, or that all rounds are used up.
     """
     with db.read() as session:
-        slots = [slot for slot in open_slots(session, run_id, spec) if slot.round < spec.rounds]
+        lacking = open_slots(session, run_id, spec, reach=reach)
+    slots = [slot for slot in lacking if slot.round < spec.rounds]
     stored = 0
     for start in range(0, len(slots), QUESTIONS_PER_BATCH):
         batch = slots[start : start + QUESTIONS_PER_BATCH]

@@ -218,11 +218,27 @@ class RunRequests(Requests):
     candidate_column: Annotated[
         str | None, Option(help="Its column with the candidate, or a list of them.")
     ] = None
+    wave: Annotated[
+        int | None,
+        Option(min=1, help="Questions taken at a time: proposed, checked and judged before the next ones."),
+    ] = None
+    stop_below: Annotated[
+        float | None,
+        Option(
+            min=0,
+            max=1,
+            help="Stop behind a --wave of which a smaller share of candidates than this is accepted.",
+        ),
+    ] = None
 
     def execution(self) -> "Execution":
         """Return the same as the rephraser takes it."""
         from rephraser.run.execution import CandidateFile, Execution
 
+        if self.stop_below is not None and self.wave is None:
+            raise typer.BadParameter(
+                "--stop-below is looked at behind each wave; give its size too, as --wave 200"
+            )
         return Execution(
             api_base=self.api_base,
             solver_api_bases=self.solver_api_base,
@@ -243,4 +259,6 @@ class RunRequests(Requests):
             if self.candidates
             else None,
             solver_batch_size=self.solver_batch_size,
+            wave=self.wave,
+            stop_below=self.stop_below,
         )

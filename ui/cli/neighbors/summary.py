@@ -136,10 +136,14 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5) -> None:
 
 def run_problems(outcome: "Invocation", summary: "RunSummary") -> list[str]:
     """Say what of a run needs attention, each with the way out."""
+    from rephraser.run.waves import LOW_RATE
+
     problems = []
     if outcome.stopped:
+        lower = " and a lower --stop-below" if outcome.stopped == LOW_RATE else ""
         problems.append(
-            f"stopped: {outcome.message or outcome.stopped}; continue with `tagrpo resume {summary.run}`"
+            f"stopped: {outcome.message or outcome.stopped}; continue with "
+            f"`tagrpo resume {summary.run}`{lower}"
         )
     elif summary.open_requests:
         problems.append(
