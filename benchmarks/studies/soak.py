@@ -278,7 +278,7 @@ class Round:
                 self.cap_usd *= 1.3
                 return
             sizes = [path.stat().st_size for path in self.db.parent.glob(self.db.name + "*")]
-            process = self.start(max(sizes) + self.chance.randrange(2**12, 2**18))
+            process = self.start(max(sizes, default=0) + self.chance.randrange(2**12, 2**18))
             self.ended(process, what, 120)
             self.settle(what, self.in_flight)
             return

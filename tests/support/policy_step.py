@@ -20,7 +20,7 @@ from service.models.local.cache import Room
 from trainer_adapter.methods.recipes import RECIPES, Recipe
 from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
 from trainer_adapter.verl.cpu.drawing_batch import DrawingBatch, SamplingParams
-from trainer_adapter.verl.plugin.splitting import prompt_of, seed_of
+from trainer_adapter.verl.plugin.sessions import prompt_of, seed_of
 
 NEIGHBORS, LONGEST = 3, 40
 WITHOUT_KL = replace(RECIPES["ta_grpo"].loss, kl_coef=0.0)

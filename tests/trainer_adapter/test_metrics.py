@@ -134,6 +134,27 @@ def test_rewards_sizes_and_advantages() -> None:
     )
 
 
+def test_a_rescue_is_counted_by_question() -> None:
+    # the first prompt of a question is the first stage; the last question was not asked of neighbors
+    batch = make_batch([[[0, 0], [0, 1]], [[0, 0], [0, 0]], [[0, 1, 1, 1]], [[0, 0, 0, 0]]])
+    first = torch.tensor([True, True, False, False] * 4)
+    metrics = step_metrics(replace(batch, first_stage_B=first))
+    assert metrics["tagrpo/rescue/dead_share"] == pytest.approx(3 / 4)
+    assert metrics["tagrpo/rescue/asked_share"] == pytest.approx(2 / 4)
+    assert metrics["tagrpo/rescue/revived_share"] == pytest.approx(1 / 2)
+    assert metrics["tagrpo/rescue/responses_share"] == pytest.approx(4 / 16)
+    assert not [name for name in step_metrics(batch) if "rescue" in name]
+
+
+def test_weights_of_responses_are_those_that_an_anchor_may_lower() -> None:
+    batch = make_batch([[[0, 1], [0, 1]], [[0, 0], [0, 0]]])
+    weights = torch.tensor([1, 1, 0.5, 1, 1, 1, 1, 0.25]).double()
+    metrics = step_metrics(replace(batch, response_weights_B=weights))
+    assert metrics["tagrpo/response_weights/mean"] == pytest.approx(1.75 / 3)
+    assert metrics["tagrpo/response_weights/full_share"] == pytest.approx(1 / 3)
+    assert metrics["tagrpo/response_weights/ess"] == pytest.approx(1.75**2 / (3 * (0.25 + 1 + 0.0625)))
+
+
 def test_token_means_leave_padding_out() -> None:
     batch = make_batch(MIXED)
     found = step_metrics(batch)
@@ -260,7 +281,11 @@ def test_strips_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^\| `(tagrpo/[^`]+)`", page, re.M))
-    of_steps = {metric_pattern(name) for name in step_metrics(make_batch(MIXED))}
+    batch = make_batch(MIXED)
+    staged = replace(
+        batch, first_stage_B=batch.variant_B == 0, response_weights_B=torch.ones(len(batch)).double()
+    )
+    of_steps = {metric_pattern(name) for name in step_metrics(staged)}
     plugin = (ROOT / "trainer_adapter" / "verl" / "plugin").glob("*.py")
     of_trainer = {
         name for path in plugin for name in re.findall(r'"(tagrpo/[^"]+)"', path.read_text("utf-8"))

@@ -12,8 +12,8 @@ from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
+from trainer_adapter.verl.plugin.sessions import prompt_of, seed_of
 from trainer_adapter.verl.plugin.settings import RunSettings
-from trainer_adapter.verl.plugin.splitting import prompt_of, seed_of
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 

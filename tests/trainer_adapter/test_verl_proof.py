@@ -42,16 +42,19 @@ FAILED_STEP, FAILED_SESSION = 3, 5
 
 def path_of(recipe: Recipe) -> tuple[Any, ...]:
     """Return what decides the way through the plug-in."""
-    return recipe.anchor, recipe.group, recipe.loss, recipe.weights, recipe.filter
+    return recipe.anchor, recipe.sampling, recipe.group, recipe.loss, recipe.weights, recipe.filter
 
 
 def every_recipe() -> list[str]:
-    """Return a schedule: TA-GRPO three times, then each recipe once and each path twice at least."""
+    """Return a schedule: TA-GRPO three times, then each recipe once and each path twice at least.
+
+    Rescues come more often, since in one step of a model that guesses no question may need one.
+    """
     paths: dict[tuple[Any, ...], list[str]] = {}
     for name in RECIPES:
         paths.setdefault(path_of(fitted(name)), []).append(name)
     twice = [name for names in paths.values() for name in (names if len(names) > 1 else names * 2)]
-    return ["ta_grpo", "ta_grpo", "ta_grpo", *twice]
+    return ["ta_grpo", "ta_grpo", "ta_grpo", *twice, "ta_rescue", "ta_rescue", "ta_rescue"]
 
 
 NAMES = every_recipe()
@@ -233,6 +236,8 @@ def test_advantages_in_verls_batch_are_the_pure_functions(
         kept["old_log_probs_BT"][order],
         kept["group_B"][order],
         max_length=LONGEST,
+        foreign_B=kept["variant_B"][order] > 0,
+        log_ratio_B=log_ratios(kept)[order],
         generator=torch.Generator().manual_seed(42 * 1_000_003 + step),
     )
     written = [row for row, padding in zip(rows["advantages"], rows["padding"], strict=True) if not padding]
@@ -258,7 +263,8 @@ def test_every_step_changes_the_weights(long_run: VerlRun) -> None:
 def test_questions_share_their_responses_out(place: Path, long_run: VerlRun) -> None:
     seen = set()
     for number, name in enumerate(NAMES):
-        if fitted(name).neighbors == 0 or number + 1 == FAILED_STEP:
+        recipe = fitted(name)
+        if recipe.neighbors == 0 or recipe.sampling == "rescue" or number + 1 == FAILED_STEP:
             continue
         kept = step_of(place, "long", number + 1)
         for question in set(kept["question_B"].tolist()):
@@ -266,6 +272,45 @@ def test_questions_share_their_responses_out(place: Path, long_run: VerlRun) -> 
             seen.add(tuple(sorted(Counter(of_it).items())))
     assert seen <= {((0, 2), (1, 2), (2, 2)), ((0, 3), (1, 3)), ((0, 6),)}
     assert len(seen) == 3
+
+
+def test_dead_questions_are_rescued_by_their_neighbors_and_no_others(place: Path, long_run: VerlRun) -> None:
+    rescued = 0
+    for number in (place_in for place_in, name in enumerate(NAMES) if name == "ta_rescue"):
+        kept, rows = step_of(place, "long", number + 1), verl_rows(place, "long", number + 1)
+        dead = 0
+        for question in range(QUESTIONS):
+            of_it = kept["question_B"] == question
+            first = of_it & kept["first_stage_B"]
+            assert int(first.sum()) == ROLLOUTS // 2
+            assert not kept["variant_B"][first].any()
+            dead += not kept["correct_B"][first].any()
+            asked = Counter(kept["variant_B"][of_it & ~kept["first_stage_B"]].tolist())
+            if kept["correct_B"][first].any():
+                assert asked == {0: ROLLOUTS // 2}
+            else:
+                # a question has two neighbors, one, or none
+                assert sorted(asked.items()) in ([(0, 3)], [(1, 3)], [(1, 1), (2, 2)], [(1, 2), (2, 1)])
+                rescued += 0 not in asked
+        assert long_run.steps[number]["tagrpo/rescue/dead_share"] == pytest.approx(dead / QUESTIONS)
+        assert all(each["reward_extra_info"] for each in rows["extra_fields"])
+    assert rescued > 0
+
+
+def test_tapered_weights_are_the_ratio_of_the_whole_response(place: Path, long_run: VerlRun) -> None:
+    kept = step_of(place, "long", NAMES.index("ta_grpo_tapered") + 1)
+    lowered = (kept["variant_B"] > 0) & (kept["advantages_B"] <= 0)
+    assert lowered.any()
+    assert (kept["response_weights_B"][~lowered] == 1).all()
+    expected = log_ratios(kept)[lowered].exp().clamp(max=1.0)
+    torch.testing.assert_close(kept["response_weights_B"][lowered], expected, rtol=1e-4, atol=1e-6)
+    assert (expected < 0.99).any()
+
+
+def log_ratios(kept: dict[str, Any]) -> torch.Tensor:
+    """Return the log of how likely the anchor makes each response against the prompt it was drawn for."""
+    ratios = kept["old_log_probs_BT"].double() - kept["sampling_log_probs_BT"].double()
+    return ratios.where(kept["mask_BT"] > 0, 0.0).sum(-1)
 
 
 def test_failed_responses_make_shorter_groups_that_are_reported(place: Path, long_run: VerlRun) -> None:

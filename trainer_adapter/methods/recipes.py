@@ -1,4 +1,4 @@
-"""Recipes: a training method as one choice on each of eight axes, by name or composed by the user."""
+"""Recipes: a training method as one choice on each of nine axes, by name or composed by the user."""
 
 import dataclasses
 import math
@@ -14,7 +14,8 @@ from trainer_adapter.methods.registry import FORMULAS, is_own, ways_out
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
 Formula: TypeAlias = Literal["paper", "repo"]
 """`paper` is the formula as printed, `repo` what the public code computes."""
-AnchorAxis: TypeAlias = Literal["question", "own", "corrected"]
+AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
+SamplingAxis: TypeAlias = Literal["split", "rescue"]
 FilterAxis: TypeAlias = Literal["none", "dynamic"]
 RewardAxis: TypeAlias = Literal["binary", "grpo_lead", "overlong"]
 Aggregation: TypeAlias = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
@@ -55,13 +56,18 @@ class Recipe:
         neighbors: N, the neighbors of a question that are sampled; a question with fewer has the same number
             of responses, spread over its prompts.
         responses: G; a question draws (N + 1) G responses.
+        sampling: which prompts they are drawn for: split evenly over the question and its neighbors; or
+            rescue, half of them for the question, and the others for its neighbors where all of those are
+            wrong, else for the question too.
         group: whose rewards an advantage is measured against: all of a question, or those of one prompt.
         advantage: the formula inside the group, a name of `ADVANTAGES` or `module:function`.
         alpha: where A-GRAE's suppression of positive advantages ends.
         formula: paper or repo, where the two differ; one for all recipes of a comparison.
         weights: weights of tokens: none, a name of `TOKEN_WEIGHTS`, or `module:function`.
         anchor: the prompt on which log-probs are conditioned: the original question, the prompt that produced
-            the response, or the question with the sampling mismatch as a truncated importance weight.
+            the response (own), or the question with a weight for the sampling mismatch: truncated, on all
+            responses (corrected); on those of neighbors that are not better than their group, min(1, ratio)
+            (tapered) or 0 (dropped).
         loss: clip range, aggregation, KL.
         filter: whether groups whose answers are all right or all wrong are dropped and replaced.
         reward: 0 and 1, GRPO-LEAD's length-dependent one, or 0 and 1 with DAPO's soft overlong penalty.
@@ -71,6 +77,7 @@ class Recipe:
     summary: str = "a recipe of your own"
     neighbors: int = 0
     responses: int = 8
+    sampling: SamplingAxis = "split"
     group: GroupAxis = "joint"
     advantage: str = "grpo"
     alpha: float = 1.0
@@ -136,6 +143,18 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "without neighbors the prompt's group is the question's; say group joint",
     ),
     (
+        lambda r: r.sampling == "rescue" and r.neighbors == 0,
+        "a question without neighbors has nobody to rescue it; raise neighbors",
+    ),
+    (
+        lambda r: r.sampling == "rescue" and (r.group == "prompt" or r.rollouts % 2 == 1),
+        "a rescue is half of a joint group; say group joint and an even (N + 1) G",
+    ),
+    (
+        lambda r: r.anchor in ("tapered", "dropped") and r.group == "prompt",
+        "responses to a neighbor that are a group of their own need no weight against the question's",
+    ),
+    (
         lambda r: r.group == "prompt" and r.filter == "dynamic",
         "dynamic sampling drops a row, which several groups would share; take the flat export instead",
     ),
@@ -181,6 +200,8 @@ _DAPO = Loss(clip_high=0.28, aggregation="token-mean", kl_coef=0.0)
 _DR_GRPO = Loss(aggregation="seq-mean-token-sum-norm", kl_coef=0.0)
 _CLIP_COV = Loss(clip_low=1.0, clip_high=1.0, aggregation="token-mean", kl_coef=0.0)
 _TA: dict[str, Any] = {"neighbors": 3}
+_AT_EIGHT: dict[str, Any] = {**_TA, "responses": 2}
+"""As many responses as GRPO draws: 2 to the question and to each of 3 neighbors."""
 
 _ALL = (
     Recipe("grpo", "GRPO (arXiv 2402.03300), settings of arXiv 2601.22478, Table 2"),
@@ -215,6 +236,19 @@ _ALL = (
         **_TA,
     ),
     Recipe(
+        "ta_grpo_tapered",
+        "TA-GRPO at GRPO's 8 responses, wrong ones of neighbors weighed down (not in the paper)",
+        anchor="tapered",
+        **_AT_EIGHT,
+    ),
+    Recipe(
+        "ta_rescue",
+        "GRPO whose dead questions are asked as their neighbors: 8 responses, 4 first (not in the paper)",
+        sampling="rescue",
+        anchor="tapered",
+        **_AT_EIGHT,
+    ),
+    Recipe(
         "dr_grpo",
         "no division by deviation or length (arXiv 2503.20783)",
         advantage="dr_grpo",
@@ -228,6 +262,7 @@ _ALL = (
         reward="overlong",
     ),
     Recipe("rloo", "leave-one-out baseline (arXiv 2402.14740)", advantage="rloo"),
+    Recipe("max_rl", "the mean reward divides, not the deviation (arXiv 2602.02710)", advantage="max_rl"),
     _a_grae("a_grae", "difficulty-adaptive and asymmetric advantages"),
     _a_grae("a_grae_sample", "A-GRAE's difficulty weighting alone", advantage="a_grae_sample"),
     _a_grae("a_grae_group", "A-GRAE's suppression of positive advantages alone", advantage="a_grae_group"),

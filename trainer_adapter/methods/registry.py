@@ -16,6 +16,7 @@ ADVANTAGES: dict[str, str] = {
     "grpo": "advantages.grpo:grpo_advantages",
     "dr_grpo": "advantages.grpo:dr_grpo_advantages",
     "rloo": "advantages.rloo:rloo_advantages",
+    "max_rl": "advantages.max_rl:max_rl_advantages",
     "a_grae": "advantages.a_grae:a_grae_advantages",
     "a_grae_sample": "advantages.a_grae:a_grae_sample_advantages",
     "a_grae_group": "advantages.a_grae:a_grae_group_advantages",

@@ -7,16 +7,21 @@ import torch
 from trainer_adapter.methods.groups import Groups, Tensor
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.methods.registry import call, find_formula, is_own
+from trainer_adapter.methods.response_weights import anchor_weights
 from trainer_adapter.methods.rewards import shaped_rewards
 
 
 class StepAdvantages(NamedTuple):
-    """Shaped rewards, advantages of responses (float64) and of tokens, and token weights (None: all 1)."""
+    """Shaped rewards, advantages of responses (float64) and of tokens, and weights (None: all 1).
+
+    `advantages_B` is what the formula gave; `advantages_BT` has the weights of tokens and responses in it.
+    """
 
     rewards_B: Tensor
     advantages_B: Tensor
     advantages_BT: Tensor
     weights_BT: Tensor | None
+    response_weights_B: Tensor | None
 
 
 def step_advantages(
@@ -28,6 +33,8 @@ def step_advantages(
     group_B: Tensor,
     *,
     max_length: int,
+    foreign_B: Tensor | None = None,
+    log_ratio_B: Tensor | None = None,
     overlong_buffer: int | None = None,
     generator: torch.Generator | None = None,
 ) -> StepAdvantages:
@@ -40,6 +47,8 @@ def step_advantages(
         old_log_probs_BT: log-probs before the update, which the token weights look at.
         group_B: the group of each response.
         max_length: the most tokens a response may have.
+        foreign_B: whether a response was drawn for another prompt than it is trained on; None for none.
+        log_ratio_B: log of the odds of a response on the anchor against those it was drawn with.
         overlong_buffer: with reward overlong, the last tokens in which the penalty grows.
         generator: draws the tokens that Clip-Cov leaves out.
 
@@ -79,7 +88,12 @@ def step_advantages(
     advantages_BT = advantages_B.to(old_log_probs_BT.dtype).unsqueeze(-1) * mask_BT
     if weights_BT is not None:
         advantages_BT.mul_(weights_BT)
-    return StepAdvantages(rewards_B, advantages_B, advantages_BT, weights_BT)
+    response_weights_B = None
+    if foreign_B is not None:
+        response_weights_B = anchor_weights(recipe.anchor, advantages_B, foreign_B, log_ratio_B)
+    if response_weights_B is not None:
+        advantages_BT.mul_(response_weights_B.to(advantages_BT.dtype).unsqueeze(-1))
+    return StepAdvantages(rewards_B, advantages_B, advantages_BT, weights_BT, response_weights_B)
 
 
 def _check(name: str, values: Tensor, shape: torch.Size, *, finite: bool = True) -> None:

@@ -46,6 +46,8 @@ def step_metrics(batch: StepBatch) -> dict[str, float]:
         _covariances(batch, in_strips),
         _anchor(batch, sums),
         _correction(batch, sums),
+        _response_weights(batch),
+        _rescue(batch),
         _kl(batch, sums),
     )
     return {PREFIX + name: value for part in parts for name, value in part.items() if np.isfinite(value)}
@@ -209,6 +211,39 @@ def _correction(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
             metrics[f"correction/ess/{name}"] = _effective(
                 first_B[chosen_B], second_B[chosen_B], lengths_B[chosen_B]
             )
+    return metrics
+
+
+def _response_weights(batch: StepBatch) -> dict[str, float]:
+    """Of the responses that an anchor may weigh: those of neighbors with an advantage of 0 or less."""
+    if batch.response_weights_B is None:
+        return {}
+    weighed_B = (batch.variant_B > 0) & (batch.advantages_B < 0)
+    if not weighed_B.any():
+        return {}
+    weights_B = batch.response_weights_B[weighed_B].double()
+    return {
+        "response_weights/mean": weights_B.mean().item(),
+        "response_weights/full_share": (weights_B >= 1).double().mean().item(),
+        "response_weights/ess": (weights_B.sum() ** 2 / (len(weights_B) * (weights_B**2).sum())).item(),
+    }
+
+
+def _rescue(batch: StepBatch) -> dict[str, float]:
+    """Of questions whose second half of responses was drawn for their neighbors."""
+    if batch.first_stage_B is None:
+        return {}
+    groups = Groups.of(batch.question_B)
+    asked_G = groups.sum(((batch.variant_B > 0) & ~batch.first_stage_B).double()) > 0
+    right_G = groups.sum((batch.correct_B & ~batch.first_stage_B).double()) > 0
+    first_right_G = groups.sum((batch.correct_B & batch.first_stage_B).double()) > 0
+    metrics = {
+        "rescue/dead_share": (~first_right_G).double().mean().item(),
+        "rescue/asked_share": asked_G.double().mean().item(),
+        "rescue/responses_share": (batch.variant_B > 0).double().mean().item(),
+    }
+    if asked_G.any():
+        metrics["rescue/revived_share"] = right_G[asked_G].double().mean().item()
     return metrics
 
 

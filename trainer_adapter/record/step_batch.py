@@ -41,6 +41,8 @@ class StepBatch:
         advantages_BT: advantages of tokens, weights included, as the loss gets them.
         advantages_B: advantages of responses before token weights, float64.
         weights_BT: token weights (CW-GRPO, Clip-Cov); None for recipes without.
+        response_weights_B: weights of anchors tapered and dropped; None for the other anchors.
+        first_stage_B: whether a response was drawn in the first of two stages; None where there is one.
         correction_BT: importance weights of anchor corrected, truncated; None for the other anchors.
     """
 
@@ -67,6 +69,8 @@ class StepBatch:
     advantages_B: Tensor
     weights_BT: Tensor | None = None
     correction_BT: Tensor | None = None
+    response_weights_B: Tensor | None = None
+    first_stage_B: Tensor | None = None
 
     def __post_init__(self) -> None:
         rows, tokens = len(self.question_ids), self.mask_BT.shape[-1]

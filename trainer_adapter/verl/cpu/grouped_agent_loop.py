@@ -19,12 +19,10 @@ from typing import Any
 from uuid import uuid4
 
 import hydra
-import numpy as np
 import ray
 import torch
 import transfer_queue as tq
-from tensordict import NonTensorData, TensorDict
-from verl import DataProto
+from tensordict import NonTensorData
 from verl.experimental.agent_loop.agent_loop import (
     AgentLoopOutput,
     DictConfigWrap,
@@ -39,14 +37,13 @@ from verl.trainer.ppo.v1.agent_loop_tq import (
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.rollout.llm_server import LLMServerClient
 
+from trainer_adapter.verl.plugin.grading import OF_THE_LOOP, grade
+
 _LOG = logging.getLogger("tagrpo.agent_loop")
 
 _GATHERED_FOR_S = 0.01
 _REQUESTS_A_CALL = 64
 """So that several samplers share the work, and answers come back before the last of a step is drawn."""
-
-_OF_THE_LOOP = ("neighbors", "neighbor_ids", "neighbor_strategies")
-"""Columns that the agent loop reads and nothing after it; a question's stand in each of its rows."""
 
 _Asked = tuple[list[int], dict[str, Any], "asyncio.Future[Any]"]
 
@@ -248,73 +245,15 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
     async def _grade(
         self, outputs: dict[int, AgentLoopOutput], prompt: dict[str, Any]
     ) -> list[BaseException]:
-        """Ask a reward worker for all rewards; where that fails, for each, so that one spoils no other."""
+        """Ask a reward worker for all rewards; return what went wrong with single responses."""
         open_ = {session: output for session, output in outputs.items() if output.reward_score is None}
         if self.reward_loop_worker_handles is None or not open_:
             return []
-        worker = random.choice(self.reward_loop_worker_handles)
-        try:
-            graded = await worker.compute_score_batch.remote(_to_grade(list(open_.values()), prompt))
-        except Exception:
-            return await self._grade_each(outputs, open_, prompt)
-        for output, score in zip(open_.values(), graded, strict=True):
-            output.reward_score = score["reward_score"]
-            output.extra_fields["reward_extra_info"] = score["reward_extra_info"]
-        return []
-
-    async def _grade_each(
-        self, outputs: dict[int, AgentLoopOutput], open_: dict[int, AgentLoopOutput], prompt: dict[str, Any]
-    ) -> list[BaseException]:
-        results = await asyncio.gather(
-            *(
-                self._compute_score([output], kwargs={**prompt, "session_id": session})
-                for session, output in open_.items()
-            ),
-            return_exceptions=True,
-        )
-        errors = []
-        for session, result in zip(open_, results, strict=True):
-            if isinstance(result, BaseException):
-                errors.append(result)
+        errors = await grade(random.choice(self.reward_loop_worker_handles), list(open_.values()), prompt)
+        for session, error in zip(open_, errors, strict=True):
+            if error is not None:
                 del outputs[session]
-        return errors
-
-
-def _to_grade(outputs: Sequence[AgentLoopOutput], prompt: dict[str, Any]) -> DataProto:
-    """Return responses to one row as a reward worker takes them, in verl's columns."""
-    count = len(outputs)
-    widths = [
-        max(len(ids) for ids in side)
-        for side in zip(*((o.prompt_ids, o.response_ids) for o in outputs), strict=True)
-    ]
-    prompts = torch.zeros(count, widths[0], dtype=torch.int64)
-    responses = torch.zeros(count, widths[1], dtype=torch.int64)
-    mask = torch.zeros(count, sum(widths), dtype=torch.int64)
-    for row, output in enumerate(outputs):
-        asked, answered = len(output.prompt_ids), len(output.response_ids)
-        prompts[row, widths[0] - asked :] = torch.tensor(output.prompt_ids)
-        responses[row, :answered] = torch.tensor(output.response_ids)
-        mask[row, widths[0] - asked : widths[0] + answered] = 1
-    tensors = {
-        "prompts": prompts,
-        "responses": responses,
-        "attention_mask": mask,
-        "input_ids": torch.cat([prompts, responses], dim=-1),
-        "position_ids": (mask.cumsum(-1) - 1).clamp(min=0),
-    }
-    columns = {name: value for name, value in prompt.items() if name not in _OF_THE_LOOP}
-    others = {name: _objects([copy.copy(value) for _ in outputs]) for name, value in columns.items()}
-    others["__num_turns__"] = np.array([output.num_turns for output in outputs])
-    others["tool_extra_fields"] = _objects([output.extra_fields for output in outputs])
-    others["prompt_len"] = np.array([len(output.prompt_ids) for output in outputs])
-    others["response_len"] = np.array([len(output.response_ids) for output in outputs])
-    return DataProto(batch=TensorDict(tensors, batch_size=count), non_tensor_batch=others)
-
-
-def _objects(values: Sequence[Any]) -> Any:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
+        return [error for error in errors if error is not None]
 
 
 def _of_every_row(prompt: dict[str, Any]) -> dict[str, Any]:
@@ -322,7 +261,7 @@ def _of_every_row(prompt: dict[str, Any]) -> dict[str, Any]:
     return {
         name: value if isinstance(value, torch.Tensor) else NonTensorData(value)
         for name, value in prompt.items()
-        if name not in _OF_THE_LOOP
+        if name not in OF_THE_LOOP
     }
 
 

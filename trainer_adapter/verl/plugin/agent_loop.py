@@ -9,9 +9,10 @@ from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentL
 
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin.checks import check_config
+from trainer_adapter.verl.plugin.grading import grade_by_worker
 from trainer_adapter.verl.plugin.overrides import keeps_log_probs
+from trainer_adapter.verl.plugin.sessions import Stages, prompt_of, seed_of, stages_of
 from trainer_adapter.verl.plugin.settings import RunSettings, recipe_of, settings_of
-from trainer_adapter.verl.plugin.splitting import prompt_of, seed_of
 
 DRAW_FIELD = "tagrpo_draw"
 """Column the trainer adds to rows for training: how often the question was drawn before in this step.
@@ -40,32 +41,63 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
     async def run(self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any) -> AgentLoopOutput:
         """Return the response of session `session_id` to the row in `kwargs`.
 
-        `extra_fields` gets `variant` (0 for the question, k for its k-th neighbor), `question_id`,
-        `neighbor_id`, `strategy`, `draw`, `session`, the ids of the prompt that was asked, and the log-probs
-        of sampling.
+        `extra_fields` gets `variant` (0 for the question, k for its k-th neighbor), `foreign` (whether the
+        prompt that was asked is not the anchor's), `question_id`, `neighbor_id`, `strategy`, `draw`,
+        `session`, the ids of the prompt that was asked, and the log-probs of sampling.
         """
-        question, session = list(kwargs["raw_prompt"]), int(kwargs["session_id"])
-        training = DRAW_FIELD in kwargs
-        neighbors = kwargs.get("neighbors")
-        usable = [] if neighbors is None or not training else list(neighbors)[: self.recipe.neighbors]
-        variant = prompt_of(session, 1 + len(usable), self.recipe.rollouts) if usable else 0
-        asked = question if variant == 0 else list(usable[variant - 1])
-        identity, draw = question_id(kwargs), int(kwargs.get(DRAW_FIELD, 0))
+        session = int(kwargs["session_id"])
+        neighbors = kwargs.get("neighbors") if DRAW_FIELD in kwargs else None
+        usable = 0 if neighbors is None else min(len(neighbors), self.recipe.neighbors)
+        if not usable:
+            return await self._draw(sampling_params, priority, kwargs, session, 0)
+        if self.recipe.sampling == "split":
+            variant = prompt_of(session, 1 + usable, self.recipe.rollouts)
+            return await self._draw(sampling_params, priority, kwargs, session, variant)
+        stages = stages_of(
+            str(kwargs["uid"]),
+            int(kwargs["global_steps"]),
+            lambda: self._begin_stages(sampling_params, priority, kwargs, usable),
+        )
+        if stages.is_first(session):
+            return await stages.response(session)
+        variant = await stages.prompt(session)
+        return await self._draw(sampling_params, priority, kwargs, session, variant)
+
+    def _begin_stages(
+        self, params: dict[str, Any], priority: int, row: dict[str, Any], usable: int
+    ) -> Stages:
+        workers = int(self.config.reward.num_workers)
+        return Stages(
+            self.recipe.rollouts,
+            usable,
+            None if self.settings.seed is None else self._seed(row, self.recipe.rollouts),
+            lambda session: self._draw(params, priority, {**row, "session_id": session}, session, 0),
+            lambda outputs: grade_by_worker(outputs, row, workers),
+        )
+
+    def _seed(self, row: dict[str, Any], session: int) -> int:
+        step, draw = int(row.get("global_steps", 0)), int(row.get(DRAW_FIELD, 0))
+        return seed_of(self.settings.seed or 0, step, question_id(row), draw, session)
+
+    async def _draw(
+        self, sampling_params: dict[str, Any], priority: int, row: dict[str, Any], session: int, variant: int
+    ) -> AgentLoopOutput:
+        """Draw the response of a session for the row's question or, from `variant` 1 on, a neighbor."""
+        question, training = list(row["raw_prompt"]), DRAW_FIELD in row
+        asked = question if variant == 0 else list(row["neighbors"][variant - 1])
         params = dict(sampling_params)
         if training:
             params["logprobs"] = True
         if self.settings.seed is not None and params.get("temperature", 1.0) != 0:
-            name = _SEED_NAMES.get(self.rollout_config.name, "seed")
-            params[name] = seed_of(
-                self.settings.seed, int(kwargs.get("global_steps", 0)), identity, draw, session
-            )
-        output = await super().run(params, priority, **{**kwargs, "raw_prompt": asked})
+            params[_SEED_NAMES.get(self.rollout_config.name, "seed")] = self._seed(row, session)
+        output = await super().run(params, priority, **{**row, "raw_prompt": asked})
         if not training:
             return output
         output.extra_fields[ABOUT_FIELD] = {
-            **_described(kwargs, variant),
-            "question_id": identity,
-            "draw": draw,
+            **_described(row, variant),
+            "foreign": variant > 0 and self.recipe.anchor != "own",
+            "question_id": question_id(row),
+            "draw": int(row[DRAW_FIELD]),
             "session": session,
             "prompt_ids": np.asarray(output.prompt_ids, dtype=np.int32),
             "log_probs": None

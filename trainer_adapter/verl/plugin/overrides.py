@@ -58,11 +58,11 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
 def keeps_log_probs(recipe: Recipe) -> bool:
     """Return whether verl gets the log-probs responses were drawn with.
 
-    Those of a neighbor's response belong to another prompt than the anchor's. Only anchor `corrected` wants
-    that ratio; elsewhere they would make verl's comparison of rollout and training meaningless, and are kept
-    in the rollout record alone.
+    Those of a neighbor's response belong to another prompt than the anchor's. Only anchor `corrected` has
+    verl weigh by that ratio; elsewhere they would make verl's comparison of rollout and training meaningless,
+    and are kept in the rollout record alone.
     """
-    return recipe.anchor != "question" or recipe.neighbors == 0
+    return recipe.anchor in ("own", "corrected") or recipe.neighbors == 0
 
 
 def hydra_arguments(overrides: Mapping[str, Any]) -> list[str]:

@@ -162,6 +162,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             responses.tensors_BT["old_log_probs"],
             groups_B,
             max_length=self.config.data.max_response_length,
+            foreign_B=responses.numbers("foreign") > 0,
+            log_ratio_B=responses.log_ratios(),
             overlong_buffer=self.settings.overlong_buffer,
             generator=torch.Generator().manual_seed(
                 (self.settings.seed or 0) * 1_000_003 + self.global_steps
@@ -241,7 +243,14 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             advantages_B=made.advantages_B,
             weights_BT=made.weights_BT,
             correction_BT=correction_BT,
+            response_weights_B=made.response_weights_B,
+            first_stage_B=self._first_stage(responses),
         )
+
+    def _first_stage(self, responses: StepResponses) -> Tensor | None:
+        if self.recipe.sampling != "rescue":
+            return None
+        return responses.numbers("session") < self.recipe.rollouts // 2
 
     def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Look at a step before the policy is updated."""

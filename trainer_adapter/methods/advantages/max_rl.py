@@ -1,0 +1,25 @@
+"""MaxRL: the reward above the group's mean, in units of that mean."""
+
+from typing import Any
+
+from trainer_adapter.methods.groups import Groups, Ids, Tensor, rewards_tensor
+
+
+def max_rl_advantages(rewards: Any, group_ids: Ids | Groups) -> Tensor:
+    """Return A = (R - mean) / mean over each group, shape B, float64; 0 where the mean is 0.
+
+    Its expected gradient is that of the log of the success rate, cut at the group's size (arXiv 2602.02710):
+    questions with few right responses weigh more than in Dr.GRPO.
+
+    Args:
+        rewards: One reward a response, 0 or more, shape B, in any order.
+        group_ids: The group of each response.
+
+    Raises:
+        ValueError: rewards and ids do not match, or a reward is negative or not finite.
+    """
+    rewards_B, groups = rewards_tensor(rewards, group_ids)
+    if (rewards_B < 0).any():
+        raise ValueError("MaxRL divides by the group's mean reward; rewards are 0 or more")
+    mean_B = groups.spread(groups.mean(rewards_B))
+    return (groups.centred(rewards_B) / mean_B).where(mean_B > 0, 0.0)

@@ -1,0 +1,133 @@
+"""Which prompt each response of a row is drawn for, and with which seed.
+
+verl asks for the responses of a row by session, each on its own. Where a second stage depends on the first,
+the sessions of a row, which run in one process, share its `Stages`.
+"""
+
+import asyncio
+import hashlib
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from trainer_adapter.verl.plugin.overrides import CORRECTNESS
+
+if TYPE_CHECKING:
+    from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
+
+_LOG = logging.getLogger("tagrpo.agent_loop")
+
+Draw: TypeAlias = Callable[[int], Awaitable["AgentLoopOutput"]]
+"""Draws the response of a session for the question's own prompt."""
+
+Grade: TypeAlias = Callable[[list["AgentLoopOutput"]], Awaitable[Any]]
+"""Writes rewards into responses."""
+
+
+def prompt_of(session: int, prompts: int, rollouts: int) -> int:
+    """Return the prompt of a question's response: 0 for the question, k for its k-th neighbor.
+
+    The `rollouts` responses of a question are split evenly over its prompts, and the question takes what does
+    not divide: with 32 responses, four prompts have 8 each, three have 12, 10 and 10. So a question with
+    fewer neighbors costs the same.
+
+    Args:
+        session: the response's number, from 0.
+        prompts: the question's own and its neighbors'.
+        rollouts: (N + 1) G.
+
+    Raises:
+        ValueError: no prompt, or a session beyond the last response.
+    """
+    if prompts < 1:
+        raise ValueError(f"{prompts} prompts; a question has one at least")
+    if not 0 <= session < rollouts:
+        raise ValueError(f"session {session} of {rollouts} responses")
+    share, rest = divmod(rollouts, prompts)
+    return 0 if session < share + rest else 1 + (session - share - rest) // share
+
+
+def seed_of(base: int, step: int, question_id: str, draw: int, session: int) -> int:
+    """Return the sampler's seed of a response, 31 bits; the same in every run with the same `base`.
+
+    Args:
+        step: the global step.
+        draw: how often the question was drawn before in this step; a small training set comes round again.
+        session: the response's number among those of the question.
+    """
+    text = "\0".join(map(str, (base, step, question_id, draw, session)))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
+
+
+class Stages:
+    """Two stages of a question: half of its responses for itself, the others where those leave it.
+
+    Whoever of its sessions comes first starts the whole first stage, so that one that fails by itself keeps
+    nobody waiting.
+
+    Args:
+        rollouts: sessions of the row; the first half of them are the first stage.
+        neighbors: how many prompts there are for the second.
+        seed: decides which of the neighbors get a response more, where they do not divide evenly.
+        draw: draws a response of the first stage.
+        grade: writes rewards into responses.
+    """
+
+    def __init__(self, rollouts: int, neighbors: int, seed: int | None, draw: Draw, grade: Grade) -> None:
+        self._half = rollouts // 2
+        self._order = random.Random(seed).sample(range(1, neighbors + 1), neighbors)
+        self._drawn = asyncio.create_task(self._first_stage(draw, grade))
+
+    def is_first(self, session: int) -> bool:
+        """Return whether a session belongs to the first stage."""
+        return session < self._half
+
+    async def response(self, session: int) -> "AgentLoopOutput":
+        """Return a response of the first stage.
+
+        Raises:
+            Exception: what kept it from being drawn.
+        """
+        outcome = (await asyncio.shield(self._drawn))[session]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    async def prompt(self, session: int) -> int:
+        """Return the prompt of a session of the second stage: 0 for the question, k for its k-th neighbor.
+
+        The question where a response of the first stage is right. Else its neighbors in turn.
+        """
+        outcomes = await asyncio.shield(self._drawn)
+        if any(not isinstance(each, BaseException) and _is_right(each) for each in outcomes):
+            return 0
+        return self._order[(session - self._half) % len(self._order)]
+
+    async def _first_stage(self, draw: Draw, grade: Grade) -> "list[AgentLoopOutput | BaseException]":
+        outcomes = await asyncio.gather(*map(draw, range(self._half)), return_exceptions=True)
+        outputs = [each for each in outcomes if not isinstance(each, BaseException)]
+        if outputs:
+            try:
+                await grade(outputs)
+            except Exception:  # they are graded again with the others, where a failure is reported
+                _LOG.exception("the first stage of a question was not graded; its neighbors are asked")
+        return outcomes
+
+
+_stages: dict[str, tuple[int, Stages]] = {}
+"""Of the questions that this process draws for now, by verl's name of the row, with their step."""
+
+
+def stages_of(uid: str, step: int, begin: Callable[[], Stages]) -> Stages:
+    """Return the stages of a row, begun by whoever asks first; those of earlier steps are forgotten."""
+    if uid not in _stages:
+        for stale in [name for name, (of_step, _) in _stages.items() if of_step < step]:
+            del _stages[stale]
+        _stages[uid] = step, begin()
+    return _stages[uid][1]
+
+
+def _is_right(output: "AgentLoopOutput") -> bool:
+    graded = output.extra_fields.get("reward_extra_info") or {}
+    return float(graded.get(CORRECTNESS, output.reward_score or 0.0)) > 0
