@@ -38,12 +38,14 @@ class ProposalRow(Base):
     question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"))
     candidate_id: Mapped[str] = mapped_column(ForeignKey("candidates.id"), index=True)
     cell_id: Mapped[int | None] = mapped_column(ForeignKey("cells.id"))
-    proposer: Mapped[str]  # llm, rules, file
+    proposer: Mapped[str]  # llm, rules, file; human for a mended text
     strategy: Mapped[str]
     strategy_hash: Mapped[str]
     model: Mapped[str]
     round: Mapped[int]
     ordinal: Mapped[int]  # place among the proposals to this question in this run
+    mended_from: Mapped[str | None] = mapped_column(ForeignKey("candidates.id"))
+    mended_by: Mapped[str | None]
 
     __table_args__ = (
         UniqueConstraint("run_id", "candidate_id"),

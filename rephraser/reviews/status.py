@@ -27,6 +27,7 @@ class CandidateStatus:
         reason: of the review where there is one, else of the verdict; empty where there is neither.
         reviewed: a human decision stands behind the status.
         final: no more answers are to be drawn: a review, or a verdict that says so.
+        mended_from, mended_by: the candidate that a person's new text was made from, and who wrote it.
     """
 
     question_id: str
@@ -42,6 +43,8 @@ class CandidateStatus:
     reason: str
     reviewed: bool
     final: bool
+    mended_from: str | None = None
+    mended_by: str | None = None
 
 
 def status_query(run_id: str | None = None) -> Select[*tuple[Any, ...]]:
@@ -66,6 +69,8 @@ def status_query(run_id: str | None = None) -> Select[*tuple[Any, ...]]:
             func.coalesce(ReviewRow.reason, VerdictRow.reason, "").label("reason"),
             reviewed.label("reviewed"),
             (reviewed | func.coalesce(VerdictRow.final, False)).label("final"),
+            ProposalRow.mended_from,
+            ProposalRow.mended_by,
         )
         .join(ProposalRow, ProposalRow.id == StandingRow.proposal_id)
         .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)

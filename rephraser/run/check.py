@@ -170,25 +170,26 @@ def _check_question(
     """Check the candidates that had no verdict against the question and what passed these checks before.
 
     Siblings whose answers were judged count whatever came out: how far that is must not matter here. So do
-    those of runs that this one tops up (`elsewhere`).
+    those of runs that this one tops up (`elsewhere`). A mended text may be like the one that it mends.
     """
     options = CheckOptions(
         token_limit=spec.token_limit, count_tokens=count_tokens, min_distance=spec.min_distance
     )
     question, answer = texts[statuses[0].question_id]
-    siblings = list(elsewhere)
+    siblings = [("", text) for text in elsewhere]
     rows = []
     for status in sorted(statuses, key=lambda s: s.ordinal):
         text = texts[status.candidate_id][0]
         if status.status is None:
-            findings = check_candidate(question, text, answer=answer, siblings=siblings, options=options)
+            others = [other for identity, other in siblings if identity != status.mended_from]
+            findings = check_candidate(question, text, answer=answer, siblings=others, options=options)
             row = _structural_verdict(run_id, spec, status.candidate_id, findings)
             rows.append(row)
             rejected = row["status"] == Verdict.REJECTED
         else:
             rejected = status.status == Verdict.REJECTED and not taken.get(status.candidate_id)
         if not rejected:
-            siblings.append(text)
+            siblings.append((status.candidate_id, text))
     return rows
 
 

@@ -321,6 +321,8 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("neighbors", "list"): ["--db", db],
         ("neighbors", "show"): [candidate, "--raw", "--db", db],
         ("neighbors", "review"): [candidate, "--accept", "--reviewer", "tester", "--db", db],
+        ("neighbors", "reviews"): ["--db", db],
+        ("neighbors", "mend"): [candidate, "--text", "Which is it?", "--reviewer", "tester", "--db", db],
         ("neighbors", "audit"): ["rules", "--sample", "4", "--db", db],
         ("runs", "list"): ["--db", db],
         ("runs", "show"): ["rules", "--db", db],

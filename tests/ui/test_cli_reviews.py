@@ -258,3 +258,40 @@ def test_an_audit_needs_final_verdicts(cli: CommandLine, db: Path) -> None:
         add_run(database, "empty", [("Halve 8.", "4", [])])
     code, _, err = cli("audit")
     assert (code, "nothing to audit" in err) == (2, True)
+
+
+def test_a_candidate_is_mended_and_its_origin_shown(cli: CommandLine, run: Run) -> None:
+    code, out, err = cli("mend", WRONG[:14], "--text", "Add 2 to 3.")
+    assert code == 0, err
+    identity = out.split(":")[0]
+    assert out.splitlines()[0] == f"{identity}: mended from {WRONG} by ada"
+    assert f"mended from {WRONG} by ada" in cli("show", identity)[1]
+    standing = json.loads(cli("show", identity, "--json")[1])["runs"][0]
+    assert (standing["proposer"], standing["mended_from"], standing["strategy"]) == ("human", WRONG, "format")
+    assert status(cli, WRONG)[0] == "rejected"
+    assert cli("mend", WRONG, "--text", "Add 2 to 3.")[0] == 2
+    Path("mended.txt").write_text("What do 2 and 3 make together?")
+    assert cli("mend", ODD, "--text-file", "mended.txt")[0] == 0
+    code, _, err = cli("mend", ODD)
+    assert (code, "--text-file" in err) == (2, True)
+
+
+def test_reviews_are_written_to_files_with_the_texts(cli: CommandLine, run: Run) -> None:
+    cli("review", ODD, "--accept", "--reason", "=fine", "--reviewer", "bob")
+    cli("review", ODD, "--reject", "--reason", "garbled")
+    cli("review", HALVED, "--accept")
+    cli("review", HALVED, "--withdraw")
+    assert cli("reviews", "--run", "run", "--out", "reviews.jsonl")[0] == 0
+    rows = [json.loads(line) for line in Path("reviews.jsonl").read_text().splitlines()]
+    assert [(row["candidate"], row["decision"], row["reason"], row["counts"]) for row in rows] == [
+        (ODD, "accepted", "=fine", False),
+        (ODD, "rejected", "garbled", True),
+        (HALVED, "accepted", "", False),
+    ]
+    assert rows[2]["withdrawn_at"]
+    assert rows[0]["question_text"] == SUM.text
+    assert cli("reviews", "--out", "reviews.csv")[0] == 0
+    assert ",'=fine," in Path("reviews.csv").read_text()
+    assert "garbled" in cli("reviews")[1]
+    code, _, err = cli("reviews", "--out", "reviews.txt")
+    assert (code, "--format" in err) == (2, True)

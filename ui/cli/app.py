@@ -15,7 +15,7 @@ from ui.cli import db, demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
 from ui.cli.eval import benchmarks, human_grades, running, tables
 from ui.cli.eval import runs as eval_runs
-from ui.cli.neighbors import audits, judging, proposing, reviews
+from ui.cli.neighbors import audits, judging, mending, proposing, reviews
 from ui.cli.neighbors import browsing as neighbors
 from ui.cli.questions import browsing as questions
 from ui.cli.questions import contamination, importing
@@ -68,6 +68,8 @@ GROUPS = {
             "list": neighbors.list_,
             "show": neighbors.show,
             "review": reviews.review,
+            "reviews": reviews.list_,
+            "mend": mending.mend,
             "audit": audits.audit,
             "judge": judging.judge,
         },

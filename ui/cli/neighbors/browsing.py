@@ -205,6 +205,8 @@ def _print_proposal(proposal: "Proposal") -> None:
         f"proposed by: {standing.model}, strategy {standing.strategy}"
         f"{f' v{version}' if version else ''} ({standing.strategy_hash or 'no hash'}), round {standing.round}"
     )
+    if standing.mended_from is not None:
+        output.say(f"mended from {standing.mended_from} by {standing.mended_by}")
     if proposal.cost is not None:
         shared = f", for {proposal.siblings} candidates" if proposal.siblings > 1 else ""
         output.say(f"cost of proposing: {_cost(proposal.cost)}{shared}")

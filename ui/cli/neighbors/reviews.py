@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -12,6 +12,7 @@ from service.errors import NotFoundError
 from ui.cli import output
 from ui.cli.neighbors import reviewing
 from ui.cli.output import Terminal
+from ui.cli.rows import RowsFile
 from ui.cli.settings import Db, Reviewer, reviewer_name
 
 if TYPE_CHECKING:
@@ -93,6 +94,59 @@ def review(
             reviewing.review_interactively(
                 database, who, run=run, audit_id=audit, status=status, blind=blind, terminal=terminal
             )
+
+
+def list_(
+    run: Annotated[str | None, Option(help="Only those of this run's candidates.")] = None,
+    audit: Annotated[int | None, Option(help="Only those made for this audit.")] = None,
+    *,
+    file: RowsFile,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """List human decisions, oldest first, withdrawn ones too; files and --json have the texts beside them.
+
+    Example: tagrpo neighbors reviews --run math-gpt4 --out reviews.jsonl
+    """
+    from rephraser.reviews.listing import review_rows
+    from rephraser.run.start import find_neighbor_run
+
+    file.check()
+    with db.reading() as session:
+        run_id = None if run is None else find_neighbor_run(session, run).id
+        _check_audit(session, audit)
+        rows = list(review_rows(session, run_id, audit))
+    file.write(rows)
+    terminal.emit({"reviews": rows}, _print_reviews, rows)
+
+
+REVIEW_COLUMNS = (
+    "candidate",
+    "decision",
+    "reason",
+    "reviewer",
+    "audit",
+    "created_at",
+    "withdrawn_at",
+    "counts",
+)
+
+
+def _print_reviews(rows: Sequence[dict[str, Any]]) -> None:
+    cells = [
+        [
+            row["candidate"][: output.ID_SHOWN],
+            *(row[name] for name in REVIEW_COLUMNS[1:-1]),
+            _yes(row["counts"]),
+        ]
+        for row in rows
+    ]
+    headings = [name.replace("_at", "").replace("created", "when") for name in REVIEW_COLUMNS]
+    output.table(headings, cells, empty="nobody has decided anything here")
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def _record_one(

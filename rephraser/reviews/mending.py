@@ -1,0 +1,98 @@
+"""Mending a candidate's text: a new candidate of the same run that knows which one it was made from."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from rephraser.reviews.store import find_candidate
+from rephraser.run.read import store_candidate
+from rephraser.run.start import find_neighbor_run
+from rephraser.tables import ProposalRow, candidate_id
+from service.errors import InputError, NotFoundError
+from service.hashing import canonical_text
+from service.questions.tables import QuestionRow
+from service.runs.store import Run, find_run
+
+MENDER = "human"
+"""The proposer of mended candidates."""
+
+_FIRST_PLACE = 1_000_000_000
+"""Places from here on are those of mended candidates: behind all that a run proposes itself."""
+
+
+@dataclass(frozen=True)
+class Mended:
+    """A mended candidate and the run that is to check and judge it."""
+
+    candidate_id: str
+    origin_id: str
+    run: Run
+
+
+def mend_candidate(
+    session: Session, reference: str, text: str, *, reviewer: str, run: str | None = None
+) -> Mended:
+    """Store another text for a candidate as a candidate of its own; the old one stays as it is.
+
+    It takes the old one's strategy, model and round, and fills its slot in the run where it is accepted. The
+    run has neither checked nor judged it yet: going on with the run does.
+
+    Args:
+        run: name or id of the run that the new candidate is of; not needed where only one has the old one.
+
+    Raises:
+        NotFoundError: no such candidate, or not in this run.
+        InputError: no name, no text, a text that the run has already or that is the question's, or several
+            runs have the candidate and none is named.
+    """
+    if not reviewer.strip():
+        raise InputError("a mended text needs the name of who mended it; see --reviewer.")
+    origin = find_candidate(session, reference)
+    if not canonical_text(text):
+        raise InputError(f"{origin.id}: the mended text is empty.")
+    proposal = _proposal(session, origin.id, run)
+    question = session.scalar(select(QuestionRow.text).where(QuestionRow.id == origin.question_id)) or ""
+    if canonical_text(text) == canonical_text(question):
+        raise InputError(f"{origin.id}: the mended text is the question's own.")
+    places = select(func.max(ProposalRow.ordinal)).where(
+        ProposalRow.run_id == proposal.run_id, ProposalRow.question_id == origin.question_id
+    )
+    new = store_candidate(
+        session,
+        origin.question_id,
+        text,
+        question=question,
+        run_id=proposal.run_id,
+        cell_id=None,
+        proposer=MENDER,
+        strategy=proposal.strategy,
+        strategy_hash=proposal.strategy_hash,
+        model=proposal.model,
+        round=proposal.round,
+        ordinal=max(_FIRST_PLACE, (session.scalar(places) or 0) + 1),
+        mended_from=origin.id,
+        mended_by=reviewer.strip(),
+    )
+    stored = find_run(session, proposal.run_id)
+    identity = candidate_id(origin.question_id, text)
+    if not new:
+        same = "this very text" if identity == origin.id else f"this text, as {identity}"
+        raise InputError(f"run {stored.name!r} has {same}; nothing was stored.")
+    return Mended(identity, origin.id, stored)
+
+
+def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:
+    query = select(ProposalRow).where(ProposalRow.candidate_id == origin_id).order_by(ProposalRow.id)
+    proposals = session.scalars(query).all()
+    if run is not None:
+        wanted = find_neighbor_run(session, run)
+        proposals = [proposal for proposal in proposals if proposal.run_id == wanted.id]
+        if not proposals:
+            raise NotFoundError(f"run {wanted.name!r} has no candidate {origin_id}.")
+    if not proposals:
+        raise NotFoundError(f"no run has the candidate {origin_id} any more; it cannot be judged.")
+    if len(proposals) > 1:
+        names = ", ".join(find_run(session, proposal.run_id).name for proposal in proposals)
+        raise InputError(f"several runs have {origin_id}: {names}; say which is to judge it with --run.")
+    return proposals[0]

@@ -1,0 +1,112 @@
+"""A mended text: a candidate of its own with its origin, checked and judged as any other."""
+
+from pathlib import Path
+
+import pytest
+from hand_filled import BAD_NUMBER, GOOD, QUESTION, World, make_spec, proposals
+
+from evaluator.grading import Grader
+from rephraser.reviews.mending import MENDER, Mended, mend_candidate
+from rephraser.reviews.status import CandidateStatus, current_statuses
+from rephraser.reviews.store import Decision, record_reviews
+from rephraser.run.plan import open_slots
+from rephraser.tables import candidate_id
+from service.errors import InputError, NotFoundError
+
+OLD = candidate_id(QUESTION.id, BAD_NUMBER)
+MENDED = "If $x + 7 = 19$, which value has $x$?"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A run in which one of two candidates was rejected by its answers; it has no rounds left."""
+    world = World(tmp_path, make_spec(n=2, rounds=1, min_distance=0.0))
+    world.plan()
+    for cell in world.claim():
+        world.fill(cell, proposals((GOOD[0], BAD_NUMBER)))
+    world.read()
+    work(world, {"x + 8": "11", "x": "12"})
+    return world
+
+
+def work(world: World, answers: dict[str, str]) -> None:
+    """Answer and judge until nothing is open."""
+    with Grader(workers=1) as grader:
+        while world.plan():
+            world.solve(answers)
+            world.judge(grader)
+
+
+def mend(world: World, text: str = MENDED, *, of: str = OLD, by: str = "ada") -> Mended:
+    with world.db.write() as session:
+        return mend_candidate(session, of, text, reviewer=by)
+
+
+def statuses(world: World) -> dict[str, CandidateStatus]:
+    with world.db.read() as session:
+        return {status.candidate_id: status for status in current_statuses(session, world.run.id)}
+
+
+def test_it_is_checked_and_judged_as_any_other_and_the_old_one_stays(world: World) -> None:
+    assert statuses(world)[OLD].status == "rejected"
+    before = statuses(world)[OLD]
+    mended = mend(world)
+    pending = statuses(world)[mended.candidate_id]
+    assert (pending.status, pending.proposer, pending.mended_from, pending.mended_by) == (
+        None,
+        MENDER,
+        OLD,
+        "ada",
+    )
+    assert (pending.strategy, pending.model, pending.round) == (before.strategy, before.model, before.round)
+    world.read()
+    assert statuses(world)[mended.candidate_id].status == "unverified"
+    work(world, {"x": "12"})
+    judged = statuses(world)
+    assert judged[mended.candidate_id].status == "accepted"
+    assert judged[OLD] == before
+    with world.db.read() as session:
+        assert open_slots(session, world.run.id, world.spec) == []  # it fills the slot of the old one
+
+
+def test_a_mended_text_that_asks_nothing_is_rejected_by_its_structure(world: World) -> None:
+    mended = mend(world, "We know that $x + 7 = 19$.")
+    world.read()
+    assert statuses(world)[mended.candidate_id].status == "rejected"
+
+
+def test_a_mended_text_may_be_like_the_one_that_it_mends(tmp_path: Path) -> None:
+    world = World(tmp_path, make_spec(n=1, rounds=1, min_distance=0.3))
+    world.plan()
+    for cell in world.claim():
+        world.fill(cell, proposals((GOOD[0],)))
+    world.read()
+    mended = mend(world, GOOD[0].replace("value", "true value"), of=candidate_id(QUESTION.id, GOOD[0]))
+    world.read()
+    assert statuses(world)[mended.candidate_id].status == "unverified"
+
+
+def test_a_second_mending_starts_from_either_and_a_review_decides_as_ever(world: World) -> None:
+    first = mend(world)
+    second = mend(world, "Which $x$ has $x + 7 = 19$?", of=first.candidate_id, by="bob")
+    assert statuses(world)[second.candidate_id].mended_from == first.candidate_id
+    with world.db.write() as session:
+        record_reviews(session, [Decision(second.candidate_id, "accepted", "mine", "bob")])
+    assert statuses(world)[second.candidate_id].status == "accepted"
+
+
+def test_what_is_no_mended_text_is_refused_and_nothing_is_stored(world: World) -> None:
+    before = statuses(world)
+    for text, why in (
+        (" ", "is empty"),
+        (BAD_NUMBER, "this very text"),
+        (GOOD[0], f"this text, as {candidate_id(QUESTION.id, GOOD[0])}"),
+        (QUESTION.text, "the question's own"),
+    ):
+        with pytest.raises(InputError, match=why):
+            mend(world, text)
+    with pytest.raises(InputError, match="--reviewer"):
+        mend(world, by=" ")
+    with pytest.raises(NotFoundError, match="no candidate"):
+        mend(world, of="c_ffff")
+    assert statuses(world) == before
