@@ -9,6 +9,7 @@ from runs import Proposed, add_run, open_empty
 
 from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit
+from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
 from service.runs.store import find_run
@@ -190,3 +191,21 @@ def test_results_of_a_run_lead_to_its_audits(path):
     }
     assert [one.value for one in app.subheader][:2] == ["Error rates", "Reviewers with the verdict"]
     assert list(tables(app)[0]["agreed"]) == ["7", "8"]
+
+
+def test_the_text_on_the_screen_is_mended_as_another_candidate(path):
+    app = opened(path, reviewer="ada")
+    old = next(area.label for area in app.text_area).split()[2].replace("\\", "").rstrip(";")
+    field = app.text_area[0]
+    assert field.value.startswith("Add one to")
+    field.set_value("Which number is one more than that?").run()
+    next(button for button in app.button if button.label == "Store as a new candidate").click().run()
+    assert not app.exception
+    assert "tagrpo resume r" in [code.value for code in app.code]
+    with Database.open(path) as db, db.read() as session:
+        run = find_run(session, "r")
+        (mended,) = [status for status in current_statuses(session, run.id) if status.mended_from]
+    assert (mended.mended_from, mended.mended_by, mended.status) == (old, "ada", None)
+    next(button for button in app.button if button.label == "Store as a new candidate").click().run()
+    assert "has this text, as c_" in said(app)
+    assert not opened(path, review=False).text_area

@@ -28,6 +28,16 @@ def test_keys_become_decisions_in_order():
     assert (ledger.at, ledger.current, ledger.refused) == (3, "", 0)
 
 
+def test_an_acceptance_may_have_a_comment():
+    ledger, stored = make(), []
+    ledger.hear("tab", [Event(1, "c_1", "N", " nice\nwording "), Event(2, "c_2", "N")], stored.extend)
+    assert stored == [
+        Decision("c_1", "accepted", "nice wording", "ada"),
+        Decision("c_2", "accepted", "", "ada"),
+    ]
+    assert ledger.marks == {"c_1": "accepted", "c_2": "accepted"}
+
+
 def test_what_is_sent_again_counts_once_and_in_its_order():
     ledger, stored = make(), []
     ledger.hear("tab", [Event(1, "c_1", "A")], stored.extend)

@@ -159,6 +159,11 @@ def test_undo_skip_and_reasons_in_words(url, view_of, database):
     ]
     assert stored[2][3] == "another unknown, so a u and an a are no keys"
     assert "2 of 80 decided by bea; now 1 accepted, 1 rejected, 1 skipped" in view.text()
+    press(view, "n")
+    view.tab.get_by_label("Comment on accepting").fill("shorter, and as clear")
+    view.tab.keyboard.press("Enter")
+    until_quiet(view)
+    assert decisions(database, "bea")[3][2:] == ("accepted", "shorter, and as clear")
     view.check()
 
 

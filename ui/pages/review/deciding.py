@@ -27,6 +27,7 @@ from ui.pages.questions.evidence import provenance
 from ui.pages.review.choosing import Choice
 from ui.pages.review.keys import DECIDING, LOOKING
 from ui.pages.review.ledger import Ledger, read_events
+from ui.pages.review.mending import show_mending
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
 from ui.pages.text.answers import has_answers, show_answers
@@ -117,6 +118,8 @@ def decide(choice: Choice) -> None:
             },
             on_keys_change=lambda: None,
         )
+    if ledger.keys is DECIDING and ledger.current in opened.items:
+        show_mending(choice, opened.items[ledger.current])
 
 
 def _opened(choice: Choice) -> Opened:

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Act = Literal["accept", "reject", "reject in words", "skip", "undo"]
+Act = Literal["accept", "accept in words", "reject", "reject in words", "skip", "undo"]
 
 
 @dataclass(frozen=True)
 class Key:
     """A letter, what its button says, what it does, and the reason that is stored with a rejection.
 
-    The reason is what the button explains itself with; that of another key is not stored.
+    The reason is what the button explains itself with; that of another key is not stored. With a key "in
+    words" the words that are typed are stored.
     """
 
     letter: str
@@ -21,6 +22,7 @@ class Key:
 
 DECIDING = (
     Key("A", "Accept", "accept"),
+    Key("N", "Note", "accept in words", "accept, with a comment of your own"),
     Key("D", "Other answer", "reject", "another problem: its answer differs"),
     Key("M", "Missing", "reject", "a condition of the question is missing"),
     Key("X", "Added", "reject", "a condition was added"),

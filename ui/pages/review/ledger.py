@@ -110,7 +110,10 @@ class Ledger:
             return None
         if key.act == "accept":
             return Decision(event.item, "accepted", "", self.reviewer, self.audit_id)
-        reason = key.reason or " ".join(event.words.split())[:MAX_REASON] or "no reason given"
+        words = " ".join(event.words.split())[:MAX_REASON]
+        if key.act == "accept in words":
+            return Decision(event.item, "accepted", words, self.reviewer, self.audit_id)
+        reason = key.reason or words or "no reason given"
         return Decision(event.item, "rejected", reason, self.reviewer, self.audit_id)
 
 

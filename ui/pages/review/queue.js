@@ -145,8 +145,8 @@ function press(state, letter) {
     state.note = "The next item is still being drawn; that key did nothing.";
   } else if (key.act === "undo" ? state.at === 0 : item === "") {
     state.note = key.act === "undo" ? "This is the first item." : "";
-  } else if (key.act === "reject in words") {
-    openWords(state, item);
+  } else if (key.act.endsWith("in words")) {
+    openWords(state, item, key);
   } else {
     push(state, item, letter, "");
   }
@@ -157,7 +157,7 @@ function push(state, item, letter, words) {
   const act = state.data.keys.find((key) => key.letter === letter).act;
   state.seq += 1;
   state.pending.push({ seq: state.seq, item, letter, words });
-  if (act === "accept") state.marks[item] = "accepted";
+  if (act.startsWith("accept")) state.marks[item] = "accepted";
   else if (act.startsWith("reject")) state.marks[item] = "rejected";
   state.at = moved(state, state.at, letter);
   if (act === "undo" && state.data.writes) takeBack(state);
@@ -174,9 +174,13 @@ function takeBack(state) {
   delete state.data.marks[item];
 }
 
-function openWords(state, item) {
+function openWords(state, item, key) {
   const form = state.root.querySelector("form");
-  state.rejecting = item;
+  const accepts = key.act.startsWith("accept");
+  state.saying = { item, letter: key.letter };
+  form.elements.words.placeholder = `${accepts ? "Comment" : "Reason"}, then Enter`;
+  form.elements.words.setAttribute("aria-label", accepts ? "Comment on accepting" : "Reason of the rejection");
+  form.querySelector("[type=submit]").textContent = accepts ? "Accept" : "Reject";
   form.hidden = false;
   form.elements.words.value = "";
   form.elements.words.focus();
@@ -191,8 +195,7 @@ function finishWords(state) {
   const words = state.root.querySelector("input").value.trim();
   if (!words) return;
   closeWords(state);
-  const key = state.data.keys.find((one) => one.act === "reject in words");
-  push(state, state.rejecting, key.letter, words);
+  push(state, state.saying.item, state.saying.letter, words);
 }
 
 function buildButtons(state) {
