@@ -9,11 +9,11 @@ from sqlalchemy import func, or_, select, union
 from sqlalchemy.orm import Session
 
 from benchmarks.pages.places import World
-from evaluator.evals.contrast import contrast_runs, contrast_texts
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.results import load_result
 from evaluator.evals.samples import page_samples, read_texts
 from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
+from evaluator.reports.contrast import contrast_runs, contrast_texts
 from rephraser.reviews import audit as audits
 from rephraser.reviews import queue as reviews
 from rephraser.reviews.agreement import run_agreement

@@ -74,8 +74,9 @@ async def bare(url: str, problems: int, samples: int) -> float:
 
 def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
     """Draw with the remote sampler into a database; return the seconds, planning included."""
+    from evaluator.evals.missing import samples_missing
     from evaluator.evals.problems import PlacedProblem, make_problem, problems_hash, run_problems
-    from evaluator.evals.running import EvalCells, plan_samples, samples_missing
+    from evaluator.evals.running import EvalCells, plan_samples
     from evaluator.evals.runs import EvalSpec, open_eval_run
     from service.database import Database
     from service.models.remote import Endpoint

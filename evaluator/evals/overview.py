@@ -9,6 +9,7 @@ from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Moved, human_moves, total_moves
+from evaluator.evals.missing import asked_in_vain, rates_of_short
 from evaluator.evals.runs import check_kind, list_eval_runs, run_answers
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
@@ -22,8 +23,9 @@ from service.runs.store import Run, find_run
 class GradedBy:
     """A run's grades by one version of the grader; `complete` where it graded every sample of the run.
 
-    `mean` is the mean of the problems' rates (pass@1), unknown counted wrong; None unless every problem has a
-    graded sample. Of the samples `human` have a person's grade, which counts here in place of the grader's.
+    `mean` is the mean of the problems' rates (pass@1), unknown and missing counted wrong; None unless every
+    problem has a sample that is graded, or missing. Of the samples `human` have a person's grade, which
+    counts here in place of the grader's.
     """
 
     id: int
@@ -45,7 +47,8 @@ class RunOverview:
     """A run with its numbers; grades are those of `grader`, None where nothing is graded yet.
 
     `groups` is below `problems` where questions stand with their neighbors. `fewest` and `most` are samples
-    of a problem, `sources` where in the samples the answers were found.
+    of a problem, `missing` those that were asked for and got no answer, `sources` where in the samples the
+    answers were found.
     """
 
     run: Run
@@ -56,6 +59,7 @@ class RunOverview:
     fewest: int
     most: int
     truncated: int
+    missing: int
     sources: Sources
 
     @property
@@ -96,6 +100,7 @@ class RunOverview:
             "unknown": self.unknown,
             "truncated": self.truncated,
             "human_grades": self.human,
+            "missing": self.missing,
             "pass_at_1": self.mean,
             "sources": self.sources.shares,
             "correct_sources": self.sources.correct_shares,
@@ -229,6 +234,9 @@ def _sizes(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, int]
     sizes = {run_id: dict.fromkeys(names, 0) for run_id in run_ids}
     for run_id, *numbers in rows:
         sizes[run_id] = dict(zip(names, numbers, strict=True))
+    in_vain = asked_in_vain(session, run_ids)
+    for run_id, size in sizes.items():
+        size["missing"] = sum(in_vain.get(run_id, {}).values())
     return sizes
 
 
@@ -253,13 +261,17 @@ def _graders(session: Session, sizes: Mapping[str, Mapping[str, int]]) -> dict[s
         .group_by(RunProblemRow.run_id, GraderRow.id)
         .order_by(GraderRow.id)
     )
-    by_humans = total_moves(human_moves(session, list(sizes)))
+    moves = human_moves(session, list(sizes))
+    by_humans = total_moves(moves)
+    short = rates_of_short(session, [run_id for run_id, size in sizes.items() if size["missing"]], moves)
     graders: dict[str, list[GradedBy]] = defaultdict(list)
     for run_id, id, version, correct, wrong, unknown, problems, rates in rows:
         size = sizes[run_id]
         complete = correct + wrong + unknown == size["samples"]
         moved = by_humans.get((run_id, id), Moved())
-        mean = (rates + moved.rates) / problems if problems == size["problems"] else None
+        more_problems, more_rates = short.get((run_id, id), (0, 0.0))
+        whole = problems + more_problems == size["problems"]
+        mean = (rates + moved.rates + more_rates) / size["problems"] if whole else None
         graders[run_id].append(
             GradedBy(
                 id,

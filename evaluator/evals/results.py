@@ -23,15 +23,17 @@ from service.runs.store import Run
 
 @dataclass(frozen=True)
 class RunResult:
-    """The graded samples of an eval run.
+    """The samples of an eval run, graded, and those that were asked for and are missing.
 
     Attributes:
         run: the run.
         spec: its settings.
         grader_version: the version of the grader whose grades are counted.
-        counts: graded samples of each problem; the originals only where the run holds neighbors too.
+        counts: samples of each problem, the missing ones among the unknown; the originals only where the run
+            holds neighbors too.
         neighbors: problems of the run that are neighbors and so are left out of `counts`.
         samples: samples drawn for the problems of `counts`; all of them are graded.
+        missing: how many more were asked for and got no answer.
         truncated: how many of them were cut at the limit of tokens.
         refused: how many were cut or kept back by a provider's filter, or refused by the model.
         mean_tokens: completion tokens of a sample; None where a server did not tell.
@@ -47,6 +49,7 @@ class RunResult:
     counts: Counts
     neighbors: int
     samples: int
+    missing: int
     truncated: int
     refused: int
     mean_tokens: float | None
@@ -55,6 +58,11 @@ class RunResult:
     grades: Grades = "human"
     human: int = 0
     overruled: int = 0
+
+    @property
+    def unknown(self) -> int:
+        """Samples whose grade is not known."""
+        return int(self.counts.unknown.sum()) - self.missing
 
 
 def load_result(
@@ -97,6 +105,7 @@ def load_result(
         counts=_counts(originals),
         neighbors=len(counts) - len(originals),
         samples=drawn,
+        missing=sum(problem.missing for problem in originals),
         truncated=sum(problem.truncated for problem in originals),
         refused=sum(problem.refused for problem in originals),
         mean_tokens=_mean_tokens(session, run.id, originals),
@@ -146,7 +155,7 @@ def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:
 
 
 def _counts(problems: Sequence[ProblemCounts]) -> Counts:
-    columns = [[p.graded, p.correct, p.unknown] for p in problems]
+    columns = [[p.asked, p.correct, p.unknown + p.missing] for p in problems]
     n, correct, unknown = np.array(columns, dtype=np.int64).T
     return Counts(problem_keys(problem.problem_id for problem in problems), n, correct, unknown)
 

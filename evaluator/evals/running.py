@@ -10,9 +10,10 @@ from sqlalchemy import Table, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.grading import Graded, grade_run
+from evaluator.evals.missing import samples_lost, samples_missing
 from evaluator.evals.problems import RunProblem, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, run_answers
-from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
+from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grader
 from evaluator.grading.versions import version_taking
 from service.database import Database
@@ -32,9 +33,6 @@ from service.runs.tables import FILLED, CellRow
 
 OTHERS_POLL_S = 1.0
 
-SAMPLE = "sample"
-"""The kind of the cells of an eval run; one cell draws `count` samples from ordinal `first` on."""
-
 _LAST_SAMPLE = select(func.max(SampleRow.id))
 _INSERT_SAMPLES = insert(cast(Table, SampleRow.__table__))
 _INSERT_TEXTS = insert(cast(Table, SampleTextRow.__table__))
@@ -47,13 +45,15 @@ Report = Callable[[str, int, int | None, str], None]
 class EvalOutcome:
     """What one invocation did.
 
-    `drawn` samples are new, those of other processes included; `missing` are still to be drawn of `n` for
-    each problem. `stopped` says why sampling stopped before (budget, interrupted, failing, ...), `message` in
-    a sentence; `failures` counts failed requests by kind.
+    `drawn` samples are new, those of other processes included; `missing` are not there of `n` for each
+    problem, of which `lost` are not asked for again: their requests failed for good. `stopped` says why
+    sampling stopped before (budget, interrupted, failing, ...), `message` in a sentence; `failures` counts
+    failed requests by kind.
     """
 
     drawn: int
     missing: int
+    lost: int
     graded: Graded
     stopped: str | None = None
     message: str | None = None
@@ -61,17 +61,27 @@ class EvalOutcome:
 
 
 def run_eval(
-    db: Database, run: Run, sampler: Sampler, n: int, report: Report, *, grader: Grader
+    db: Database,
+    run: Run,
+    sampler: Sampler,
+    n: int,
+    report: Report,
+    *,
+    grader: Grader,
+    retry_final: bool = False,
 ) -> EvalOutcome:
     """Draw what is missing of `n` samples a problem, then grade all samples.
 
     Several processes may work on one run. Samples there already are never drawn again, so a larger `n` draws
-    only the difference. Grading happens whatever stopped the sampling, except an interruption.
+    only the difference. Grading happens whatever stopped the sampling, except an interruption. What failed
+    for good is asked for again only with `retry_final`.
 
     Raises:
         InputError: `n` is less than 1 or more than 100,000.
     """
     check_n(n)
+    with db.write() as session:
+        reopen_failed_cells(session, run.id, final=retry_final)
     outcome = _draw(db, run, sampler, n, report)
     if outcome.stopped == "interrupted":
         return outcome
@@ -91,33 +101,18 @@ def check_n(n: int) -> None:
         raise InputError(f"{n} samples a problem; give 1 to {MAX_SAMPLES:,}.")
 
 
-def samples_missing(session: Session, run_id: str, n: int) -> int:
-    """Return how many of `n` samples for each problem of a run are not there."""
-    problems = session.scalar(
-        select(func.count()).select_from(RunProblemRow).where(RunProblemRow.run_id == run_id)
-    )
-    there = session.scalar(
-        select(func.count())
-        .select_from(SampleRow)
-        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-        .where(RunProblemRow.run_id == run_id, SampleRow.ordinal < n)
-    )
-    return (problems or 0) * n - (there or 0)
-
-
 def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> EvalOutcome:
     spec = EvalSpec.from_json(run.spec)
     with db.write() as session:
         release_dead_leases(session, run.id)
-        reopen_failed_cells(session, run.id)
         finish_run(session, run.id, finished=False)
         problems = run_problems(session, run.id)
-        missing = samples_missing(session, run.id, n)
+        missing, lost = samples_missing(session, run.id, n), samples_lost(session, run.id, n)
     work = EvalCells(db, run.id, spec, {problem.id: problem for problem in problems})
     begun, total = missing, n * len(problems)
     stopped = message = None
     failures: Counter[str] = Counter()
-    while missing:
+    while missing > lost:
         with db.write() as session:
             release_dead_leases(session, run.id)
             plan_samples(session, run.id, problems, n, spec.sampling.samples_per_request)
@@ -126,6 +121,7 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> E
         before = missing
         with db.read() as session:
             missing = samples_missing(session, run.id, n)
+            lost = samples_lost(session, run.id, n)
             elsewhere = open_cells(session, run.id)
         if filled.stopped is not None:
             stopped, message = filled.stopped, filled.message
@@ -137,8 +133,8 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> E
         report("waiting for another process", total - missing, total, f"{elsewhere:,} requests")
         time.sleep(OTHERS_POLL_S)
     with db.write() as session:
-        finish_run(session, run.id, finished=missing == 0)
-    return EvalOutcome(begun - missing, missing, Graded(0, 0, 0), stopped, message, dict(failures))
+        finish_run(session, run.id, finished=missing == lost)
+    return EvalOutcome(begun - missing, missing, lost, Graded(0, 0, 0), stopped, message, dict(failures))
 
 
 class _Progress:

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades, HumanMove, human_moves, newest_grades
+from evaluator.evals.missing import asked_in_vain
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.tables import (
     GradeCountsRow,
@@ -40,7 +41,8 @@ TEXTS_READ = 20_000
 class ProblemCounts:
     """What is there of one problem of a run: samples drawn, cut at the limit of tokens, and their grades.
 
-    `graded` = correct + wrong + unknown, by one version of the grader; `samples - graded` are ungraded. Of
+    `graded` = correct + wrong + unknown, by one version of the grader; `samples - graded` are ungraded.
+    `missing` were asked for and got no answer: unknown too, but of no grader's making. Of
     the samples, `refused` were cut or kept back by a provider's filter, or refused by the model; of
     `with_tokens` it is known how many completion tokens they have, `tokens` together.
 
@@ -61,12 +63,18 @@ class ProblemCounts:
     correct: int
     wrong: int
     unknown: int
+    missing: int = 0
     human: int = 0
     overruled: int = 0
 
     @property
     def graded(self) -> int:
         return self.correct + self.wrong + self.unknown
+
+    @property
+    def asked(self) -> int:
+        """The samples that pass@k stands on."""
+        return self.graded + self.missing
 
 
 def count_samples(
@@ -77,6 +85,7 @@ def count_samples(
     Args:
         grades: whether people's grades stand in place of the grader's.
     """
+    missing = asked_in_vain(session, [run_id]).get(run_id, {})
     graded = and_(GradeCountsRow.run_problem_id == RunProblemRow.id, GradeCountsRow.grader_id == grader_id)
     rows = session.execute(
         select(
@@ -99,7 +108,7 @@ def count_samples(
         .where(RunProblemRow.run_id == run_id)
         .order_by(RunProblemRow.position)
     )
-    counts = [ProblemCounts(*cast(tuple[Any, ...], row)) for row in rows]
+    counts = [ProblemCounts(*cast(tuple[Any, ...], (*row, missing.get(row[0], 0)))) for row in rows]
     moves = human_moves(session, [run_id], grader_id)
     return [_moved(problem, moves.get(problem.run_problem_id, ()), grades) for problem in counts]
 

@@ -12,6 +12,9 @@ from service.database.base import BY_KEY_ALONE, Base, CompressedText
 from service.database.triggers import append_only, on_creation
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
+SAMPLE = "sample"
+"""The kind of the cells of an eval run; one cell draws `count` samples from ordinal `first` on."""
+
 
 @append_only
 class ProblemRow(Base):

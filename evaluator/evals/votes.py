@@ -9,6 +9,7 @@ from sqlalchemy import false, func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades, newest_grades
+from evaluator.evals.missing import asked_in_vain
 from evaluator.evals.results import problem_keys
 from evaluator.evals.tables import GradeRow, HumanGradeRow, RunProblemRow, SampleRow
 from evaluator.grading import Clustering, ClusterJob
@@ -45,6 +46,8 @@ class Votes:
 def read_answers(session: Session, run_id: str, grader_version: str, grades: Grades = "human") -> Answers:
     """Return the graded answers of a run's originals by problem, in the order of its problems and samples.
 
+    Behind them stand those that were asked for and are missing, as unknown.
+
     Args:
         grades: whether people's grades stand in place of the grader's.
     """
@@ -75,6 +78,9 @@ def read_answers(session: Session, run_id: str, grader_version: str, grades: Gra
     )
     for place, value, extracted in rows:
         by_place[place].append((value, extracted))
+    for place, missing in asked_in_vain(session, [run_id]).get(run_id, {}).items():
+        if place in by_place:
+            by_place[place] += [(UNKNOWN, None)] * missing
     return dict(zip(keys, by_place.values(), strict=True))
 
 

@@ -323,7 +323,7 @@ def _warning(
             f"not keep their level"
         )
     if bounds and bounds[0] <= 0 <= bounds[1] and bounds[0] < bounds[1]:
-        warnings.append("unknown grades alone can turn the sign of the difference")
+        warnings.append("unknown grades or missing samples alone can turn the sign of the difference")
     return "; ".join(warnings) or None
 
 

@@ -19,9 +19,10 @@ class Counts:
 
     Attributes:
         problem_ids: M different ids; all arrays are in their order.
-        n: graded samples [M]: correct, wrong and unknown ones. 0 is allowed here; a curve asks for more.
+        n: samples [M]: correct, wrong and unknown ones. 0 is allowed here; a curve asks for more.
         correct: samples graded correct [M].
-        unknown: samples whose grade is not known [M], neither correct nor wrong (the grader ran out of time).
+        unknown: samples of which it is not known whether they are correct [M]: the grader ran out of time, or
+            they were asked for and never came.
 
     Raises:
         InputError: no problem, a repeated id, arrays of other lengths, values that are no whole numbers or

@@ -28,7 +28,7 @@ def report_document(report: Report, extra_notes: Sequence[str] = ()) -> Document
 
 
 def score_cell(score: Score | None) -> str:
-    """Return value (two of them where grades are unknown) and interval, in percent; "-" without a score."""
+    """Return value and interval in percent, two values where some are unknown or missing; "-" for none."""
     if score is None:
         return ABSENT
     value, high = hundredths(score.value), hundredths(score.value_high)
@@ -90,6 +90,8 @@ def _basis(report: Report) -> Table:
         ("truncated %", lambda line: hundredths(line.entry.truncated, 1)),
         ("unknown %", lambda line: hundredths(line.entry.unknown)),
     ]
+    if any(line.entry.missing for line in report.lines):
+        columns.append(("missing", lambda line: f"{line.entry.missing:,}"))
     if any(line.entry.refused for line in report.lines):
         columns.append(("refused %", lambda line: hundredths(line.entry.refused, 1)))
     if any(line.entry.human for line in report.lines):

@@ -58,7 +58,12 @@ class Entry:
     @property
     def unknown(self) -> float:
         """The share of samples whose grade is not known."""
-        return float(self.counts.unknown.sum()) / self.samples
+        return sum(result.unknown for result in self.results) / self.samples
+
+    @property
+    def missing(self) -> int:
+        """Samples that were asked for and got no answer."""
+        return sum(result.missing for result in self.results)
 
     @property
     def mean_tokens(self) -> float | None:

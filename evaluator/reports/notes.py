@@ -69,8 +69,8 @@ def _choices(report: Report) -> Iterator[str]:
     scores = [line.at(k) for line in report.lines for k in report.ks]
     if any(hundredths(score.value_high) != hundredths(score.value) for score in scores):
         yield (
-            "Where the grader could not tell there are two values: unknown grades counted wrong, and counted "
-            "right; the interval spans both."
+            "Where the grader could not tell, or a sample that was asked for is missing, there are two "
+            "values: with these counted wrong, and counted right; the interval spans both."
         )
 
 

@@ -33,6 +33,7 @@ COLUMNS = (
     "left_out",
     "truncated",
     "unknown",
+    "missing",
     "refused",
     "mean_tokens",
     "usd",
@@ -57,9 +58,9 @@ def records(report: Report) -> list[dict[str, Any]]:
 
     Rows of runs come first, then averages, then the published figures. Scores are shares from 0 to 1;
     `box` to `none_found` are shares of the samples by where the answer was found; `samples` is the smallest
-    number of samples of a problem. `human_grades` are the samples that a person graded, `overruled` those
-    that the grader graded otherwise, and `grades` says whose count. `printed` is a figure as the paper prints
-    it and `odd` whether that is an average which its columns belie.
+    number of samples of a problem, with the `missing` ones that got no answer. `human_grades` are the samples
+    that a person graded, `overruled` those that the grader graded otherwise, and `grades` says whose count.
+    `printed` is a figure as the paper prints it and `odd` whether that is an average which its columns belie.
     """
     rows = [_of_run(report.metric, line, score) for line in report.lines for score in line.scores]
     rows += [
@@ -150,6 +151,7 @@ def _of_run(metric: Metric, line: Line, score: Score) -> dict[str, Any]:
         "left_out": line.left_out,
         "truncated": entry.truncated,
         "unknown": entry.unknown,
+        "missing": entry.missing,
         "refused": entry.refused,
         "mean_tokens": entry.mean_tokens,
         "usd": entry.usd,

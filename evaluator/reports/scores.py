@@ -53,8 +53,9 @@ class Metric:
 class Score:
     """A metric at k, as a share.
 
-    Where grades are unknown, `value` counts them wrong and `value_high` right. `low` and `high` are the 95%
-    interval of the question that `interval` names; it spans both. `problems` is the number it stands on.
+    Where grades are unknown or samples missing, `value` counts them wrong and `value_high` right. `low` and
+    `high` are the 95% interval of the question that `interval` names; it spans both. `problems` is the number
+    it stands on.
     """
 
     k: int

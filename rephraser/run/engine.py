@@ -69,7 +69,8 @@ class Engine:
     """One invocation of a run.
 
     `source` gives local candidates, `open_client` reaches remote models, `samplers` draw for solvers on this
-    machine (by the solver's id). `waves` says how far into the run's questions is asked.
+    machine (by the solver's id). `waves` says how far into the run's questions is asked. `retry_final`: what
+    failed for good is asked again.
     """
 
     db: Database
@@ -84,13 +85,14 @@ class Engine:
     grader_workers: int | None = None
     batch_poll_s: float = 60.0
     grace_s: float = GRACE_S
+    retry_final: bool = False
     _jobs: set[asyncio.Task[Filled]] = field(default_factory=set, init=False)
 
     async def drive(self) -> Invocation:
         """Work until the run is done, the budget is spent, or only failed requests are left."""
         outcome = Invocation()
         with self.db.write() as session:
-            reopen_failed_cells(session, self.run.id)
+            reopen_failed_cells(session, self.run.id, final=self.retry_final)
             finish_run(session, self.run.id, finished=False)
         async with AsyncExitStack() as stack:
             grader = stack.enter_context(Grader(workers=self.grader_workers))

@@ -77,6 +77,7 @@ class Execution:
     grace_s: float = GRACE_S
     halt_after: int = HALT_AFTER
     stall_s: float = STALL_S
+    retry_final: bool = False
     candidates: CandidateFile | None = None
     grader_workers: int | None = None
     solver_batch_size: int | None = None
@@ -173,6 +174,7 @@ def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, 
         grader_workers=execution.grader_workers,
         batch_poll_s=execution.batch_poll_s,
         grace_s=execution.grace_s,
+        retry_final=execution.retry_final,
     )
     return asyncio.run(engine.drive())
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import count, takewhile
 from typing import Any
 
 from sqlalchemy import func, insert, select
@@ -24,21 +25,34 @@ from rephraser.run.check import (
 )
 from rephraser.run.plan import awaiting_answers
 from rephraser.run.read import read_premises
-from rephraser.run.spec import RunSpec
+from rephraser.run.spec import ANSWER, RunSpec
 from rephraser.tables import VerdictRow
 from rephraser.verdict import AnswerCounts, Structure, Verdict, judge, rule_for, rule_spec
 from service.database import Database
 from service.questions.tables import QuestionRow
-from service.runs.tables import AnswerRow
+from service.runs.tables import FINAL, AnswerRow, CellRow
 
 CANDIDATES_PER_BATCH = 100
 SHOWN_CLASS_LENGTH = 200
+_Drawn = dict[tuple[str, str], list["str | _Lost | None"]]
+"""Answers by solver and subject, in order, without a gap at the front."""
+
 _OF_PREMISES = (PREMISE_DROPPED, PREMISE_CHANGED)  # found anew at each look, from what the model answered
+
+
+class _Lost:
+    """Stands for an answer that will not come, since its request failed for good."""
+
+
+_LOST = _Lost()
 
 
 @dataclass(frozen=True)
 class Case:
-    """A candidate whose answers for the next look are all there; answers are None where none was found."""
+    """A candidate whose answers for the next look are all there, but for those whose request failed for good.
+
+    Answers are None where none was found in the response.
+    """
 
     candidate_id: str
     look: int  # how many looks were taken before
@@ -132,35 +146,44 @@ def _findings(session: Session, run_id: str, candidate_ids: Sequence[str]) -> di
     return {identity: evidence["findings"] for identity, evidence in session.execute(query)}
 
 
-def _first(
-    answers: dict[tuple[str, str], list[str | None]], spec: RunSpec, subject_id: str, samples: int
-) -> list[list[str | None]] | None:
-    """Return each solver's share of the first `samples` answers; None while some are missing."""
+def _first(answers: _Drawn, spec: RunSpec, subject_id: str, samples: int) -> list[list[str | None]] | None:
+    """Return each solver's share of the first `samples` answers, those that came; None while some may."""
     parts = []
     for solver, share in zip(spec.solvers, spec.shares(samples), strict=True):
         drawn = answers.get((solver.id, subject_id), [])
         if len(drawn) < share:
             return None
-        parts.append(drawn[:share])
+        parts.append([answer for answer in drawn[:share] if not isinstance(answer, _Lost)])
     return parts
 
 
-def _answers(session: Session, spec: RunSpec, subjects: set[str]) -> dict[tuple[str, str], list[str | None]]:
-    """Return the answers of each solver and subject in order, without a gap at the front."""
-    answers: dict[tuple[str, str], list[str | None]] = defaultdict(list)
+def _answers(session: Session, spec: RunSpec, subjects: set[str]) -> _Drawn:
+    """Return the answers of each solver to each subject."""
+    solver_ids = [solver.id for solver in spec.solvers]
+    lost = session.execute(
+        select(CellRow.scope, CellRow.subject_id, CellRow.payload).where(
+            CellRow.scope.in_(solver_ids),
+            CellRow.kind == ANSWER,
+            CellRow.subject_id.in_(subjects),
+            CellRow.state == FINAL,
+        )
+    ).all()
     rows = session.execute(
-        select(AnswerRow.solver_id, AnswerRow.subject_id, AnswerRow.ordinal, AnswerRow.extracted)
-        .where(
-            AnswerRow.solver_id.in_([solver.id for solver in spec.solvers]),
+        select(AnswerRow.solver_id, AnswerRow.subject_id, AnswerRow.ordinal, AnswerRow.extracted).where(
+            AnswerRow.solver_id.in_(solver_ids),
             AnswerRow.subject_id.in_(subjects),
         )
-        .order_by(AnswerRow.solver_id, AnswerRow.subject_id, AnswerRow.ordinal)
     ).all()
+    by_ordinal: dict[tuple[str, str], dict[int, str | _Lost | None]] = defaultdict(dict)
+    for solver_id, subject_id, payload in lost:
+        places = range(payload["start"], payload["start"] + payload["count"])
+        by_ordinal[solver_id, subject_id].update(dict.fromkeys(places, _LOST))
     for solver_id, subject_id, ordinal, extracted in rows:
-        drawn = answers[solver_id, subject_id]
-        if len(drawn) == ordinal:
-            drawn.append(extracted)
-    return answers
+        by_ordinal[solver_id, subject_id][ordinal] = extracted
+    return {
+        key: [drawn[ordinal] for ordinal in takewhile(drawn.__contains__, count())]
+        for key, drawn in by_ordinal.items()
+    }
 
 
 def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from service.database import Database
 from service.errors import InputError
 from service.runs.cells import CellPlan, add_cells
 from service.runs.store import find_run, run_question_ids
-from service.runs.tables import EMPTY, CellRow, RunCellRow
+from service.runs.tables import EMPTY, FINAL, CellRow, RunCellRow
 
 PLANS_PER_COMMIT = 10_000
 
@@ -38,7 +38,8 @@ class OpenSlots:
 def open_slots(session: Session, run_id: str, spec: RunSpec, *, reach: int | None = None) -> list[OpenSlots]:
     """Return those of the first `reach` questions whose candidates are all judged and that lack neighbors.
 
-    Rounds may be used up: the caller compares `round` with `spec.rounds`.
+    Rounds may be used up: the caller compares `round` with `spec.rounds`. A strategy whose request failed for
+    good is not asked of the same question again.
     """
     statuses = statuses_by_question(session, run_id)
     cells = _propose_cells(session, run_id)
@@ -48,15 +49,19 @@ def open_slots(session: Session, run_id: str, spec: RunSpec, *, reach: int | Non
     for question_id in run_question_ids(session, run_id)[:reach]:
         candidates = statuses.get(question_id, [])
         asked = cells.get(question_id, [])
-        if any(not done for _, done in asked) or any(not candidate.final for candidate in candidates):
+        if any(not cell.done for cell in asked) or any(not candidate.final for candidate in candidates):
             continue
         filled = [
             names.index(c.strategy) for c in candidates if c.status in spec.counting and c.strategy in names
         ]
         slots = spec.slots(len(elsewhere.get(question_id, ())))
-        missing = tuple(max(0, wanted - filled.count(i)) for i, wanted in enumerate(slots))
+        hopeless = {cell.strategy for cell in asked if cell.final}
+        missing = tuple(
+            0 if place in hopeless else max(0, wanted - filled.count(place))
+            for place, wanted in enumerate(slots)
+        )
         if any(missing):
-            rounds = [number for number, _ in asked] + [candidate.round for candidate in candidates]
+            rounds = [cell.round for cell in asked] + [candidate.round for candidate in candidates]
             open_now.append(OpenSlots(question_id, max(rounds, default=-1) + 1, missing))
     return open_now
 
@@ -238,16 +243,28 @@ def _answer_plans(
     ]
 
 
-def _propose_cells(session: Session, run_id: str) -> dict[str, list[tuple[int, bool]]]:
-    """Return (round, done) of the run's proposing cells by question; done means read, not only filled."""
+@dataclass(frozen=True)
+class _Asked:
+    """A proposing cell, its strategy by place; done means read, not only filled, or failed for good."""
+
+    round: int
+    strategy: int
+    done: bool
+    final: bool
+
+
+def _propose_cells(session: Session, run_id: str) -> dict[str, list[_Asked]]:
+    """Return the run's proposing cells by question."""
     rows = session.execute(
-        select(CellRow.subject_id, CellRow.round, CellRow.state, CellRow.outcome).where(
+        select(CellRow.subject_id, CellRow.round, CellRow.ordinal, CellRow.state, CellRow.outcome).where(
             CellRow.scope == run_id, CellRow.kind == PROPOSE
         )
     ).all()
-    grouped: dict[str, list[tuple[int, bool]]] = defaultdict(list)
-    for subject_id, number, state, outcome in rows:
-        grouped[subject_id].append((number, state != EMPTY and outcome is not None))
+    grouped: dict[str, list[_Asked]] = defaultdict(list)
+    for subject_id, number, strategy, state, outcome in rows:
+        final = state == FINAL
+        done = final or (state != EMPTY and outcome is not None)
+        grouped[subject_id].append(_Asked(number, strategy, done, final))
     return grouped
 
 

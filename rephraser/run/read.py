@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any, cast
 
-from sqlalchemy import Table, insert, select
+from sqlalchemy import Table, insert, or_, select
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
@@ -27,7 +27,7 @@ from service.runs.cells import (
     set_outcomes,
     unparsed_cells,
 )
-from service.runs.tables import EMPTY, FILLED, AnswerRow, CellRow
+from service.runs.tables import EMPTY, FILLED, FINAL, AnswerRow, CellRow
 
 _CELLS_PER_READ = 500
 _GROUPS_PER_READ = 100
@@ -187,7 +187,10 @@ def collect_premises(session: Session, run_id: str, spec: RunSpec, *, limit: int
 
 
 def read_premises(session: Session, spec: RunSpec, candidate_ids: Collection[str]) -> dict[str, Premises]:
-    """Return what the model said about these candidates; one that is still to be asked is not in it."""
+    """Return what the model said about these candidates; one that is still to be asked is not in it.
+
+    Where the request failed for good, nothing readable was said.
+    """
     if spec.premises is None:
         return {}
     cells = read_cells(
@@ -195,7 +198,7 @@ def read_premises(session: Session, spec: RunSpec, candidate_ids: Collection[str
         CellRow.scope == spec.premises.id,
         CellRow.kind == PREMISES,
         CellRow.subject_id.in_(candidate_ids),
-        CellRow.outcome.is_not(None),
+        or_(CellRow.outcome.is_not(None), CellRow.state == FINAL),
     )
     latest: dict[str, Cell] = {}
     for cell in sorted(cells, key=lambda cell: cell.attempt):
@@ -204,7 +207,9 @@ def read_premises(session: Session, spec: RunSpec, candidate_ids: Collection[str
     return {
         candidate_id: premises[cell.id]
         for candidate_id, cell in latest.items()
-        if premises[cell.id].outcome != UNREADABLE or cell.attempt + 1 >= spec.content_attempts
+        if premises[cell.id].outcome != UNREADABLE
+        or cell.attempt + 1 >= spec.content_attempts
+        or cell.state == FINAL
     }
 
 
@@ -273,6 +278,6 @@ def _parse_premises(session: Session, cells: Sequence[Cell]) -> dict[int, Premis
     bodies = read_bodies(session, [cell.id for cell in cells])
     premises = {}
     for cell in cells:
-        text, truncated, _ = first_choice(bodies[cell.id])
+        text, truncated, _ = first_choice(bodies.get(cell.id, ""))
         premises[cell.id] = parse_premises(text, truncated=truncated)
     return premises

@@ -21,7 +21,7 @@ from rephraser.views.suspects import find_suspects
 from service.runs.progress import count_states
 from service.runs.spending import LedgerLine, read_ledger
 from service.runs.store import Run, find_run, list_runs, run_question_ids
-from service.runs.tables import EMPTY, FAILED, CellRow, RunCellRow, RunQuestionRow
+from service.runs.tables import EMPTY, FAILED, FINAL, CellRow, RunCellRow, RunQuestionRow
 
 ERRORS_SHOWN = 20
 
@@ -95,6 +95,7 @@ class RunSummary:
     unreadable: dict[str, int]  # what was wrong with answers of the proposer
     open_requests: int
     failed_requests: int
+    final_requests: int  # failed for good: not asked again
     errors: dict[str, int]
     suspects: int  # questions whose gold the solvers contradict
     unfinished: tuple[Unfinished, ...]
@@ -139,6 +140,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
         unreadable=_unreadable(session, run.id),
         open_requests=sum(count for (_, state), count in states.items() if state == EMPTY),
         failed_requests=sum(count for (_, state), count in states.items() if state == FAILED),
+        final_requests=sum(count for (_, state), count in states.items() if state == FINAL),
         errors=_errors(session, run.id),
         suspects=len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
         unfinished=tuple(unfinished),
@@ -181,7 +183,7 @@ def _errors(session: Session, run_id: str) -> dict[str, int]:
     rows = session.execute(
         select(CellRow.error, func.count())
         .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
-        .where(RunCellRow.run_id == run_id, CellRow.state == FAILED)
+        .where(RunCellRow.run_id == run_id, CellRow.state.in_([FAILED, FINAL]))
         .group_by(CellRow.error)
         .order_by(func.count().desc())
         .limit(ERRORS_SHOWN)

@@ -18,8 +18,10 @@ from sqlalchemy.orm import Session
 from service.database import Database, utc_now
 from service.models.remote import BatchClient, BatchStatus, ChatRequest, ChatResponse, Failure
 from service.models.remote.batch import NotSentError
+from service.models.remote.chat import CONTEXT_LENGTH, SETTINGS
 from service.models.remote.money import worst_case_usd
-from service.runs.cells import Cell, claim_cells, read_cells
+from service.models.stopping import HALT_AFTER
+from service.runs.cells import Cell, allow_again, claim_cells, has_answers, read_cells
 from service.runs.filling import CellsToAsk, Filled
 from service.runs.leases import NO_LEASE, is_free, keep_leases, new_lease, release_leases
 from service.runs.spending import read_account, reserve_cells
@@ -86,7 +88,7 @@ class _Jobs:
         With nothing running, what does not fit under a cap now never will: the result says so.
         """
         job = _take_job(self._cells, running)
-        if job is None:
+        if job is None and self.result.stopped is None:
             job, misfit = _new_job(self._cells, self._client)
             if misfit is not None and not running:
                 self.result.stopped, self.result.message = misfit
@@ -121,14 +123,32 @@ class _Jobs:
 
     async def _collect(self, status: BatchStatus, requests: Sequence[ChatRequest]) -> None:
         waiting: list[tuple[int, ChatResponse | Failure]] = []
+        too_long: list[int] = []
         async for request, answer in self._client.collect(status, requests):
             waiting.append((int(request.key), answer))
+            if isinstance(answer, Failure) and answer.kind == CONTEXT_LENGTH:
+                too_long.append(int(request.key))
+            elif isinstance(answer, Failure) and answer.kind == SETTINGS:
+                self.result.stopped, self.result.message = SETTINGS, answer.message
             self.result.count(answer)
             self._cells.on_answer(answer)
             if len(waiting) >= ANSWERS_PER_COMMIT:
                 await asyncio.to_thread(self._cells.store, waiting)
                 waiting = []
         await asyncio.to_thread(self._cells.store, waiting)
+        if len(too_long) == len(requests) >= HALT_AFTER:
+            await asyncio.to_thread(self._doubt, too_long)
+
+    def _doubt(self, too_long: Sequence[int]) -> None:
+        """Stop where a whole job was refused as too long and nothing was ever answered: see `Stream`."""
+        with self._cells.db.write() as session:
+            if not has_answers(session, self._cells.scope):
+                allow_again(session, too_long)
+                self.result.stopped = SETTINGS
+                self.result.message = (
+                    f"all {len(too_long):,} requests of a batch job were refused as too long for the model's "
+                    "context"
+                )
 
     def _count(self, tag: str, status: BatchStatus) -> None:
         """Report how far all jobs of this pass are together."""

@@ -29,7 +29,7 @@ from sqlalchemy.orm import Session, aliased
 
 from service.database import utc_now
 from service.runs.leases import NO_LEASE, charge_lost, is_free, new_lease
-from service.runs.tables import EMPTY, FAILED, FILLED, CellBodyRow, CellRow, RunCellRow
+from service.runs.tables import EMPTY, FAILED, FILLED, FINAL, CellBodyRow, CellRow, RunCellRow
 
 _ROWS_PER_STATEMENT = 2000
 
@@ -214,8 +214,9 @@ def fail_cell(
     attempts: int,
     cost_usd: float | None,
     doubtful_usd: float = 0.0,
+    final: bool = False,
 ) -> None:
-    """Note that a request got no answer after all its attempts; a later invocation asks again.
+    """Note that a request got no answer after all its attempts; unless it is final, it is asked again later.
 
     What it cost is added to the cost of earlier requests for the cell.
     """
@@ -223,7 +224,7 @@ def fail_cell(
         update(_CELLS)
         .where(_CELLS.c.id == cell_id, _CELLS.c.state != FILLED)
         .values(
-            state=FAILED,
+            state=FINAL if final else FAILED,
             error=error,
             **NO_LEASE,
             batch_id=None,
@@ -247,19 +248,40 @@ def open_cells(session: Session, run_id: str) -> int:
 
 
 def is_complete(session: Session, run_id: str) -> bool:
-    """Return whether all of the run's cells are filled: none is empty, in a batch job or failed."""
+    """Return whether none of the run's cells is empty, in a batch job or failed and to be asked again."""
     unfilled = select(CellRow.id).where(_needed_by(run_id), CellRow.state.in_([EMPTY, FAILED])).limit(1)
     return session.scalar(unfilled) is None
 
 
-def reopen_failed_cells(session: Session, run_id: str) -> int:
-    """Make the run's failed cells empty again, to be asked once more; return how many."""
+def reopen_failed_cells(session: Session, run_id: str, *, final: bool = False) -> int:
+    """Make the run's failed cells empty again, to be asked once more; return how many.
+
+    Those that failed for good only where `final` is set.
+    """
     needed = select(RunCellRow.cell_id).where(RunCellRow.run_id == run_id)
-    failed = session.scalars(select(CellRow.id).where(CellRow.id.in_(needed), CellRow.state == FAILED)).all()
+    states = [FAILED, FINAL] if final else [FAILED]
+    failed = session.scalars(
+        select(CellRow.id).where(CellRow.id.in_(needed), CellRow.state.in_(states))
+    ).all()
     for start in range(0, len(failed), _ROWS_PER_STATEMENT):
         part = failed[start : start + _ROWS_PER_STATEMENT]
         session.execute(update(CellRow).where(CellRow.id.in_(part)).values(state=EMPTY, error=None))
     return len(failed)
+
+
+def allow_again(session: Session, cell_ids: Sequence[int]) -> None:
+    """Let failures that were taken for final be asked again later."""
+    for start in range(0, len(cell_ids), _ROWS_PER_STATEMENT):
+        part = cell_ids[start : start + _ROWS_PER_STATEMENT]
+        session.execute(
+            update(CellRow).where(CellRow.id.in_(part), CellRow.state == FINAL).values(state=FAILED)
+        )
+
+
+def has_answers(session: Session, scope: str) -> bool:
+    """Return whether any request of this scope was answered."""
+    answered = select(CellRow.id).where(CellRow.scope == scope, CellRow.state == FILLED).limit(1)
+    return session.scalar(answered) is not None
 
 
 def unparsed_cells(session: Session, run_id: str, kind: str, *, limit: int) -> list[Cell]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.models.remote import ChatRequest, ChatResponse, Choice, Failure, RemoteClient, redact
-from service.models.remote.chat import CONTENT_FILTER
+from service.models.remote import ChatRequest, ChatResponse, Failure, RemoteClient, redact
+from service.models.remote.chat import INTERRUPTED, SETTINGS
 from service.models.remote.money import Ledger
+from service.models.remote.stream import FAILING
 from service.process import this_process
-from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, fill_cell
+from service.runs.cells import Cell, Receipt, allow_again, claim_cells, fail_cell, fill_cell, has_answers
 from service.runs.leases import keep_leases, release_leases
 from service.runs.watchdog import Watchdog
 
@@ -22,7 +23,8 @@ Keep = Callable[[Session, int, ChatResponse, Receipt], None]
 """Stores an answer in the transaction that fills its cell (by id); `keep_raw` stores it as it came."""
 
 CELLS_PER_CLAIM = 64
-REFUSED_BODY = '{"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}'
+_IN_DOUBT = (FAILING, SETTINGS, INTERRUPTED)
+"""Stops after which the last failures may be the server's or the settings' fault, and so are not final."""
 
 
 @dataclass
@@ -68,9 +70,6 @@ class CellsToAsk:
         """Commit answers by cell id in one transaction."""
         with self.db.write() as session:
             for cell_id, answer in answers:
-                if isinstance(answer, Failure) and answer.kind == CONTENT_FILTER:
-                    # A refusal is an answer: it is read as one, and asked again with another seed.
-                    answer = _refusal(answer)
                 if isinstance(answer, Failure):
                     message = f"{answer.kind}: {answer.message}"
                     fail_cell(
@@ -80,6 +79,7 @@ class CellsToAsk:
                         attempts=answer.attempts,
                         cost_usd=answer.cost_usd,
                         doubtful_usd=answer.doubtful_usd,
+                        final=answer.final,
                     )
                 else:
                     self.keep(session, cell_id, answer, _receipt(answer))
@@ -134,11 +134,14 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
     """Ask for every empty cell and store what comes back.
 
     Cells are leased a few at a time, as the client takes them, so another process of the same run finds work
-    too. Returns when none is left to lease, the budget is spent, or every further request would fail.
+    too. Returns when none is left to lease, the budget is spent, or every further request would fail. Where
+    nothing was answered at the end and it had to stop, the last failures are not final: a server that hangs
+    lets every request run out of time.
     """
     db, owner = cells.db, cells.owner
     writer = CellWriter(cells, client.budget.ledger)
     result = Filled()
+    finals: list[int] = []  # since the last answer
     asked = client.endpoint
     where = redact(asked.model if asked.api_base is None else f"{asked.model} at {asked.api_base}")
     watchdog = Watchdog(where, this_process().words, client.stall_s)
@@ -161,36 +164,31 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
         watchdog.came(str(request.key))
         await writer.store(int(request.key), answer)
         result.count(answer)
+        if isinstance(answer, ChatResponse):
+            finals.clear()
+        elif answer.final:
+            finals.append(int(request.key))
         cells.on_answer(answer)
 
     def release() -> None:
         with db.write() as session:
             release_leases(session, owner)
+            if result.stopped in _IN_DOUBT:
+                allow_again(session, finals)
+
+    with db.read() as session:
+        answered_before = has_answers(session, cells.scope)
 
     watching = asyncio.create_task(watchdog.watch())
     try:
         with keep_leases(db, owner):
-            outcome = await client.run(requests(), store)
+            outcome = await client.run(requests(), store, answered_before=answered_before)
         result.stopped, result.message = outcome.stopped, outcome.message
     finally:
         watching.cancel()
         # In a thread: other models' answers are on their way while this waits for the write lock.
         await asyncio.to_thread(release)
     return result
-
-
-def _refusal(failure: Failure) -> ChatResponse:
-    return ChatResponse(
-        choices=(Choice("", "content_filter"),),
-        prompt_tokens=0,
-        completion_tokens=0,
-        cost_usd=failure.cost_usd,
-        model="-",
-        raw=REFUSED_BODY,
-        attempts=failure.attempts,
-        latency_s=0.0,
-        doubtful_usd=failure.doubtful_usd,
-    )
 
 
 def _receipt(answer: ChatResponse) -> Receipt:

@@ -13,6 +13,7 @@ from service.runs.tables import (
     EMPTY,
     FAILED,
     FILLED,
+    FINAL,
     PICO_PER_USD,
     CellRow,
     RunCellCountRow,
@@ -31,8 +32,9 @@ class RunProgress:
     """A run with the state of its requests and what it has paid for.
 
     Attributes:
-        filled, open, failed: requests (cells) that the run needs, shared ones included.
-        by_kind: the same by kind of request: (filled, open, failed).
+        filled, open, failed, final: requests (cells) that the run needs, shared ones included; final ones
+            failed and are not asked again.
+        by_kind: the same by kind of request: (filled, open, failed, final).
         requests: HTTP requests made and paid for by this run, retries included.
         usd: of known prices; `unpriced` says how many requests had none.
     """
@@ -41,7 +43,8 @@ class RunProgress:
     filled: int
     open: int
     failed: int
-    by_kind: dict[str, tuple[int, int, int]]
+    final: int
+    by_kind: dict[str, tuple[int, int, int, int]]
     requests: int
     prompt_tokens: int
     completion_tokens: int
@@ -50,11 +53,11 @@ class RunProgress:
 
     @property
     def planned(self) -> int:
-        return self.filled + self.open + self.failed
+        return self.filled + self.open + self.failed + self.final
 
     @property
     def state(self) -> str:
-        """finished, open (there is something to ask), failed (nothing but failures is left) or done."""
+        """finished, open (there is something to ask), failed (what is left is to be asked again) or done."""
         if self.open:
             return "open"
         if self.failed:
@@ -151,16 +154,20 @@ def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
                 mine.get((kind, FILLED), 0),
                 mine.get((kind, EMPTY), 0),
                 mine.get((kind, FAILED), 0),
+                mine.get((kind, FINAL), 0),
             )
             for kind in sorted({kind for kind, _ in mine})
         }
-        filled, open_, failed = (sum(numbers[place] for numbers in by_kind.values()) for place in range(3))
+        filled, open_, failed, final = (
+            sum(numbers[place] for numbers in by_kind.values()) for place in range(4)
+        )
         progress.append(
             RunProgress(
                 run,
                 filled,
                 open_,
                 failed,
+                final,
                 by_kind,
                 requests=spent.requests if spent else 0,
                 prompt_tokens=spent.prompt_tokens if spent else 0,
@@ -252,7 +259,7 @@ def newest_errors(session: Session, run_id: str, *, limit: int = 5) -> list[Erro
     """Return the most frequent errors among 1,000 failed requests that the run paid for, or all if fewer."""
     failed = (
         select(CellRow.error)
-        .where(CellRow.paid_by == run_id, CellRow.state == FAILED)
+        .where(CellRow.paid_by == run_id, CellRow.state.in_([FAILED, FINAL]))
         .limit(ERRORS_LOOKED_AT)
         .subquery()
     )

@@ -10,8 +10,8 @@ from service.database.triggers import on_creation
 
 PICO_PER_USD = 10**12
 
-EMPTY, FILLED, FAILED = "empty", "filled", "failed"
-"""States of a cell."""
+EMPTY, FILLED, FAILED, FINAL = "empty", "filled", "failed", "final"
+"""States of a cell; a failure that is final is not asked again, however often the run goes on."""
 
 
 class CapRow(Base):
@@ -80,7 +80,7 @@ class CellRow(Base):
     ordinal: Mapped[int]
     attempt: Mapped[int]  # rises when the content of an answer could not be used and the seed changes
     payload: Mapped[dict[str, Any]]  # what the request needs beyond the run's spec: seed, count, strategy
-    state: Mapped[str]  # empty, filled, failed
+    state: Mapped[str]  # empty, filled, failed, final
     outcome: Mapped[str | None]  # what parsing found, once parsed
     lease_owner: Mapped[str | None]
     lease_until: Mapped[float | None]  # by the wall clock
@@ -198,7 +198,7 @@ _PICO = "CAST(ROUND(COALESCE({0}, 0) * 1e12) AS INTEGER)"
 _USD = _PICO.format("{0}cost_usd")
 _DOUBTFUL = _PICO.format("{0}doubtful_usd")
 _RESERVED = _PICO.format("{0}reserved_usd")
-_ENDED = "{0}.state IN ('filled', 'failed') AND {0}.paid_by IS NOT NULL AND {0}.filled_at IS NOT NULL"
+_ENDED = "{0}.state <> 'empty' AND {0}.paid_by IS NOT NULL AND {0}.filled_at IS NOT NULL"
 _PAID = "{0}.attempts IS NOT NULL AND {0}.paid_by IS NOT NULL"
 
 on_creation(
@@ -264,7 +264,7 @@ on_creation(
     CREATE TRIGGER cells_minute_left AFTER UPDATE OF state, filled_at, cost_usd, completion_tokens, paid_by
     ON cells WHEN {_ENDED.format("OLD")} BEGIN
         UPDATE run_minutes SET
-            filled = filled - (OLD.state = 'filled'), failed = failed - (OLD.state = 'failed'),
+            filled = filled - (OLD.state = 'filled'), failed = failed - (OLD.state <> 'filled'),
             completion_tokens = completion_tokens - COALESCE(OLD.completion_tokens, 0),
             pico_usd = pico_usd - {_USD.format("OLD.")}
         WHERE run_id = OLD.paid_by AND minute = substr(OLD.filled_at, 1, 16);
@@ -273,7 +273,7 @@ on_creation(
     CREATE TRIGGER cells_minute AFTER UPDATE OF state, filled_at, cost_usd, completion_tokens, paid_by
     ON cells WHEN {_ENDED.format("NEW")} BEGIN
         INSERT INTO run_minutes (run_id, minute, filled, failed, completion_tokens, pico_usd)
-        VALUES (NEW.paid_by, substr(NEW.filled_at, 1, 16), NEW.state = 'filled', NEW.state = 'failed',
+        VALUES (NEW.paid_by, substr(NEW.filled_at, 1, 16), NEW.state = 'filled', NEW.state <> 'filled',
                 COALESCE(NEW.completion_tokens, 0), {_USD.format("NEW.")})
         ON CONFLICT (run_id, minute) DO UPDATE SET
             filled = filled + excluded.filled, failed = failed + excluded.failed,

@@ -7,15 +7,21 @@ import pytest
 from eval_runs import add_eval_run, make_problems, regrade
 from runs import open_empty
 
-from evaluator.evals.overview import choose_version
-from evaluator.evals.problems import PlacedProblem
+from evaluator.evals.human import add_human_grade
+from evaluator.evals.overview import choose_version, runs_overview
+from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.results import load_result, problem_keys
-from evaluator.evals.samples import count_samples
+from evaluator.evals.samples import count_samples, page_samples
+from evaluator.evals.tables import SAMPLE
+from evaluator.evals.votes import read_answers
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader
+from evaluator.passk import curve
 from service.database import Database
 from service.errors import InputError
+from service.runs.cells import CellPlan, add_cells, claim_cells, fail_cell, reopen_failed_cells
 from service.runs.spending import spent_usd
+from service.runs.store import Run
 
 
 @pytest.fixture
@@ -60,6 +66,71 @@ def test_a_result_holds_counts_and_what_stands_beside_them(db: Database) -> None
     assert result.usd == pytest.approx(0.5)
     assert result.grader_version == GRADER_VERSION
     assert result.spec.problems == "aime24"
+
+
+def lose(db: Database, run: Run, position: int, first: int, count: int, *, final: bool = True) -> None:
+    """Let a request for samples of a problem get no answer."""
+    with db.write() as session:
+        problem = run_problems(session, run.id)[position]
+        payload = {"run_problem": problem.id, "first": first, "count": count}
+        add_cells(
+            session, run.id, [CellPlan(run.id, SAMPLE, problem.problem_id, position, first, 0, payload)]
+        )
+        (cell,) = claim_cells(session, run.id, run.id, owner="w", limit=9)
+        fail_cell(session, cell.id, "time-out: none", attempts=2, cost_usd=0.0, final=final)
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_samples_that_were_asked_for_and_are_missing_are_unknown(db: Database, final: bool) -> None:
+    run = add_eval_run(db, "a", [(8, 3, 1), (5, 5, 0), (8, 0, 0)])
+    lose(db, run, 1, 5, 3, final=final)
+    with db.read() as session:
+        result = load_result(session, run)
+        (line,) = runs_overview(session, [run])
+        answers = read_answers(session, run.id, result.grader_version)
+    assert result.counts.n.tolist() == [8, 8, 8]
+    assert result.counts.unknown.tolist() == [1, 3, 0]
+    assert (result.samples, result.unknown, result.missing) == (21, 1, 3)
+    point = curve(result.counts, [8]).at(8)  # as if the three were graded unknown
+    assert (point.value, point.value_high) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert curve(result.counts, [1]).at(1).value_high == pytest.approx((4 / 8 + 8 / 8 + 0) / 3)
+    assert line.mean == curve(result.counts, [1]).at(1).value == pytest.approx((3 / 8 + 5 / 8 + 0) / 3)
+    assert (line.missing, line.fewest) == (3, 5)
+    assert [len(votes) for votes in answers.values()] == [8, 8, 8]
+
+
+def test_people_s_grades_count_beside_missing_samples(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 1, 0), (6, 0, 0)])
+    lose(db, run, 1, 6, 2)
+    with db.write() as session:
+        problem = run_problems(session, run.id)[1]
+        sample = page_samples(session, run.id, problem.id)[0]
+        add_human_grade(session, sample.id, "correct", reviewer="ada")
+    with db.read() as session:
+        result = load_result(session, run)
+        (line,) = runs_overview(session, [run])
+    assert line.mean == curve(result.counts, [1]).at(1).value == pytest.approx((1 / 4 + 1 / 8) / 2)
+
+
+def test_a_problem_of_which_nothing_came_is_anything_from_unsolved_to_solved(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 4, 0), (0, 0, 0)])
+    lose(db, run, 1, 0, 4)
+    with db.read() as session:
+        result = load_result(session, run)
+        (line,) = runs_overview(session, [run])
+    point = curve(result.counts, [4]).at(4)
+    assert (point.value, point.value_high) == (0.5, 1.0)
+    assert line.mean == 0.5
+
+
+def test_samples_that_are_not_asked_for_yet_are_no_part_of_the_numbers(db: Database) -> None:
+    run = add_eval_run(db, "a", [(8, 3, 0), (5, 5, 0)])
+    lose(db, run, 1, 5, 3, final=False)
+    with db.write() as session:
+        reopen_failed_cells(session, run.id)
+    with db.read() as session:
+        result = load_result(session, run)
+    assert (result.counts.n.tolist(), result.missing) == ([8, 5], 0)
 
 
 def test_tokens_come_from_receipts_where_samples_do_not_tell(db: Database) -> None:

@@ -10,7 +10,7 @@ from eval_runs import make_problems
 from eval_sampling import draw, every, places, running_server, sampler, start, stored, sums
 
 from evaluator.evals import running
-from evaluator.evals.running import samples_missing
+from evaluator.evals.missing import samples_missing
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import Grader
 from service.database import Database

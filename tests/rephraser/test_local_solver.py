@@ -302,7 +302,7 @@ def test_a_text_without_room_fails_alone(policy: Path, tmp_path: Path) -> None:
     assert filled.answered == planned - 14 == 11
     assert told[-1] == (4 * filled.answered, 4 * filled.answered)
     with world.db.read() as session:
-        errors = set(session.scalars(text("SELECT error FROM cells WHERE state = 'failed'")))
+        errors = set(session.scalars(text("SELECT error FROM cells WHERE state = 'final'")))
     assert len(errors) == 3
     assert all(error.startswith("prompt: its prompt has ") for error in errors)
     assert any(long.id in error for error in errors)

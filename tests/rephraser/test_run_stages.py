@@ -24,6 +24,7 @@ from rephraser.verdict import BayesRule, OverlapRule
 from rephraser.views.runs import summarize
 from service.errors import InputError
 from service.models.settings import Sampling
+from service.runs.cells import is_complete
 from service.runs.progress import count_states
 from service.runs.store import open_run
 
@@ -245,6 +246,74 @@ def test_a_server_that_returns_fewer_answers_is_asked_for_the_rest(tmp_path: Pat
     (rest,) = world.claim(world.spec.solvers[0].id)
     assert rest.payload["start"] == cells[0].payload["start"] + 2
     assert rest.payload["count"] == 2
+
+
+def test_a_strategy_whose_request_failed_for_good_is_not_asked_again_and_the_others_are(
+    tmp_path: Path,
+) -> None:
+    spec = make_spec(strategies=(load_strategy("perspectives"), load_strategy("paraphrase")), solvers=())
+    world = World(tmp_path, spec)
+    world.plan()
+    first, second = world.claim()
+    world.give_up(first)
+    world.fill(second, proposals((QUESTION.text,)))
+    world.read()
+    (again,) = world.claim()
+    assert (again.ordinal, again.attempt) == (second.ordinal, 1)
+    world.fill(again, proposals((QUESTION.text,)))
+    world.read()
+    assert world.plan() == 1
+    assert [(cell.round, cell.ordinal) for cell in world.claim()] == [(1, second.ordinal)]
+    with world.db.read() as session:
+        summary = summarize(session, world.run)
+        assert is_complete(session, world.run.id) is False
+    assert (summary.final_requests, summary.failed_requests) == (1, 0)
+    assert summary.errors == {"context length: too long": 1}
+
+
+def test_a_candidate_is_judged_by_the_answers_whose_requests_did_not_fail_for_good(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, make_spec(n=1))
+    world.plan()
+    world.fill(world.claim()[0], proposals((GOOD[0],)))
+    world.read()
+    world.plan()
+    cells = world.claim(world.spec.solvers[0].id)
+    question, candidate = (
+        [cell for cell in cells if (cell.subject_id == QUESTION.id) == original] for original in (True, False)
+    )
+    world.give_up(question[1])
+    world.give_up(candidate[0])
+    for cell in (question[0], *question[2:], *candidate[1:]):
+        world.fill(cell, *["$\\boxed{12}$"] * 4)
+    world.read()
+    with Grader(workers=1) as grader:
+        assert world.judge(grader) == 1  # 8 of 12 answers are too few for a first look
+        assert world.plan() > 0
+        for cell in world.claim(world.spec.solvers[0].id):
+            world.fill(cell, *["$\\boxed{12}$"] * 4)
+        world.read()
+        assert world.judge(grader) == 1
+    assert world.statuses()[-1] == (GOOD[0], "accepted", True)
+    assert sum(world.evidence()["counts"]["original"]) == 28
+    assert sum(world.evidence()["counts"]["candidate"]) == 12
+
+
+def test_a_candidate_of_whose_answers_none_will_come_stays_undecided_for_good(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, make_spec(n=1))
+    world.plan()
+    world.fill(world.claim()[0], proposals((GOOD[0],)))
+    world.read()
+    world.plan()
+    for cell in world.claim(world.spec.solvers[0].id):
+        world.give_up(cell)
+    with Grader(workers=1) as grader:
+        assert world.judge(grader) == 1
+    assert world.statuses()[-1] == (GOOD[0], "unverified", True)
+    assert world.plan() == 1  # for the next round
 
 
 @pytest.mark.parametrize("planned_before", [True, False])

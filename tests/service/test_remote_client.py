@@ -99,6 +99,7 @@ def test_the_time_out_holds_against_silence_and_against_a_trickle(model: str, fa
     found, took, count = asyncio.run(main())
     lost = failed(found)
     assert (lost.kind, lost.attempts, lost.retryable, count) == ("time-out", 2, True, 2)
+    assert lost.final
     assert 0.4 <= took < 3.0
     assert lost.cost_usd == pytest.approx(2 * WORST)
 
@@ -119,6 +120,7 @@ def test_what_cannot_succeed_is_asked_once(model: str, fault: str, kind: str, fa
     server = OpenAIServer(faults=always(fault))
     lost = failed(ask(server, model=model))
     assert (lost.kind, lost.attempts, lost.retryable, lost.fatal) == (kind, 1, False, fatal)
+    assert lost.final == (kind in ("content filter", "context length"))
     assert lost.cost_usd == 0.0
     assert len(server.requests) == 1
 

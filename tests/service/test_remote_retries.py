@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from service.models.remote import RetryPolicy
-from service.models.remote.chat import FATAL_KINDS, RETRYABLE_KINDS
-from service.models.remote.faults import parse_retry_after
+from service.models.remote.chat import FATAL_KINDS, FINAL_KINDS, RETRYABLE_KINDS
+from service.models.remote.faults import Fault, blame, kind_of_status, parse_retry_after
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 
@@ -62,3 +62,49 @@ def test_what_cannot_succeed_is_not_retried(kind: str) -> None:
 
 def test_no_kind_is_both_retried_and_fatal() -> None:
     assert not RETRYABLE_KINDS & FATAL_KINDS
+    assert not FINAL_KINDS & (RETRYABLE_KINDS | FATAL_KINDS)
+
+
+IS = "This model's maximum context length is"
+OWN = {  # The prompt alone, or both together, are too much: this request's fault.
+    f"{IS} 4096 tokens. You requested 5120 tokens (4100 in the messages, 1020 in the completion).": 1020,
+    f"{IS} 4096 tokens. You requested 5096 tokens (4000 in the messages, 1096 in the completion).": 1096,
+    f"{IS} 8192 tokens. However, your messages resulted in 9000 tokens. Please reduce the length.": 1000,
+    f"{IS} 4096 tokens. However, your request has 5000 input tokens.": 8192,
+    "The decoder prompt (length 5000) is longer than the maximum model length of 4096.": 10,
+    "prompt is too long: 208310 tokens > 200000 maximum": 1000,
+    "the request exceeds the available context size, try increasing it": 1000,
+    "Prompt contains 40000 tokens, too large for model with 32768 maximum context length": 9,
+    f"{IS} 4096 tokens": 8192,  # no number of the prompt: left to what becomes of the other requests
+}
+SETTINGS = {  # The answer alone fills the context, or is longer than any may be.
+    f"{IS} 4096 tokens. You requested 8222 tokens (30 in the messages, 8192 in the completion).": 8192,
+    f"'max_tokens' is too large: 8192. {IS} 4096 tokens and your request has 30 input tokens.": 8192,
+    f"{IS} 4096 tokens. However, you requested 8192 output tokens and your prompt contains at least 1 "
+    "input tokens, for a total of at least 8193 tokens.": 8192,
+    "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a "
+    "total of 4126 tokens: 30 tokens from the input messages and 4096 tokens for the completion.": 4096,
+    "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 30 `inputs` tokens and 8192": 8192,
+    "input length and `max_tokens` exceed context limit: 30 + 300000 > 200000, decrease input length": 300000,
+    "max_tokens is too large: 9000. This model supports at most 4096 completion tokens": 9000,
+}
+POLICY = {
+    "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.": 100,
+    "Invalid prompt: your prompt was flagged as violating our usage policy.": 100,
+    "Your request was rejected as a result of our safety system.": 100,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "max_tokens"),
+    [
+        (kind, *pair)
+        for kind, messages in (("context length", OWN), ("settings", SETTINGS), ("content filter", POLICY))
+        for pair in messages.items()
+    ],
+)
+def test_a_refusal_is_the_request_s_fault_or_that_of_the_settings(
+    kind: str, message: str, max_tokens: int
+) -> None:
+    fault = Fault(kind_of_status(400, message), message, billed=False)
+    assert blame(fault, max_tokens).kind == kind

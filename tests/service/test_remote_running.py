@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from openai_faults import Seen, always, fault_sequence, first_of, for_text, random_faults
+from openai_faults import Fault, Seen, always, fault_sequence, first_of, for_text, random_faults
 from openai_server import OpenAIServer
 from remote_clients import Got, client
 
@@ -153,7 +153,12 @@ def test_max_requests_counts_retries() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "stopped"),
-    [("unauthorized", "authentication"), ("no_model", "unknown model"), ("quota", "quota")],
+    [
+        ("unauthorized", "authentication"),
+        ("no_model", "unknown model"),
+        ("quota", "quota"),
+        ("no_room", "settings"),
+    ],
 )
 def test_when_every_request_would_fail_no_more_are_sent(fault: str, stopped: str) -> None:
     server = OpenAIServer(latency_s=0.01, faults=always(fault))
@@ -177,6 +182,29 @@ def test_filtered_questions_do_not_stop_the_run() -> None:
     server = OpenAIServer(faults=always("content_filter"))
     outcome, _ = run(server, questions(60), halt_after=10)
     assert (outcome.failed, outcome.stopped) == (60, None)
+
+
+def test_a_run_whose_first_requests_are_all_too_long_stops_before_the_others() -> None:
+    server = OpenAIServer(faults=always("context_length"))
+    outcome, got = run(server, questions(200), max_concurrency=16, halt_after=10)
+    assert outcome.stopped == "settings"
+    assert "all refused as too long" in (outcome.message or "")
+    assert len(got) == outcome.failed <= 10 + 16
+
+
+@pytest.mark.parametrize("answered_before", [False, True])
+def test_long_questions_stop_no_run_whose_others_are_answered(answered_before: bool) -> None:
+    def too_long(seen: Seen) -> Fault | None:
+        number = int(str(seen.body["messages"][0]["content"]).split()[-1])
+        return Fault("context_length") if answered_before or number < 12 else None
+
+    async def main() -> RunOutcome:
+        async with server, client(server, halt_after=10, retries=PATIENT) as remote:
+            return await remote.run(questions(40), lambda *_: None, answered_before=answered_before)
+
+    server = OpenAIServer(faults=too_long)
+    outcome = asyncio.run(main())
+    assert (outcome.failed, outcome.stopped) == (40 if answered_before else 12, None)
 
 
 def test_one_bad_question_fails_alone() -> None:

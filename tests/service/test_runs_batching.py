@@ -19,6 +19,7 @@ from service.models.remote import (
     ChatRequest,
     ChatResponse,
     Endpoint,
+    Failure,
     Message,
     Price,
     PriceTable,
@@ -27,6 +28,7 @@ from service.questions import make_question, store_questions
 from service.runs import batching, cells, leases
 from service.runs.batching import fill_by_batch
 from service.runs.filling import CellsToAsk, Filled
+from service.runs.progress import progress_of
 from service.runs.spending import Account, read_account, set_cap, spent_usd
 from service.runs.store import Run, open_run
 from service.runs.tables import CellRow
@@ -133,6 +135,24 @@ def test_a_job_is_sent_by_one_process_only_and_taken_over_when_that_is_dead(db: 
     assert account(db, run) == Account(100.0, 3 * COST, 0.0)
     with db.read() as session:
         assert cells.is_complete(session, run.id)
+
+
+@pytest.mark.parametrize(("count", "stopped", "final"), [(30, "settings", 0), (3, None, 3)])
+def test_a_large_job_that_is_all_too_long_stops_and_makes_nothing_final(
+    db: Database, monkeypatch: pytest.MonkeyPatch, count: int, stopped: str | None, final: int
+) -> None:
+    async def refuse(
+        self: Provider, status: BatchStatus, requests: Sequence[ChatRequest]
+    ) -> AsyncIterator[tuple[ChatRequest, Failure]]:
+        for request in requests:
+            yield request, Failure("context length", "too long", 1, retryable=False, final=True)
+
+    monkeypatch.setattr(Provider, "collect", refuse)
+    run = make_run(db, count=count)
+    assert fill(db, run, Provider()).stopped == stopped
+    with db.read() as session:
+        (progress,) = progress_of(session, [run])
+    assert (progress.failed, progress.final) == (count - final, final)
 
 
 def test_jobs_are_as_large_as_what_the_cap_leaves_and_follow_settlement(db: Database) -> None:

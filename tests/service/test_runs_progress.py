@@ -44,7 +44,7 @@ def test_progress_tells_filled_open_and_failed_with_their_cost(db: Database) -> 
     with db.read() as session:
         (found,) = progress.page_runs(session)
         assert (found.filled, found.open, found.failed, found.planned) == (2, 2, 1, 5)
-        assert found.by_kind == {"propose": (2, 2, 1)}
+        assert found.by_kind == {"propose": (2, 2, 1, 0)}
         assert (found.requests, found.prompt_tokens, found.completion_tokens) == (9, 20, 50)
         assert (found.usd, found.unpriced, found.state) == (0.25, 2, "open")
         assert progress.spent_in_all(session) == (0.25, 2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from eval_sampling import MODEL, draw, every, places, running_server, sampler, start, stored, sums
-from openai_faults import always, fault_sequence, first_of, for_text, random_faults
+from openai_faults import always, fault_sequence, first_of, for_text, no_faults, random_faults
 from sqlalchemy import select
 
 from service.database import Database
@@ -16,7 +16,7 @@ from service.models.drawing import sample_seed
 from service.models.remote import Endpoint, PriceTable
 from service.models.remote.sampler import RemoteSampler
 from service.runs.spending import read_ledger, set_cap, spent_usd
-from service.runs.store import Run
+from service.runs.store import Run, find_run
 from service.runs.tables import CellBodyRow
 
 PROBLEMS = sums(4)
@@ -227,17 +227,19 @@ def test_faults_change_neither_the_samples_nor_their_number(db: Database) -> Non
 
 
 @pytest.mark.parametrize("form", ["chat", "raw"])
-def test_a_request_that_a_filter_refuses_is_its_samples_without_text(db: Database, form: str) -> None:
+def test_a_request_that_a_filter_refuses_is_final_and_its_samples_missing(db: Database, form: str) -> None:
     template = "{question}"
     run = start(db, "r", PROBLEMS, form=form, template=template)
     refused = for_text(PROBLEMS[1].text, *["content_filter"] * 9)
     with running_server(faults=refused) as server:
         outcome = draw(db, run, sampler(server), 12)
         assert len(server.requests) == 4 * 2
-    assert outcome.missing == 0
-    for row in stored(db, run):
-        assert (row[3], row[-1] == "") == (("content_filter", True) if row[0] == 1 else ("stop", False))
-    assert outcome.graded.wrong >= 12
+        assert (outcome.missing, outcome.lost, outcome.stopped) == (12, 12, None)
+        assert draw(db, run, sampler(server), 12).lost == 12
+        assert len(server.requests) == 4 * 2
+    assert places(db, run) == [place for place in every(4, 12) if place[0] != 1]
+    with db.read() as session:
+        assert find_run(session, run.id).finished_at is not None
 
 
 def test_responses_that_were_filtered_or_cut_say_so(db: Database) -> None:
@@ -257,14 +259,45 @@ def test_an_empty_response_is_a_sample(db: Database, fault: str) -> None:
     assert {row[-1] for row in stored(db, run)} == {""}
 
 
-def test_a_problem_that_is_too_long_is_missing_and_asked_for_by_the_next_invocation(db: Database) -> None:
+def test_a_problem_that_is_too_long_is_asked_again_only_where_that_is_said(db: Database) -> None:
     run = start(db, "r", PROBLEMS)
     too_long = for_text(PROBLEMS[2].text, "context_length")
     with running_server(faults=too_long) as server:
         outcome = draw(db, run, sampler(server), 8)
         assert (outcome.missing, outcome.stopped, outcome.failures) == (8, None, {"context length": 1})
         assert places(db, run) == [place for place in every(4, 8) if place[0] != 2]
+        assert (draw(db, run, sampler(server), 8).missing, len(server.requests)) == (8, 4)
+        assert draw(db, run, sampler(server), 8, retry_final=True).missing == 0
+
+
+def test_what_runs_out_of_time_twice_is_final(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(faults=for_text(PROBLEMS[2].text, *["hang"] * 9)) as server:
+        hasty = sampler(server, timeout_s=0.2)
+        outcome = draw(db, run, hasty, 8)
+        assert (outcome.missing, outcome.lost, outcome.failures) == (8, 8, {"time-out": 1})
+        draw(db, run, hasty, 8)
+        assert server.met["hang"] == 2
+
+
+def test_a_server_that_hangs_makes_nothing_final(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(faults=always("hang")) as server:
+        outcome = draw(db, run, sampler(server, timeout_s=0.2, halt_after=3), 8)
+        assert (outcome.stopped, outcome.missing, outcome.lost) == ("failing", 4 * 8, 0)
+        server.faults = no_faults
         assert draw(db, run, sampler(server), 8).missing == 0
+
+
+def test_settings_that_leave_no_room_for_any_prompt_make_nothing_final(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(faults=always("no_room")) as server:
+        outcome = draw(db, run, sampler(server), 8)
+        assert (outcome.stopped, outcome.lost) == ("settings", 0)
+        assert "lower --max-tokens" in (outcome.message or "")
+        server.faults = always("context_length")  # says nothing of prompt and answer
+        outcome = draw(db, run, sampler(server, halt_after=3), 8)
+        assert (outcome.stopped, outcome.lost) == ("settings", 0)
 
 
 def test_a_dead_server_stops_the_run_and_says_why(db: Database) -> None:

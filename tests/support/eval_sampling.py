@@ -56,13 +56,14 @@ def start(db: Database, name: str, problems: Sequence[Problem], **spec: Any) -> 
 
 def sampler(server: OpenAIServer, model: str = MODEL, **settings: Any) -> RemoteSampler:
     """Return the remote sampler for the server, with quick retries."""
-    return RemoteSampler(Endpoint(model, server.url, timeout_s=20), **{"retries": FAST, **settings})
+    endpoint = Endpoint(model, server.url, timeout_s=settings.pop("timeout_s", 20))
+    return RemoteSampler(endpoint, **{"retries": FAST, **settings})
 
 
-def draw(db: Database, run: Run, drawing: Any, n: int) -> EvalOutcome:
+def draw(db: Database, run: Run, drawing: Any, n: int, *, retry_final: bool = False) -> EvalOutcome:
     """Draw and grade."""
     with Grader(workers=1) as grader:
-        return run_eval(db, run, drawing, n, lambda *_: None, grader=grader)
+        return run_eval(db, run, drawing, n, lambda *_: None, grader=grader, retry_final=retry_final)
 
 
 def stored(db: Database, run: Run) -> list[Any]:

@@ -19,7 +19,7 @@ from rephraser.tables import CandidateRow, VerdictRow
 from service.database import Database
 from service.models.settings import Sampling
 from service.questions import Question, make_question, store_questions
-from service.runs.cells import Cell, Receipt, claim_cells, fill_cell
+from service.runs.cells import Cell, Receipt, claim_cells, fail_cell, fill_cell
 from service.runs.store import Run, open_run
 
 QUESTION = make_question("If $x + 7 = 19$, what is the value of $x$?", "12")
@@ -85,6 +85,11 @@ class World:
         choices = [{"message": {"content": text}, "finish_reason": finish} for text in texts]
         with self.db.write() as session:
             fill_cell(session, cell.id, json.dumps({"choices": choices}), RECEIPT)
+
+    def give_up(self, cell: Cell) -> None:
+        """Let the request fail for good."""
+        with self.db.write() as session:
+            fail_cell(session, cell.id, "context length: too long", attempts=1, cost_usd=0.0, final=True)
 
     def read(self) -> None:
         with self.db.write() as session:

@@ -225,6 +225,8 @@ class OpenAIServer:
             await asyncio.sleep(self.latency_s)
         if fault is None:
             return web.json_response(completed)
+        if fault.name == "no_room":
+            return _error(400, "BadRequestError", _no_room(seen.body))
         if fault.name in _STATUS:
             status, code, message = _STATUS[fault.name]
             return _error(status, code, message, fault.retry_after)
@@ -284,6 +286,14 @@ class OpenAIServer:
         answered = self._completion(body)
         self._bill(key, answered)
         return 200, answered if fault is None else spoil(answered, fault.name)
+
+
+def _no_room(body: Mapping[str, Any]) -> str:
+    most = int(body.get("max_tokens") or body["max_completion_tokens"])
+    return (
+        f"This model's maximum context length is {most} tokens. However, you requested {most + 3} tokens "
+        f"(3 in the messages, {most} in the completion). Please reduce the length of the messages."
+    )
 
 
 def _error(status: int, code: str, message: str, retry_after: str | None = None) -> web.Response:

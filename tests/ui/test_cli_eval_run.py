@@ -10,7 +10,7 @@ import world
 from command_line import CommandLine, words
 from runs import Proposed, add_run
 from sqlalchemy import text
-from world_runs import stats, world_server
+from world_runs import set_faults, stats, world_server
 
 from service.database import Database
 
@@ -99,6 +99,32 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     assert stats(server)["requests"] - before == 6 * 3
     assert cli(*asked(server, "--temperature", "1", "--name", "hot")).code == 0
     assert rows("tagrpo.db", "SELECT name FROM runs ORDER BY name") == [("hot.sums",), ("test-model.sums",)]
+
+
+def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: CommandLine) -> None:
+    with world_server("--version", "0.11.0", "--fault=content_filter=0.3") as server:
+        done = cli(*asked(server, "--samples-per-request", 1))
+        assert done.code == 3
+        (lost,) = rows("tagrpo.db", "SELECT count(*) FROM cells WHERE state = 'final'")[0]
+        assert 5 < lost < 25
+        assert f"test-model.sums: {lost} samples missing for good" in " ".join(done.err.split())
+        assert f"{lost} samples missing: pass@k with them wrong to right" in " ".join(done.out.split())
+        before = stats(server)["requests"]
+        again = cli("resume", "test-model.sums", "--json")
+        assert (again.code, stats(server)["requests"]) == (3, before)
+        (run,) = json.loads(again.out)["runs"]
+        assert (run["missing"], run["missing_for_good"], run["missing_samples"]) == (lost, lost, lost)
+        first, last = run["pass_at_k"][0], run["pass_at_k"][-1]
+        assert first["value_high"] - first["value"] == pytest.approx(lost / 48)
+        assert last["k"] == 8
+        assert run["finished_at"] is not None
+        assert cli("runs", "show", "test-model.sums").code == 3
+        report = cli("eval", "report", "test-model.sums", "--k", 1)
+        assert "a sample that was asked for is missing" in " ".join(report.out.split())
+        set_faults(server, {})
+        mended = cli("resume", "test-model.sums", "--retry-final")
+        assert (mended.code, stats(server)["requests"]) == (0, before + lost)
+        assert cli("runs", "show", "test-model.sums").code == 0
 
 
 def test_several_benchmarks_are_a_run_each(cli: CommandLine, server: str, tmp_path: Path) -> None:

@@ -102,26 +102,30 @@ def test_show_in_json_is_whole(cli: CommandLine, db: Path) -> None:
 
 def test_open_and_failed_requests_need_attention(cli: CommandLine, run: Run, db: Path) -> None:
     question = make_question("Double 8.", "16").id
-    plans = [CellPlan(run.id, "propose", question, 0, ordinal, 0, {"count": 1}) for ordinal in range(4)]
+    plans = [CellPlan(run.id, "propose", question, 0, ordinal, 0, {"count": 1}) for ordinal in range(5)]
     with Database.open(db) as database, database.write() as session:
         add_cells(session, run.id, plans)
-        first, second, third, _ = session.scalars(select(CellRow).order_by(CellRow.id)).all()
-        for row in (first, second, third):
+        first, second, third, fourth, _ = session.scalars(select(CellRow).order_by(CellRow.id)).all()
+        for row in (first, second, third, fourth):
             row.paid_by = run.id
         session.flush()
         fill_cell(session, first.id, "{}", Receipt("test/proposer", 1200, 34, 0.5, 1, 0.1))
         fail_cell(session, second.id, "429: too many requests", attempts=6, cost_usd=0.0)
         fail_cell(session, third.id, "429: too many requests", attempts=6, cost_usd=0.0)
+        fail_cell(session, fourth.id, "content filter: no", attempts=1, cost_usd=0.0, final=True)
 
     code, out, err = cli("show")
 
     assert code == 3
     assert "1 requests are open and 2 requests failed" in err
     assert "tagrpo resume math-run" in err
+    assert "1 request failed for good" in " ".join(err.split())
+    assert "tagrpo resume math-run --retry-final" in " ".join(err.split())
     assert "429: too many requests 2" in words(out)
+    assert "content filter: no 1" in words(out)
     assert any("1,200" in line for line in words(out))
     found = json.loads(cli("show", "--json")[1])
-    assert (found["open_requests"], found["failed_requests"]) == (1, 2)
+    assert [found[f"{state}_requests"] for state in ("open", "failed", "final")] == [1, 2, 1]
     assert sum(line["usd"] for line in found["ledger"]) == 0.5
     assert "0.5" in cli("list", "--kind", "propose")[1]
 

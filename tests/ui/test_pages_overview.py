@@ -129,6 +129,7 @@ def progress(**changes):
             "filled": 40,
             "open": 60,
             "failed": 0,
+            "final": 0,
             "by_kind": {},
             "requests": 40,
             "prompt_tokens": 0,

@@ -65,6 +65,10 @@ class Requests:
     halt_after: Annotated[
         int, Option(min=1, help="End the run after this many failed requests in a row, keeping all answers.")
     ] = HALT_AFTER
+    retry_final: Annotated[
+        bool,
+        Option(help="Ask again what failed for good: too long, against a policy, out of time twice."),
+    ] = False
     stall_after: Annotated[
         float,
         Option(min=1, help="Seconds without an answer after which the run reports what it is waiting for."),

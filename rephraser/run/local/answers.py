@@ -182,7 +182,7 @@ def _find_work(db: Database, run_id: str, solver: SolverSpec) -> tuple[SolverCel
 
 
 def _fail(work: SolverCells, faults: Mapping[int, str]) -> int:
-    """Fail the empty cells of texts without room; return how many. A later invocation tries them again."""
+    """Fail the empty cells of texts without room, for good; return how many."""
     reasons = {work.problems[number].problem_id: reason for number, reason in faults.items()}
     with work.db.write() as session:
         cells = session.execute(
@@ -195,5 +195,5 @@ def _fail(work: SolverCells, faults: Mapping[int, str]) -> int:
         ).all()
         for cell_id, subject_id in cells:
             error = f"{NO_ROOM}: {reasons[subject_id]} ({subject_id})"
-            fail_cell(session, cell_id, error, attempts=0, cost_usd=0.0)
+            fail_cell(session, cell_id, error, attempts=0, cost_usd=0.0, final=True)
     return len(cells)

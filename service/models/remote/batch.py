@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from service.errors import InputError, PrerequisiteError
 from service.models.remote.chat import (
     BAD_REQUEST,
+    FINAL_KINDS,
     INVALID_ANSWER,
     RETRYABLE_KINDS,
     SERVER_ERROR,
@@ -26,7 +27,7 @@ from service.models.remote.chat import (
     read_body,
 )
 from service.models.remote.client import EndpointClient
-from service.models.remote.faults import Fault, RetryPolicy, classify, kind_of_status, shorten
+from service.models.remote.faults import Fault, RetryPolicy, blame, classify, kind_of_status, shorten
 from service.models.remote.money import Bill, Budget, PriceTable
 from service.models.remote.redaction import redact
 
@@ -256,10 +257,11 @@ class BatchClient(EndpointClient):
         text = words.get("message") if isinstance(words, dict) else None
         message = shorten(redact(str(text or words)))
         kind = kind_of_status(status, message) if status else SERVER_ERROR
-        again = kind in RETRYABLE_KINDS
-        if kind == BAD_REQUEST:
+        fault = blame(Fault(kind, message, billed=False), request.max_tokens)
+        again = fault.kind in RETRYABLE_KINDS
+        if fault.kind == BAD_REQUEST:
             again = self._ready().forget_refused(request, message)
-        return Failure(kind, message, 1, retryable=again)
+        return Failure(fault.kind, fault.message, 1, retryable=again, final=fault.kind in FINAL_KINDS)
 
     @property
     def _openai(self) -> "openai.AsyncOpenAI":

@@ -18,13 +18,15 @@ CONTENT_FILTER = "content filter"
 AUTHENTICATION = "authentication"
 UNKNOWN_MODEL = "unknown model"
 QUOTA = "quota"
+SETTINGS = "settings"
 BUDGET = "budget"
 INTERRUPTED = "interrupted"
 
 RETRYABLE_KINDS = frozenset({RATE_LIMITED, TIME_OUT, SERVER_ERROR, CONNECTION, INVALID_ANSWER})
 FATAL_KINDS = frozenset(
-    {AUTHENTICATION, UNKNOWN_MODEL, QUOTA, BUDGET}
+    {AUTHENTICATION, UNKNOWN_MODEL, QUOTA, BUDGET, SETTINGS}
 )  # every further request would fail too
+FINAL_KINDS = frozenset({CONTEXT_LENGTH, CONTENT_FILTER})  # the same request would fail again
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ class Failure:
     """A request that brought no answer after `attempts` HTTP requests. Keys in `message` are blotted out.
 
     `cost_usd` counts attempts that may have been billed at their worst case, which `doubtful_usd` repeats;
-    None where the price is not known and something may have been billed.
+    None where the price is not known and something may have been billed. `final`: asking again is pointless,
+    since the request is refused for what it holds, or ran out of time as often as it may.
     """
 
     kind: str
@@ -139,6 +142,7 @@ class Failure:
     retryable: bool
     cost_usd: float | None = 0.0
     doubtful_usd: float = 0.0
+    final: bool = False
 
     @property
     def fatal(self) -> bool:

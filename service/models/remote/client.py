@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from service.models.remote.chat import (
     BAD_REQUEST,
     BUDGET,
+    FINAL_KINDS,
     INTERRUPTED,
     INVALID_ANSWER,
     RATE_LIMITED,
@@ -23,7 +24,7 @@ from service.models.remote.chat import (
     read_answer,
 )
 from service.models.remote.endpoint import EndpointCheck, check_endpoint, load_backend
-from service.models.remote.faults import Fault, RetryPolicy, classify
+from service.models.remote.faults import Fault, RetryPolicy, blame, classify
 from service.models.remote.limit import AdaptiveLimit, Gate, LimitSettings
 from service.models.remote.money import Bill, Budget, Price, PriceTable, Reservation
 from service.models.remote.redaction import redact_values, secret_values
@@ -167,7 +168,9 @@ class RemoteClient(EndpointClient):
             return answer
         return Failure(BUDGET, "the budget has no room for this request", 0, retryable=False)
 
-    async def run(self, requests: Source, on_result: OnResult) -> RunOutcome:
+    async def run(
+        self, requests: Source, on_result: OnResult, *, answered_before: bool = False
+    ) -> RunOutcome:
         """Ask for all requests, as many at once as the adaptive limit allows.
 
         Requests are taken from the source only when they can be sent, so a source of any length is held in
@@ -175,11 +178,19 @@ class RemoteClient(EndpointClient):
         request counts as under way until it returns. No further request is taken when the budget is spent,
         when every other would fail too, after too many failures in a row, or after `interrupt()`; those in
         flight are finished. On cancellation those are dropped, while calls of `on_result` end normally.
+        `answered_before`: the endpoint has answered requests with these settings.
 
         Raises:
             Exception: the first exception of `on_result` or of the source, once all in flight has ended.
         """
-        stream = Stream(self._ask, self.budget, lambda: self.limit.value, on_result, self.halt_after)
+        stream = Stream(
+            self._ask,
+            self.budget,
+            lambda: self.limit.value,
+            on_result,
+            self.halt_after,
+            answered_before=answered_before,
+        )
         self._streams.add(stream)
         try:
             return await stream.drive(requests)
@@ -224,7 +235,7 @@ class RemoteClient(EndpointClient):
                 return tried
             if tried is None:
                 return None if fault is None else self._failure(fault, bill)
-            fault = tried
+            fault = blame(tried, request.max_tokens)
             if (
                 fault.kind == BAD_REQUEST
                 and left_out < OPTIONAL_FIELDS  # a complaint may name a field that was not sent any more
@@ -235,8 +246,10 @@ class RemoteClient(EndpointClient):
             tries += 1
             time_outs += fault.kind == TIME_OUT
             pause = self.retries.delay(fault.kind, tries, self._rng, fault.retry_after_s)
-            if pause is None or time_outs >= self.retries.time_outs or not await _sleep(pause, stopping):
-                return self._failure(fault, bill)
+            if time_outs >= self.retries.time_outs:
+                return self._failure(fault, bill, final=True)
+            if pause is None or not await _sleep(pause, stopping):
+                return self._failure(fault, bill, final=fault.kind in FINAL_KINDS)
 
     async def _attempt(
         self, request: ChatRequest, bill: Bill, stopping: asyncio.Event | None
@@ -311,7 +324,7 @@ class RemoteClient(EndpointClient):
             self._gate.pause(min(fault.retry_after_s, self.retries.longest_retry_after_s))
 
     @staticmethod
-    def _failure(fault: Fault, bill: Bill) -> Failure:
+    def _failure(fault: Fault, bill: Bill, *, final: bool = False) -> Failure:
         return Failure(
             fault.kind,
             fault.message,
@@ -319,6 +332,7 @@ class RemoteClient(EndpointClient):
             fault.kind in RETRYABLE_KINDS,
             bill.total_usd,
             bill.doubtful_usd,
+            final,
         )
 
 

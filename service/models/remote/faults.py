@@ -3,8 +3,8 @@
 import json
 import random
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -19,6 +19,7 @@ from service.models.remote.chat import (
     RATE_LIMITED,
     RETRYABLE_KINDS,
     SERVER_ERROR,
+    SETTINGS,
     TIME_OUT,
     UNKNOWN_MODEL,
 )
@@ -65,8 +66,31 @@ _EMPTY_ACCOUNT = re.compile(
     r"insufficient_quota|exceeded your current quota|insufficient (?:credits?|balance|funds)",
     re.IGNORECASE,
 )
-_FILTERED = re.compile(r"content[-_ ]?(?:filter|management|policy)|moderation|safety system", re.IGNORECASE)
-_TOO_LONG = re.compile(r"context[-_ ](?:length|window)|maximum context|too many tokens", re.IGNORECASE)
+_FILTERED = re.compile(
+    r"content[-_ ]?(?:filter|management|policy)|responsibleaipolicy|moderation|safety system|usage policy",
+    re.IGNORECASE,
+)
+# As OpenAI, vLLM, SGLang, TGI, llama.cpp, Anthropic, Mistral and Gemini word it.
+_TOO_LONG = re.compile(
+    r"context[-_ ](?:length|window|limit|size)|maximum (?:context|model length)|too many tokens|"
+    r"prompt is too long|too long and exceeds|must have less than \d+ tokens|tokens. must be <=|"
+    r"maximum input length|maximum number of tokens allowed|too large for model with",
+    re.IGNORECASE,
+)
+_CONTEXT = (
+    re.compile(r"maximum context length (?:is|of) (\d+)"),
+    re.compile(r"exceed context limit: \d+ \+ \d+ > (\d+)"),
+    re.compile(r"max_new_tokens. must be <= (\d+)"),
+)
+_PROMPT = (
+    re.compile(r"(\d+) in the (?:messages|prompt)"),
+    re.compile(r"(\d+) (?:input tokens|tokens from the input|.inputs. tokens)"),
+    re.compile(r"exceed context limit: (\d+) \+"),
+    re.compile(r"resulted in (\d+) tokens"),
+)
+_LONGEST_ANSWER = re.compile(
+    r"max_(?:completion_)?tokens.*(?:supports at most \d+ completion|maximum allowed number of output)"
+)
 _INVALID = re.compile(r"json|choices|invalid response|unterminated", re.IGNORECASE)
 
 
@@ -143,6 +167,32 @@ def kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
     return BAD_REQUEST
 
 
+def blame(fault: Fault, max_tokens: int) -> Fault:
+    """Return the fault of a request for answers of `max_tokens`: its own, or that of its settings.
+
+    A server that counts the answer's tokens with the prompt's refuses a prompt that is too long for the
+    model's context in the same words as every prompt where `max_tokens` alone fills it. By the numbers in its
+    words it is the settings where the prompt would fit and `max_tokens` is no smaller than the context, or
+    larger than any answer may be. Words without numbers say nothing: see `Stream` for those.
+    """
+    context, prompt = _number(_CONTEXT, fault.message), _number(_PROMPT, fault.message)
+    fills = context is not None and prompt is not None and prompt < context <= max_tokens
+    too_much = fills or _LONGEST_ANSWER.search(fault.message) is not None
+    if fault.kind not in (CONTEXT_LENGTH, BAD_REQUEST) or not too_much:
+        return fault
+    return replace(
+        fault,
+        kind=SETTINGS,
+        message=f"answers of up to {max_tokens:,} tokens are more than the model takes ({fault.message}): "
+        "lower --max-tokens (of solvers --solver-max-tokens), or serve the model with a longer context",
+    )
+
+
+def _number(patterns: Sequence[re.Pattern[str]], text: str) -> int | None:
+    matches = (pattern.search(text) for pattern in patterns)
+    return next((int(match[1]) for match in matches if match is not None), None)
+
+
 def _status(error: BaseException, names: set[str]) -> int | None:
     """Return the status that the server sent, or None where litellm made up its 408 or 500."""
     statuses = (getattr(link, "status_code", None) for link in _chain(error))
@@ -217,7 +267,7 @@ class RetryPolicy:
     Attempt k (from 1) that failed is followed by a pause drawn uniformly from [half, 1] times
     `base_s * 2**(k-1)`, at most `longest_s`. A server's Retry-After is a lower bound, up to
     `longest_retry_after_s`; a server that asks for more is given up on. A request that ran out of
-    time `time_outs` times is not asked again: it would take as long once more.
+    time `time_outs` times is not asked again: it would take as long once more. That failure is final.
     """
 
     attempts: int = 6

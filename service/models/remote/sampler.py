@@ -29,7 +29,7 @@ from service.models.settings import DrawingSpec
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S, finish_on_signals
 from service.runs.batching import fill_by_batch
 from service.runs.cells import Cell, Receipt
-from service.runs.filling import REFUSED_BODY, CellsToAsk, Filled, fill_cells
+from service.runs.filling import CellsToAsk, Filled, fill_cells
 from service.runs.ledger import RunLedger
 
 _TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "thinking", "refusal"})
@@ -228,11 +228,8 @@ def chat_request(spec: DrawingSpec, request: LeasedCell) -> ChatRequest:
 def read_responses(request: LeasedCell, answer: ChatResponse) -> list[Response]:
     """Return the samples in an answer, as many as were asked for at most.
 
-    A request that a filter refused as a whole is `count` samples without text: every one of them would have
-    met it. Tokens are those of one response only where it came alone.
+    Tokens are those of one response only where it came alone.
     """
-    if answer.raw == REFUSED_BODY:
-        return [Response("", answer.choices[0].finish_reason)] * request.count
     alone = len(answer.choices) == 1
     return [
         Response(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from service.models.remote.chat import (
     CONTENT_FILTER,
     CONTEXT_LENGTH,
+    SETTINGS,
     ChatRequest,
     ChatResponse,
     Failure,
@@ -18,7 +19,7 @@ OnResult = Callable[[ChatRequest, ChatResponse | Failure], Awaitable[None] | Non
 Source = AsyncIterable[ChatRequest] | Iterable[ChatRequest]
 Ask = Callable[[ChatRequest, asyncio.Event], Awaitable[ChatResponse | Failure | None]]
 
-_OWN_FAULT = frozenset({CONTENT_FILTER, CONTEXT_LENGTH})  # of the one request; says nothing about the next
+FAILING = "failing"
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class RunOutcome:
     """What `RemoteClient.run` did.
 
     `stopped` is None when all requests were asked, else why no more were: budget, requests, authentication,
-    unknown model, quota, failing, interrupted; `message` says it in a sentence. `unsent` requests were taken
-    from the caller and never sent; they were not reported to `on_result` either.
+    unknown model, quota, settings, failing, interrupted; `message` says it in a sentence. `unsent` requests
+    were taken from the caller and never sent; they were not reported to `on_result` either.
     """
 
     answered: int
@@ -38,7 +39,12 @@ class RunOutcome:
 
 
 class Stream:
-    """The state of one `RemoteClient.run`."""
+    """The state of one `RemoteClient.run`.
+
+    Requests that are refused as too long say nothing about the next one, unless nothing was ever answered:
+    then it may be `max_tokens` that leaves no room for any prompt. So after `halt_after` of them no more is
+    sent before one of those in flight is answered; where none is, the run stops.
+    """
 
     def __init__(
         self,
@@ -47,12 +53,16 @@ class Stream:
         room: Callable[[], int],
         on_result: OnResult,
         halt_after: int,
+        *,
+        answered_before: bool,
     ) -> None:
         self._ask, self._budget, self._room = ask, budget, room
         self._on_result, self._halt_after = on_result, halt_after
-        self._answered = self._failed = self._unsent = self._failed_in_a_row = 0
+        self._answered = self._failed = self._unsent = self._failed_in_a_row = self._too_long = 0
+        self._answered_before = answered_before
         self._stopped: str | None = None
         self._message: str | None = None
+        self._last_refusal = ""
         self._error: Exception | None = None
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
@@ -73,6 +83,7 @@ class Stream:
         try:
             await self._take(requests)
             await self._finish()
+            self._stop_if_all_too_long()
         except asyncio.CancelledError:
             for task in self._tasks - self._delivering:
                 task.cancel()
@@ -90,10 +101,12 @@ class Stream:
 
     async def _take(self, requests: AsyncIterator[ChatRequest]) -> None:
         while not self._is_stopped():
-            if len(self._tasks) >= self._room():
+            if len(self._tasks) >= self._room() or (self._tasks and self._all_too_long()):
                 self._changed.clear()
                 await self._changed.wait()
                 continue
+            if self._stop_if_all_too_long():
+                return
             if (spent := self._budget.exhausted) is not None:
                 self._stop_for_budget(spent)
                 return
@@ -107,6 +120,18 @@ class Stream:
             task = asyncio.create_task(self._one(request))
             self._tasks.add(task)
             task.add_done_callback(self._end)
+
+    def _all_too_long(self) -> bool:
+        return not self._answered and not self._answered_before and self._too_long >= self._halt_after
+
+    def _stop_if_all_too_long(self) -> bool:
+        if self._all_too_long():
+            self.stop(
+                SETTINGS,
+                f"the first {self._too_long} requests were all refused as too long for the model's context "
+                f"and none was answered, the last: {self._last_refusal}",
+            )
+        return self._all_too_long()
 
     def _is_stopped(self) -> bool:
         return self._stopped is not None
@@ -150,11 +175,14 @@ class Stream:
         self._failed += 1
         if answer.fatal:
             self.stop(answer.kind, answer.message)
-        elif answer.kind not in _OWN_FAULT:
+        elif answer.kind == CONTEXT_LENGTH:
+            self._too_long += 1
+            self._last_refusal = answer.message
+        elif answer.kind != CONTENT_FILTER:  # which says nothing about the next request
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= self._halt_after:
                 self.stop(
-                    "failing", f"{self._failed_in_a_row} requests in a row failed, the last: {answer.message}"
+                    FAILING, f"{self._failed_in_a_row} requests in a row failed, the last: {answer.message}"
                 )
 
     def _fail(self, error: Exception) -> None:

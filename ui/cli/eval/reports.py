@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class RunNumbers:
     """A run as it stands. `result` and `curve` are None where there is nothing to report: `why` says so.
 
-    `missing` samples are still to be drawn of `n` for each problem.
+    `missing` samples are not there of `n` for each problem, `lost` of them since their requests failed for
+    good.
     """
 
     run: "Run"
@@ -33,6 +34,7 @@ class RunNumbers:
     fewest: int
     most: int
     missing: int
+    lost: int
     open_requests: int
     failed_requests: int
     result: "RunResult | None"
@@ -54,6 +56,7 @@ class RunNumbers:
             "fewest_samples": self.fewest,
             "most_samples": self.most,
             "missing": self.missing,
+            "missing_for_good": self.lost,
             "open_requests": self.open_requests,
             "failed_requests": self.failed_requests,
             "pass_at_k": None if curve is None else [curve_point(point) for point in curve.points],
@@ -65,7 +68,8 @@ class RunNumbers:
                 "graded_samples": result.samples,
                 "neighbors": result.neighbors,
                 "correct": int(result.counts.correct.sum()),
-                "unknown": int(result.counts.unknown.sum()),
+                "unknown": result.unknown,
+                "missing_samples": result.missing,
                 "truncated": result.truncated,
                 "truncated_share": result.truncated / result.samples,
                 "refused": result.refused,
@@ -93,8 +97,8 @@ def curve_point(point: Any) -> dict[str, Any]:
 
 def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunNumbers:
     """Return where a run stands; without `n`, missing samples are counted to the most that a problem has."""
+    from evaluator.evals.missing import samples_lost, samples_missing
     from evaluator.evals.results import load_result
-    from evaluator.evals.running import samples_missing
     from evaluator.evals.samples import count_samples
     from evaluator.passk.curves import curve
     from service.runs.progress import count_states
@@ -105,7 +109,7 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
         counts = count_samples(session, run.id, None)
         states = count_states(session, run.id)
         wanted = n if n is not None else max((problem.samples for problem in counts), default=0)
-        missing = samples_missing(session, run.id, wanted)
+        missing, lost = samples_missing(session, run.id, wanted), samples_lost(session, run.id, wanted)
         result, why = None, None
         try:
             result = load_result(session, run)
@@ -121,11 +125,20 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
         fewest=min((problem.samples for problem in counts), default=0),
         most=max((problem.samples for problem in counts), default=0),
         missing=missing,
+        lost=lost,
         open_requests=sum(count for (_, state), count in states.items() if state == "empty"),
         failed_requests=sum(count for (_, state), count in states.items() if state == "failed"),
         result=result,
         curve=None if result is None or not ks else curve(result.counts, ks),
         why=why,
+    )
+
+
+def lost_words(name: str, lost: int) -> str:
+    """Say what is missing for good of a run, and the way out."""
+    return (
+        f"{name}: {plural(lost, 'sample')} missing for good, as their requests are too long, against a "
+        "policy or ran out of time twice: pass@k counts them wrong to right; --retry-final asks again"
     )
 
 
@@ -141,6 +154,7 @@ def print_numbers(numbers: RunNumbers) -> None:
         f"{numbers.fewest:,}" if numbers.fewest == numbers.most else f"{numbers.fewest:,} to {numbers.most:,}"
     )
     lacking = f", {plural(numbers.missing, 'sample')} missing" if numbers.missing else ""
+    lacking += f" ({numbers.lost:,} for good)" if numbers.lost else ""
     output.heading(f"{numbers.run.name}: {plural(numbers.problems, 'problem')}, {each} samples each{lacking}")
     if numbers.open_requests or numbers.failed_requests:
         output.say(f"requests: {numbers.open_requests:,} open, {numbers.failed_requests:,} failed")
@@ -175,9 +189,11 @@ def _beside(result: "RunResult") -> list[str]:
         "price not known" if result.usd is None else f"${result.usd:.4f}",
     ]
     remarks.append(_where_found(result))
-    unknown = int(result.counts.unknown.sum())
+    unknown = result.unknown
     if unknown:
         remarks.append(f"{plural(unknown, 'grade')} unknown: pass@k with them wrong to right")
+    if result.missing:
+        remarks.append(f"{plural(result.missing, 'sample')} missing: pass@k with them wrong to right")
     if result.human:
         remarks.append(human_words(result))
     if result.neighbors:
@@ -254,7 +270,7 @@ def print_graded(
     from evaluator.evals.sources import NONE_FOUND
 
     secret = is_secret(result.run.spec["problems"])
-    correct, unknown = int(result.counts.correct.sum()), int(result.counts.unknown.sum())
+    correct, unknown = int(result.counts.correct.sum()), result.unknown
     moves = Counter(f"{change.old} to {change.new}" for change in changed)
     by_source = Counter((change.old, change.new, change.old_source, change.new_source) for change in changed)
     if as_json:
@@ -263,7 +279,7 @@ def print_graded(
             "grader": result.grader_version,
             "graded": graded.samples,
             "correct": correct,
-            "wrong": int(result.counts.n.sum()) - correct - unknown,
+            "wrong": result.samples - correct - unknown,
             "unknown": unknown,
             "human_grades": result.human,
             "overruled": result.overruled,
@@ -279,7 +295,7 @@ def print_graded(
         output.print_json(record)
         return
     output.say(f"run {result.run.name}: {plural(graded.samples, 'new grade')} by {result.grader_version}")
-    output.say(f"{correct:,} of {int(result.counts.n.sum()):,} correct, {unknown:,} unknown")
+    output.say(f"{correct:,} of {result.samples:,} correct, {unknown:,} unknown")
     if result.human:
         output.say(human_words(result))
     if old is None:

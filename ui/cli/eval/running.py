@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from service.models.prompts import Preset
     from service.runs.store import Run
 
-FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "failing")
+FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
 """Reasons to stop that would stop the next run of the same command too."""
 
 
@@ -133,7 +133,7 @@ def run(
         runs = open_runs(database, name, specs)
         hold_cap(database, runs, requests.max_usd)
         keep(context, database, runs)
-        carry_out(database, runs, opened, samples, grader, terminal)
+        carry_out(database, runs, opened, samples, grader, terminal, retry_final=requests.retry_final)
 
 
 def make_specs(
@@ -227,6 +227,8 @@ def carry_out(
     n: int,
     grader: "Grader",
     terminal: Terminal,
+    *,
+    retry_final: bool = False,
 ) -> None:
     """Draw and grade the runs in turn, print each, and end with what needs attention.
 
@@ -246,7 +248,9 @@ def carry_out(
     for run in runs:
         _note(sampler, noted)
         with terminal.progress(run.name) as bar:
-            outcome = run_eval(database, run, sampler, n, output.stages(bar), grader=grader)
+            outcome = run_eval(
+                database, run, sampler, n, output.stages(bar), grader=grader, retry_final=retry_final
+            )
         if outcome.stopped == INTERRUPTED:
             deliver_signal()
         _note(sampler, noted)
@@ -275,13 +279,17 @@ def _note(sampler: "Sampler", noted: set[str]) -> None:
 
 def complaints(run: "Run", outcome: "EvalOutcome", open_requests: int) -> list[str]:
     """Say what of a run needs attention; requests that are open although nothing stopped are in a job."""
+    from ui.cli.eval import reports as eval_reports
+
     problems = []
     if outcome.stopped:
         problems.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
-    if outcome.missing:
+    if outcome.lost:
+        problems.append(eval_reports.lost_words(run.name, outcome.lost))
+    if coming := outcome.missing - outcome.lost:
         failed = ", ".join(f"{kind} {count:,}" for kind, count in sorted(outcome.failures.items()))
         problems.append(
-            f"{run.name}: {plural(outcome.missing, 'sample')} missing"
+            f"{run.name}: {plural(coming, 'sample')} missing"
             + (f" (failed requests: {failed})" if failed else "")
             + "; the same command draws them"
         )

@@ -255,6 +255,7 @@ class RunRequests(Requests):
             grace_s=self.grace,
             halt_after=self.halt_after,
             stall_s=self.stall_after,
+            retry_final=self.retry_final,
             candidates=CandidateFile(self.candidates, self.question_column, self.candidate_column)
             if self.candidates
             else None,

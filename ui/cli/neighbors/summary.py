@@ -37,9 +37,17 @@ def attention(summary: "RunSummary") -> str:
         parts.append(f"{summary.open_requests:,} requests are open")
     if summary.failed_requests:
         parts.append(f"{summary.failed_requests:,} requests failed")
-    if not parts:
-        return ""
-    return f"{' and '.join(parts)}; go on with `tagrpo resume {summary.run}`"
+    problems = [f"{' and '.join(parts)}; go on with `tagrpo resume {summary.run}`"] if parts else []
+    if summary.final_requests:
+        problems.append(_failed_for_good(summary))
+    return "; ".join(problems)
+
+
+def _failed_for_good(summary: "RunSummary") -> str:
+    return (
+        f"{plural(summary.final_requests, 'request')} failed for good, and their questions went on without; "
+        f"`tagrpo resume {summary.run} --retry-final` asks again"
+    )
 
 
 def _print_run(run: "Run", summary: "RunSummary") -> None:
@@ -155,4 +163,6 @@ def run_problems(outcome: "Invocation", summary: "RunSummary") -> list[str]:
             f"{plural(summary.failed_requests, 'request')} got no answer; `tagrpo resume "
             f"{summary.run}` asks again"
         )
+    if summary.final_requests:
+        problems.append(_failed_for_good(summary))
     return problems

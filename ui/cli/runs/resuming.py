@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from service.database import Database
     from service.runs.store import Run
 
-_OF_ONE_COMMAND = ("as_json", "quiet", "verbose", "dry_run", "max_requests")
+_OF_ONE_COMMAND = ("as_json", "quiet", "verbose", "dry_run", "max_requests", "retry_final")
 NOT_KEPT = frozenset({*_OF_ONE_COMMAND, "db_file", "config", "endpoint", "run", "max_usd"})
 """What a file gave is kept by itself, and the cap on money by the run."""
 _PASSWORD = re.compile(r"://[^/\s]*@")

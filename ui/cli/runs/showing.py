@@ -20,7 +20,8 @@ def show(
     Of neighbors: verdicts, findings, the first 20 questions that lack some (--json: all). Of an evaluation:
     pass@k with its intervals, and what stands beside it. Of a training: its steps and rollouts.
 
-    Exit code 3: requests that propose neighbors or judge them are open or failed.
+    Exit code 3: requests that propose neighbors or judge them are open or failed, or samples of an evaluation
+    are missing for good.
 
     Example: [bold]tagrpo runs show math-gpt4[/bold]
     """
@@ -41,5 +42,7 @@ def show(
             stands = reports.read_numbers(database, chosen)
             record = {**stands.to_json(), "spec": chosen.spec, "versions": chosen.versions}
             terminal.emit(record, reports.print_run, chosen, stands)
+            if stands.lost:
+                needed = reports.lost_words(chosen.name, stands.lost)
     if needed:
         raise exits.needs_attention(needed)

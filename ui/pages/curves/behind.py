@@ -6,8 +6,8 @@ from typing import Any, get_args
 import streamlit as st
 
 from evaluator.benchmarks.catalogue import is_secret
-from evaluator.evals.contrast import SOLVED, Contrast, Contrasts, Which
 from evaluator.evals.problems import RunProblem
+from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which
 from service.errors import InputError
 from ui.pages.curves.choosing import OF_A_POINT, Choice, choose_pair
 from ui.pages.curves.data import contrasted, texts_of
@@ -166,8 +166,8 @@ def row(contrast: Contrast, problem: RunProblem, *, secret: bool) -> dict[str, A
         "first": contrast.first,
         "second": contrast.second,
         "difference": contrast.difference,
-        "correct_first": f"{a.correct} of {a.graded}",
-        "correct_second": f"{b.correct} of {b.graded}",
+        "correct_first": f"{a.correct} of {a.asked}",
+        "correct_second": f"{b.correct} of {b.asked}",
         **({} if secret else {"answer": problem.answer, "text": problem.text}),
     }
 

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 from sqlalchemy.orm import Session
 
-from evaluator.evals.contrast import Contrast, Contrasts, contrast_runs, contrast_texts
 from evaluator.evals.problems import RunProblem
 from evaluator.reports.comparing import MethodComparison, compare_methods
+from evaluator.reports.contrast import Contrast, Contrasts, contrast_runs, contrast_texts
 from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods

@@ -42,7 +42,8 @@ def _state(choice: Choice) -> str:
     """Return a text that is another one whenever samples or grades of these runs are others."""
     runs = (run for method in choice.methods for run in method.runs)
     return ";".join(
-        f"{run.run.id}:{run.grader}:{run.samples}:{run.correct}:{run.wrong}:{run.unknown}" for run in runs
+        f"{run.run.id}:{run.grader}:{run.samples}:{run.correct}:{run.wrong}:{run.unknown}:{run.missing}"
+        for run in runs
     )
 
 

@@ -6,9 +6,9 @@ from typing import Literal
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from evaluator.evals.contrast import SOLVED, Contrast
 from evaluator.evals.problems import RunProblem
 from evaluator.evals.samples import SampleHeader, page_samples, read_texts
+from evaluator.reports.contrast import SOLVED, Contrast
 from ui.characters import one_line
 from ui.pages.state import settings
 from ui.pages.state.database import cached

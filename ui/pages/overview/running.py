@@ -50,7 +50,9 @@ def open_runs(session: Session) -> list[OpenRun]:
         OpenRun(
             progress,
             tuple(last_minutes(session, progress.run.id, limit=60)),
-            tuple(newest_errors(session, progress.run.id, limit=3)) if progress.failed else (),
+            tuple(newest_errors(session, progress.run.id, limit=3))
+            if progress.failed + progress.final
+            else (),
         )
         for progress in page_runs(session, limit=LOOKED_AT)
         if progress.state == "open"
@@ -91,12 +93,14 @@ def show_running() -> None:
 
 def _card(run: OpenRun, now: datetime) -> None:
     progress = run.progress
-    done = progress.filled + progress.failed
+    done = progress.filled + progress.failed + progress.final
     share = done / progress.planned if progress.planned else 0.0
     with layout.card(key=f"running-{progress.run.id}"):
         parts = [layout.strong(progress.run.name), layout.chip(progress.run.kind, "blue", ":material/sync:")]
         if progress.failed:
             parts.append(layout.chip(f"{progress.failed:,} failed", "red", ":material/error:"))
+        if progress.final:
+            parts.append(layout.chip(f"{progress.final:,} failed for good", "red", ":material/block:"))
         layout.line(*parts)
         st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} requests, {100 * share:.1f}%"))
         st.markdown(escaped("  ·  ".join(facts(progress, pace(run.minutes, progress.open, now)))))

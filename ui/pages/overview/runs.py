@@ -96,7 +96,7 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
         "state": state,
         "filled": progress.filled if asked else None,
         "open": progress.open if asked else None,
-        "failed": progress.failed if asked else None,
+        "failed": progress.failed + progress.final if asked else None,
         "tokens": progress.completion_tokens if asked else None,
         "usd": progress.usd if asked else None,
         "started": progress.run.created_at.replace("T", " ").removesuffix("Z"),
@@ -124,8 +124,9 @@ def _details(name: str) -> None:
             elif progress.run.kind == "train":
                 links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=name)
                 links.link("Training signal", "signal", icon=":material/monitoring:", run=name)
-        for kind, (filled, open_, failed) in progress.by_kind.items():
-            st.caption(escaped(f"{kind}: {filled:,} done, {open_:,} open, {failed:,} failed requests"))
+        for kind, (filled, open_, failed, final) in progress.by_kind.items():
+            words = f"{kind}: {filled:,} done, {open_:,} open, {failed:,} failed requests"
+            st.caption(escaped(words + (f", {final:,} failed for good" if final else "")))
         if progress.unpriced:
             st.caption(escaped(f"{progress.unpriced:,} requests have no known price."))
         st.caption("Settings")

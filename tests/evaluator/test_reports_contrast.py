@@ -7,11 +7,11 @@ from eval_runs import add_eval_run, make_problems
 from plans import walked
 from runs import open_empty
 
-from evaluator.evals.contrast import contrast_runs, contrast_texts
 from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.results import load_result
 from evaluator.evals.samples import SampleFilters, browse_samples, page_samples, read_texts
 from evaluator.passk.estimators import pass_at_k
+from evaluator.reports.contrast import contrast_runs, contrast_texts
 from service.database import Database
 from service.errors import InputError
 

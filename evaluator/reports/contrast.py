@@ -106,9 +106,9 @@ def contrast_runs(
         raise InputError(f"k is {k}; give 1 or more.")
     first, second = (_counts(session, run_id, originals=originals) for run_id in (first_id, second_id))
     shared = [key for key in first if key in second]
-    enough = [key for key in shared if min(first[key].graded, second[key].graded) >= k]
+    enough = [key for key in shared if min(first[key].asked, second[key].asked) >= k]
     values = [
-        np.atleast_1d(pass_at_k([c.graded for c in of], [c.correct for c in of], k)).tolist()
+        np.atleast_1d(pass_at_k([c.asked for c in of], [c.correct for c in of], k)).tolist()
         for of in ([first[key] for key in enough], [second[key] for key in enough])
     ]
     problems = [
@@ -134,7 +134,7 @@ def contrast_runs(
 
 def _shares_apart(contrast: Contrast) -> float:
     first, second = contrast.counts
-    return first.correct / first.graded - second.correct / second.graded
+    return first.correct / first.asked - second.correct / second.asked
 
 
 def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int, RunProblem]:
