@@ -16,7 +16,7 @@ from evaluator.reports.documents.document import (
     table_of,
 )
 from evaluator.reports.published import PUBLISHED_SHARES, SHARES_SOURCE
-from evaluator.signal.cost import BreakEven, ChoiceRow, CostReport, CostRow
+from evaluator.signal.cost import DYNAMIC, BreakEven, ChoiceRow, CostReport, CostRow
 from evaluator.signal.diagnosis import Diagnosis, Prediction
 from evaluator.signal.difficulty import DifficultyAudit
 from evaluator.signal.difficulty_tests import Homogeneity
@@ -291,6 +291,25 @@ def _cost(report: CostReport) -> Iterator[Block]:
     if report.break_even is not None:
         yield Heading("Where is the break-even with TA-GRPO?")
         yield Points(tuple(_break_even(report.break_even, report.g)))
+    if report.rescue is not None:
+        yield Heading("What would asking neighbors of dead questions alone yield?")
+        yield Points(tuple(_rescue(report)))
+
+
+def _rescue(report: CostReport) -> Iterator[str]:
+    rescue, half = report.rescue, report.g // 2
+    assert rescue is not None
+    yield (
+        f"{percent(rescue.dead)} of questions have nothing but wrong responses in the first {half}; "
+        f"to {percent(rescue.revived)} of these the next {report.g - half} hold a right one if their "
+        f"neighbors are asked, to {percent(rescue.unaided)} if they are asked again themselves"
+    )
+    at_g = [row for row in report.rows if row.per_question == report.g and row.method != DYNAMIC]
+    best = max(at_g, key=lambda row: row.mixed)
+    yield (
+        f"of what draws {report.g} responses a question, {best.method} has the most mixed groups: "
+        + ", ".join(f"{row.method} {percent(row.mixed)}" for row in at_g)
+    )
 
 
 def _break_even(even: BreakEven, g: int) -> Iterator[str]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.signal.forecast import Forecast, GroupShape
+from evaluator.signal.forecast import Forecast, GroupShape, RescueShape, SpreadShape
 from evaluator.signal.groups import ORIGINAL, Checkpoint, Floats, QuestionGroup, count_groups
 from evaluator.signal.rate_model import RateModel
-from evaluator.signal.rates import Shift, binomial_table, equal_chances
+from evaluator.signal.rates import Shift, binomial_table, equal_chances, rates
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
 from service.errors import InputError
 
@@ -17,6 +17,8 @@ UNMIXED = 0.5
 LARGEST_GROUP = 4096
 DYNAMIC = "original, G, dynamic sampling"
 BREAK_EVEN = "original, break-even G"
+SPREAD = "joint, G in all"
+RESCUE = "rescue, G in all"
 _SECONDS_AN_HOUR = 3600
 
 _DYNAMIC_SAMPLING = (
@@ -222,8 +224,22 @@ class BreakEven:
 
 
 @dataclass(frozen=True)
+class RescueYield:
+    """What recipe `ta_rescue` at G responses does: shares of questions that are new.
+
+    `dead` have nothing but wrong responses in the first G/2; to `revived` of these a neighbor's response is
+    right. GRPO, which goes on with the original, would get `unaided` of them right.
+    """
+
+    dead: float
+    revived: float
+    unaided: float
+
+
+@dataclass(frozen=True)
 class CostReport:
-    """Rows for GRPO at G, with dynamic sampling, at (N+1)G, at the break-even G, and for TA-GRPO."""
+    """Rows for GRPO at G, with dynamic sampling, at (N+1)G, at the break-even G, for TA-GRPO with G to each
+    prompt and, where G is enough for every prompt, with G in all, and for the rescue."""
 
     checkpoint: str
     g: int
@@ -231,6 +247,7 @@ class CostReport:
     rows: tuple[CostRow, ...]
     break_even: BreakEven | None
     tokens: TokenCosts
+    rescue: RescueYield | None = None
     assumptions: tuple[str, ...] = ASSUMPTIONS
 
 
@@ -287,6 +304,10 @@ def cost_report(
         rows.append(_row(predicted, GroupShape(BREAK_EVEN, 0, equal), tokens))
     rows.append(_row(predicted, joint, tokens))
     first, last = rows[0], rows[-1]
+    if g > n:
+        rows.append(_row(predicted, SpreadShape(SPREAD, n, g), tokens))
+    rescue = RescueShape(RESCUE, n, g)
+    rows.append(_row(predicted, rescue, tokens))
     redraws = last.mixed / first.mixed if first.mixed > 0 else None
     break_even = BreakEven(
         equal,
@@ -296,14 +317,26 @@ def cost_report(
         None if redraws is None else redraws * g,
         needed if (needed := (n + 1) * first.mixed) <= 1 else None,
     )
-    return CostReport(checkpoint, g, n, tuple(rows), break_even, tokens)
+    return CostReport(checkpoint, g, n, tuple(rows), break_even, tokens, _rescue_yield(predicted, rescue))
+
+
+def _rescue_yield(predicted: Forecast, rescue: RescueShape) -> RescueYield:
+    model = predicted.model
+    assert model.shift is not None  # the rows before would have raised
+    dead = model.mixture.weights * rescue.dead_chances()
+    share = float(dead.sum())
+    if share <= 0:
+        return RescueYield(0.0, 0.0, 0.0)
+    right = 1 - rescue.unsolved_chances(model.shift)
+    alone = 1 - (1 - rates()) ** (rescue.g - rescue.g // 2)
+    return RescueYield(share, float(dead @ right) / share, float(dead @ alone) / share)
 
 
 def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts, *, name: str | None = None) -> CostRow:
     equal = predicted.row(shape)
     mixed, low, high = 1 - equal.share, 1 - equal.high, 1 - equal.low
     question = shape.responses
-    of_question = _question_tokens(shape, tokens)
+    of_question = _question_tokens(predicted, shape, tokens)
     spent = None if of_question is None or mixed <= 0 else of_question / mixed
     return CostRow(
         name or shape.name,
@@ -322,10 +355,16 @@ def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts, *, name: st
     )
 
 
-def _question_tokens(shape: GroupShape, tokens: TokenCosts) -> float | None:
+def _question_tokens(predicted: Forecast, shape: GroupShape, tokens: TokenCosts) -> float | None:
     if tokens.original is None or (shape.n and tokens.neighbor is None):
         return None
-    return shape.g * (tokens.original + shape.n * (tokens.neighbor or 0.0))
+    of_neighbors: float = shape.n * shape.g
+    if isinstance(shape, SpreadShape):
+        of_neighbors = shape.n * shape.each
+    elif isinstance(shape, RescueShape):
+        dead = float(predicted.model.mixture.weights @ shape.dead_chances())
+        of_neighbors = dead * (shape.g - shape.g // 2)
+    return (shape.responses - of_neighbors) * tokens.original + of_neighbors * (tokens.neighbor or 0.0)
 
 
 def _equal_share(predicted: Forecast, mixed: float) -> int | None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from evaluator.signal.groups import Estimate, Floats, GroupCounts, share_estimate
 from evaluator.signal.rate_model import Likelihoods, RateModel, fit_given, fit_rates, make_pilot
-from evaluator.signal.rates import Family, Mixture, Shift, equal_chances
+from evaluator.signal.rates import Family, Mixture, Shift, equal_chances, rates
 from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
     MATCHED_GROUP,
@@ -39,6 +39,59 @@ class GroupShape:
     @property
     def responses(self) -> int:
         return self.g * (self.n + self.original)
+
+    def equal_chances(self, shift: Shift | None) -> Floats:
+        """Return per rate of a question [J] the chance that all rewards are equal."""
+        return equal_chances(shift, self.g if self.original else 0, self.g, self.n)
+
+
+@dataclass(frozen=True)
+class SpreadShape(GroupShape):
+    """G responses in all, spread over the original and its `n` neighbors; the original takes the rest."""
+
+    @property
+    def responses(self) -> int:
+        return self.g
+
+    @property
+    def each(self) -> int:
+        """Responses to a neighbor."""
+        return self.g // (self.n + 1)
+
+    def equal_chances(self, shift: Shift | None) -> Floats:
+        return equal_chances(shift, self.g - self.n * self.each, self.each, self.n)
+
+
+@dataclass(frozen=True)
+class RescueShape(GroupShape):
+    """G responses in two stages (recipe `ta_rescue`).
+
+    Half of them go to the original; where all of those are wrong the others go to its `n` neighbors in turn,
+    else to the original too.
+    """
+
+    @property
+    def responses(self) -> int:
+        return self.g
+
+    def dead_chances(self) -> Floats:
+        """Return per rate of a question [J] the chance that the first stage is all wrong."""
+        chances: Floats = (1 - rates()) ** (self.g // 2)
+        return chances
+
+    def unsolved_chances(self, shift: Shift) -> Floats:
+        """Return per rate of a question [J] the chance that its neighbors' responses are all wrong."""
+        each, more = divmod(self.g - self.g // 2, self.n)
+        of_rate, wrong = shift.chances(), 1 - rates()
+        fewer, one_more = of_rate @ wrong**each, of_rate @ wrong ** (each + 1)
+        unsolved: Floats = fewer ** (self.n - more) * one_more**more
+        return unsolved
+
+    def equal_chances(self, shift: Shift | None) -> Floats:
+        if shift is None:
+            raise ValueError("neighbors need a shift")
+        equal: Floats = rates() ** self.g + self.dead_chances() * self.unsolved_chances(shift)
+        return equal
 
 
 @dataclass(frozen=True)
@@ -167,8 +220,7 @@ def _share(mixture: Mixture, shift: Shift | None, shape: GroupShape) -> float:
             "the pilot has no responses to neighbors, so nothing is known of how they differ from their "
             "originals; sample some neighbors, or assume a spread with --assume-shift-sd 0.7."
         )
-    equal = equal_chances(shift, shape.g if shape.original else 0, shape.g, shape.n)
-    return float((mixture.weights * equal).sum())
+    return float((mixture.weights * shape.equal_chances(shift)).sum())
 
 
 @dataclass(frozen=True)

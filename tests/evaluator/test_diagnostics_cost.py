@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from evaluator.signal.cost import BREAK_EVEN, DYNAMIC, TokenCosts, cost_report, mean_tokens, usd_per_token
+from evaluator.signal.cost import (
+    BREAK_EVEN,
+    DYNAMIC,
+    RESCUE,
+    SPREAD,
+    TokenCosts,
+    cost_report,
+    mean_tokens,
+    usd_per_token,
+)
 from evaluator.signal.forecast import Forecast, GroupShape
 from evaluator.signal.groups import Checkpoint, PromptSample, QuestionGroup
 from evaluator.signal.rate_model import RateModel
@@ -72,6 +81,38 @@ def test_without_mixed_groups_nothing_has_a_cost() -> None:
     report = cost_report(known(point(0), None), 8, 0, TokenCosts(10.0, None, 1.0))
     assert report.break_even is None
     assert all(row.mixed == 0 and row.responses is None and row.usd is None for row in report.rows)
+
+
+def test_a_rescue_by_neighbors_that_are_the_question_is_grpo() -> None:
+    report = cost_report(known(beta_cells(0.4, 0.5), Shift(0.0, 0.0, 0.0)), 8, 3, TokenCosts(100.0, 100.0))
+    rows = {row.method: row for row in report.rows}
+    for method in (RESCUE, SPREAD):
+        assert rows[method].per_question == 8
+        assert rows[method].mixed == pytest.approx(rows[ORIGINAL_GROUP].mixed, abs=1e-5)
+        assert rows[method].tokens == pytest.approx(rows[ORIGINAL_GROUP].tokens, rel=1e-4)
+    assert report.rescue is not None
+    assert report.rescue.revived == pytest.approx(report.rescue.unaided, abs=1e-5)
+
+
+def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
+    weights, shift = 0.3 * point(0) + 0.7 * beta_cells(0.4, 0.8), Shift(-0.3, 1.2, 0.2)
+    report = cost_report(known(weights, shift), 8, 3, TokenCosts(100.0, 300.0))
+    row = next(row for row in report.rows if row.method == RESCUE)
+    rng, questions = np.random.default_rng(5), 100_000
+    places = rng.choice(len(rates()), size=questions, p=weights)
+    edges = shift.chances().cumsum(axis=1)
+    neighbors = np.stack(
+        [(edges[places] < rng.random(questions)[:, None]).sum(axis=1) for _ in range(3)], axis=1
+    ).clip(max=len(rates()) - 1)
+    first = rng.binomial(4, rates()[places])
+    dead = first == 0
+    of_neighbors = rng.binomial([2, 1, 1], rates()[neighbors]).sum(axis=1)
+    right = first + np.where(dead, of_neighbors, rng.binomial(4, rates()[places]))
+    assert report.rescue is not None
+    assert report.rescue.dead == pytest.approx(dead.mean(), abs=0.006)
+    assert report.rescue.revived == pytest.approx((of_neighbors[dead] > 0).mean(), abs=0.006)
+    assert row.mixed == pytest.approx(((right > 0) & (right < 8)).mean(), abs=0.006)
+    assert row.tokens == pytest.approx((800 + 4 * 200 * dead.mean()) / row.mixed, rel=0.015)
 
 
 def test_prices_need_both_numbers() -> None:
