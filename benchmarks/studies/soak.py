@@ -22,6 +22,7 @@ import json
 import random
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,8 @@ class Workload:
 
     def stored(self, db: Path) -> int:
         """Return how many requests' answers are in the database."""
+        if not has_tables(db):  # the disk was full before there were any
+            return 0
         query = "SELECT count(*) FROM cells WHERE state = 'filled'"
         if self.name == "eval":
             query = "SELECT count(*) / 2 FROM samples"
@@ -99,6 +102,14 @@ class Workload:
             return final_state(db)
         with Database.open(db, read_only=True) as database, database.read() as session:
             return [tuple(row) for row in session.execute(text(SAMPLES))]
+
+
+def has_tables(db: Path) -> bool:
+    """Return whether anybody came so far as to make a database."""
+    if not db.exists():
+        return False
+    with contextlib.closing(sqlite3.connect(db)) as connection:
+        return bool(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
 
 
 SAMPLES = """
