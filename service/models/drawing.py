@@ -179,3 +179,7 @@ class Sampler(Protocol):
     def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
         """Draw until no cell of the run is empty or it has to stop; see `Filled.stopped`."""
         ...
+
+    def close(self) -> None:
+        """End what it holds outside of this process, such as an engine on a GPU; whoever opened it does."""
+        ...

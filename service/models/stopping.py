@@ -51,9 +51,10 @@ def deliver_signal() -> NoReturn:
 
 
 @contextlib.contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
+def stop_on_signals(*, grace_s: float | None = None) -> Iterator[threading.Event]:
     """Give an event that SIGINT or SIGTERM sets; a second signal does what it did before.
 
+    So does SIGTERM by itself after `grace_s` seconds, for work that does not come to look at the event.
     Outside the main thread, where Python delivers no signals, the event is only the caller's to set.
     """
     stop = threading.Event()
@@ -61,6 +62,9 @@ def stop_on_signals() -> Iterator[threading.Event]:
         yield stop
         return
     earlier = {which: signal.getsignal(which) for which in SIGNALS}
+    main = threading.get_ident()
+    again = threading.Timer(grace_s or 0, lambda: signal.pthread_kill(main, signal.SIGTERM))
+    again.daemon = True
 
     def restore() -> None:
         for which, handler in earlier.items():
@@ -70,12 +74,15 @@ def stop_on_signals() -> Iterator[threading.Event]:
         _take(number)
         stop.set()
         restore()
+        if number == signal.SIGTERM and grace_s is not None:
+            again.start()
 
     for which in earlier:
         signal.signal(which, ask)
     try:
         yield stop
     finally:
+        again.cancel()
         restore()
 
 

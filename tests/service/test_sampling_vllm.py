@@ -1,21 +1,26 @@
-"""The vLLM sampler, with an engine that answers like vLLM 0.24.0 and misbehaves."""
+"""The vLLM sampler, with an engine that answers like vLLM and misbehaves."""
 
 import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_vllm import Behaviour, install, text_of
+from fake_vllm import Behaviour, VLLMValidationError, install, text_of
 from sampling_runs import bodies_of, cells_of, plan_run, stored_samples, stored_texts
 from tiny_model import save_tiny_model
 
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.drawing import sample_seed
+from service.models.offline import Order
+from service.models.settings import SamplingSettings
+from service.models.stopping import exit_on_sigterm
 from service.models.vllm import VllmSampler
+from service.models.vllm.engine import Engine
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +107,57 @@ def test_at_temperature_zero_a_text_is_drawn_once_and_stands_for_all(
     assert len({one.text for one in samples}) == 1
 
 
+def test_closing_ends_the_engine_once_and_the_next_pass_starts_another(
+    db: Database, model: str, behaviour: Behaviour
+) -> None:
+    sampler = VllmSampler(model)
+    sampler.close()  # none was started
+    sampler.fill(plan_run(db, 1, name="a", max_tokens=20), ignore)
+    sampler.close()
+    sampler.close()
+    assert behaviour.ended == 1
+    sampler.fill(plan_run(db, 1, name="b", max_tokens=20), ignore)
+    assert len(behaviour.llms) == 2
+
+
+def test_a_cpu_is_named_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Behaviour(device="cpu"))
+    engine = VllmSampler(model).describe()
+    assert engine["device"] == "cpu"
+    assert "gpu" not in engine
+
+
+@pytest.mark.parametrize("error", [VLLMValidationError("too many"), ValueError("too many")])
+def test_a_request_that_vllm_refuses_is_no_dead_engine(
+    db: Database, model: str, behaviour: Behaviour, error: Exception
+) -> None:
+    def refuse(_number: int) -> None:
+        raise error
+
+    behaviour.before_request = refuse
+    work = plan_run(db, 1)
+    with pytest.raises(InputError, match="vLLM refuses a request: too many"):
+        VllmSampler(model).fill(work, ignore)
+    assert behaviour.ended == 1  # what it had taken before would stand in the way of the next pass
+    assert [cell.state for cell in cells_of(work)] == ["empty"] * 3
+    assert all(cell.lease_owner is None for cell in cells_of(work))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "max_tokens", "message"),
+    [((2**64 - 1, 2**64), 5, "at most 64 bits"), ((-2,), 5, "at most 64 bits"), ((1,), 0, "max_tokens")],
+)
+def test_an_order_that_vllm_would_choke_on_is_refused_before_it_is_sent(
+    model: str, behaviour: Behaviour, seeds: tuple[int, ...], max_tokens: int, message: str
+) -> None:
+    engine = Engine(model)
+    with pytest.raises(InputError, match=message):
+        engine.submit([Order(1, [1, 2], seeds, max_tokens)], SamplingSettings())
+    assert not behaviour.asked
+    engine.submit([Order(2, [1, 2], (2**64 - 2, 2**64 - 1), 5)], SamplingSettings())
+    assert len(behaviour.asked) == 1
+
+
 def test_temperatures_that_vllm_would_change_are_refused(
     db: Database, model: str, behaviour: Behaviour
 ) -> None:
@@ -134,6 +190,7 @@ def test_an_engine_that_dies_leaves_what_came_back_and_the_rest_to_the_next_call
     assert "EngineDeadError" in (filled.message or "")
     assert (filled.answered, len(stored_samples(work))) == (3, 6)
     assert [cell.lease_owner for cell in cells_of(work)] == [None] * 7
+    assert behaviour.ended == 1  # what is left of it would keep its memory
     behaviour.dies_at_step = None
     assert sampler.fill(work, ignore).answered == 4
     assert len(behaviour.llms) == 2  # a new engine
@@ -151,6 +208,21 @@ def test_a_signal_stops_after_the_step_and_gives_back_what_is_in_flight(
     assert signal.getsignal(signal.SIGINT) is handler
     assert len(stored_samples(work)) == 2 * filled.answered == 12
     assert len(behaviour.aborted) == 4
+    assert all(cell.lease_owner is None for cell in cells_of(work))
+
+
+def test_a_step_that_never_ends_is_given_up_after_the_grace(
+    db: Database, model: str, behaviour: Behaviour
+) -> None:
+    def hang(_step: int) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait()
+
+    behaviour.before_step = hang
+    work = plan_run(db, 2)
+    with exit_on_sigterm(), pytest.raises(SystemExit) as leaving:
+        VllmSampler(model, grace_s=0.05).fill(work, ignore)
+    assert leaving.value.code == 143
     assert all(cell.lease_owner is None for cell in cells_of(work))
 
 

@@ -1,13 +1,14 @@
-"""A module that answers like vLLM 0.24.0, without a GPU, and misbehaves on demand.
+"""A module that answers like vLLM, without a GPU, and misbehaves on demand.
 
-Signatures and behaviour were read in the wheel vllm-0.24.0:
+Signatures and behaviour were read in the wheel vllm-0.24.0, errors and the end of an engine in vllm-0.31.0:
 - vllm/entrypoints/llm.py: `LLM.__init__`, `LLM.enqueue`;
 - vllm/entrypoints/offline_utils.py and vllm/v1/engine/input_processor.py (`assign_request_id`): `enqueue`
   returns "<number>-<8 hex digits>", outputs carry "<number>";
 - vllm/v1/engine/llm_engine.py: `step`, `abort_request`, `has_unfinished_requests`;
 - vllm/v1/engine/parallel_sampling.py: sample i of n has the seed of the request plus i;
 - vllm/sampling_params.py: `SamplingParams.__post_init__`; vllm/outputs.py: `CompletionOutput`,
-  `RequestOutput`; vllm/v1/engine/__init__.py: `FinishReason`; vllm/platforms/interface.py.
+  `RequestOutput`; vllm/v1/engine/__init__.py: `FinishReason`; vllm/platforms/interface.py;
+- vllm/exceptions.py; vllm/v1/engine/core_client.py: `MPClient.shutdown`.
 
 `install(monkeypatch, behaviour)` puts it into `sys.modules`; `behaviour` counts what was asked for.
 """
@@ -23,7 +24,11 @@ from typing import Any
 import pytest
 
 
-class VLLMValidationError(ValueError):
+class VLLMClientError(Exception):
+    """As in vllm/exceptions.py: no ValueError since 0.31."""
+
+
+class VLLMValidationError(VLLMClientError):
     """As in vllm/exceptions.py."""
 
 
@@ -120,10 +125,13 @@ class Behaviour:
     dies_at_step: int | None = None
     fails_to_start: str | None = None
     before_step: Callable[[int], None] = lambda step: None
+    before_request: Callable[[int], None] = lambda number: None
     llms: list[dict[str, Any]] = field(default_factory=list)  # arguments of LLM
     asked: list[tuple[list[int], SamplingParams]] = field(default_factory=list)
     aborted: list[str] = field(default_factory=list)
     most_in_flight: int = 0
+    ended: int = 0  # engines that were shut down
+    device: str = "cuda"
 
 
 def text_of(prompt: Sequence[int], seed: int | None) -> str:
@@ -138,10 +146,15 @@ class _Engine:
         self._steps = 0
         length = max_model_len or behaviour.max_model_len
         self.model_config = types.SimpleNamespace(max_model_len=length, runner_type="generate")
+        self.engine_core = types.SimpleNamespace(shutdown=self._shutdown)
+
+    def _shutdown(self, timeout: float | None = None) -> None:
+        self._behaviour.ended += 1
 
     def add(self, number: str, prompt: list[int], params: SamplingParams) -> str:
+        self._behaviour.before_request(int(number))
         if len(prompt) >= self.model_config.max_model_len:
-            raise ValueError(
+            raise VLLMValidationError(
                 f"The decoder prompt (length {len(prompt)}) is longer than the maximum model length"
             )
         self._waiting[number] = (prompt, params)
@@ -243,16 +256,20 @@ def install(monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour) -> None:
                 self._counter += 1
 
     class Platform:
-        device_type = "cuda"
+        device_type = behaviour.device
 
         @classmethod
         def get_device_name(cls, device_id: int = 0) -> str:
-            return "Fake H100"
+            return "Fake H100" if cls.device_type == "cuda" else cls.device_type
 
     vllm: Any = types.ModuleType("vllm")
     vllm.__version__ = "0.24.0"
     vllm.LLM, vllm.SamplingParams, vllm.TokensPrompt = LLM, SamplingParams, TokensPrompt
     platforms: Any = types.ModuleType("vllm.platforms")
     platforms.current_platform = Platform
+    vllm.exceptions = types.ModuleType("vllm.exceptions")
+    vllm.exceptions.VLLMClientError = VLLMClientError
+    vllm.exceptions.VLLMValidationError = VLLMValidationError
     monkeypatch.setitem(sys.modules, "vllm", vllm)
+    monkeypatch.setitem(sys.modules, "vllm.exceptions", vllm.exceptions)
     monkeypatch.setitem(sys.modules, "vllm.platforms", platforms)

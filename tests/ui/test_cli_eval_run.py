@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import world
 from command_line import CommandLine, words
+from fake_vllm import Behaviour, install
 from runs import Proposed, add_run
 from sqlalchemy import text
 from world_runs import set_faults, stats, world_server
+from tiny_model import save_tiny_model
+from world_runs import stats, world_server
 
 from service.database import Database
 
@@ -63,6 +66,17 @@ def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> Non
     assert [row[:2] for row in drawn] == [(place, ordinal) for place in range(6) for ordinal in range(8)]
     correct = sum(row[4] == "correct" for row in drawn)
     assert f"{100 * correct / 48:.1f}" in done.out.splitlines()[2].split()
+
+
+def test_the_command_ends_the_engine_that_it_started(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behaviour = Behaviour()
+    install(monkeypatch, behaviour)
+    folder = save_tiny_model(tmp_path / "model")
+    done = cli("eval", "run", "sums.jsonl", "--model", folder, "--sampler", "vllm", "--n", 2)
+    assert done.code == 0, done.err
+    assert (len(behaviour.llms), behaviour.ended) == (1, 1)
 
 
 def test_json_tells_the_same(cli: CommandLine, server: str) -> None:

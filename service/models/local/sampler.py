@@ -103,6 +103,9 @@ class LocalSampler(CheckpointSampler):
         self._notices += decoder.notices
         return filled
 
+    def close(self) -> None:
+        """Nothing is held outside of this process."""
+
     def _open(self) -> Checkpoint:
         if self._checkpoint is None:
             try:

@@ -96,6 +96,9 @@ class RemoteSampler:
         """Fields that the server refused, so that the samples were drawn without them."""
         return tuple(self._notices)
 
+    def close(self) -> None:
+        """Nothing is held between two passes."""
+
     def check(self, spec: DrawingSpec) -> None:
         """See that the endpoint takes prompts of this kind, before a run is made.
 

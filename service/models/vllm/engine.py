@@ -1,10 +1,11 @@
 """The part of vLLM's public API that is used: `LLM`, `LLM.enqueue`, and the steps of its engine.
 
-Written against vLLM 0.24.0 (vllm/entrypoints/llm.py, vllm/v1/engine/llm_engine.py, vllm/sampling_params.py,
-vllm/outputs.py). Where a request of n samples has a seed s, vLLM draws its sample i with the seed s + i
-(vllm/v1/engine/parallel_sampling.py).
+Written against vLLM 0.24.0 and 0.31.0 (vllm/entrypoints/llm.py, vllm/v1/engine/llm_engine.py,
+vllm/sampling_params.py, vllm/outputs.py, vllm/exceptions.py). Where a request of n samples has a seed s, vLLM
+draws its sample i with the seed s + i (vllm/v1/engine/parallel_sampling.py).
 """
 
+import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,10 @@ IN_FLIGHT = 256
 _CLAIM = 64
 LEAST_TEMPERATURE = 0.01
 """vLLM raises lower temperatures to this one (`_MAX_TEMP` in vllm/sampling_params.py); 0 is greedy."""
+
+_ENDING_S = 3.0
+_PROCESS = "EngineCore"
+"""How the names of the engine's processes begin (`CoreEngineProcManager` in vllm/v1/engine/utils.py)."""
 
 _WITHOUT_SAMPLES = frozenset({"abort", "error", None})
 
@@ -52,6 +57,8 @@ def find_device() -> dict[str, str]:
     from vllm.platforms import current_platform
 
     kind = str(current_platform.device_type)
+    if kind == "cpu":
+        return {"device": kind}  # its name there is cpu again
     try:
         return {"device": kind, "gpu": str(current_platform.get_device_name(0))}
     except NotImplementedError:
@@ -70,6 +77,7 @@ class Engine:
             PrerequisiteError: vLLM is not installed or does not start; its own message is passed on.
         """
         vllm = find_vllm()
+        self._refusals = _refusals()
         self._sampling_params = vllm.SamplingParams
         self._tokens_prompt = vllm.TokensPrompt
         try:
@@ -101,25 +109,22 @@ class Engine:
         """Queue orders, each under its number; the seeds are the first one's and what follows it.
 
         Raises:
-            InputError: vLLM refuses a request.
+            InputError: vLLM refuses a request; others of the call may have been taken, so close the engine.
             EngineDiedError: it is not there any more.
         """
-        prompts = [self._tokens_prompt(prompt_token_ids=list(order.prompt)) for order in orders]
-        settings = [
-            self._sampling_params(
-                n=len(order.seeds),
-                seed=order.seeds[0],
-                **_settings(sampling, order.max_tokens),
-            )
-            for order in orders
-        ]
         try:
-            with _as_death():
-                ids = self._llm.enqueue(prompts, settings, use_tqdm=False)
-        except EngineDiedError as error:
-            if isinstance(error.__cause__, ValueError):
-                raise InputError(f"vLLM refuses a request: {error.__cause__}") from error.__cause__
-            raise
+            prompts = [self._tokens_prompt(prompt_token_ids=list(order.prompt)) for order in orders]
+            settings = [
+                self._sampling_params(
+                    n=len(order.seeds), seed=_first_seed(order), **_settings(sampling, order.max_tokens)
+                )
+                for order in orders
+            ]
+            ids = self._llm.enqueue(prompts, settings, use_tqdm=False)
+        except self._refusals as error:
+            raise InputError(f"vLLM refuses a request: {error}") from error
+        except Exception as error:
+            raise _death(error) from error
         for order, id in zip(orders, ids, strict=True):
             # Outputs are named by the number before the random part that `enqueue` gives back with it.
             self._orders[str(id).partition("-")[0]] = order
@@ -149,6 +154,18 @@ class Engine:
         with _as_death():
             self._engine.abort_request(ids)
 
+    def close(self) -> None:
+        """End the engine's processes, which may take some seconds.
+
+        Python waits at exit for processes of multiprocessing, and those of an engine end only when told.
+        """
+        try:
+            self._engine.engine_core.shutdown(timeout=_ENDING_S)
+        finally:  # a signal in between leaves none behind either
+            for process in multiprocessing.active_children():
+                if process.name.startswith(_PROCESS):
+                    process.kill()
+
 
 def _read(output: Any, order: Order) -> FinishedOrder:
     reasons = [completion.finish_reason for completion in output.outputs]
@@ -165,9 +182,30 @@ def _read(output: Any, order: Order) -> FinishedOrder:
     return FinishedOrder(order.number, responses, seeds, raw)
 
 
+def _first_seed(order: Order) -> int | None:
+    """Return the seed of an order's first sample.
+
+    Raises:
+        ValueError: a seed of more than 64 bits, which leaves a request in vLLM that never ends.
+    """
+    first = order.seeds[0]
+    if first is not None and not 0 <= first <= 2**64 - len(order.seeds):
+        raise ValueError(f"seeds are whole numbers of at most 64 bits, but the first is {first}")
+    return first
+
+
 def _settings(sampling: SamplingSettings, max_tokens: int) -> dict[str, Any]:
     decoding = {**sampling.decoding, "max_tokens": max_tokens, "stop": list(sampling.stop) or None}
     return {**decoding, "top_k": sampling.top_k or -1}  # all tokens
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """Return what vLLM raises of a request that it does not take; none of them means that the engine died."""
+    from vllm import exceptions
+
+    # A ValueError until it became a class of its own, below the second where there is one.
+    own = (getattr(exceptions, name, ValueError) for name in ("VLLMValidationError", "VLLMClientError"))
+    return (ValueError, TypeError, *own)
 
 
 @contextmanager
@@ -175,5 +213,9 @@ def _as_death() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # EngineDeadError, and what workers raise in this process
-        reason = (str(error).strip().splitlines() or [""])[0]
-        raise EngineDiedError(f"{type(error).__name__}: {reason}") from error
+        raise _death(error) from error
+
+
+def _death(error: Exception) -> EngineDiedError:
+    reason = (str(error).strip().splitlines() or [""])[0]
+    return EngineDiedError(f"{type(error).__name__}: {reason}")

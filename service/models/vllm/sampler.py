@@ -8,7 +8,7 @@ from service.models.checkpoint import Checkpoint, open_checkpoint
 from service.models.drawing import CellsToDraw, ReportSamples
 from service.models.offline import CheckpointSampler, OfflineFilling
 from service.models.settings import DrawingSpec
-from service.models.stopping import stop_on_signals
+from service.models.stopping import GRACE_S, stop_on_signals
 from service.models.vllm.engine import LEAST_TEMPERATURE, Engine, EngineDiedError, find_device, find_vllm
 from service.runs.filling import Filled
 
@@ -21,7 +21,8 @@ class VllmSampler(CheckpointSampler):
 
     A cell is one request of n samples; prompts are rendered here and given as token ids, and prefix caching
     reads each prompt once. vLLM draws sample i of a request with its seed plus i: that is the seed stored.
-    `tensor_parallel` GPUs share the model; `max_model_len` None takes the model's own context.
+    `tensor_parallel` GPUs share the model; `max_model_len` None takes the model's own context. After SIGTERM
+    a step that takes longer than `grace_s` seconds is given up.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class VllmSampler(CheckpointSampler):
         dtype: str = "auto",
         gpu_memory_utilization: float = 0.9,
         max_model_len: int | None = None,
+        grace_s: float = GRACE_S,
     ) -> None:
         if tensor_parallel < 1:
             raise InputError(f"tensor-parallel is {tensor_parallel}; give the number of GPUs, at least 1.")
@@ -45,6 +47,7 @@ class VllmSampler(CheckpointSampler):
         super().__init__(model, revision)
         self._tensor_parallel, self._dtype = tensor_parallel, dtype
         self._memory, self._max_model_len = gpu_memory_utilization, max_model_len
+        self._grace_s = grace_s
         self._checkpoint: Checkpoint | None = None
         self._engine: Engine | None = None
 
@@ -98,22 +101,32 @@ class VllmSampler(CheckpointSampler):
         self.check(work.spec)
         expected = self._max_model_len or self._open().context
         prompts = self._plan(work, expected)  # what cannot be drawn is told before the engine starts
-        with work.keep_leases(), stop_on_signals() as stop:
-            engine = self._started()
+        with work.keep_leases():
+            engine = self._started()  # signals end a start, which takes minutes
             if engine.context != expected:
                 prompts = self._plan(work, engine.context)
             self._notices += prompts.notices
             filling = OfflineFilling(work, engine, prompts, report)
-            try:
-                return filling.run(stop.is_set)
-            except EngineDiedError as error:
-                self._engine = None
-                if stop.is_set():  # Ctrl-C ends its processes too
-                    return filling.interrupted()
-                filled = filling.filled
-                filled.stopped = DIED
-                filled.message = f"vLLM's engine died ({error}); what had come back is stored"
-                return filled
+            with stop_on_signals(grace_s=self._grace_s) as stop:
+                try:
+                    return filling.run(stop.is_set)
+                except EngineDiedError as error:
+                    self.close()
+                    if stop.is_set():  # Ctrl-C ends its processes too
+                        return filling.interrupted()
+                    filled = filling.filled
+                    filled.stopped = DIED
+                    filled.message = f"vLLM's engine died ({error}); what had come back is stored"
+                    return filled
+                except InputError:
+                    self.close()  # of a refused request something may be left in it
+                    raise
+
+    def close(self) -> None:
+        """End the engine and its processes; the next `fill` starts another."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
 
     def _open(self) -> Checkpoint:
         if self._checkpoint is None:

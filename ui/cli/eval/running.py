@@ -1,6 +1,7 @@
 """`tagrpo eval run`: one run for each benchmark, opened first, then drawn and graded in turn."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,7 +112,11 @@ def run(
         raise typer.BadParameter("name benchmarks, or a neighbor set with --neighbors, and not both")
     prompts = find_preset(preset)
     opened = open_sampler(choose_sampler(sampler, model), model, requests, engine)
-    with db.open(create=True) as database, Grader(cache=VerdictCache(database)) as grader:
+    with (
+        closing(opened),
+        db.open(create=True) as database,
+        Grader(cache=VerdictCache(database)) as grader,
+    ):
         if neighbors is not None:
             problem_sets = [
                 load_neighbors(

@@ -153,4 +153,4 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
         return LocalSampler(model, **given)
     from service.models.vllm import VllmSampler
 
-    return VllmSampler(model, **given)
+    return VllmSampler(model, grace_s=requests.grace, **given)
