@@ -8,7 +8,7 @@ from rephraser.proposing.strategies import Strategy
 
 RESPONSE_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"rephrasings": {"type": "array", "items": {"type": "string"}}},
+    "properties": {"rephrasings": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
     "required": ["rephrasings"],
     "additionalProperties": False,
 }

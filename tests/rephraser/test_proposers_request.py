@@ -69,6 +69,12 @@ def test_an_answer_as_the_schema_wants_it_is_read_back() -> None:
     assert parsed.candidates == ("Find $\\frac{1}{2}+1$.", "Add one to $\\frac{1}{2}$.")
 
 
+def test_the_schema_asks_for_one_rephrasing_at_least() -> None:
+    assert (
+        RESPONSE_SCHEMA["properties"]["rephrasings"]["minItems"] == 1
+    )  # an empty list satisfies it otherwise
+
+
 def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
     for structured in (False, True):
         echo = user(structured=structured)
