@@ -11,9 +11,8 @@ from command_line import CommandLine, words
 from fake_vllm import Behaviour, install
 from runs import Proposed, add_run
 from sqlalchemy import text
-from world_runs import set_faults, stats, world_server
 from tiny_model import save_tiny_model
-from world_runs import stats, world_server
+from world_runs import set_faults, stats, world_server
 
 from service.database import Database
 
