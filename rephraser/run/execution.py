@@ -151,12 +151,13 @@ def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, 
     def open_client(model: str) -> Client:
         endpoint, prices = prepared.endpoints[model], prepared.prices
         if execution.batch and not model.startswith(WITHOUT_BATCH_JOBS):
-            return BatchClient(endpoint, budget=budget, prices=prices)
+            return BatchClient(endpoint, budget=budget, prices=prices, run_name=run.name)
         return RemoteClient(
             endpoint,
             budget=budget,
             prices=prices,
             max_concurrency=execution.max_concurrency,
+            run_name=run.name,
             halt_after=execution.halt_after,
             stall_s=execution.stall_s,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.models.remote import ChatRequest, ChatResponse, Failure, RemoteClient, redact
+from service.models.remote import ChatRequest, ChatResponse, Failure, RemoteClient
 from service.models.remote.chat import INTERRUPTED, SETTINGS
 from service.models.remote.money import Ledger
 from service.models.remote.stream import FAILING
@@ -142,9 +142,7 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
     writer = CellWriter(cells, client.budget.ledger)
     result = Filled()
     finals: list[int] = []  # since the last answer
-    asked = client.endpoint
-    where = redact(asked.model if asked.api_base is None else f"{asked.model} at {asked.api_base}")
-    watchdog = Watchdog(where, this_process().words, client.stall_s)
+    watchdog = Watchdog(client.where, this_process().words, client.stall_s)
 
     def lease() -> list[ChatRequest]:
         with db.write() as session:

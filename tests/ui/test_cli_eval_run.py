@@ -96,6 +96,20 @@ def test_json_tells_the_same(cli: CommandLine, server: str) -> None:
     assert (run["truncated_share"], run["usd"]) == (0.0, None)
 
 
+def test_verbose_tells_the_fate_of_each_request_and_quiet_tells_errors_alone(
+    cli: CommandLine, server: str
+) -> None:
+    loud = cli(*asked(server, "-v"))
+    fates = [line for line in loud.err.splitlines() if "run test-model.sums, cell" in line]
+    assert len(fates) == 6
+    assert f"hosted_vllm/test-model at {server}: run test-model.sums, cell 1, attempt 1: 200, " in loud.err
+    assert "boxed" not in loud.err
+    assert "cell" not in cli(*asked(server, n=16)).err
+    assert cli(*asked(server, "-q", n=24)).err == ""
+    wrong = cli(*asked(server, "-q", "--temperature", "1"))
+    assert (wrong.code, wrong.err.startswith("error: ")) == (2, True)
+
+
 def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_another_run(
     cli: CommandLine, server: str
 ) -> None:

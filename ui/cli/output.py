@@ -43,15 +43,20 @@ LOUDNESS = Loudness()
 def prepare_streams() -> None:
     """Make stdout and stderr take any text: nowhere if they are closed, escaped where they are not UTF-8."""
     LOUDNESS.quiet = LOUDNESS.verbose = False
-    logging.getLogger("tagrpo").handlers = [_Warnings(logging.WARNING)]
+    rooms = logging.getLogger("tagrpo")
+    rooms.handlers = [_OfRooms()]
+    rooms.setLevel(logging.WARNING)
     sys.stdout, sys.stderr = (_usable(stream) for stream in (sys.stdout, sys.stderr))
 
 
-class _Warnings(logging.Handler):
-    """Prints what rooms below have to say while they work."""
+class _OfRooms(logging.Handler):
+    """Prints what rooms below have to say while they work: warnings, and with `--verbose` more."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        complain("attention: ", "bold yellow", record.getMessage())
+        if record.levelno < logging.WARNING:
+            console.write_line(record.getMessage())
+        elif not LOUDNESS.quiet:
+            complain("attention: ", "bold yellow", record.getMessage())
 
 
 def _usable(stream: TextIO | None) -> TextIO:
@@ -100,6 +105,8 @@ def _be_quiet(wanted: bool) -> bool:
 
 def _be_verbose(wanted: bool) -> bool:
     LOUDNESS.verbose |= wanted
+    if wanted:
+        logging.getLogger("tagrpo").setLevel(logging.INFO)
     return wanted
 
 
@@ -107,7 +114,13 @@ QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", callback=_be_quiet, help="Print results and errors only.")
 ]
 VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", callback=_be_verbose, help="Print the traceback of an error.")
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        callback=_be_verbose,
+        help="Print what becomes of each request, and the traceback of an error.",
+    ),
 ]
 
 

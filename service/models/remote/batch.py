@@ -79,8 +79,11 @@ class BatchClient(EndpointClient):
         prices: PriceTable | None = None,
         retries: RetryPolicy | None = None,
         seed: int | None = None,
+        run_name: str = "",
     ) -> None:
-        super().__init__(endpoint, budget=budget, prices=prices, retries=retries, seed=seed)
+        super().__init__(
+            endpoint, budget=budget, prices=prices, retries=retries, seed=seed, run_name=run_name
+        )
         self._client: openai.AsyncOpenAI | None = None
 
     async def __aenter__(self) -> Self:
@@ -168,7 +171,9 @@ class BatchClient(EndpointClient):
                 entry = _parse(line)
                 request = open_requests.pop(str(entry.get("custom_id")), None)
                 if request is not None:
-                    yield request, self._read(request, entry)
+                    answer = self._read(request, entry)
+                    self._fates.tell(request.key, 1, answer, next_step=f"batch job {status.id}")
+                    yield request, answer
         reason = status.message or f"the batch job ended as {status.state} without an answer to this request"
         for request in open_requests.values():
             yield request, Failure(SERVER_ERROR, reason, 0, retryable=True)

@@ -3,6 +3,8 @@
 import asyncio
 import random
 import time
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -24,10 +26,11 @@ from service.models.remote.chat import (
     read_answer,
 )
 from service.models.remote.endpoint import EndpointCheck, check_endpoint, load_backend
+from service.models.remote.fates import Fates
 from service.models.remote.faults import Fault, RetryPolicy, blame, classify
 from service.models.remote.limit import AdaptiveLimit, Gate, LimitSettings
 from service.models.remote.money import Bill, Budget, Price, PriceTable, Reservation
-from service.models.remote.redaction import redact_values, secret_values
+from service.models.remote.redaction import redact, redact_values, secret_values
 from service.models.remote.stream import OnResult, RunOutcome, Source, Stream
 from service.models.stopping import HALT_AFTER, STALL_S
 
@@ -52,6 +55,7 @@ class EndpointClient:
         prices: PriceTable | None = None,
         retries: RetryPolicy | None = None,
         seed: int | None = None,
+        run_name: str = "",
     ) -> None:
         """Set up; nothing is imported or sent before the context is entered.
 
@@ -61,6 +65,7 @@ class EndpointClient:
             prices: The user's prices; default: litellm's local map.
             retries: When and how often to try again.
             seed: Seed of the jitter between attempts; it has no influence on answers.
+            run_name: What the log names beside the requests.
         """
         self.endpoint = endpoint
         self.budget = budget if budget is not None else Budget()
@@ -70,6 +75,7 @@ class EndpointClient:
         self._price: Price | None = None
         self._backend: Backend | None = None
         self._secrets: tuple[str, ...] = ()
+        self._fates = Fates(self.where, run_name)
 
     async def __aenter__(self) -> Self:
         """Load litellm and look up the price.
@@ -89,6 +95,14 @@ class EndpointClient:
         backend, self._backend = self._backend, None
         if backend is not None:
             await backend.close()
+
+    @property
+    def where(self) -> str:
+        """The endpoint in words, without a password."""
+        endpoint = self.endpoint
+        return redact(
+            endpoint.model if endpoint.api_base is None else f"{endpoint.model} at {endpoint.api_base}"
+        )
 
     @property
     def price(self) -> Price | None:
@@ -131,6 +145,7 @@ class RemoteClient(EndpointClient):
         max_concurrency: int = 64,
         retries: RetryPolicy | None = None,
         seed: int | None = None,
+        run_name: str = "",
         halt_after: int = HALT_AFTER,
         stall_s: float = STALL_S,
     ) -> None:
@@ -141,7 +156,9 @@ class RemoteClient(EndpointClient):
             halt_after: `run` stops after this many failed requests in a row.
             stall_s: Whoever runs it says what it waits for after as many seconds without an answer.
         """
-        super().__init__(endpoint, budget=budget, prices=prices, retries=retries, seed=seed)
+        super().__init__(
+            endpoint, budget=budget, prices=prices, retries=retries, seed=seed, run_name=run_name
+        )
         self.limit = AdaptiveLimit(LimitSettings(largest=max_concurrency))
         self.halt_after, self.stall_s = halt_after, stall_s
         self._gate = Gate(self.limit)
@@ -230,11 +247,21 @@ class RemoteClient(EndpointClient):
         fault: Fault | None = None
         tries = time_outs = left_out = 0
         while True:
+            began = time.monotonic()
             tried = await self._attempt(request, bill, stopping)
-            if isinstance(tried, ChatResponse):
-                return tried
             if tried is None:
                 return None if fault is None else self._failure(fault, bill)
+            took_s = tried.latency_s if isinstance(tried, ChatResponse) else tried.took_s
+            tell = partial(
+                self._fates.tell,
+                request.key,
+                bill.attempts,
+                took_s=took_s,
+                waited_s=time.monotonic() - began - took_s,
+            )
+            if isinstance(tried, ChatResponse):
+                tell(tried)
+                return tried
             fault = blame(tried, request.max_tokens)
             if (
                 fault.kind == BAD_REQUEST
@@ -242,14 +269,18 @@ class RemoteClient(EndpointClient):
                 and backend.forget_refused(request, fault.message)
             ):
                 left_out += 1
+                tell(fault, next_step="again without the field that the server refused")
                 continue
             tries += 1
             time_outs += fault.kind == TIME_OUT
             pause = self.retries.delay(fault.kind, tries, self._rng, fault.retry_after_s)
-            if time_outs >= self.retries.time_outs:
-                return self._failure(fault, bill, final=True)
-            if pause is None or not await _sleep(pause, stopping):
-                return self._failure(fault, bill, final=fault.kind in FINAL_KINDS)
+            final = fault.kind in FINAL_KINDS or time_outs >= self.retries.time_outs
+            if final or pause is None:
+                tell(fault, next_step="failed for good" if final else "failed")
+                return self._failure(fault, bill, final=final)
+            tell(fault, next_step=f"again in {pause:.1f} s")
+            if not await _sleep(pause, stopping):
+                return self._failure(fault, bill)
 
     async def _attempt(
         self, request: ChatRequest, bill: Bill, stopping: asyncio.Event | None
@@ -303,9 +334,9 @@ class RemoteClient(EndpointClient):
             settle(answer.usage)
         except InvalidAnswerError as error:
             settle(error.usage)
-            return Fault(INVALID_ANSWER, str(error), billed=True)
+            return Fault(INVALID_ANSWER, str(error), billed=True, took_s=time.monotonic() - started)
         except Exception as error:
-            fault = classify(error)
+            fault = replace(classify(error), took_s=time.monotonic() - started)
             settle(None, billed=fault.billed)
             self._note_overload(fault, started)
             return fault

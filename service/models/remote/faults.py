@@ -99,13 +99,14 @@ _WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+Error: )*(?:\w+Exception - )?")
 
 @dataclass(frozen=True)
 class Fault:
-    """A failed attempt. `billed` is whether the provider may have charged for it."""
+    """A failed attempt, which took `took_s`. `billed` is whether the provider may have charged for it."""
 
     kind: str
     message: str
     billed: bool
     retry_after_s: float | None = None
     status: int | None = None
+    took_s: float = 0.0
 
 
 def classify(error: BaseException) -> Fault:

@@ -31,6 +31,7 @@ from service.runs.batching import fill_by_batch
 from service.runs.cells import Cell, Receipt
 from service.runs.filling import CellsToAsk, Filled, fill_cells
 from service.runs.ledger import RunLedger
+from service.runs.store import find_run
 
 _TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "thinking", "refusal"})
 OWN_SERVERS = "hosted_vllm"  # asked directly even with batch jobs on, as they offer none
@@ -147,8 +148,16 @@ class RemoteSampler:
             filling.count,
             filling.keep,
         )
+        with work.db.read() as session:
+            run_name = find_run(session, work.run_id).name
         if self._sends_jobs:
-            jobs = BatchClient(self.endpoint, budget=self._budget, prices=self._prices, retries=self._retries)
+            jobs = BatchClient(
+                self.endpoint,
+                budget=self._budget,
+                prices=self._prices,
+                retries=self._retries,
+                run_name=run_name,
+            )
             async with jobs:
                 return await fill_by_batch(cells, jobs, report=filling.count_job, poll_s=self._batch_poll_s)
         client = RemoteClient(
@@ -156,6 +165,7 @@ class RemoteSampler:
             budget=self._budget,
             prices=self._prices,
             max_concurrency=self._max_concurrency,
+            run_name=run_name,
             halt_after=self._halt_after,
             stall_s=self._stall_s,
             retries=self._retries,
