@@ -51,7 +51,7 @@ def make_evaluation(db: Database, texts: Texts, scale: float) -> None:
             placed = [PlacedProblem(problem) for problem in problems[name]]
             path = f"/models/runs/{model}/checkpoints/global_step_60/actor/huggingface"
             spec = EvalSpec(
-                name, placed_hash(placed), {"file": "generated"}, path, {"sampler": "vllm"},
+                name, placed_hash(placed), len(placed), {"file": "generated"}, path, {"sampler": "vllm"},
                 PromptSpec("{question}"), SamplingSettings(),
             )  # fmt: skip
             samples, sample_texts, grades = [], [], []

@@ -91,6 +91,7 @@ def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
         spec = EvalSpec(
             problems=name,
             problems_hash=problems_hash(chosen),
+            size=count,
             source={},
             model=MODEL,
             engine=sampler.describe(),

@@ -158,6 +158,7 @@ def make_run(db: Any, number: int, problems_each: int, neighbors: bool) -> tuple
     spec = EvalSpec(
         "neighbors" if neighbors else "boxes",
         placed_hash(placed),
+        len(placed),
         {"file": "generated"},
         f"model-{number}",
         {"sampler": "local"},

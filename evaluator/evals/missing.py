@@ -7,6 +7,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import HumanMove
+from evaluator.evals.problems import count_run_problems
 from evaluator.evals.tables import SAMPLE, GradeCountsRow, RunProblemRow, SampleRow
 from evaluator.grading import GradeValue
 from service.runs.tables import FAILED, FINAL, CellRow
@@ -14,16 +15,14 @@ from service.runs.tables import FAILED, FINAL, CellRow
 
 def samples_missing(session: Session, run_id: str, n: int) -> int:
     """Return how many of `n` samples for each problem of a run are not there."""
-    problems = session.scalar(
-        select(func.count()).select_from(RunProblemRow).where(RunProblemRow.run_id == run_id)
-    )
+    problems = count_run_problems(session, run_id)
     there = session.scalar(
         select(func.count())
         .select_from(SampleRow)
         .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
         .where(RunProblemRow.run_id == run_id, SampleRow.ordinal < n)
     )
-    return (problems or 0) * n - (there or 0)
+    return problems * n - (there or 0)
 
 
 def samples_lost(session: Session, run_id: str, n: int) -> int:

@@ -63,6 +63,11 @@ class RunOverview:
     sources: Sources
 
     @property
+    def benchmark(self) -> str:
+        """The benchmark, with how many of its problems were taken where that is not all of them."""
+        return part_label(self.run, self.groups)
+
+    @property
     def correct(self) -> int:
         return self.grader.correct if self.grader else 0
 
@@ -90,6 +95,7 @@ class RunOverview:
         """Return the machine-readable form; the spec is in `runs show`."""
         return {
             "benchmark": self.run.spec["problems"],
+            "benchmark_problems": self.run.spec["size"],
             "model": self.run.spec["model"],
             "problems": self.problems,
             "groups": self.groups,
@@ -122,6 +128,21 @@ def runs_overview(session: Session, runs: Sequence[Run] | None = None) -> list[R
         RunOverview(run=run, grader=chosen[run.id], **sizes[run.id], sources=sources.get(run.id, Sources()))
         for run in runs
     ]
+
+
+def part_label(run: Run, taken: int) -> str:
+    """Return the benchmark's name where all of its problems were taken, else as `math500[:50]`.
+
+    What was measured on a part is never compared or averaged with what was measured on the whole.
+    """
+    name: str = run.spec["problems"]
+    return name if taken >= run.spec["size"] else f"{name}[:{taken}]"
+
+
+def part_labels(session: Session, runs: Sequence[Run]) -> dict[str, str]:
+    """Return by id what part of which benchmark eval runs are over; see `part_label`."""
+    sizes = _sizes(session, [run.id for run in runs])
+    return {run.id: part_label(run, sizes[run.id]["groups"]) for run in runs}
 
 
 def shown_grader(session: Session, run_id: str) -> GradedBy | None:

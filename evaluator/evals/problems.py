@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, insert, select
+from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.tables import ProblemRow, RunProblemRow
@@ -95,8 +95,14 @@ def placed_hash(placed: Sequence[PlacedProblem]) -> str:
 
 
 def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedProblem]) -> None:
-    """Write a run's problems in order; those not known yet are added to the table of problems."""
-    by_id = {place.problem.id: place.problem for place in placed}
+    """Write those of a run's problems, in order, that come after the ones it has.
+
+    Those not known yet are added to the table of problems.
+    """
+    there = count_run_problems(session, run_id)
+    if there == len(placed):
+        return
+    by_id = {place.problem.id: place.problem for place in placed[there:]}
     ids = list(by_id)
     now = utc_now()
     for start in range(0, len(ids), _PER_STATEMENT):
@@ -128,9 +134,15 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
                 "source_id": place.source_id,
                 "strategy": place.strategy,
             }
-            for position, place in enumerate(placed)
+            for position, place in enumerate(placed[there:], start=there)
         ],
     )
+
+
+def count_run_problems(session: Session, run_id: str) -> int:
+    """Return how many problems a run holds, neighbors included."""
+    counted = select(func.count()).select_from(RunProblemRow).where(RunProblemRow.run_id == run_id)
+    return session.scalar(counted) or 0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.evals.problems import PlacedProblem, store_run_problems
+from evaluator.evals.problems import PlacedProblem, count_run_problems, store_run_problems
 from evaluator.grading.types import Answers
 from service.errors import InputError, NotFoundError
 from service.models.settings import PromptSpec, SamplingSettings
@@ -27,14 +27,17 @@ _LONGEST_MODEL = 60
 class EvalSpec:
     """An eval run: problems, model, engine, prompt and sampling, all that shapes its samples and its score.
 
-    The number of samples is not part of it. `problems` names the benchmark or neighbor set, `problems_hash`
-    is the hash of its content, `source` where it was loaded from (a Hub revision, a file's hash, the seed of
-    shuffled options). `engine` names sampler, versions and the chat template's hash: what the sampler's
-    `describe` returns. `answers` says which answers count; grades that take others may stand beside those.
+    The number of samples is not part of it, nor how many of the problems are taken. `problems` names the
+    benchmark or neighbor set, `problems_hash` is the hash of all its content and `size` the number of its
+    problems (of a set its questions), `source` where it was loaded from (a Hub revision, a file's hash, the
+    seed of shuffled options). `engine` names sampler, versions and the chat template's hash: what the
+    sampler's `describe` returns. `answers` says which answers count; grades that take others may stand beside
+    those.
     """
 
     problems: str
     problems_hash: str
+    size: int
     source: Mapping[str, Any]
     model: str
     engine: Mapping[str, Any]
@@ -51,6 +54,7 @@ class EvalSpec:
         return {
             "problems": self.problems,
             "problems_hash": self.problems_hash,
+            "size": self.size,
             "source": dict(self.source),
             "model": self.model,
             "engine": dict(self.engine),
@@ -66,6 +70,7 @@ class EvalSpec:
         return cls(
             problems=data["problems"],
             problems_hash=data["problems_hash"],
+            size=data["size"],
             source=data["source"],
             model=data["model"],
             engine=data["engine"],
@@ -100,26 +105,37 @@ def open_eval_run(
     spec: EvalSpec,
     placed: Sequence[PlacedProblem],
     versions: Mapping[str, Any],
-) -> tuple[Run, bool]:
-    """Return the eval run of this name, made if there is none, and whether it is new.
+) -> tuple[Run, int]:
+    """Return the eval run of this name, made if there is none, and how many problems it had before.
+
+    One that holds the first of these problems gets the others too: a trial grows, and what it has stays.
 
     Raises:
-        InputError: there is no problem, `name` cannot name a run, or a run of this name has other settings;
-            they are listed.
+        InputError: there is no problem, `name` cannot name a run, or a run of this name has other settings
+            (they are listed) or more problems.
     """
     if not placed:
         raise InputError(f"{spec.problems}: it holds no problem to evaluate.")
-    run, new = open_run(
-        session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[], versions=versions
-    )
-    if new:
-        store_run_problems(session, run.id, placed)
-    return run, new
+    there = check_eval_run(session, name, spec, placed)
+    run, _ = open_run(session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[], versions=versions)
+    store_run_problems(session, run.id, placed)
+    return run, there
 
 
-def check_eval_run(session: Session, name: str, spec: EvalSpec) -> None:
-    """Raise what `open_eval_run` would raise of the name and the settings; nothing is stored."""
-    find_same_run(session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[])
+def check_eval_run(session: Session, name: str, spec: EvalSpec, placed: Sequence[PlacedProblem]) -> int:
+    """Return how many problems the run of this name has, 0 for a new one; nothing is stored.
+
+    Raises:
+        InputError: what `open_eval_run` would raise of name, settings and problems.
+    """
+    run = find_same_run(session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[])
+    there = 0 if run is None else count_run_problems(session, run.id)
+    if there > len(placed):
+        raise InputError(
+            f"run {name!r} has {there:,} problems ({len(placed):,} now); a run can grow by a larger --limit "
+            "and not shrink. Give this one another --name."
+        )
+    return there
 
 
 def list_eval_runs(session: Session) -> list[Run]:

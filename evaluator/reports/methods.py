@@ -1,6 +1,5 @@
 """Which runs make a row of a report: `RUN`, `LABEL=RUN`, `LABEL=RUN+RUN`, or a prefix of several."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
@@ -9,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades
-from evaluator.evals.overview import RunOverview, choose_version, runs_overview
+from evaluator.evals.overview import RunOverview, choose_version, part_labels, runs_overview
 from evaluator.evals.results import RunResult, load_result
 from evaluator.evals.runs import EvalSpec, list_eval_runs, matching_runs
 from evaluator.evals.sources import Sources
@@ -18,7 +17,6 @@ from evaluator.passk import Counts, pool
 from service.errors import InputError
 from service.runs.store import Run
 
-_FIRST = re.compile(r"\[:(\d+)\]$")
 _FREE = (
     "sampling.seed",
     "sampling.samples_per_request",
@@ -28,7 +26,10 @@ _FREE = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A method on one benchmark: one run, or several of the same problems and settings, pooled."""
+    """A method on one benchmark: one run, or several of the same problems and settings, pooled.
+
+    `benchmark` says where a part of it was taken, see `part_label`.
+    """
 
     benchmark: str
     problems_hash: str
@@ -150,13 +151,14 @@ def load_methods(
     if not references:
         raise InputError("name at least one run; `tagrpo runs list` lists them.")
     runs = list_eval_runs(session)
+    parts = part_labels(session, runs)
     groups: dict[str, dict[str, list[Run]]] = {}
     for reference in (_parse(text) for text in references):
         named = [(name, run) for name in reference.names for run in matching_runs(runs, name)]
         mine: dict[tuple[str, str], list[Run]] = {}
         for name, run in named:
             label = reference.label or _label(name, run, pooled=len(reference.names) > 1, text=reference.text)
-            mine.setdefault((label, run.spec["problems"]), []).append(run)
+            mine.setdefault((label, parts[run.id]), []).append(run)
         for (label, benchmark), several in mine.items():
             by_benchmark = groups.setdefault(label, {})
             if benchmark in by_benchmark or len(several) > len(reference.names):
@@ -170,7 +172,10 @@ def load_methods(
     chosen = [run for entries in groups.values() for several in entries.values() for run in several]
     version = grader_version or choose_version(session, chosen, answers)
     return [
-        Method(label, {name: _entry(session, several, version, grades) for name, several in entries.items()})
+        Method(
+            label,
+            {name: _entry(session, name, several, version, grades) for name, several in entries.items()},
+        )
         for label, entries in groups.items()
     ]
 
@@ -200,7 +205,7 @@ def differing_settings(
 
 def run_label(run: Run) -> str:
     """Return an eval run's name without the benchmark at its end: the method that it measured."""
-    return run.name.removesuffix("." + _FIRST.sub(r"-first\1", run.spec["problems"]).replace("@", "-"))
+    return run.name.removesuffix("." + run.spec["problems"].replace("@", "-"))
 
 
 @dataclass(frozen=True)
@@ -217,14 +222,12 @@ class MethodChoice:
     @property
     def benchmarks(self) -> tuple[str, ...]:
         """The benchmarks of its runs, in order."""
-        return tuple(str(overview.run.spec["problems"]) for overview in self.runs)
+        return tuple(overview.benchmark for overview in self.runs)
 
     def references(self, benchmarks: tuple[str, ...]) -> tuple[str, ...]:
         """Return what `load_methods` takes for it on these benchmarks."""
         return tuple(
-            f"{self.label}={overview.run.name}"
-            for overview in self.runs
-            if overview.run.spec["problems"] in benchmarks
+            f"{self.label}={overview.run.name}" for overview in self.runs if overview.benchmark in benchmarks
         )
 
 
@@ -292,11 +295,11 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
         )
 
 
-def _entry(session: Session, runs: Sequence[Run], version: str, grades: Grades) -> Entry:
+def _entry(session: Session, benchmark: str, runs: Sequence[Run], version: str, grades: Grades) -> Entry:
     results = tuple(load_result(session, run, version, grades=grades) for run in runs)
     spec = results[0].spec
     counts = results[0].counts if len(results) == 1 else pool([result.counts for result in results])
-    return Entry(spec.problems, spec.problems_hash, results, counts)
+    return Entry(benchmark, spec.problems_hash, results, counts)
 
 
 def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -314,10 +317,6 @@ def _brief(value: Any) -> str:
 
 def _free_label(ready: Mapping[str, Sequence[RunOverview]], label: str, overview: RunOverview) -> str:
     """Return the first name under which this run's benchmark is not measured yet."""
-    benchmark, name = overview.run.spec["problems"], overview.run.name
+    benchmark, name = overview.benchmark, overview.run.name
     names = chain((label, name), (f"{name} ({number})" for number in count(2)))
-    return next(
-        each
-        for each in names
-        if benchmark not in {other.run.spec["problems"] for other in ready.get(each, ())}
-    )
+    return next(each for each in names if benchmark not in {other.benchmark for other in ready.get(each, ())})

@@ -26,6 +26,7 @@ def report_notes(report: Report) -> list[str]:
     """Return the notes of a report in order of weight."""
     makers: tuple[Callable[[Report], Iterator[str]], ...] = (
         _choices,
+        _parts,
         _missing,
         _runs,
         _human,
@@ -42,7 +43,7 @@ def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str
     """Return a note for each question set known to repeat problems of a benchmark of the methods."""
     entries = {entry.problems_hash: entry for method in methods for entry in method.entries.values()}
     return [
-        f"{entry.benchmark}: {checked.problems} of its {entry.counts.problems} problems also stand in the "
+        f"{entry.spec.problems}: {checked.problems} of its {entry.spec.size} problems also stand in the "
         f"set {checked.set_name} ({checked.variants} more resemble one); a model trained on it may "
         "know them. `tagrpo questions contamination` names them."
         for problems_hash, entry in entries.items()
@@ -72,6 +73,16 @@ def _choices(report: Report) -> Iterator[str]:
             "Where the grader could not tell, or a sample that was asked for is missing, there are two "
             "values: with these counted wrong, and counted right; the interval spans both."
         )
+
+
+def _parts(report: Report) -> Iterator[str]:
+    specs = {line.entry.benchmark: line.entry.spec for line in report.lines}
+    for benchmark, spec in specs.items():
+        if benchmark != spec.problems:
+            yield (
+                f"{benchmark}: only the first of the {spec.size} problems of {spec.problems} were taken; the "
+                "same command with a larger --limit, or none, goes on with the others."
+            )
 
 
 def _missing(report: Report) -> Iterator[str]:

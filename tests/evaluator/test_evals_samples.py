@@ -162,6 +162,7 @@ def test_a_spec_comes_back_from_json() -> None:
     spec = EvalSpec(
         problems="aime24",
         problems_hash="0" * 64,
+        size=30,
         source={"file": "a.jsonl"},
         model="m",
         engine={"sampler": "remote"},

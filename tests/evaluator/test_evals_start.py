@@ -46,9 +46,9 @@ def test_names_follow_the_model(model: str, slug: str) -> None:
 def test_the_same_settings_are_the_same_run(db: Database) -> None:
     spec = make_eval_spec(PROBLEMS)
     with db.write() as session:
-        run, new = open_eval_run(session, "r", spec, PLACED, {"a": "1"})
-        again, new_again = open_eval_run(session, "r", spec, PLACED, {"a": "2"})
-        assert (new, new_again, run.id) == (True, False, again.id)
+        run, before = open_eval_run(session, "r", spec, PLACED, {"a": "1"})
+        again, before_again = open_eval_run(session, "r", spec, PLACED, {"a": "2"})
+        assert (before, before_again, run.id) == (0, 3, again.id)
         assert [problem.text for problem in run_problems(session, run.id)] == [p.text for p in PROBLEMS]
 
 
@@ -74,9 +74,22 @@ def test_any_other_setting_is_another_run_and_is_named(
     with db.write() as session:
         open_eval_run(session, "r", make_eval_spec(PROBLEMS), PLACED, {})
         with pytest.raises(InputError, match=named):
-            check_eval_run(session, "r", make_eval_spec(PROBLEMS, **changes))
-        _, new = open_eval_run(session, "r2", make_eval_spec(PROBLEMS, **changes), PLACED, {})
-        assert new
+            check_eval_run(session, "r", make_eval_spec(PROBLEMS, **changes), PLACED)
+        _, before = open_eval_run(session, "r2", make_eval_spec(PROBLEMS, **changes), PLACED, {})
+        assert not before
+
+
+def test_a_run_of_the_first_problems_grows_and_does_not_shrink(db: Database) -> None:
+    spec = make_eval_spec(PROBLEMS)
+    with db.write() as session:
+        run, _ = open_eval_run(session, "r", spec, PLACED[:1], {})
+        first = run_problems(session, run.id)
+        grown, before = open_eval_run(session, "r", spec, PLACED, {})
+        assert (grown.id, before) == (run.id, 1)
+        assert run_problems(session, run.id)[:1] == first
+        assert [problem.text for problem in run_problems(session, run.id)] == [p.text for p in PROBLEMS]
+        with pytest.raises(InputError, match=r"has 3 problems \(2 now\); a run can grow by a larger --limit"):
+            open_eval_run(session, "r", spec, PLACED[:2], {})
 
 
 def test_a_run_needs_problems(db: Database) -> None:

@@ -46,9 +46,16 @@ def test_runs_of_one_label_fill_one_row(db: Database) -> None:
 
 
 def test_the_label_leaves_out_the_benchmark_even_a_part_of_it(db: Database) -> None:
-    add_eval_run(db, "a.amc12-first2", TWO, benchmark="amc12[:2]")
+    add_eval_run(db, "a.amc12", TWO, benchmark="amc12", size=5)
     add_eval_run(db, "a.math-3", TWO, benchmark="math@3")
-    assert list(shape(load(db, "a.amc12-first2", "a.math-3"))) == ["a"]
+    parts = {"a": {"amc12[:2]": ("a.amc12",), "math@3": ("a.math-3",)}}
+    assert shape(load(db, "a.amc12", "a.math-3")) == parts
+
+
+def test_a_part_of_a_benchmark_never_stands_in_a_column_with_the_whole(db: Database) -> None:
+    add_eval_run(db, "a.amc12", TWO, benchmark="amc12", size=5)
+    add_eval_run(db, "b.amc12", TWO, benchmark="amc12")
+    assert [list(row) for row in shape(load(db, "a", "b")).values()] == [["amc12[:2]"], ["amc12"]]
 
 
 def test_a_run_is_found_by_its_id(db: Database) -> None:

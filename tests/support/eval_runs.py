@@ -65,6 +65,7 @@ def make_eval_spec(of: Sequence[Problem], **changes: Any) -> EvalSpec:
     settings: dict[str, Any] = {
         "problems": "test",
         "problems_hash": problems_hash(of),
+        "size": len(of),
         "source": {"file": "test.jsonl"},
         "model": "test/model",
         "engine": {"sampler": "remote", "api_base": "http://localhost:8000/v1"},

@@ -175,14 +175,24 @@ def test_rows_of_a_known_benchmark_come_from_a_file(cli: CommandLine, server: st
     assert json.loads(spec)["source"]["file"] == "aime.jsonl"
 
 
-def test_the_first_problems_are_a_run_of_their_own(cli: CommandLine, server: str) -> None:
+def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli: CommandLine, server: str) -> None:
+    drawn = (
+        "SELECT problem_id, ordinal, seed, completion_tokens FROM samples "
+        "JOIN run_problems ON run_problems.id = run_problem_id WHERE run_id = "
+        "(SELECT id FROM runs WHERE name = '{}') ORDER BY 1, 2"
+    )
     done = cli(*asked(server, "--limit", "2", n=2))
-    assert "test-model.sums-first2: 2 problems" in done.out
-    assert cli(*asked(server, "--limit", "6", n=2)).code == 0  # all of them: no part
-    labels = [
-        json.loads(spec)["problems"] for (spec,) in rows("tagrpo.db", "SELECT spec FROM runs ORDER BY name")
-    ]
-    assert labels == ["sums", "sums[:2]"]
+    assert "test-model.sums: 2 of 6 problems" in done.out
+    assert "sums[:2]: only the first of the 6 problems" in words(cli("eval", "report", "test-model").out)
+    paid = stats(server)["paid"]
+    grown = cli(*asked(server, n=2))
+    assert "run test-model.sums grows from 2 to 6 problems" in words(grown.err)
+    assert stats(server)["paid"] == paid + 4  # a request each: those of the first two stay
+    shrunk = cli(*asked(server, "--limit", "2", n=2))
+    assert (shrunk.code, "has 6 problems (2 now); a run can grow" in words(shrunk.err)) == (2, True)
+    assert cli(*asked(server, "--name", "whole", n=2)).code == 0
+    trial, whole = (rows("tagrpo.db", drawn.format(f"{name}.sums")) for name in ("test-model", "whole"))
+    assert trial == whole
 
 
 def test_golds_that_fail_against_themselves_stop_the_run(
@@ -312,6 +322,8 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
         "run",
         "--neighbors",
         "math@1",
+        "--name",
+        "first",
         "--model",
         MODEL,
         "--api-base",
@@ -321,7 +333,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
         "--limit",
         "1",
     )
-    assert "test-model.math-1-first1: 2 problems" in first_only.out
+    assert "first.math-1: 1 of 2 problems, 2 with neighbors" in first_only.out
 
 
 # grade and show

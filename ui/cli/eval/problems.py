@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProblemSet:
-    """What one run is over: a benchmark or a neighbor set, all of it or its first problems.
+    """What one run is over: a benchmark or a neighbor set, all of it, and the first problems that are taken.
 
-    `label` names it in the run's spec, `suffix` in the run's name.
+    `label` names it in the run's spec, `suffix` in the run's name. `size` counts its problems, of a neighbor
+    set its questions.
     """
 
     label: str
     suffix: str
     source: Mapping[str, Any]
+    size: int
     placed: "Sequence[PlacedProblem]"
+    taken: "Sequence[PlacedProblem]"
 
 
 def load_benchmarks(
@@ -50,15 +53,9 @@ def load_benchmarks(
         )
         failures = require_golds(loaded, grader, allow_bad_golds)
         _note_failures(loaded, len(failures))
-        problems = loaded.problems[:limit]
-        cut = len(problems) < len(loaded.problems)
+        placed = [PlacedProblem(problem) for problem in loaded.problems]
         problem_sets.append(
-            ProblemSet(
-                label=f"{loaded.name}[:{limit}]" if cut else loaded.name,
-                suffix=f"{loaded.name}-first{limit}" if cut else loaded.name,
-                source=loaded.source,
-                placed=[PlacedProblem(problem) for problem in problems],
-            )
+            ProblemSet(loaded.name, loaded.name, loaded.source, len(placed), placed, placed[:limit])
         )
     return problem_sets
 
@@ -92,9 +89,9 @@ def load_neighbors(
 
     with database.read() as session:
         header = find_set(session, reference)
-        entries = load_entries(session, header.id, limit=limit)
+        entries = load_entries(session, header.id)
     originals = tuple(make_problem(entry.question.text, entry.question.answer) for entry in entries)
-    loaded = LoadedBenchmark(header.ref, header.ref, originals, {}, None)
+    loaded = LoadedBenchmark(header.ref, header.ref, originals[:limit], {}, None)
     _note_failures(loaded, len(require_golds(loaded, grader, allow_bad_golds)))
     placed = []
     for entry, original in zip(entries, originals, strict=True):
@@ -110,12 +107,14 @@ def load_neighbors(
                     neighbor.strategy,
                 )
             )
-    cut = limit is not None and header.counts["questions"] > len(entries)
+    first = {entry.question.id for entry in entries[:limit]}
     return ProblemSet(
-        label=f"{header.ref}[:{limit}]" if cut else header.ref,
-        suffix=f"{header.name}-{header.version}" + (f"-first{limit}" if cut else ""),
+        label=header.ref,
+        suffix=f"{header.name}-{header.version}",
         source={"neighbor_set": header.id, "ref": header.ref, "content_hash": header.content_hash},
+        size=len(entries),
         placed=placed,
+        taken=[place for place in placed if place.group_id in first],
     )
 
 

@@ -24,11 +24,12 @@ class RunNumbers:
     """A run as it stands. `result` and `curve` are None where there is nothing to report: `why` says so.
 
     `missing` samples are not there of `n` for each problem, `lost` of them since their requests failed for
-    good.
+    good. `questions` are the problems without neighbors.
     """
 
     run: "Run"
     problems: int
+    questions: int
     n: int
     samples: int
     fewest: int
@@ -51,6 +52,7 @@ class RunNumbers:
             "benchmark": self.run.spec["problems"],
             "model": self.run.spec["model"],
             "problems": self.problems,
+            "benchmark_problems": self.run.spec["size"],
             "n": self.n,
             "samples": self.samples,
             "fewest_samples": self.fewest,
@@ -120,6 +122,7 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
     return RunNumbers(
         run=run,
         problems=len(counts),
+        questions=sum(problem.variant == 0 for problem in counts),
         n=wanted,
         samples=sum(problem.samples for problem in counts),
         fewest=min((problem.samples for problem in counts), default=0),
@@ -155,7 +158,12 @@ def print_numbers(numbers: RunNumbers) -> None:
     )
     lacking = f", {plural(numbers.missing, 'sample')} missing" if numbers.missing else ""
     lacking += f" ({numbers.lost:,} for good)" if numbers.lost else ""
-    output.heading(f"{numbers.run.name}: {plural(numbers.problems, 'problem')}, {each} samples each{lacking}")
+    size, problems = numbers.run.spec["size"], plural(numbers.problems, "problem")
+    if numbers.questions < size:
+        problems = f"{numbers.questions:,} of {plural(size, 'problem')}"
+        if numbers.problems > numbers.questions:
+            problems += f", {numbers.problems:,} with neighbors"
+    output.heading(f"{numbers.run.name}: {problems}, {each} samples each{lacking}")
     if numbers.open_requests or numbers.failed_requests:
         output.say(f"requests: {numbers.open_requests:,} open, {numbers.failed_requests:,} failed")
     if numbers.result is None or numbers.curve is None:

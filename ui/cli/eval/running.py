@@ -61,7 +61,8 @@ def run(
         str | None, Option(help="A published neighbor set instead of benchmarks: NAME or NAME@3.")
     ] = None,
     limit: Annotated[
-        int | None, Option(min=1, help="Only the first problems; the run's name says so.")
+        int | None,
+        Option(min=1, help="Only the first problems; with a larger one, or none, the same run grows."),
     ] = None,
     source: Annotated[
         list[str] | None,
@@ -175,6 +176,7 @@ def make_specs(
         spec = EvalSpec(
             problems=problems.label,
             problems_hash=placed_hash(problems.placed),
+            size=problems.size,
             source=problems.source,
             model=model,
             engine=engine,
@@ -204,12 +206,15 @@ def open_runs(
     versions = package_versions()
     runs = []
     with database.write() as session:
-        for run_name, _, spec in named:
-            check_eval_run(session, run_name, spec)
         for run_name, problems, spec in named:
-            opened, new = open_eval_run(session, run_name, spec, problems.placed, versions)
-            if not new:
+            check_eval_run(session, run_name, spec, problems.taken)
+        for run_name, problems, spec in named:
+            opened, before = open_eval_run(session, run_name, spec, problems.taken, versions)
+            if before:
                 output.note(f"continuing run {run_name}")
+            if 0 < before < len(problems.taken):
+                now = plural(len(problems.taken), "problem")
+                output.note(f"run {run_name} grows from {before:,} to {now}")
             runs.append(opened)
     return runs
 

@@ -115,7 +115,7 @@ def _evaluations(session: "Session") -> list[Listed]:
     return [
         Listed(
             line.run,
-            line.run.spec["problems"],
+            line.benchmark,
             line.run.spec["model"],
             f"{line.samples:,} samples of {output.plural(line.problems, 'problem')}",
             line.to_json(),

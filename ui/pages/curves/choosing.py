@@ -65,7 +65,7 @@ class Choice:
     def run(self, label: str, benchmark: str) -> RunOverview | None:
         """Return the run of a method on a benchmark, None where there is none."""
         runs = (run for method in self.methods if method.label == label for run in method.runs)
-        return next((run for run in runs if run.run.spec["problems"] == benchmark), None)
+        return next((run for run in runs if run.benchmark == benchmark), None)
 
     def _method(self, label: str) -> MethodChoice:
         return next(method for method in self.methods if method.label == label)

@@ -78,7 +78,7 @@ def show_cost(choice: Choice, report: Reported) -> None:
         run.run.spec["model"]: method.label
         for method in choice.methods
         for run in method.runs
-        if run.run.spec["problems"] in choice.benchmarks
+        if run.benchmark in choice.benchmarks
     }
     drawn = drawn_for(tuple(models))
     rows = cost_rows(report, drawn)

@@ -49,10 +49,7 @@ def _state(choice: Choice) -> str:
 
 def _make(choice: Choice) -> Reported:
     fewest = min(
-        run.fewest
-        for method in choice.methods
-        for run in method.runs
-        if run.run.spec["problems"] in choice.benchmarks
+        run.fewest for method in choice.methods for run in method.runs if run.benchmark in choice.benchmarks
     )
     ks = curve_ks(min(max(fewest, 1), MOST_K), ())
     with reading() as session:

@@ -55,7 +55,7 @@ def drawn_runs(evaluated: Sequence[MethodChoice]) -> dict[str, dict[str, RunOver
     runs: dict[str, dict[str, RunOverview]] = {}
     for method in evaluated:
         for overview in (*method.runs, *(run for run in method.not_ready if run.samples)):
-            benchmark = str(overview.run.spec["problems"])
+            benchmark = overview.benchmark
             taken = benchmark in runs.get(method.label, {})
             runs.setdefault(overview.run.name if taken else method.label, {})[benchmark] = overview
     return runs
