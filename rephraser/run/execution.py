@@ -54,6 +54,7 @@ class CandidateFile:
 class Execution:
     """How a run is carried out; another invocation of the same run may use other values.
 
+    `api_key_env` names the variable that holds the key of all that is asked at `api_base`.
     `solver_api_bases` holds one address for all remote solvers, or one for each in their order;
     `premises_api_base` is that of the model asked about premises. `max_usd`
     caps the whole run from now on, earlier invocations and other processes included (None: the cap it has);
@@ -63,6 +64,7 @@ class Execution:
     """
 
     api_base: str | None = None
+    api_key_env: str | None = None
     solver_api_bases: tuple[str, ...] = ()
     premises_api_base: str | None = None
     max_usd: float | None = None
@@ -123,7 +125,13 @@ def prepare(
     count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
     addresses = _addresses(spec, execution)
     endpoints = {
-        model: Endpoint(model, base, execution.timeout_s, execution.tokens_per_s)
+        model: Endpoint(
+            model,
+            base,
+            execution.timeout_s,
+            execution.tokens_per_s,
+            execution.api_key_env if base == execution.api_base else None,
+        )
         for model, base in addresses.items()
     }
     if execution.max_usd is not None:

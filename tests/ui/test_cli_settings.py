@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 import pytest
-from command_line import CommandLine, words
+from command_line import CommandLine, Done, words
+from openai_server import server_process
 from typer import Argument, Option
 from typer.testing import CliRunner
 
@@ -182,3 +183,47 @@ def test_a_file_beside_the_database_gives_options_and_endpoints(
     (tmp_path / "team" / "tagrpo.toml").write_text("[eval.runs]\nmax-usd = 5.0\n")
     refused = command_line("sets", "list", "--db", "team/tagrpo.db")
     assert (refused.code, "[eval.runs] is no table of a command" in refused.err) == (2, True)
+
+
+def test_an_endpoint_names_the_variable_of_its_key_and_never_holds_the_key(
+    command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "lab-credential-4711"
+    file = tmp_path / "tagrpo.toml"
+    (tmp_path / "x.jsonl").write_text('{"question": "What is 1 + 1?", "answer": "2"}\n')
+    monkeypatch.setenv("TEST_SERVER_KEY", secret)
+    with server_process() as url:
+        monkeypatch.delenv("TEST_SERVER_KEY")
+        asked = [
+            "eval",
+            "run",
+            "x.jsonl",
+            "--n",
+            "1",
+            "--model",
+            "hosted_vllm/test-model",
+            "--endpoint",
+            "lab",
+        ]
+        asked += ["--db", "tagrpo.db"]
+
+        def profile(line: str) -> Done:
+            file.write_text(f'[endpoint.lab]\napi-base = "{url}"\n{line}\n')
+            return command_line(*asked)
+
+        refusals = {
+            f'api_key = "{secret}"': 'name the variable: `export LAB_KEY=...` and api-key-env = "LAB_KEY"',
+            f'api-key-env = "{secret}"': "looks like a key itself",
+            'api-key-env = "hf_abcdefghijklm"': "looks like a key itself",
+            'api-key-env = "LAB_CREDENTIAL"': "--api-key-env LAB_CREDENTIAL: it is not set",
+        }
+        for line, message in refusals.items():
+            refused = profile(line)
+            assert (refused.code, message in words(refused.err)) == (2, True), refused.err
+            assert secret not in refused.err
+        monkeypatch.setenv("LAB_CREDENTIAL", "another-credential")
+        wrong = profile('api-key-env = "LAB_CREDENTIAL"')
+        assert (wrong.code, "another-credential" in wrong.err) == (2, False), wrong.err
+        monkeypatch.setenv("LAB_CREDENTIAL", secret)
+        assert profile('api-key-env = "LAB_CREDENTIAL"').code == 0
+    assert secret.encode() not in (tmp_path / "tagrpo.db").read_bytes()

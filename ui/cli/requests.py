@@ -1,11 +1,15 @@
 """Settings of requests to models: how they are made and capped, which never shapes what comes of them."""
 
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Option
 
+from service.errors import InputError
+from service.models.remote.redaction import redact
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from ui.cli import output
@@ -16,10 +20,34 @@ if TYPE_CHECKING:
     from service.runs.store import Run
 
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 SAMPLING_HELP = (
     "Published settings by name (qwen3-thinking, qwen3-non-thinking, qwq, deepseek-r1, gpt-oss), or "
     "top_k=20, min_p, repetition_penalty, presence_penalty, frequency_penalty, or both, separated by commas."
 )
+
+
+def _check_key_variable(name: str | None) -> str | None:
+    """Return the name of a variable that is set; it may be a key itself, so no error repeats it."""
+    if name is None or os.environ.get(name):
+        return name
+    if _VARIABLE.fullmatch(name) is None or name != redact(name):
+        raise InputError(
+            "--api-key-env names the variable of the environment that holds the key, and what is given looks "
+            "like a key itself. Keys stand in no file and on no command line: `export LAB_KEY=...` and give "
+            "LAB_KEY."
+        )
+    raise InputError(f"--api-key-env {name}: it is not set; `export {name}=...` first.")
+
+
+KeyVariable = Annotated[
+    str | None,
+    Option(
+        metavar="VARIABLE",
+        callback=_check_key_variable,
+        help="Environment variable that holds the key of --api-base; else the provider's usual one.",
+    ),
+]
 
 
 @dataclass(frozen=True)

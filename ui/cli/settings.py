@@ -156,6 +156,7 @@ class Command(TyperCommand):
 
 
 _FILE, _ENDPOINT = "tagrpo.toml", "endpoint"
+_LITERAL_KEYS = ("key", "api-key", "token", "password")
 _LAYERS = ("shared", _ENDPOINT, "config")
 """Where options come from that are not given: the later wins."""
 
@@ -211,6 +212,11 @@ def _use(context: Any, layer: str, path: Path, values: Mapping[str, Any]) -> Non
 
     keys = _keys(context.command.params)
     for key in values:
+        if key.replace("_", "-") in _LITERAL_KEYS:
+            raise InputError(
+                f"{path}: {key} would be a key in a file, which others read and copy. Put it into the "
+                'environment and name the variable: `export LAB_KEY=...` and api-key-env = "LAB_KEY".'
+            )
         if key not in keys:
             raise InputError(f"{path}: {context.command.name} has no option {key!r}; {_nearest(key, keys)}.")
     layers = context.meta.setdefault("layers", {})

@@ -9,6 +9,7 @@ from typing import Any
 
 from service.errors import PrerequisiteError
 from service.models.remote.chat import ChatRequest, Endpoint
+from service.models.remote.redaction import name_secret
 from service.models.settings import NEUTRAL
 
 # Read by litellm when it is imported: its price map comes from the package, not from the network.
@@ -67,6 +68,9 @@ class Backend:
             self._fixed["api_base"] = endpoint.api_base
             if self._missing:
                 self._fixed["api_key"] = NO_KEY
+        if endpoint.key_env is not None:
+            name_secret(endpoint.key_env)
+            self._fixed["api_key"] = self.key() or NO_KEY
 
     @property
     def _missing(self) -> list[str]:
@@ -75,14 +79,14 @@ class Backend:
         return [str(name) for name in environment.get("missing_keys", [])]
 
     def key(self) -> str | None:
-        """Return the key that the environment holds for this provider, or None."""
-        return os.environ.get(f"{self.provider}_API_KEY".upper()) or None
+        """Return the key that the environment holds for this endpoint, else for this provider, or None."""
+        return os.environ.get(self.endpoint.key_env or f"{self.provider}_API_KEY".upper()) or None
 
     def missing_key(self) -> str | None:
         """Return what has to be told before this model can be asked, or None."""
         if self.provider == OWN_SERVER and self.base is None:  # litellm would ask OpenAI
             return f"{self.endpoint.model} needs the address of its server: --api-base http://HOST:8000/v1"
-        if self.endpoint.api_base is not None or not self._missing:
+        if self.endpoint.key_env is not None or self.endpoint.api_base is not None or not self._missing:
             return None
         return f"{self.endpoint.model} needs a key: set {' and '.join(self._missing)} in the environment"
 

@@ -31,7 +31,7 @@ FINAL_KINDS = frozenset({CONTEXT_LENGTH, CONTENT_FILTER})  # the same request wo
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a model answers. The key comes from the environment, where litellm looks for it.
+    """Where a model answers. The key comes from the environment: from `key_env`, else where litellm looks.
 
     `model` is litellm's spelling (`gpt-4-turbo`, `hosted_vllm/Qwen/Qwen3-4B`), `api_base` the address of an
     own server (`http://localhost:8000/v1`). `timeout_s` is the time one attempt may take from its start to
@@ -42,6 +42,7 @@ class Endpoint:
     api_base: str | None = None
     timeout_s: float | None = None
     tokens_per_s: float = TOKENS_PER_S
+    key_env: str | None = None
 
     def attempt_s(self, max_tokens: int) -> float:
         """Return the seconds that one attempt may take for responses of at most `max_tokens`."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 BLOT = "[key removed]"
 
 _SECRET_NAME = re.compile(r"(_KEY|APIKEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
+_named: set[str] = set()  # variables that users say hold keys, whatever they are called
 _SHORTEST = 6  # shorter values, as in TOKEN=1, would blot out ordinary text
 _PATTERNS = (
     re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{4,}"),
@@ -31,10 +32,17 @@ def redact(text: str) -> str:
 
 
 def secret_values() -> tuple[str, ...]:
-    """Return the values of the environment's variables that are named like keys."""
+    """Return the values of the environment's variables that are named like keys, or named as ones."""
     return tuple(
-        value for name, value in os.environ.items() if len(value) >= _SHORTEST and _SECRET_NAME.search(name)
+        value
+        for name, value in os.environ.items()
+        if len(value) >= _SHORTEST and (name in _named or _SECRET_NAME.search(name))
     )
+
+
+def name_secret(name: str) -> None:
+    """Take a variable of the environment for a key from now on."""
+    _named.add(name)
 
 
 def redact_values(text: str, secrets: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 from typer import Option
 
-from ui.cli.requests import SAMPLING_HELP, Requests
+from ui.cli.requests import SAMPLING_HELP, KeyVariable, Requests
 
 if TYPE_CHECKING:
     from service.models.drawing import Sampler
@@ -110,6 +110,7 @@ class EvalRequests(Requests):
         ),
     ] = None
     api_base: Annotated[str | None, Option(help="Address of the server (vLLM: http://HOST:8000/v1).")] = None
+    api_key_env: KeyVariable = None
 
 
 def choose_sampler(wanted: SamplerName, model: str) -> SamplerName:
@@ -137,7 +138,13 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
         if requests.max_usd is not None:
             prices.require(model)
         return RemoteSampler(
-            Endpoint(model, requests.api_base, requests.timeout, requests.tokens_per_second),
+            Endpoint(
+                model,
+                requests.api_base,
+                requests.timeout,
+                requests.tokens_per_second,
+                requests.api_key_env,
+            ),
             prices=prices,
             max_requests=requests.max_requests,
             max_concurrency=requests.max_concurrency,

@@ -8,7 +8,7 @@ import typer
 from typer import Option
 
 from ui.cli.eval.settings import choose_sampler
-from ui.cli.requests import SAMPLING_HELP, Requests
+from ui.cli.requests import SAMPLING_HELP, KeyVariable, Requests
 
 if TYPE_CHECKING:
     from rephraser.proposing.strategies import Strategy
@@ -201,6 +201,7 @@ class RunRequests(Requests):
     api_base: Annotated[
         str | None, Option(help="Address of the proposer's server (vLLM: http://HOST:8000/v1).")
     ] = None
+    api_key_env: KeyVariable = None
     solver_api_base: Annotated[
         tuple[str, ...],
         Option(help="Address of a solver's server, once for all or once for each remote --solver."),
@@ -241,6 +242,7 @@ class RunRequests(Requests):
             )
         return Execution(
             api_base=self.api_base,
+            api_key_env=self.api_key_env,
             solver_api_bases=self.solver_api_base,
             premises_api_base=self.premises_api_base,
             max_usd=self.max_usd,
