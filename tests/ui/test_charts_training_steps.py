@@ -150,3 +150,18 @@ def test_kinds_that_are_none_and_empty_steps_are_refused():
         group_kinds_chart(pd.DataFrame([{"step": 1, "last": 1, "kind": "odd", "questions": 1}]), title="t")
     with pytest.raises(InputError, match="no step has a group"):
         group_kinds_chart(pd.DataFrame(kinds(1, 1, 0, 0, 0, 0)), title="t")
+
+
+def test_seeds_have_a_band_that_the_axis_holds_and_the_subtitle_explains():
+    rows = [
+        {"label": "ta", "step": step, "value": 0.5, "low": 0.5 - step / 10, "high": 0.5 + step / 10, "n": 3}
+        for step in (1, 2)
+    ]
+    rows.append({"label": "alone", "step": 1, "value": 0.5, "low": None, "high": None, "n": None})
+    spec = step_chart(pd.DataFrame(rows), title="t", y_title="share", scale="share", seeds=3).to_dict()
+    (band,) = layers(spec, "area")
+    held = band["data"]["values"]
+    assert [(row["step"], row["low"], row["high"]) for row in held] == [(1, 0.4, 0.6), (2, 0.3, 0.7)]
+    low, high = band["encoding"]["y"]["scale"]["domain"]
+    assert low <= 0.3 < 0.7 <= high
+    assert "mean of up to 3 seeds; band: lowest to highest" in str(spec["title"]["subtitle"])

@@ -336,6 +336,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("sets", "import"): [demo / "hf", "--name", "back", "--db", folder / "back.db"],
         ("rollouts", "import"): [folder / "recorded", "--db", measured],
         ("rollouts", "steps"): ["ta", "--db", measured],
+        ("rollouts", "curves"): ["ta", "--metric", "*", "--db", measured],
         ("rollouts", "list"): ["ta", "--db", measured],
         ("rollouts", "show"): ["1", "--db", measured],
         ("sandbox", "questions"): [folder / "world", "--train", "8", "--heldout", "8"],

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from rollout_shards import make_record, write_run
+from seeded_trainings import seeded_trainings
 from typer.testing import CliRunner, Result
 
 from service.errors import InputError, NotFoundError
@@ -134,3 +135,22 @@ def test_without_a_run_it_says_how_to_get_one() -> None:
     run("import", "ta", "--name", "second")
     with pytest.raises(InputError, match="name one: second, ta"):
         run("list")
+
+
+def test_any_metric_of_several_runs_with_seeds_as_mean_and_band(tmp_path: Path) -> None:
+    db = str(seeded_trainings(tmp_path))
+    words = ("curves", "s0", "s1", "s2", "faster", "--metric", "actor/*", "--db", db)
+    assert len(read(*words)["curves"]) == 11
+    rows = read(*words, "--seeds")["curves"]
+    assert [(row["label"], row["step"], row["value"], row["low"], row["high"], row["n"]) for row in rows] == [
+        ("s0 + s1 + s2", 1, 3.0, 1.0, 6.0, 3),
+        ("s0 + s1 + s2", 2, 4.0, 2.0, 6.0, 3),
+        *(("faster", step, 9.0, 9.0, 9.0, 1) for step in (1, 2, 3)),
+    ]
+    run(*words, "--seeds", "--out", "lr.csv", "--chart", "lr.svg")
+    assert Path("lr.csv").read_text().startswith("label,metric,step,value,low,high,n\n")
+    assert "lowest to highest" in Path("lr.svg").read_text()
+    with pytest.raises(InputError, match="the run has no metric"):
+        run("curves", "s0", "--metric", "actor/lrr", "--db", db)
+    with pytest.raises(InputError, match="--chart draws one metric"):
+        run("curves", "s0", "--metric", "*", "--chart", "other.svg", "--db", db)

@@ -9,6 +9,7 @@ pytest.importorskip("streamlit")
 
 from eval_runs import add_eval_run
 from pages import charts, numbers, open_page, said, tables
+from seeded_trainings import seeded_trainings
 from training_pages import STEPS, trainings
 
 from service.database import Database
@@ -165,3 +166,38 @@ def test_what_cannot_be_computed_says_why(tmp_path):
 )
 def test_the_recipe_of_a_run_is_its_method(spec, method):
     assert method_of(spec, "run-1") == method
+
+
+def test_any_logged_metric_is_a_curve(filled):
+    app = opened(filled, view="metrics")
+    assert app.multiselect[1].value == ["tagrpo/entropy/mean", "tagrpo/kl/k3/mean"]
+    assert "actor/pg_clipfrac" in app.multiselect[1].options
+    (chart,) = charts(opened(filled, view="metrics", metric="actor/pg_clipfrac"))
+    assert "actor/pg_clipfrac" in chart.spec
+    assert not [switch for switch in app.toggle if "Seeds" in switch.label]  # no two runs differ in it alone
+
+
+def test_seeds_of_one_recipe_are_one_line_with_a_band_that_is_explained(built):
+    path = built(seeded_trainings)
+    assert len(drawn_lines(opened(path, view="metrics", metric="actor/lr"))) == 4
+    app = opened(path, view="metrics", metric="actor/lr", seeds="1")
+    lines = drawn_lines(app)
+    assert sorted(lines) == ["faster", "ta_grpo, 3 seeds"]
+    assert lines["ta_grpo, 3 seeds"] == [
+        {"label": "ta_grpo, 3 seeds", "step": 1, "value": 3.0, "low": 1.0, "high": 6.0},
+        {"label": "ta_grpo, 3 seeds", "step": 2, "value": 4.0, "low": 2.0, "high": 6.0},
+    ]
+    (chart,) = charts(app)
+    assert "mean of up to 3 seeds; band: lowest to highest" in chart.spec
+    assert charts(opened(path, view="policy", seeds="1")) == []  # none of its metrics was logged
+
+
+def drawn_lines(app):
+    """Return the rows of the lines of the only chart, by label."""
+    (chart,) = charts(app)
+    spec = json.loads(chart.spec)
+    rows = next(layer["data"]["values"] for layer in spec["layer"] if layer["mark"]["type"] == "line")
+    by_label = {}
+    for row in rows:
+        by_label.setdefault(row["label"], []).append(row)
+    return by_label

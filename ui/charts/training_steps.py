@@ -45,11 +45,13 @@ def step_chart(
     steps: tuple[float, float] | None = None,
     span: tuple[float, float] | None = None,
     dots: bool = False,
+    seeds: int = 1,
 ) -> "LayerChart":
     """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
 
     Args:
-        frame: label (of the line), step, value; rows without a value are gaps that the line bridges.
+        frame: label (of the line), step, value; rows without a value are gaps that the line bridges. Where
+            lines are means over seeds also low, high and n: the band, and how many they are.
         y_title: what the values are, with their unit.
         scale: shares from 0 to 1 in percent, numbers, or numbers above 0 on a log scale (the others are left
             out).
@@ -60,17 +62,19 @@ def step_chart(
         window: how many steps a point averages, for the subtitle.
         steps, span: ends of the axes, for charts that are compared.
         dots: mark each value, where most steps have none.
+        seeds: the most that a line is the mean of, for the subtitle.
 
     Raises:
         InputError: columns or values that cannot be drawn, or more lines than colours.
         PrerequisiteError: altair is not installed.
     """
+    values_in = ("value", *(name for name in ("low", "high") if name in frame.columns))
     rows = read_rows(
         frame,
         texts=("label",),
-        numbers=("step", *(() if scale == "share" else ("value",))),
-        shares=("value",) if scale == "share" else (),
-        optional=("value",),
+        numbers=("step", *(() if scale == "share" else values_in)),
+        shares=values_in if scale == "share" else (),
+        optional=values_in,
     )
     rows = [row for row in rows if row["value"] is not None and (scale != "log" or row["value"] > 0)]
     if not rows:
@@ -90,13 +94,17 @@ def step_chart(
             axis=alt.Axis(tickCount=6, tickMinStep=1, labelFlush=True, format=",d"),
         )
 
-    values = [row["value"] for row in rows] + [row[name] for row in predicted for name in ("low", "high")]
+    spread = [row for row in rows if row.get("low") is not None]
+    values = [row["value"] for row in rows]
+    values += [row[name] for row in (*predicted, *spread) for name in ("low", "high")]
     y_scale, y_axis = _vertical(scale, [*values, *(span or ())], span)
 
     def y(field: str) -> Any:
         return alt.Y(f"{field}:Q", title=None, scale=y_scale, axis=y_axis)
 
-    legend = alt.Legend(orient="top", title=None, columns=2, labelLimit=170, symbolType="stroke")
+    legend = alt.Legend(
+        orient="top", title=None, columns=2, labelLimit=170, symbolType="stroke", symbolOpacity=1
+    )
     colour = alt.Color(
         "label:N",
         scale=alt.Scale(domain=list(chosen), range=list(chosen.values())),
@@ -109,6 +117,10 @@ def step_chart(
         zero = alt.Chart(data_of([{"zero": 0}])).mark_rule(color=RULE)
         layers.append(zero.encode(y=y("zero")))
     layers += _predicted(predicted, ends, x, y, chosen)
+    if spread:
+        band = alt.Chart(data_of(spread)).mark_area(opacity=0.18)
+        drawn = band.encode(x=x("step"), y=y("low"), y2="high:Q", color=colour)
+        layers.append(drawn)
     line = base.mark_line(strokeWidth=1.8)
     if len(set(dash.values())) > 1:
         domain, ranges = list(dash), [list(_DASHES[place]) for place in dash.values()]
@@ -122,6 +134,8 @@ def step_chart(
         layers.append(marks.encode(opacity=alt.value(1)))
     layers.append(_steps(rows, names, _apart(ends), x, scale))
     subtitle = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
+    if seeds > 1:
+        subtitle.append(f"mean of up to {seeds} seeds; band: lowest to highest")
     if predicted:
         subtitle.append("dashed: forecast, 95% interval")
     return framed(  # type: ignore[no-any-return]

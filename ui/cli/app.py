@@ -24,7 +24,7 @@ from ui.cli.sets import commands as sets
 from ui.cli.sets import exports, publishing
 from ui.cli.settings import command_group, with_settings
 from ui.cli.train import commands as train
-from ui.cli.train import recipes, rollouts
+from ui.cli.train import curves, recipes, rollouts
 
 GO_ON = "run the same command again to go on where it stopped"
 STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
@@ -119,6 +119,7 @@ GROUPS = {
             "import": rollouts.import_,
             "watch": rollouts.watch,
             "steps": rollouts.steps,
+            "curves": curves.curves,
             "list": rollouts.list_,
             "show": rollouts.show,
         },

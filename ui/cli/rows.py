@@ -1,4 +1,4 @@
-"""Rows that a command writes to a file: JSON Lines or CSV."""
+"""What commands write to files beside what they print: rows as JSON Lines or CSV, and charts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -65,3 +65,15 @@ class RowsFile:
 
 def _put(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="")
+
+
+CHART_SUFFIXES = (".png", ".svg", ".html", ".json")
+
+
+def check_chart(chart: Path, *, overwrite: bool) -> None:
+    """Refuse a chart's file that cannot be written, before any work is done."""
+    from service.writing import check_file_target
+
+    check_file_target(chart, overwrite=overwrite)
+    if chart.suffix.lower() not in CHART_SUFFIXES:
+        raise InputError(f"{chart}: a chart's name ends in {', '.join(CHART_SUFFIXES)}.")

@@ -12,6 +12,7 @@ from service.errors import InputError
 from ui.cli import output
 from ui.cli.eval.settings import AnswersChoice, GradesChoice
 from ui.cli.output import Terminal
+from ui.cli.rows import check_chart
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ BY_SUFFIX: dict[str, Format] = {
     ".json": "json",
     ".txt": "table",
 }
-CHART_SUFFIXES = (".png", ".svg", ".html", ".json")
 
 References = Annotated[
     list[str],
@@ -147,7 +147,7 @@ def report(
 
     form = file.choose(terminal)
     if chart is not None:
-        _check_chart(chart, overwrite=file.overwrite)
+        check_chart(chart, overwrite=file.overwrite)
     measured, question = Metric(metric, tau), INTERVALS[interval]
     check_interval(measured, question)
     with db.open() as database:
@@ -275,15 +275,6 @@ def _majority(database: "Database", *, quiet: bool) -> "Majority":
         return score_majority(votes, problem_ids, ks)
 
     return scores
-
-
-def _check_chart(chart: Path, *, overwrite: bool) -> None:
-    """Refuse before any work is done."""
-    from service.writing import check_file_target
-
-    check_file_target(chart, overwrite=overwrite)
-    if chart.suffix.lower() not in CHART_SUFFIXES:
-        raise InputError(f"{chart}: a chart's name ends in {', '.join(CHART_SUFFIXES)}.")
 
 
 def _draw(built: "Report", chart: Path) -> None:

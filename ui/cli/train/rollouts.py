@@ -139,7 +139,7 @@ def steps(
         chosen = choose_train_run(session, run)
         recorded = read_steps(session, chosen.id)
     known = {name: None for step in recorded for name in step.metrics}
-    names = _chosen_metrics(list(known), metric)
+    names = chosen_metrics(list(known), metric)
     kept = set(known) if metric is None else set(names)
     records = [
         {
@@ -265,7 +265,8 @@ def _sentence(imported: "Imported") -> str:
     return f"{imported.run}: {'; '.join(parts)}"
 
 
-def _chosen_metrics(names_there: list[str], wanted: list[str] | None) -> list[str]:
+def chosen_metrics(names_there: list[str], wanted: list[str] | None) -> list[str]:
+    """Return the names that are wanted, where text before a final * stands for any ending."""
     if wanted is None:
         return [name for name in SHOWN_METRICS if name in names_there]
     names: list[str] = []

@@ -1,18 +1,20 @@
 """Charts of metrics over steps, made once for each state of the database and shown side by side."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from trainer_adapter.record.series import metric_names, metric_series
+from trainer_adapter.record.seeds import over_seeds
+from trainer_adapter.record.series import MetricSeries, metric_names, metric_series
 from ui.charts.building import build_spec
 from ui.charts.training_steps import POINT, Scale, averaged, most_steps, step_chart, window_for
 from ui.pages.state import links
 from ui.pages.state.database import cached
+from ui.pages.training_signal.runs import Chosen
 from ui.pages.widgets import charts, layout
 
 Record = dict[str, Any]
@@ -20,9 +22,12 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Line:
-    """A line to draw: a metric of a run, what it is called; `magnitude` shows values below 0 as above."""
+    """A line to draw: a metric, what it is called; `magnitude` shows values below 0 as above.
 
-    run: str
+    Of several runs, seeds of one recipe, their mean is drawn, with a band from the lowest to the highest.
+    """
+
+    runs: tuple[str, ...]
     metric: str
     label: str
     magnitude: bool = False
@@ -74,14 +79,13 @@ def draw(
     """
     logged = metric_series(
         session,
-        tuple(dict.fromkeys(line.run for panel in panels for line in panel.lines)),
+        tuple(dict.fromkeys(run for panel in panels for line in panel.lines for run in line.runs)),
         tuple(dict.fromkeys(line.metric for panel in panels for line in panel.lines)),
     )
     by_run = {series.run_id: series for series in logged}
     width = window_for(max((len(series.steps) for series in logged), default=0), window)
     rows_of = [
-        [row for line in panel.lines for row in _rows(line, by_run[line.run], width, panel.scale)]
-        for panel in panels
+        [row for line in panel.lines for row in _rows(line, by_run, width, panel.scale)] for panel in panels
     ]
     steps = most_steps([series.steps for series in logged])
     predicted = dict(forecasts)
@@ -92,6 +96,7 @@ def draw(
             drawn.append(Drawn(None, []))
             continue
         band = predicted.get(panel.name)
+        seeds = max((len(line.runs) for line in panel.lines), default=1)
         spec = build_spec(
             step_chart,
             pd.DataFrame(rows),
@@ -107,6 +112,7 @@ def draw(
             window=width,
             steps=steps,
             span=spans.get(panel.y_title),
+            seeds=seeds,
         )
         drawn.append(Drawn(spec, rows))
     return drawn
@@ -120,7 +126,7 @@ def _spans(
     """Return the lowest and the highest value of each unit; shares, and values with a line of 0, reach it."""
     by_unit: dict[str, list[float]] = {}
     for panel, rows in zip(panels, rows_of, strict=True):
-        values = [row["value"] for row in rows]
+        values = [row[name] for row in rows for name in ("value", "low", "high") if row.get(name) is not None]
         values += forecasts.get(panel.name, ())
         if values and (panel.scale == "share" or panel.zero_line):
             values.append(0.0)
@@ -128,14 +134,30 @@ def _spans(
     return {unit: (min(values), max(values)) for unit, values in by_unit.items() if values}
 
 
-def _rows(line: Line, series: Any, width: int, scale: str) -> list[Record]:
-    values = series.values.get(line.metric, ())
-    points = averaged(series.steps, values, width) if values else []
-    return [
-        {"label": line.label, "step": step, "value": abs(value) if line.magnitude else value}
-        for step, value in points
-        if value is not None and (scale != "log" or value != 0)  # which has no place on it
+def _rows(line: Line, logged: Mapping[str, MetricSeries], width: int, scale: str) -> list[Record]:
+    """Return the points of a line; those of several seeds say how far apart these are, and how many."""
+    of_runs = [
+        [
+            (step, abs(value) if line.magnitude and value is not None else value)
+            for step, value in averaged(logged[run].steps, values, width)
+            if scale != "log" or value != 0  # which has no place on it
+        ]
+        for run in line.runs
+        if (values := logged[run].values.get(line.metric, ()))
     ]
+    if len(line.runs) == 1:
+        points = of_runs[0] if of_runs else []
+        return [
+            {"label": line.label, "step": step, "value": value} for step, value in points if value is not None
+        ]
+    return [{"label": line.label, **asdict(point)} for point in over_seeds(of_runs)]
+
+
+def show_methods(panels: tuple[Panel, ...], chosen: Chosen, columns: int) -> None:
+    """Show charts whose lines are runs, or methods with their seeds, in their colours."""
+    palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
+    by_name = {run.name: run.name for run in chosen.runs}
+    show(panels, draw(panels, chosen.window, palette, methods), columns, by_name)
 
 
 def show(

@@ -9,7 +9,7 @@ from ui.charts.training_steps import Scale
 from ui.pages.text.markup import escaped
 from ui.pages.training_signal import lines
 from ui.pages.training_signal.lines import Line, Panel
-from ui.pages.training_signal.runs import Chosen, Run, choose
+from ui.pages.training_signal.runs import Chosen, Run, choose, join_seeds
 from ui.pages.widgets import choices, layout
 
 METRICS: tuple[tuple[str, str, str, Scale], ...] = (
@@ -40,10 +40,9 @@ TOPS = tuple((f"top {share}%", PALETTE[place]) for share, place in zip(SHARES, _
 
 def show(runs: Sequence[Run]) -> None:
     """Show the charts of what was logged at each step, and say what was not."""
-    chosen, logged = _chosen(runs)
+    chosen, logged = choose_logged(runs)
     if not logged:
         return
-    by_name = {run.name: run.name for run in chosen.runs}
     there = [metric for metric in METRICS if any(metric[0] in names for names in logged.values())]
     panels = tuple(
         Panel(
@@ -51,20 +50,25 @@ def show(runs: Sequence[Run]) -> None:
             title,
             unit,
             scale,
-            tuple(Line(run.id, name, run.name) for run in chosen.runs if name in logged[run.id]),
+            method_lines(chosen, logged, name),
         )
         for name, title, unit, scale in there
     )
-    palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
-    lines.show(panels, lines.draw(panels, chosen.window, palette, methods), 3, by_name)
+    lines.show_methods(panels, chosen, 3)
     absent = [title for name, title, _, _ in METRICS if name not in [metric[0] for metric in there]]
     if absent:
         st.caption(escaped(f"Not logged by these runs: {', '.join(absent)}."))
 
 
-def _chosen(runs: Sequence[Run]) -> tuple[Chosen, dict[str, list[str]]]:
-    """Show the choice of runs; return it, and what each run has logged, empty where there is nothing."""
+def choose_logged(runs: Sequence[Run], *, seeds: bool = True) -> tuple[Chosen, dict[str, list[str]]]:
+    """Show the choice of runs; return it, and what each run has logged, empty where there is nothing.
+
+    Args:
+        seeds: offer to draw runs that differ in their seed alone as one line.
+    """
     chosen = choose(runs)
+    if seeds:
+        chosen = join_seeds(chosen)
     if not chosen.runs:
         layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
         return chosen, {}
@@ -79,9 +83,17 @@ def _chosen(runs: Sequence[Run]) -> tuple[Chosen, dict[str, list[str]]]:
     return chosen, {}
 
 
+def method_lines(chosen: Chosen, logged: dict[str, list[str]], metric: str) -> tuple[Line, ...]:
+    """Return a line for each group of runs, of those of its runs that have logged the metric."""
+    groups = [
+        (label, tuple(run for run in of_group if metric in logged[run])) for label, of_group in chosen.groups
+    ]
+    return tuple(Line(of_group, metric, label) for label, of_group in groups if of_group)
+
+
 def show_anchor(runs: Sequence[Run]) -> None:
     """Show how far the anchor is from the prompts that responses were drawn for, a chart for each run."""
-    chosen, logged = _chosen(runs)
+    chosen, logged = choose_logged(runs, seeds=False)
     if not logged:
         return
     layout.section(
@@ -105,7 +117,7 @@ def _drift_panel(run: Run, names: list[str]) -> Panel | None:
         variants = [f"{metric}/variant_{number}" for number in range(1, MOST_VARIANTS + 1)]
         there = [name for name in (f"{metric}/original", *variants) if name in names]
         if there:
-            drift = tuple(Line(run.id, name, _variant(name)) for name in there)
+            drift = tuple(Line((run.id,), name, _variant(name)) for name in there)
             return Panel(f"drift-{run.name}", run.name, unit, "linear", drift, zero_line=True)
     return None
 
@@ -117,7 +129,7 @@ def _variant(name: str) -> str:
 
 def show_covariance(runs: Sequence[Run]) -> None:
     """Show which covariances of log-prob and advantage are largest, a chart for each run."""
-    chosen, logged = _chosen(runs)
+    chosen, logged = choose_logged(runs, seeds=False)
     if not logged:
         return
     layout.section(
@@ -131,7 +143,9 @@ def show_covariance(runs: Sequence[Run]) -> None:
     for run in chosen.runs:
         there = [(share, _top(sign, share, logged[run.id])) for share in SHARES]
         tops = tuple(
-            Line(run.id, name, f"top {share}%", magnitude=True) for share, name in there if name is not None
+            Line((run.id,), name, f"top {share}%", magnitude=True)
+            for share, name in there
+            if name is not None
         )
         if tops:
             name = f"covariance-{sign}-{run.name}"

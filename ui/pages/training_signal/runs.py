@@ -1,17 +1,20 @@
 """Which training runs are shown, in which colours, and how their steps are averaged."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import streamlit as st
 from sqlalchemy.orm import Session
 
+from service.runs.store import find_run
 from trainer_adapter.record import browsing
 from trainer_adapter.record.joint_groups import page_groups, question_history
+from trainer_adapter.record.seeds import seed_groups
 from ui.charts.training_steps import method_colours
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.widgets import layout
+from ui.pages.widgets.choices import switch
 from ui.pages.widgets.methods import method_of
 
 MOST_RUNS = 8
@@ -35,12 +38,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The runs to show, their colours by name, and how many steps a point averages (0: as few as needed)."""
+    """The runs to show, their colours by name, and how many steps a point averages (0: as few as needed).
+
+    `groups` are the labels of the lines with the ids of their runs: one each, or seeds of one recipe.
+    """
 
     runs: tuple[Run, ...]
     palette: dict[str, str]
     methods: dict[str, str]
     window: int
+    groups: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -115,7 +122,42 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
         layout.note(f"There is no training run {asked} in this database; the runs above are shown.")
     chosen = tuple(run for run in runs if run.name in picked)
     methods = {run.name: run.method for run in chosen}
-    return Chosen(chosen, method_colours(methods, [run.method for run in runs]), methods, window)
+    colours = method_colours(methods, [run.method for run in runs])
+    return Chosen(chosen, colours, methods, window, tuple((run.name, (run.id,)) for run in chosen))
+
+
+@cached
+def _seeds(session: Session, run_ids: tuple[str, ...]) -> list[tuple[str, ...]]:
+    groups = seed_groups([find_run(session, run_id) for run_id in run_ids])
+    return [tuple(run.id for run in group) for group in groups]
+
+
+def join_seeds(chosen: Chosen) -> Chosen:
+    """Offer to draw runs that differ in their seed alone as one line, where there are any."""
+    groups = _seeds(chosen.ids)
+    if all(len(group) == 1 for group in groups):
+        return chosen
+    joined = switch(
+        "Seeds as one line",
+        "seeds",
+        help="Runs whose settings differ in the seed alone: their mean at the steps that all of them have "
+        "logged, with a band from the lowest to the highest.",
+    )
+    if not joined:
+        return chosen
+    by_id = {run.id: run for run in chosen.runs}
+    lines: dict[str, tuple[str, ...]] = {}
+    for group in groups:
+        first = by_id[group[0]]
+        label = first.name if len(group) == 1 else f"{first.method}, {len(group)} seeds"
+        lines[f"{label} ({first.name})" if label in lines else label] = group
+    firsts = {label: by_id[group[0]].name for label, group in lines.items()}
+    return replace(
+        chosen,
+        groups=tuple(lines.items()),
+        palette={label: chosen.palette[name] for label, name in firsts.items()},
+        methods={label: chosen.methods[name] for label, name in firsts.items()},
+    )
 
 
 def _window() -> int:

@@ -78,7 +78,7 @@ def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
             title,
             "share of questions",
             "share",
-            tuple(Line(run.id, f"tagrpo/zero/{group}/{kind}", run.name) for run in chosen.runs),
+            tuple(Line((run.id,), f"tagrpo/zero/{group}/{kind}", run.name) for run in chosen.runs),
         )
         for group, title, _ in GROUPS
     )

@@ -1,0 +1,108 @@
+"""`tagrpo rollouts curves`: any logged metric of trainings over their steps, seeds as mean and band."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from service.errors import InputError
+from ui.cli import output
+from ui.cli.output import Terminal
+from ui.cli.rows import RowsFile, check_chart
+from ui.cli.settings import Db
+from ui.cli.train.rollouts import chosen_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from service.runs.store import Run
+    from trainer_adapter.record.series import MetricSeries
+
+
+def curves(
+    runs: Annotated[list[str], Argument(help="Names or ids of training runs.")],
+    metric: Annotated[
+        list[str],
+        Option(help="A logged metric; may be repeated. Text before a final * stands for any ending."),
+    ],
+    seeds: Annotated[
+        bool,
+        Option(help="Show runs that differ in the seed alone as one: their mean, from lowest to highest."),
+    ] = False,
+    chart: Annotated[Path | None, Option(help="Draw one metric: .png, .svg, .html.")] = None,
+    *,
+    file: RowsFile,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Show any logged metric of several trainings over their steps.
+
+    With --seeds a value is the mean over seeds at the steps that all of them have logged; low and high are
+    the lowest and the highest of these, n says how many.
+
+    Example: [bold]tagrpo rollouts curves ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv[/bold]
+    """
+    from trainer_adapter.record.browsing import choose_train_run
+    from trainer_adapter.record.seeds import seed_groups
+    from trainer_adapter.record.series import metric_names, metric_series
+
+    file.check()
+    if chart is not None:
+        check_chart(chart, overwrite=file.overwrite)
+    with db.reading() as session:
+        chosen = list({run.id: run for run in (choose_train_run(session, name) for name in runs)}.values())
+        ids = [run.id for run in chosen]
+        logged = sorted({name for names in metric_names(session, ids).values() for name in names})
+        names = chosen_metrics(logged, metric)
+        series = {of_run.run_id: of_run for of_run in metric_series(session, ids, names)}
+    if chart is not None and len(names) != 1:
+        raise InputError(f"--chart draws one metric, and {len(names)} are chosen: {', '.join(names)}.")
+    groups = seed_groups(chosen) if seeds else [(run,) for run in chosen]
+    rows = [row for name in names for group in groups for row in _rows(group, series, name)]
+    file.write(rows)
+    if chart is not None:
+        _draw(rows, names[0], max(map(len, groups)), chart)
+    terminal.emit({"curves": rows}, _print, rows)
+
+
+def _rows(group: "Sequence[Run]", series: "dict[str, MetricSeries]", name: str) -> list[dict[str, Any]]:
+    from trainer_adapter.record.seeds import over_seeds
+
+    logged = [(series[run.id].steps, series[run.id].values.get(name, ())) for run in group]
+    of_runs = [
+        list(zip(steps, values, strict=True))
+        for steps, values in logged
+        if any(value is not None for value in values)
+    ]
+    points = over_seeds(of_runs)
+    label = " + ".join(run.name for run in group)
+    return [
+        {
+            "label": label,
+            "metric": name,
+            "step": int(point.step),
+            "value": point.value,
+            "low": point.low,
+            "high": point.high,
+            "n": point.n,
+        }
+        for point in points
+    ]
+
+
+def _print(rows: "Sequence[dict[str, Any]]") -> None:
+    columns = ["label", "metric", "step", "value", "low", "high", "n"]
+    output.table(columns, [[row[name] for name in columns] for row in rows], empty="no step has logged it")
+
+
+def _draw(rows: "Sequence[dict[str, Any]]", metric: str, seeds: int, chart: Path) -> None:
+    import pandas as pd
+
+    from ui.charts.saving import save_chart
+    from ui.charts.training_steps import step_chart
+
+    frame = pd.DataFrame(rows)
+    if seeds == 1 and len(frame):
+        frame = frame.drop(columns=["low", "high"])
+    save_chart(step_chart(frame, title=metric, y_title="as logged", seeds=seeds), chart)
+    output.note(f"curves drawn in {chart}")
