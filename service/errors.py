@@ -26,7 +26,11 @@ class PrerequisiteError(TagrpoError):
 
 
 class Interrupted(TagrpoError):
-    """Ctrl-C ended work that cannot be gone on with; the command line exits with 130, as shells say it."""
+    """Ctrl-C ended work, and the message says what now; the command line exits with 130, as shells say it."""
+
+
+class Terminated(Interrupted):
+    """SIGTERM did; the command line exits with 143."""
 
 
 class BudgetError(TagrpoError):

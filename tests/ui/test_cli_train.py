@@ -224,6 +224,7 @@ class TestRuns:
         monkeypatch.setattr("ui.cli.console.write_line", stop)
         done = tagrpo(*words)
         assert done.code == 130
+        assert done.err.count("go on") == 1  # and not once more by whoever sees the exit code
         assert "stopped by SIGINT, verl ended; go on from the checkpoint of step 1 with" in done.err
 
 

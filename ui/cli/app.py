@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from service.errors import InputError, Interrupted, TagrpoError
+from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import db, demo, doctor, exits, output, sandbox, ui
@@ -209,7 +209,7 @@ def main() -> None:
         raise
     except Interrupted as error:
         output.print_error(str(error))
-        sys.exit(exits.Code.INTERRUPTED)
+        sys.exit(exits.Code.TERMINATED if isinstance(error, Terminated) else exits.Code.INTERRUPTED)
     except TagrpoError as error:
         output.print_error(str(error))
         sys.exit(exits.Code.USAGE)

@@ -4,6 +4,7 @@ from enum import IntEnum
 
 import typer
 
+from service.errors import Interrupted, Terminated
 from ui.cli import output
 
 
@@ -43,11 +44,11 @@ def failed(message: str) -> typer.Exit:
     return typer.Exit(Code.FAILED)
 
 
-def stopped_training(signal: str | None, message: str) -> typer.Exit:
-    """Return the exit of a training that a signal ended, or that failed."""
-    output.print_error(message)
-    codes = {None: Code.FAILED, "SIGINT": Code.INTERRUPTED}
-    return typer.Exit(codes.get(signal, Code.TERMINATED))
+def stopped_training(signal: str | None, message: str) -> Exception:
+    """Return what ends the command of a training that a signal ended, or that failed."""
+    if signal is None:
+        return failed(message)
+    return (Interrupted if signal == "SIGINT" else Terminated)(message)
 
 
 def unfinished(reasons: "set[str]", message: str) -> typer.Exit:
