@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.methods.recipes import RECIPES, Recipe
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.model_sizes import MODELS, ModelShape, find_shape, known_model, read_shape
-from trainer_adapter.runs.planning import GIB, Speed, plan_memory, plan_work, warnings
+from trainer_adapter.runs.planning import GIB, Speed, dead_share, plan_memory, plan_work, warnings
 
 # parameters 10*4 + 2*(2*16 + 2*8 + 3*32 + 8) + 4 = 348, 16 bytes of cache a token
 SMALL = ModelShape(10, 4, 2, 2, 1, 2, 8)
@@ -110,6 +110,39 @@ def test_work_of_the_papers_training() -> None:
     assert first.hours == pytest.approx(first.generation_hours + first.training_hours)
 
 
+def test_recipes_are_compared_at_equal_responses() -> None:
+    compared = [RECIPES[name] for name in ("grpo", "ta_rescue", "dapo")]
+    composition = composed("ta_grpo", Machine(4))
+    works = plan_work(composition, SMALL, 7498, Speed(), compare=compared, responses=1_000_000)
+    assert [work.method for work in works] == ["ta_grpo", "grpo", "ta_rescue", "dapo"]
+    assert [work.responses_per_question for work in works] == [32, 8, 8, 8]
+    assert [work.steps for work in works] == [122, 488, 488, 488]
+    assert [work.updates for work in works] == [2 * work.steps for work in works]
+    assert [work.epochs for work in works] == [4.17, 16.66, 16.66, 16.66]
+    with pytest.raises(InputError, match="1,000 responses make no step of ta_grpo, which draws 8,192"):
+        plan_work(composition, SMALL, 7498, Speed(), responses=1000)
+
+
+@pytest.mark.parametrize("name", ["ta_rescue", "ta_grpo_tapered"])
+def test_what_draws_as_much_as_grpo_stands_beside_grpo_once(name: str) -> None:
+    works = plan_work(composed(name, Machine(4)), SMALL, 7498, Speed())
+    assert [work.method for work in works] == [name, "grpo, equal epochs and responses"]
+    assert [work.responses_per_question for work in works] == [8, 8]
+
+
+def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
+    from evaluator.signal.forecast import Forecast
+    from evaluator.signal.rate_model import RateModel
+    from evaluator.signal.rates import Mixture, Shift, beta_cells
+
+    mixture, shift = Mixture("free", beta_cells(0.4, 0.5)), Shift(0.0, 1.0, 0.1)
+    forecast = Forecast(RateModel(mixture, shift), ((mixture, shift),) * 2, 1.0, 100, (8, 8))
+    dead = {name: dead_share(forecast, recipe) for name, recipe in RECIPES.items()}
+    assert dead["ta_grpo"] < dead["ta_grpo_tapered"] < dead["ta_rescue"] < dead["grpo"] < 1
+    assert dead["grpo_matched"] < dead["grpo"] == dead["cw_grpo"]
+    assert dead["ta_grpo_star"] == pytest.approx(dead["grpo"], abs=0.05)
+
+
 def test_unknown_speed_is_no_time() -> None:
     [work] = plan_work(composed("grpo", Machine(1)), SMALL, 512, Speed())
     assert (work.generation_hours, work.training_hours, work.hours) == (None, None, None)
@@ -139,25 +172,29 @@ def test_without_kl_no_reference_policy_is_asked() -> None:
 
 def test_the_forecast_stands_with_each_method_and_warns() -> None:
     composition = composed("ta_grpo", Machine(1))
-    shares = {"recipe": 0.6, "grpo": 0.9, "grpo_matched": 0.8}
-    works = plan_work(composition, SMALL, 512, Speed(), shares)
+    shares = {"ta_grpo": 0.6, 8: 0.9, 32: 0.8}
+
+    def share(recipe: Recipe) -> float:
+        return shares.get(recipe.name) or shares[recipe.responses]
+
+    works = plan_work(composition, SMALL, 512, Speed(), share)
     assert [work.no_gradient for work in works] == [0.6, 0.9, 0.9, 0.8]
     [warning] = warnings(composition, works[0])
     assert warning.startswith("60% of the groups will have equal rewards and no gradient")
-    shares["recipe"] = 0.2
-    assert warnings(composition, plan_work(composition, SMALL, 512, Speed(), shares)[0]) == []
+    shares["ta_grpo"] = 0.2
+    assert warnings(composition, plan_work(composition, SMALL, 512, Speed(), share)[0]) == []
     assert warnings(composition, plan_work(composition, SMALL, 512, Speed())[0]) == []
 
 
 def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     composition = composed("grpo_ds", Machine(1), "tagrpo_run.max_gen_batches=5")
-    [work] = plan_work(composition, SMALL, 512, Speed(), {"recipe": 0.75})
+    [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 0.75)
     assert work.drawn == work.responses * 4
     [warning] = warnings(composition, work)
     assert warning == "dynamic sampling will draw 4.0 batches for one it keeps, at first"
-    [work] = plan_work(composition, SMALL, 512, Speed(), {"recipe": 0.9})
+    [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 0.9)
     assert "it stops at 5 (tagrpo_run.max_gen_batches)" in warnings(composition, work)[0]
-    [work] = plan_work(composition, SMALL, 512, Speed(), {"recipe": 1.0})
+    [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 1.0)
     assert work.drawn is None
     assert "draw inf batches" in warnings(composition, work)[0]
 

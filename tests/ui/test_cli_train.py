@@ -116,9 +116,9 @@ def test_a_plan_sets_the_recipe_beside_grpo(tagrpo: CommandLine) -> None:
     done = tagrpo(*words)
     assert done.code == 0
     assert "Qwen/Qwen3-4B (4.02B parameters), 4 GPUs of 80 GiB" in done.out
-    assert re.search(r"^ta_grpo +32 +2 +58 +475,136 ", done.out, re.M)
-    assert re.search(r"^grpo, equal epochs +8 +2 +58 +118,784 ", done.out, re.M)
-    assert re.search(r"^grpo, equal responses +8 +8 +232 +475,136 ", done.out, re.M)
+    assert re.search(r"^ta_grpo +32 +2 +58 +116 +475,136 ", done.out, re.M)
+    assert re.search(r"^grpo, equal epochs +8 +2 +58 +116 +118,784 ", done.out, re.M)
+    assert re.search(r"^grpo, equal responses +8 +8 +232 +464 +475,136 ", done.out, re.M)
     assert "tokens at most" in done.out
     assert "time is not known in full: give --tokens-per-second" in done.out
     assert "8 T V" in done.out
@@ -130,6 +130,17 @@ def test_a_plan_sets_the_recipe_beside_grpo(tagrpo: CommandLine) -> None:
     assert known["methods"][0]["generation_hours"] == pytest.approx(475_136 * 500 / 8000 / 3600)
     assert known["methods"][0]["at_most"] is False
     assert known["memory"]["fits"] is True
+
+
+def test_a_plan_compares_recipes_at_equal_responses(tagrpo: CommandLine) -> None:
+    words = ["train", "plan", "ta_rescue", "--model", "Qwen/Qwen3-4B", "--gpus", 4, "--questions", 7498]
+    done = tagrpo(*words, "--compare", "grpo, ta_grpo", "--responses", 1_000_000)
+    assert done.code == 0
+    assert re.search(r"^ta_rescue +8 +16.66 +488 +976 +999,424 ", done.out, re.M)
+    assert re.search(r"^ta_grpo +32 +4.17 +122 +244 +999,424 ", done.out, re.M)
+    unknown = tagrpo(*words, "--compare", "grpo,nope")
+    assert unknown.code == 2
+    assert "no recipe 'nope'" in unknown.err
 
 
 def test_a_plan_that_does_not_fit_says_so(tagrpo: CommandLine) -> None:

@@ -6,13 +6,17 @@ of queries and of keys. verl keeps weights, gradients and optimizer in float32 a
 defaults), here with gradient checkpointing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from service.errors import InputError
+from trainer_adapter.methods.recipes import RECIPES, Recipe
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.model_sizes import ModelShape
+
+if TYPE_CHECKING:
+    from evaluator.signal.forecast import Forecast, GroupShape
 
 _HOUR = 3600.0
 
@@ -45,6 +49,7 @@ class Work:
         method: what it is.
         epochs: over the training questions.
         steps: batches of questions that are trained on.
+        updates: of the weights, one for each mini-batch.
         responses: drawn in all, without those that a filter drops.
         tokens: of the responses, at the mean or, `at_most`, at the longest length.
         generation_hours, training_hours: None where the speed is not known.
@@ -55,8 +60,9 @@ class Work:
 
     method: str
     responses_per_question: int
-    epochs: int
+    epochs: float
     steps: int
+    updates: int
     responses: int
     tokens: float
     at_most: bool
@@ -86,12 +92,16 @@ def plan_work(
     shape: ModelShape,
     questions: int,
     speed: Speed,
-    no_gradient: Mapping[str, float] | None = None,
+    no_gradient: Callable[[Recipe], float] | None = None,
+    *,
+    compare: Sequence[Recipe] = (),
+    responses: int | None = None,
 ) -> tuple[Work, ...]:
-    """Return the work of a run, and of GRPO at equal epochs and at equal responses where it has neighbors.
+    """Return the work of a run, and of others at equal responses; by default of GRPO, at equal epochs too.
 
-    At equal epochs a recipe with N neighbors draws N+1 times the responses of GRPO, a cost that the paper
-    leaves out; at equal responses GRPO trains for N+1 times the epochs, or draws (N+1)G a question.
+    At equal epochs a recipe with N neighbors and G responses to each prompt draws N+1 times the responses of
+    GRPO, a cost that the paper leaves out; at equal responses GRPO trains for N+1 times the epochs, or draws
+    (N+1)G a question.
 
     Times leave prompts, validation, checkpoints and waiting for the longest response out: they are lower
     bounds. Training takes 2P operations a token for the old log-probs, 2P for those of the reference policy,
@@ -99,10 +109,12 @@ def plan_work(
 
     Args:
         questions: of the training file.
-        no_gradient: predicted shares of groups without a gradient, under `recipe`, `grpo`, `grpo_matched`.
+        no_gradient: predicts the share of groups without a gradient.
+        compare: recipes to set beside the run, in place of GRPO.
+        responses: drawn in all by each; by default those of the run.
 
     Raises:
-        InputError: fewer questions than a batch.
+        InputError: fewer questions than a batch, or fewer responses than a step draws.
     """
     recipe = composition.recipe
     batch, epochs = (
@@ -113,32 +125,73 @@ def plan_work(
         raise InputError(
             f"{questions:,} questions fill no batch of {batch:,}; pass data.train_batch_size={questions}."
         )
-    dead = no_gradient or {}
 
-    def work(method: str, responses: int, epochs: int, share: str, steps: int) -> Work:
-        return _work(method, responses, epochs, steps, batch, composition, shape, speed, dead.get(share))
+    def work(method: str, recipe: Recipe, steps: int, epochs: float) -> Work:
+        share = None if no_gradient is None else no_gradient(recipe)
+        return _work(method, recipe, epochs, steps, batch, composition, shape, speed, share)
 
     steps = count_steps(composition, questions)
-    first = work(recipe.name, recipe.rollouts, epochs, "recipe", steps)
-    if recipe.filter == "dynamic" and first.no_gradient is not None and first.no_gradient < 1:
-        first = replace(first, drawn=first.responses / (1 - first.no_gradient))
+    total = responses or steps * batch * recipe.rollouts
+    if compare or responses is not None:
+        at_equal = []
+        for each in (recipe, *compare):
+            steps = total // (batch * each.rollouts)
+            if not steps:
+                a_step = batch * each.rollouts
+                raise InputError(
+                    f"{total:,} responses make no step of {each.name}, which draws {a_step:,}; "
+                    "give more with --responses, or a smaller data.train_batch_size."
+                )
+            at_equal.append(work(each.name, each, steps, round(steps * batch / questions, 2)))
+        return tuple(at_equal)
+    first = work(recipe.name, recipe, steps, epochs)
     if recipe.neighbors == 0:
         return (first,)
-    times = recipe.neighbors + 1
+    alone = RECIPES["grpo"]
+    alone = replace(alone, responses=max(recipe.responses, min(recipe.rollouts, alone.responses)))
+    times = recipe.rollouts // alone.responses
+    if times == 1:
+        return (first, work("grpo, equal epochs and responses", alone, steps, epochs))
+    matched = replace(alone, responses=recipe.rollouts)
     return (
         first,
-        work("grpo, equal epochs", recipe.responses, epochs, "grpo", first.steps),
-        work("grpo, equal responses", recipe.responses, epochs * times, "grpo", first.steps * times),
-        work(
-            "grpo_matched, equal epochs and responses", recipe.rollouts, epochs, "grpo_matched", first.steps
-        ),
+        work("grpo, equal epochs", alone, steps, epochs),
+        work("grpo, equal responses", alone, steps * times, epochs * times),
+        work("grpo_matched, equal epochs and responses", matched, steps, epochs),
     )
+
+
+def group_shape(recipe: Recipe) -> "GroupShape | None":
+    """Return the groups of a recipe as the forecast knows them; None where they are of several kinds."""
+    from evaluator.signal.forecast import GroupShape, RescueShape
+
+    if recipe.sampling == "rescue":
+        return RescueShape(recipe.name, recipe.neighbors, recipe.rollouts)
+    if recipe.group == "joint":
+        return GroupShape(recipe.name, recipe.neighbors, recipe.responses)
+    return None
+
+
+def dead_share(forecast: "Forecast", recipe: Recipe) -> float:
+    """Return the predicted share of a recipe's groups with equal rewards.
+
+    Raises:
+        InputError: a recipe with neighbors, and a pilot without (see `Forecast.share`).
+    """
+    from evaluator.signal.forecast import GroupShape
+
+    shape = group_shape(recipe)
+    if shape is not None:
+        return forecast.share(shape)
+    alone = forecast.share(GroupShape("question", 0, recipe.responses))
+    neighbor = forecast.share(GroupShape("neighbor", 1, recipe.responses, original=False))
+    return (alone + recipe.neighbors * neighbor) / (recipe.neighbors + 1)
 
 
 def _work(
     method: str,
-    per_question: int,
-    epochs: int,
+    recipe: Recipe,
+    epochs: float,
     steps: int,
     batch: int,
     composition: Composition,
@@ -146,7 +199,7 @@ def _work(
     speed: Speed,
     no_gradient: float | None,
 ) -> Work:
-    responses = steps * batch * per_question
+    responses = steps * batch * recipe.rollouts
     longest = int(composition.value("data.max_response_length"))
     mean = speed.mean_tokens or float(longest)
     tokens, devices = responses * mean, composition.machine.devices
@@ -154,19 +207,25 @@ def _work(
     if speed.tokens_per_second is not None:
         generation = tokens / (speed.tokens_per_second * devices) / _HOUR
     if speed.training_tflops is not None:
-        operations = (12 if composition.recipe.loss.kl_coef > 0 else 10) * shape.parameters
+        operations = (12 if recipe.loss.kl_coef > 0 else 10) * shape.parameters
         training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
+    mini_batch = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
+    drawn = None
+    if recipe.filter == "dynamic" and no_gradient is not None and no_gradient < 1:
+        drawn = responses / (1 - no_gradient)
     return Work(
         method,
-        per_question,
+        recipe.rollouts,
         epochs,
         steps,
+        steps * max(1, batch // mini_batch),
         responses,
         tokens,
         speed.mean_tokens is None,
         generation,
         training,
         no_gradient,
+        drawn,
     )
 
 

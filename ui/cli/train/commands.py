@@ -41,6 +41,13 @@ def plan(
         float | None,
         Option(help="For a pilot without neighbors: spread of their difficulty on the logit scale."),
     ] = None,
+    compare: Annotated[
+        str | None,
+        Option(help="Recipes to set beside it at equal responses, separated by commas; by default GRPO."),
+    ] = None,
+    responses: Annotated[
+        int | None, Option(min=1, help="Responses that each draws in all; by default those of the recipe.")
+    ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of the forecast.")] = 0,
     *,
     db: Db,
@@ -48,13 +55,17 @@ def plan(
 ) -> None:
     """Estimate memory, responses, tokens and time of a training before it starts.
 
-    Beside the recipe stand GRPO at equal epochs and at equal responses. With a pilot, the forecast of groups
-    without a gradient. Memory follows from formulas that are printed with it; nothing is measured.
+    Beside the recipe stands GRPO at equal epochs and at equal responses, or what --compare names. With a
+    pilot, the forecast of groups without a gradient. Memory follows from formulas that are printed with it;
+    nothing is measured.
 
     Exit code 3: it does not fit the GPUs, or the forecast speaks against it.
 
     Example: [bold]tagrpo train plan ta_grpo --model Qwen/Qwen3-4B --questions 7498 --gpus 4[/bold]
+
+    Example: [bold]tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498[/bold]
     """
+    from trainer_adapter.methods.recipes import find_recipe
     from trainer_adapter.runs.composing import Machine, compose_run
     from trainer_adapter.runs.data import read_data
     from trainer_adapter.runs.model_sizes import find_shape
@@ -83,7 +94,13 @@ def plan(
     speed = Speed(tokens_per_second, training_tflops, mean_tokens)
     asked = questions if export is None else export.questions
     works = plan_work(
-        composition, shape, asked or 0, speed, None if forecast is None else forecast.no_gradient
+        composition,
+        shape,
+        asked or 0,
+        speed,
+        None if forecast is None else forecast.no_gradient,
+        compare=[find_recipe(name.strip()) for name in compare.split(",")] if compare else (),
+        responses=responses,
     )
     memory = plan_memory(composition, shape, gpu_memory_gib)
     doubts = warnings(composition, works[0])

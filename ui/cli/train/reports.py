@@ -105,7 +105,7 @@ def print_plan(
         f"{composition.machine.name} of {memory.gpu_gib:g} GiB"
     )
     at_most = works[0].at_most
-    columns = ["method", "responses a question", "epochs", "steps", "responses"]
+    columns = ["method", "responses a question", "epochs", "steps", "updates", "responses"]
     columns += ["tokens at most" if at_most else "tokens", "generation h", "training h"]
     columns += ["no gradient"] if pilot is not None else []
     rows: list[list[object]] = []
@@ -115,6 +115,7 @@ def print_plan(
             work.responses_per_question,
             work.epochs,
             work.steps,
+            work.updates,
             work.responses,
         ]
         row += [f"{work.tokens:.3g}", work.generation_hours, work.training_hours]
@@ -174,7 +175,9 @@ def plan_record(
             "update_gib": memory.total("update"),
             "fits": memory.fits,
         },
-        "pilot": None if pilot is None else asdict(pilot),
+        "pilot": None
+        if pilot is None
+        else {"run": pilot.run, "interval": pilot.interval, "mean_tokens": pilot.mean_tokens},
         "warnings": list(warnings),
     }
 
