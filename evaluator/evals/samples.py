@@ -24,6 +24,7 @@ from evaluator.evals.tables import (
     SampleTextRow,
 )
 from evaluator.grading import GradeValue
+from service.database.searching import page_of_rows
 from service.errors import InputError, NotFoundError
 from service.runs.tables import CellRow
 
@@ -32,9 +33,6 @@ UNGRADED, HUMAN = "ungraded", "human"
 grader nor a person graded, and those that a person did."""
 
 _PER_STATEMENT = 500
-
-TEXTS_READ = 20_000
-"""Responses that a page of a search reads at most."""
 
 
 @dataclass(frozen=True)
@@ -274,8 +272,8 @@ def browse_samples(
 ) -> SamplesPage:
     """Return up to `limit` samples of a run behind a place, in order of problems; texts are not read.
 
-    Where a text is searched for, at most `TEXTS_READ` responses are read: the page may then be short, even
-    empty, and still have an `after`.
+    Where a text is searched for the page may be short, even empty, and still have an `after`; see
+    `page_of_rows`.
 
     Raises:
         InputError: no such grade.
@@ -291,31 +289,30 @@ def browse_samples(
         .where(RunProblemRow.run_id == run_id, *_conditions(filters))
         .order_by(RunProblemRow.position, SampleRow.ordinal)
     )
-    chosen: list[tuple[int, SampleHeader]] = []
-    size = limit + 1 if not filters.text else _PER_STATEMENT
-    for _ in range(1 if not filters.text else TEXTS_READ // size):
+
+    def read(place: Place | None, size: int) -> list[tuple[int, SampleHeader]]:
         part = query
-        if after is not None:
-            position, ordinal = after
+        if place is not None:
+            position, ordinal = place
             part = query.where(
                 RunProblemRow.position >= position,
                 or_(RunProblemRow.position > position, SampleRow.ordinal > ordinal),
             )
-        rows = [(row[-1], SampleHeader(*row[:-1])) for row in session.execute(part.limit(size))]
-        if filters.text:
-            texts = read_texts(session, [header.id for _, header in rows])
-            sought = filters.text.casefold()
-            matching = [row for row in rows if sought in texts[row[1].id].casefold()]
-        else:
-            matching = rows
-        chosen += matching
-        if len(chosen) > limit:
-            position, last = chosen[limit - 1]
-            return SamplesPage(tuple(chosen[:limit]), (position, last.ordinal))
-        if len(rows) < size:
-            return SamplesPage(tuple(chosen), None)
-        after = rows[-1][0], rows[-1][1].ordinal
-    return SamplesPage(tuple(chosen), after)
+        return [(row[-1], SampleHeader(*row[:-1])) for row in session.execute(part.limit(size))]
+
+    def texts_of(rows: Sequence[tuple[int, SampleHeader]]) -> list[str]:
+        texts = read_texts(session, [header.id for _, header in rows])
+        return [texts[header.id] for _, header in rows]
+
+    samples, behind = page_of_rows(
+        read,
+        lambda row: (row[0], row[1].ordinal),
+        after=after,
+        limit=limit,
+        texts_of=texts_of if filters.text else None,
+        sought=filters.text or "",
+    )
+    return SamplesPage(tuple(samples), behind)
 
 
 def _conditions(filters: SampleFilters) -> list[ColumnElement[bool]]:

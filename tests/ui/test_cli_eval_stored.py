@@ -125,3 +125,13 @@ def test_comments_on_a_gated_benchmark_are_left_out(cli: CommandLine) -> None:
         assert listed.code == 0, listed.err
         assert "ada" in listed.out
         assert "SECRET" not in listed.out
+
+
+def test_samples_are_searched_but_those_of_gated_benchmarks(cli: CommandLine) -> None:
+    with Database.open("tagrpo.db") as db:
+        add_eval_run(db, "open", [(4, 1, 0)])
+        add_eval_run(db, "gated", [(4, 1, 0)], benchmark="gpqa-diamond", seed=1)
+    page = json.loads(cli("eval", "samples", "open", "0", "--text", "BOXED{-2}", "--json").out)
+    assert [sample["ordinal"] for sample in page["samples"]] == [1]
+    refused = cli("eval", "samples", "gated", "0", "--text", "boxed")
+    assert (refused.code, "not searched" in refused.err) == (2, True)

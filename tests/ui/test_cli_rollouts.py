@@ -154,3 +154,21 @@ def test_any_metric_of_several_runs_with_seeds_as_mean_and_band(tmp_path: Path) 
         run("curves", "s0", "--metric", "actor/lrr", "--db", db)
     with pytest.raises(InputError, match="--chart draws one metric"):
         run("curves", "s0", "--metric", "*", "--chart", "other.svg", "--db", db)
+
+
+def test_responses_are_searched_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    run("import", "ta")
+    listed = read("list", "ta", "--limit", "40")["rollouts"]
+    texts = {row["id"]: read("show", str(row["id"]))["response"] for row in listed[:6]}
+    number, text = max(texts.items())
+    every = read("list", "ta", "--text", text.upper(), "--limit", "40")
+    assert number in [row["id"] for row in every["rollouts"]]
+    assert every["after"] is None
+    page = read("list", "ta", "--text", text, "--limit", "1")
+    rest = read("list", "ta", "--text", text, "--limit", "40", "--after", str(page["after"]))["rollouts"]
+    assert page["rollouts"] + rest == every["rollouts"]
+    assert read("list", "ta", "--text", "nowhere to be read") == {"run": "ta", "rollouts": [], "after": None}
+    monkeypatch.setattr("service.database.searching.TEXTS_READ", 4)
+    monkeypatch.setattr("service.database.searching.PART", 2)
+    part = read("list", "ta", "--text", "nowhere to be read")
+    assert (part["rollouts"], part["after"]) == ([], listed[3]["id"])  # four texts were read

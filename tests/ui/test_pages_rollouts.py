@@ -13,9 +13,17 @@ from pages import numbers, open_page, said, tables
 from training_pages import QUESTIONS, STEPS, trainings
 
 from service.database import Database
-from trainer_adapter.record.browsing import RolloutHeader
+from service.runs.store import find_run
+from trainer_adapter.record.browsing import (
+    RolloutFilters,
+    RolloutHeader,
+    page_rollouts,
+    read_rollout_texts,
+)
 from trainer_adapter.record.rollout import TokenRatios
 from ui.characters import visible
+from ui.pages.rollouts import search
+from ui.pages.rollouts.group import joint_group
 from ui.pages.rollouts.overview import key_of
 from ui.pages.rollouts.responses import responses_table
 from ui.pages.rollouts.token_shading import shade, tokens_html
@@ -249,3 +257,29 @@ def test_a_link_from_a_question_opens_a_run_that_has_it(filled, tmp_path):
     app = opened(copy, q=QUESTION, run="joint")
     assert "This question has no rollouts in this run" in said(app)
     assert "these runs have it" in said(app)
+
+
+def test_responses_are_searched_and_a_click_opens_the_group_with_the_response(filled):
+    with Database.open(filled, read_only=True) as db, db.read() as session:
+        run = find_run(session, "plain")
+        last = page_rollouts(session, run.id, RolloutFilters(step=STEPS), limit=1)[0]
+        text = read_rollout_texts(session, [last.id])[last.id]
+    app = opened(filled, run="plain", text=text.upper(), step=str(STEPS))
+    (table,) = tables(app)
+    assert str(last.id) in list(table["rollout"])
+    assert set(table["step"]) == {str(STEPS)}
+    assert not opened(filled, run="plain", text=text, grade="unknown").exception
+    assert "No such responses" in said(opened(filled, run="plain", text="nowhere to be read"))
+
+
+def test_a_found_response_is_opened_in_its_group(filled, monkeypatch):
+    with Database.open(filled, read_only=True) as db, db.read() as session:
+        run = find_run(session, "joint")
+        header = page_rollouts(session, run.id, RolloutFilters(step=2, variant=1), limit=3)[-1]
+    opened(filled)  # lets the pages read this database
+    put = {}
+    monkeypatch.setattr(search.links, "put", lambda **values: put.update(values))
+    search._open(run.id, header)
+    assert {name: put[name] for name in ("q", "at")} == {"q": header.question_id, "at": 2}
+    columns = joint_group(run.id, 2, header.question_id).columns
+    assert columns[1].rollouts[put["r1"] - 1].id == header.id

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.grading import GradeValue
 from service.database.base import Base
+from service.database.searching import page_of_rows
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run, find_run, list_runs
 from trainer_adapter.record.rollout import TokenRatios
@@ -117,6 +118,7 @@ class RolloutFilters:
         grade: correct, wrong or unknown.
         least_reward: rewards of this or more.
         most_reward: rewards of this or less.
+        text: what the response holds, whatever the case of its letters; `search_rollouts` heeds it.
     """
 
     step: int | None = None
@@ -126,6 +128,7 @@ class RolloutFilters:
     least_reward: float | None = None
     most_reward: float | None = None
     truncated: bool | None = None
+    text: str | None = None
 
     def __post_init__(self) -> None:
         if self.grade is not None and self.grade not in list(GradeValue):
@@ -205,6 +208,41 @@ def page_rollouts(
         conditions.append(tuple_(RolloutShardRow.step, RolloutRow.id) > (step, after))
     query = rollout_headers().where(*conditions).order_by(RolloutShardRow.step, RolloutRow.id).limit(limit)
     return [RolloutHeader(*row) for row in session.execute(query)]
+
+
+@dataclass(frozen=True)
+class RolloutsPage:
+    """Some rollouts in order; `after` is the number to go on behind, None at the end."""
+
+    rollouts: tuple[RolloutHeader, ...]
+    after: int | None
+
+
+def search_rollouts(
+    session: Session, run_id: str, filters: RolloutFilters, *, after: int | None = None, limit: int = 25
+) -> RolloutsPage:
+    """Return up to `limit` rollouts of a run behind the rollout `after`, also by what their texts hold.
+
+    Where a text is searched for the page may be short, even empty, and still have an `after`; see
+    `page_of_rows`.
+
+    Raises:
+        NotFoundError: as `page_rollouts`.
+    """
+
+    def texts_of(headers: Sequence[RolloutHeader]) -> list[str]:
+        texts = read_rollout_texts(session, [header.id for header in headers])
+        return [texts.get(header.id, "") for header in headers]
+
+    rollouts, behind = page_of_rows(
+        lambda place, size: page_rollouts(session, run_id, filters, after=place, limit=size),
+        lambda header: header.id,
+        after=after,
+        limit=limit,
+        texts_of=texts_of if filters.text else None,
+        sought=filters.text or "",
+    )
+    return RolloutsPage(tuple(rollouts), behind)
 
 
 def read_rollout(session: Session, rollout_id: int) -> WholeRollout:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from service.errors import InputError, NotFoundError
 from ui.cli import output
 from ui.cli.eval.settings import AnswersChoice
 from ui.cli.output import Terminal
@@ -73,6 +74,7 @@ def samples(
     grade: Annotated[
         str | None, Option(help="Only correct, wrong, unknown, ungraded or human ones (graded by a person).")
     ] = None,
+    text: Annotated[str | None, Option(help="Only those that hold this text.")] = None,
     after: Annotated[int, Option(help="Continue after this sample.", show_default=False)] = -1,
     limit: Annotated[int, Option(min=1, help="Samples per page.")] = 5,
     full: Annotated[bool, Option(help="Show whole texts, not only their beginnings.")] = False,
@@ -88,7 +90,9 @@ def samples(
 
     with db.reading() as session:
         chosen = find_eval_run(session, run)
-        page = read_samples(session, chosen, problem, after=after, limit=limit, grade=grade, full=full)
+        page = read_samples(
+            session, chosen, problem, after=after, limit=limit, grade=grade, text=text, full=full
+        )
     terminal.emit(page, print_samples, page)
 
 
@@ -96,7 +100,15 @@ CHARACTERS_SHOWN = 2_000
 
 
 def read_samples(
-    session: "Session", run: "Run", problem: str, *, after: int, limit: int, grade: str | None, full: bool
+    session: "Session",
+    run: "Run",
+    problem: str,
+    *,
+    after: int,
+    limit: int,
+    grade: str | None,
+    text: str | None,
+    full: bool,
 ) -> dict[str, Any]:
     """Return a problem and a page of its samples as JSON; texts are cut unless `full`.
 
@@ -106,17 +118,19 @@ def read_samples(
 
     Raises:
         NotFoundError: the run has no such problem.
-        InputError: no such grade.
+        InputError: no such grade, or a search in a gated benchmark.
     """
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.problems import run_problems
     from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
 
+    secret = is_secret(run.spec["problems"])
+    if secret and text:
+        raise InputError(f"run {run.name} is of a gated benchmark, whose texts are not searched.")
     chosen = find_problem(run, run_problems(session, run.id), problem)
-    filters = SampleFilters(value=grade, position=chosen.position)
+    filters = SampleFilters(value=grade, position=chosen.position, text=text)
     page = browse_samples(session, run.id, filters, after=(chosen.position, after), limit=limit)
     texts = read_texts(session, [header.id for _, header in page.samples])
-    secret = is_secret(run.spec["problems"])
     samples = []
     for _, header in page.samples:
         row = {
@@ -124,10 +138,10 @@ def read_samples(
             for name, value in asdict(header).items()
             if name not in ("id", "run_problem_id") and not (secret and name == "extracted")
         }
-        text = texts[header.id]
+        response = texts[header.id]
         if not secret:
-            row["text"] = text if full else text[:CHARACTERS_SHOWN]
-        row["characters"] = len(text)
+            row["text"] = response if full else response[:CHARACTERS_SHOWN]
+        row["characters"] = len(response)
         samples.append(row)
     record: dict[str, Any] = {
         "run": run.name,
@@ -177,8 +191,6 @@ def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "R
         return problems[int(reference)]
     matches = [problem for problem in problems if problem.problem_id.startswith(reference)]
     if len(matches) != 1:
-        from service.errors import NotFoundError
-
         raise NotFoundError(
             f"run {run.name} has no problem {reference!r}: give its id or its place, 0 to "
             f"{len(problems) - 1:,}."

@@ -174,6 +174,7 @@ def list_(
         bool | None,
         Option("--truncated/--ended", help="Only those cut at the longest length, or only the others."),
     ] = None,
+    text: Annotated[str | None, Option(help="Only those whose response holds this text.")] = None,
     after: Annotated[int | None, Option(help="Continue after the rollout with this number.")] = None,
     limit: Annotated[int, Option(min=1, help="Rollouts to show.")] = 25,
     *,
@@ -184,16 +185,18 @@ def list_(
 
     Example: [bold]tagrpo rollouts list ta --step 1 --variant 0 --grade wrong[/bold]
     """
-    from trainer_adapter.record.browsing import RolloutFilters, choose_train_run, page_rollouts
+    from trainer_adapter.record.browsing import RolloutFilters, choose_train_run, search_rollouts
 
-    filters = RolloutFilters(step, question, variant, grade, least_reward, most_reward, truncated)
+    filters = RolloutFilters(step, question, variant, grade, least_reward, most_reward, truncated, text)
     with db.reading() as session:
         chosen = choose_train_run(session, run)
-        page = page_rollouts(session, chosen.id, filters, after=after, limit=limit + 1)
-    page, more = page[:limit], page[limit:]
-    after = page[-1].id if more else None
-    record = {"run": chosen.name, "rollouts": [asdict(header) for header in page], "after": after}
-    terminal.emit(record, _print_page, chosen.name, page, after)
+        page = search_rollouts(session, chosen.id, filters, after=after, limit=limit)
+    record = {
+        "run": chosen.name,
+        "rollouts": [asdict(header) for header in page.rollouts],
+        "after": page.after,
+    }
+    terminal.emit(record, _print_page, chosen.name, page.rollouts, page.after)
 
 
 def show(

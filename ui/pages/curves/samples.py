@@ -11,7 +11,6 @@ from evaluator.evals.overview import RunOverview
 from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.samples import (
     HUMAN,
-    TEXTS_READ,
     UNGRADED,
     Place,
     SampleFilters,
@@ -23,6 +22,7 @@ from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import SOURCES, GradeValue
 from evaluator.reports.methods import MethodChoice
 from evaluator.reports.published import in_order
+from service.database.searching import TEXTS_READ
 from ui.pages.curves.human_grades import show_human_grades
 from ui.pages.curves.responses import is_hidden, show_response, show_statement
 from ui.pages.state import links

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from ui.pages.rollouts import group, overview
+from ui.pages.rollouts import group, overview, search
 from ui.pages.state import links
 from ui.pages.state.database import reading
 from ui.pages.training_signal.runs import runs_with, train_runs
@@ -31,12 +31,15 @@ else:
         list(runs),
         newest,
         words=lambda name: f"{name}  ({runs[name].method}, {runs[name].rollouts:,} responses)",
-        resets=["step", "q", "at", "to", "after", "before"],
+        resets=["step", "q", "at", "to", "after", "before", "from"],
         pinned=True,
     )
     note_absent("run", list(runs), "training run with rollouts", name)
     steps = overview.run_steps(runs[name].id)
-    if question:
+    text = "" if question else search.ask_for_text()
+    if text:
+        search.show(runs[name].id, text, [step.step for step in steps])
+    elif question:
         filters = overview.address_filters([step.step for step in steps])
         group.show(runs[name].id, name, question, filters, having)
     else:

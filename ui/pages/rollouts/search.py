@@ -1,0 +1,127 @@
+"""Responses of a training that hold a text, as a list whose rows open their groups."""
+
+from typing import Any
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from evaluator.grading import GradeValue
+from service.database.searching import TEXTS_READ
+from trainer_adapter.record.browsing import (
+    RolloutFilters,
+    RolloutHeader,
+    RolloutsPage,
+    search_rollouts,
+)
+from ui.pages.rollouts.group import joint_group
+from ui.pages.state import links
+from ui.pages.state.database import cached
+from ui.pages.widgets import layout
+from ui.pages.widgets.choices import choose
+from ui.pages.widgets.pager import pager
+from ui.pages.widgets.tables import Column, page_table
+
+PAGE = 25
+ANY, EVERY_STEP = "", -1
+PLACES = ("from",)
+
+
+@cached
+def _page(session: Session, run_id: str, filters: RolloutFilters, after: int | None) -> RolloutsPage:
+    return search_rollouts(session, run_id, filters, after=after, limit=PAGE)
+
+
+def ask_for_text() -> str:
+    """Show the field for the text that is searched for; return what stands in it."""
+    text: str = st.text_input(
+        "Search",
+        placeholder="text of a response",
+        icon=":material/search:",
+        width=300,
+        **links.bound("text", lambda: links.text("text"), resets=PLACES),
+    )
+    return text.strip()
+
+
+def show(run_id: str, text: str, steps: list[int]) -> None:
+    """Show the responses that hold the text."""
+    filters = _filters(text, steps)
+    page = _page(run_id, filters, links.number("from", 0) or None)
+    if page.rollouts:
+        page_table(
+            [_row(header) for header in page.rollouts],
+            _COLUMNS,
+            "found-rollouts",
+            name="tagrpo-rollouts",
+            on_choose=lambda place: _open(run_id, page.rollouts[place]),
+            leads_away=True,
+        )
+    number = len(page.rollouts)
+    words = f"{number} response{'s' * (number > 1)}" if number else "No such responses"
+    if page.after is not None and len(page.rollouts) < PAGE:
+        words += f" among the {TEXTS_READ:,} read; Next goes on"
+    pager(
+        {"from": str(page.after)} if page.after else None,
+        {"from": None} if links.text("from") else None,
+        words=f"{words}; a click on a row shows the response in its group" if number else words,
+        name="rollouts-pager",
+    )
+
+
+def _filters(text: str, steps: list[int]) -> RolloutFilters:
+    with layout.row():
+        step = choose(
+            st.selectbox,
+            "Step",
+            "step",
+            [EVERY_STEP, *steps],
+            words=lambda number: "all steps" if number == EVERY_STEP else f"step {number}",
+            width=150,
+            resets=PLACES,
+        )
+        grade = choose(
+            st.selectbox,
+            "Grade",
+            "grade",
+            [ANY, *(str(grade.value) for grade in GradeValue)],
+            words=lambda value: value or "any grade",
+            width=150,
+            resets=PLACES,
+        )
+    return RolloutFilters(step=None if step == EVERY_STEP else step, grade=grade or None, text=text)
+
+
+def _open(run_id: str, header: RolloutHeader) -> None:
+    """Open the group of a response, with the response read."""
+    columns = joint_group(run_id, header.step, header.question_id).columns
+    chosen: dict[str, Any] = {}
+    for column in columns:
+        ids = [rollout.id for rollout in column.rollouts]
+        if header.id in ids:
+            chosen[f"r{column.variant}"] = ids.index(header.id) + 1
+    links.put(q=header.question_id, at=header.step, **chosen)
+
+
+_COLUMNS = (
+    Column("rollout", "rollout", "whole"),
+    Column("step", "step", "whole"),
+    Column("question", "question"),
+    Column("prompt", "prompt"),
+    Column("grade", "grade"),
+    Column("answer", "answer", wide=True),
+    Column("reward", "reward", "number"),
+    Column("tokens", "tokens", "whole"),
+)
+
+
+def _row(header: RolloutHeader) -> dict[str, Any]:
+    return {
+        "rollout": header.id,
+        "step": header.step,
+        "question": header.question_id,
+        "prompt": f"neighbor {header.variant}" if header.variant else "original",
+        "grade": header.grade,
+        "answer": header.extracted,
+        "reward": header.reward,
+        "tokens": header.tokens,
+    }
