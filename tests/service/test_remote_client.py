@@ -121,6 +121,7 @@ def test_what_cannot_succeed_is_asked_once(model: str, fault: str, kind: str, fa
     lost = failed(ask(server, model=model))
     assert (lost.kind, lost.attempts, lost.retryable, lost.fatal) == (kind, 1, False, fatal)
     assert lost.final == (kind in ("content filter", "context length"))
+    assert "litellm" not in lost.message
     assert lost.cost_usd == 0.0
     assert len(server.requests) == 1
 

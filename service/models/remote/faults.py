@@ -94,7 +94,7 @@ _LONGEST_ANSWER = re.compile(
 _INVALID = re.compile(r"json|choices|invalid response|unterminated", re.IGNORECASE)
 
 
-_WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+Error: )*(?:\w+Exception - )?")
+_WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+Error: )*(?:\w+Exception - )?")
 
 
 @dataclass(frozen=True)
