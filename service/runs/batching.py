@@ -27,7 +27,8 @@ from service.runs.leases import NO_LEASE, is_free, keep_leases, new_lease, relea
 from service.runs.spending import read_account, reserve_cells
 from service.runs.tables import EMPTY, BatchRow, CellRow
 
-CELLS_PER_JOB = 10_000  # providers take up to 50,000 lines and 200 MB
+CELLS_PER_JOB = 10_000  # providers take up to 50,000 lines
+BYTES_PER_JOB = 150e6  # and 200 MB
 JOBS_AT_ONCE = 4
 LEAST_SHARE = 0.01  # of the open cells in a job; with less under the cap, days would go by for a few answers
 ANSWERS_PER_COMMIT = 200
@@ -205,7 +206,7 @@ def _new_job(cells: CellsToAsk, client: BatchClient) -> tuple[_Job | None, tuple
         worst = [worst_case_usd(request, client.price) or 0.0 for request in requests]
         account = read_account(session, cells.run_id)
         fitting = sum(total <= account.left_usd for total in accumulate(worst))
-        asked, budget = len(leased), client.budget
+        asked, budget = _in_one_file(requests), client.budget
         if budget.max_requests is not None:
             asked = min(asked, budget.max_requests - budget.requests)
         count = min(fitting, asked) if fitting >= LEAST_SHARE * len(leased) else 0
@@ -227,6 +228,12 @@ def _new_job(cells: CellsToAsk, client: BatchClient) -> tuple[_Job | None, tuple
         reserve_cells(session, dict(zip(ids, worst, strict=False)))
     budget.requests += count
     return job, None
+
+
+def _in_one_file(requests: Sequence[ChatRequest]) -> int:
+    """Return how many of these requests, one at least, a provider takes in one file."""
+    sizes = accumulate(len(repr(request).encode("utf-8", "replace")) for request in requests)
+    return max(1, sum(size <= BYTES_PER_JOB for size in sizes))
 
 
 def _misfit(fitting: int, wanted: int, account: str, max_requests: int | None) -> tuple[str, str]:

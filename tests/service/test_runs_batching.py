@@ -191,6 +191,17 @@ def test_requests_are_capped_too(db: Database) -> None:
     assert (provider.sizes, filled.stopped) == ([4], "requests")
 
 
+def test_a_job_is_no_larger_than_the_file_that_a_provider_takes(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, provider = make_run(db, count=7), Provider()
+    monkeypatch.setattr(batching, "JOBS_AT_ONCE", 1)
+    each = len(repr(ChatRequest(1, (Message("user", "1?"),), max_tokens=2)))
+    monkeypatch.setattr(batching, "BYTES_PER_JOB", 3.5 * each)
+    assert fill(db, run, provider).answered == 7
+    assert provider.sizes == [3, 3, 1]
+
+
 def test_several_jobs_are_under_way_at_once(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "CELLS_PER_JOB", 2)
     run, provider = make_run(db, count=12), Provider(together=batching.JOBS_AT_ONCE)
