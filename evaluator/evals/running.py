@@ -1,5 +1,6 @@
 """Drives an eval run: plan what is missing as cells, have them drawn and stored, look again, grade."""
 
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,8 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.grading import Graded, grade_run
 from evaluator.evals.missing import samples_lost, samples_missing
-from evaluator.evals.problems import RunProblem, run_problems
+from evaluator.evals.overview import runs_overview
+from evaluator.evals.problems import PlacedProblem, RunProblem, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, run_answers
 from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grader
@@ -19,6 +21,7 @@ from evaluator.grading.versions import version_taking
 from service.database import Database
 from service.errors import InputError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Response, Sampler, sample_seed
+from service.models.estimate import SHORT_ANSWER, Estimate, PriceOf, priced, scaled, times, tokens
 from service.runs.cells import (
     Cell,
     CellPlan,
@@ -93,6 +96,48 @@ def run_eval(
         version=version_taking(run_answers(run)),
     )
     return replace(outcome, graded=graded)
+
+
+def estimate_eval(
+    session: Session | None,
+    name: str,
+    wanted: EvalSpec,
+    placed: Sequence[PlacedProblem],
+    n: int,
+    price_of: PriceOf,
+) -> Estimate:
+    """Estimate what drawing `n` samples for each of these problems takes beyond what run `name` has.
+
+    Scaled by samples from the largest finished run of the same model, prompt and sampling, one of the same
+    benchmark first; of another one the range is twice as wide both ways, as its problems may be longer. Else
+    from the problems' lengths: responses of `SHORT_ANSWER` tokens to ones of all that are allowed. What is in
+    `wanted` of the engine is not compared; `session` is None where there is no database.
+    """
+    check_n(n)
+    missing, trials = len(placed) * n, []
+    for line in runs_overview(session) if session is not None else ():
+        spec = EvalSpec.from_json(line.run.spec)
+        same = spec.problems_hash == wanted.problems_hash
+        if session is not None and line.run.name == name and same:
+            missing -= line.problems * n - samples_missing(session, line.run.id, n)
+        alike = (spec.model, spec.prompt, replace(spec.sampling, seed=None)) == (
+            wanted.model,
+            wanted.prompt,
+            replace(wanted.sampling, seed=None),
+        )
+        if alike and line.run.finished_at and line.samples:
+            trials.append((same, line.samples, line))
+    if trials and session is not None:
+        same, samples, trial = max(trials, key=lambda sized: sized[:2])
+        spread = 1.0 if same else 2.0
+        return scaled(session, trial.run, trial.problems, len(placed), missing / samples, spread=spread)
+    requests = math.ceil(missing / min(n, wanted.sampling.samples_per_request))
+    texts = [wanted.prompt.fill(place.problem.text) + (wanted.prompt.system or "") for place in placed]
+    prompts = times(requests / max(1, len(texts)), tokens(sum(map(len, texts))))
+    longest = wanted.sampling.max_tokens
+    drawn = times(missing, (min(SHORT_ANSWER, longest), longest))
+    asked = (float(requests), float(requests))
+    return Estimate(len(placed), (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of),))
 
 
 def check_n(n: int) -> None:

@@ -16,6 +16,7 @@ from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.drawing import Sampler
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
+from service.models.remote.batch import WITHOUT_BATCH_JOBS
 from service.models.remote.endpoint import check_sampling
 from service.models.remote.sampler import RemoteSampler
 from service.models.settings import TOKENS_PER_S
@@ -24,8 +25,6 @@ from service.questions import Question
 from service.runs.ledger import RunLedger
 from service.runs.spending import set_cap
 from service.runs.store import Run
-
-WITHOUT_BATCH_JOBS = ("hosted_vllm/",)  # servers of one's own, which are asked directly all the same
 
 
 @dataclass(frozen=True)

@@ -393,3 +393,35 @@ def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server
     assert "no such samples" in none.out
     missing = cli("eval", "samples", "test-model.sums", "6")
     assert (missing.code, "0 to 5" in words(missing.err)) == (2, True)
+
+
+def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
+    cli: CommandLine, server: str, tmp_path: Path
+) -> None:
+    sent = stats(server)["requests"]
+    dry = ("--price", f"{MODEL}=10,30", "--max-tokens", "1000", "--dry-run", "--json")
+
+    def estimate(*more: object, n: int) -> dict[str, Any]:
+        done = cli(*asked(server, *dry, *more, n=n))
+        assert done.code == 0, done.err
+        (run,) = json.loads(done.out)["runs"]
+        return dict(run)
+
+    before = estimate(n=4)
+    assert not Path("tagrpo.db").exists()
+    (stage,) = before["stages"]
+    assert (before["run"], before["questions"], before["trial"]) == ("test-model.sums", 6, None)
+    assert (stage["kind"], stage["requests"], stage["completion_tokens"]) == ("sample", [6, 6], [4800, 24000])
+    assert 0 < before["usd"][0] < before["usd"][1]
+    assert stats(server)["requests"] == sent
+    run = ("--price", f"{MODEL}=10,30", "--max-tokens", "1000", "--limit", "4", "--json")
+    drawn = json.loads(cli(*asked(server, *run, n=4)).out)["runs"][0]
+    sent = stats(server)["requests"]
+    after = estimate(n=4)
+    assert (after["trial"], after["trial_questions"], after["questions"]) == ("test-model.sums", 4, 6)
+    assert sum(after["usd"]) / 2 == pytest.approx(drawn["usd"] * 2 / 4)  # two of six problems are missing
+    assert estimate("--limit", "4", n=4)["usd"] == [0, 0]
+    other = write_sums(tmp_path / "other.jsonl", 3)
+    (wide,) = json.loads(cli(*asked(server, *dry, benchmark=str(other), n=4)).out)["runs"]
+    assert wide["usd"][1] / drawn["usd"] == pytest.approx(3 / 4 * 1.9 * 2)
+    assert stats(server)["requests"] == sent

@@ -17,6 +17,7 @@ from ui.cli import output
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from service.models.estimate import PriceOf
     from service.runs.store import Run
 
 
@@ -101,6 +102,21 @@ class Requests:
         float,
         Option(min=1, help="Seconds without an answer after which the run reports what it is waiting for."),
     ] = STALL_S
+
+    def prices_in_force(self) -> "PriceOf":
+        """Return what finds the price of a model: in batch jobs, where it has some, half of it."""
+        from service.models.remote import Price, PriceTable
+        from service.models.remote.batch import BATCH_PRICE, WITHOUT_BATCH_JOBS
+
+        prices = PriceTable.read(self.prices, self.price)
+
+        def price_of(model: str) -> Price | None:
+            price = prices.price(model)
+            if price is None or not self.batch or model.startswith(WITHOUT_BATCH_JOBS):
+                return price
+            return price.scaled(BATCH_PRICE)
+
+        return price_of
 
 
 def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float | None:

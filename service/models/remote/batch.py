@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import openai
 
 BATCH_PRICE = 0.5  # of the price of single requests
+WITHOUT_BATCH_JOBS = ("hosted_vllm/",)  # servers of one's own, which are asked directly all the same
 TAG = "tagrpo"  # name of the metadata entry that holds a job's tag
 JOBS_PER_PAGE = 100
 OUTAGE_S = 86_400.0  # a job takes a day at most, and is paid for: so long it is asked for

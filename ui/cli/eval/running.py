@@ -1,7 +1,7 @@
 """`tagrpo eval run`: one run for each benchmark, opened first, then drawn and graded in turn."""
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +9,7 @@ import typer
 from typer import Argument, Option
 
 from ui.cli import exits, output
+from ui.cli.eval.estimates import show_estimates
 from ui.cli.eval.problems import ProblemSet, load_benchmarks, load_neighbors
 from ui.cli.eval.settings import (
     AnswersName,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from service.database import Database
     from service.models.drawing import Sampler
     from service.models.prompts import Preset
+    from service.models.remote import Price
     from service.runs.store import Run
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
@@ -60,6 +62,9 @@ def run(
     neighbors: Annotated[
         str | None, Option(help="A published neighbor set instead of benchmarks: NAME or NAME@3.")
     ] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only say what the runs will ask and cost; nothing is sent or stored.")
+    ] = False,
     limit: Annotated[
         int | None,
         Option(min=1, help="Only the first problems; with a larger one, or none, the same run grows."),
@@ -112,30 +117,42 @@ def run(
     if bool(benchmarks) == (neighbors is not None):
         raise typer.BadParameter("name benchmarks, or a neighbor set with --neighbors, and not both")
     prompts = find_preset(preset)
-    opened = open_sampler(choose_sampler(sampler, model), model, requests, engine)
+    samples = prompts.n if n is None else n
+    kind = choose_sampler(sampler, model)
+    opened = open_sampler(kind, model, requests, engine)
+
+    def load(database: "Database | None", grader: "Grader") -> list[ProblemSet]:
+        if neighbors is not None and database is not None:
+            return [
+                load_neighbors(
+                    database, neighbors, allow_bad_golds=allow_bad_golds, limit=limit, grader=grader
+                )
+            ]
+        return load_benchmarks(
+            benchmarks or (),
+            source or (),
+            options_seed=options_seed,
+            allow_changed=allow_changed,
+            allow_bad_golds=allow_bad_golds,
+            limit=limit,
+            grader=grader,
+        )
+
+    if dry_run:
+        there = db.path.is_file() or neighbors is not None
+        with db.open(read_only=True) if there else nullcontext() as stored, Grader() as grader:
+            specs = make_specs(
+                load(stored, grader), model, prompts, drawing, samples, answers, opened, asks=False
+            )
+            price_of = requests.prices_in_force() if kind == "remote" else _free
+            show_estimates(stored, named_runs(name, specs), samples, price_of, terminal)
+        return
     with (
         closing(opened),
         db.open(create=True) as database,
         Grader(cache=VerdictCache(database)) as grader,
     ):
-        if neighbors is not None:
-            problem_sets = [
-                load_neighbors(
-                    database, neighbors, allow_bad_golds=allow_bad_golds, limit=limit, grader=grader
-                )
-            ]
-        else:
-            problem_sets = load_benchmarks(
-                benchmarks or (),
-                source or (),
-                options_seed=options_seed,
-                allow_changed=allow_changed,
-                allow_bad_golds=allow_bad_golds,
-                limit=limit,
-                grader=grader,
-            )
-        samples = prompts.n if n is None else n
-        specs = make_specs(problem_sets, model, prompts, drawing, samples, answers, opened)
+        specs = make_specs(load(database, grader), model, prompts, drawing, samples, answers, opened)
         runs = open_runs(database, name, specs)
         hold_cap(database, runs, requests.max_usd)
         keep(context, database, runs)
@@ -150,8 +167,12 @@ def make_specs(
     n: int,
     answers: AnswersName,
     sampler: "Sampler",
+    *,
+    asks: bool = True,
 ) -> "list[tuple[ProblemSet, EvalSpec]]":
     """Return the settings of the runs, one for each benchmark or neighbor set.
+
+    Unless it `asks`, nothing is sent or loaded, and of the engine nothing is known.
 
     Raises:
         InputError: settings that cannot be used.
@@ -169,7 +190,7 @@ def make_specs(
     if overrides.samples_per_request is None and isinstance(sampler, RemoteSampler):  # it may not know n
         at_once = sampler.samples_per_request(sampling.samples_per_request)
         sampling = replace(sampling, samples_per_request=at_once)
-    engine = dict(sampler.describe())
+    engine = dict(sampler.describe()) if asks else {}
     specs = []
     for problems in problem_sets:
         choice = all(place.problem.kind == "choice" for place in problems.placed)
@@ -184,9 +205,28 @@ def make_specs(
             sampling=sampling,
             answers=answers,
         )
-        sampler.check(spec)
+        if asks:
+            sampler.check(spec)
         specs.append((problems, spec))
     return specs
+
+
+def _free(_model: str) -> "Price":
+    """Return the price of an engine on this machine."""
+    from service.models.remote import Price
+
+    return Price(0.0, 0.0)
+
+
+def named_runs(
+    name: str | None, specs: "Sequence[tuple[ProblemSet, EvalSpec]]"
+) -> "list[tuple[str, ProblemSet, EvalSpec]]":
+    """Return the runs with their names."""
+    from evaluator.evals.runs import model_slug
+
+    return [
+        (f"{name or model_slug(spec.model)}.{problems.suffix}", problems, spec) for problems, spec in specs
+    ]
 
 
 def open_runs(
@@ -197,12 +237,10 @@ def open_runs(
     Raises:
         InputError: there is a run of that name with other settings.
     """
-    from evaluator.evals.runs import check_eval_run, model_slug, open_eval_run
+    from evaluator.evals.runs import check_eval_run, open_eval_run
     from service.runs.store import package_versions
 
-    named = [
-        (f"{name or model_slug(spec.model)}.{problems.suffix}", problems, spec) for problems, spec in specs
-    ]
+    named = named_runs(name, specs)
     versions = package_versions()
     runs = []
     with database.write() as session:

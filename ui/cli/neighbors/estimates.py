@@ -1,4 +1,4 @@
-"""`--dry-run` of `tagrpo neighbors propose`: what the run will ask and cost."""
+"""`--dry-run` of commands that ask models: what the run will ask and cost."""
 
 from typing import TYPE_CHECKING
 
@@ -6,21 +6,25 @@ from ui.cli import output
 from ui.cli.output import plural
 
 if TYPE_CHECKING:
-    from rephraser.run.estimate import Estimate, Range
+    from service.models.estimate import Estimate, Range
 
 
-def print_estimate(estimate: "Estimate") -> None:
-    """Print requests, tokens, money and hours, least to most."""
+def print_proposals(estimate: "Estimate") -> None:
+    """Print what a run of proposals is expected to take."""
+    print_estimate(estimate, "question", "one round to all rounds for all")
+    output.say("Nothing was sent or stored.")
+
+
+def print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
+    """Print requests, tokens, money and hours, least to most; `spread`: what both are, from lengths alone."""
     if estimate.trial is None:
         output.say(
-            f"{plural(estimate.questions, 'question')}; from their lengths, one round to all rounds for "
-            "all. A trial of some (--limit) narrows it."
+            f"{plural(estimate.questions, unit)}; from their lengths, {spread}. A trial of some (--limit) "
+            "narrows it."
         )
     else:
-        of_trial = plural(estimate.trial_questions or 0, "question")
-        output.say(
-            f"{plural(estimate.questions, 'question')}; scaled from run {estimate.trial} of {of_trial}."
-        )
+        of_trial = plural(estimate.trial_questions or 0, unit)
+        output.say(f"{plural(estimate.questions, unit)}; scaled from run {estimate.trial} of {of_trial}.")
     output.table(
         ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
         [
@@ -40,7 +44,6 @@ def print_estimate(estimate: "Estimate") -> None:
         output.say(
             f"hours at the pace of {estimate.trial}: {estimate.hours[0]:.1f} to {estimate.hours[1]:.1f}"
         )
-    output.say("Nothing was sent or stored.")
 
 
 def _whole(values: "Range") -> str:

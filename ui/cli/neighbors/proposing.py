@@ -7,7 +7,7 @@ import typer
 from typer import Argument, Option
 
 from ui.cli import exits, output
-from ui.cli.neighbors.estimates import print_estimate
+from ui.cli.neighbors.estimates import print_proposals
 from ui.cli.neighbors.judging import NewVerdictRule
 from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
 from ui.cli.output import Terminal, plural
@@ -17,10 +17,10 @@ from ui.cli.settings import Db, SettingsFile
 
 if TYPE_CHECKING:
     from rephraser.proposing.file import FileCandidates
-    from rephraser.run.estimate import Estimate
     from rephraser.run.execution import Execution, Prepared
     from rephraser.run.spec import RunSpec
     from service.database import Database
+    from service.models.estimate import Estimate
     from service.runs.store import Run
 
 
@@ -124,8 +124,8 @@ def propose(
                 output.print_json({"run": None, "message": str(nothing)})
             return
         if dry_run:
-            estimate = _estimate(database, name, spec, execution, limit)
-            terminal.emit(estimate.to_json(), print_estimate, estimate)
+            estimate = _estimate(database, name, spec, requests, limit)
+            terminal.emit(estimate.to_json(), print_proposals, estimate)
             return
         before = 0
         if known is not None:
@@ -147,24 +147,14 @@ def propose(
 
 
 def _estimate(
-    database: "Database", name: str, spec: "RunSpec", execution: "Execution", limit: int | None
+    database: "Database", name: str, spec: "RunSpec", requests: RunRequests, limit: int | None
 ) -> "Estimate":
     from rephraser.run.estimate import estimate_run
-    from rephraser.run.execution import WITHOUT_BATCH_JOBS
     from rephraser.run.start import wanted_questions
-    from service.models.remote import Price, PriceTable
-    from service.models.remote.batch import BATCH_PRICE
-
-    prices = PriceTable.read(execution.prices_file, execution.prices)
-
-    def price_of(model: str) -> Price | None:
-        price = prices.price(model)
-        if price is None or not execution.batch or model.startswith(WITHOUT_BATCH_JOBS):
-            return price
-        return price.scaled(BATCH_PRICE)
 
     with database.read() as session:
-        return estimate_run(session, spec, wanted_questions(session, name, spec, limit), price_of)
+        questions = wanted_questions(session, name, spec, limit)
+        return estimate_run(session, spec, questions, requests.prices_in_force())
 
 
 def go_on(

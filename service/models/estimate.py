@@ -1,0 +1,110 @@
+"""What a run will ask and cost, before anything is sent: from texts, or scaled from a run that is done."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from service.models.remote import Price
+from service.runs.spending import read_ledger
+from service.runs.store import Run
+from service.runs.tables import RunMinuteRow
+
+CHARACTERS_PER_TOKEN = (4.0, 3.0)  # of English with formulas; more tokens where a text has more of these
+SHORT_ANSWER = 200  # tokens; nothing but max_tokens is known of the longest
+
+Range = tuple[float, float]
+PriceOf = Callable[[str], Price | None]
+"""Returns the price of a model in force (half in batch jobs), None where it is not known."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One kind of request to one model: the least and the most of each that is expected."""
+
+    kind: str
+    model: str
+    requests: Range
+    prompt_tokens: Range
+    completion_tokens: Range
+    usd: Range | None  # None: the price is not known
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run over `questions` is expected to take. `trial` names the run that it is scaled from, if any.
+
+    `hours` are known from a trial only, at its pace.
+    """
+
+    questions: int
+    stages: tuple[Stage, ...]
+    trial: str | None = None
+    trial_questions: int | None = None
+    hours: Range | None = None
+
+    @property
+    def usd(self) -> Range | None:
+        """The money of all stages; None where a price is not known."""
+        known = [stage.usd for stage in self.stages if stage.usd is not None]
+        if len(known) < len(self.stages):
+            return None
+        return sum(usd[0] for usd in known), sum(usd[1] for usd in known)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same for `--json`."""
+        return {**asdict(self), "usd": self.usd}
+
+
+def scaled(
+    session: Session, trial: Run, count: int, questions: int, scale: float, *, spread: float = 1.0
+) -> Estimate:
+    """Return `scale` times what a trial of `count` questions took, give or take 2/sqrt(count).
+
+    What questions cost varies about as much as it is. `spread` widens the range both ways once more, where
+    the trial was of other questions.
+    """
+    error = min(0.9, 2 / math.sqrt(count))
+    scales = (scale * (1 - error) / spread, scale * (1 + error) * spread)
+    stages = tuple(
+        Stage(
+            line.kind,
+            line.model,
+            times(line.requests, scales),
+            times(line.prompt_tokens, scales),
+            times(line.completion_tokens, scales),
+            None if line.unpriced else times(line.usd, scales),
+        )
+        for line in read_ledger(session, trial.id)
+    )
+    minutes = session.scalar(select(func.count()).where(RunMinuteRow.run_id == trial.id)) or 0
+    return Estimate(questions, stages, trial.name, count, times(minutes / 60, scales))
+
+
+def priced(
+    kind: str, model: str, requests: Range, prompts: Range, completions: Range, price_of: PriceOf
+) -> Stage:
+    """Return a stage with its money, as far as the price is known."""
+    price = price_of(model)
+    usd = None
+    if price is not None:
+        usd = tuple(price.cost(round(p), round(c)) for p, c in zip(prompts, completions, strict=True))
+    return Stage(kind, model, requests, prompts, completions, None if usd is None else (usd[0], usd[1]))
+
+
+def tokens(characters: int) -> Range:
+    """Return how many tokens a text of so many characters has."""
+    return characters / CHARACTERS_PER_TOKEN[0], characters / CHARACTERS_PER_TOKEN[1]
+
+
+def times(value: float, scales: Range) -> Range:
+    """Return a number times both ends of a range."""
+    return value * scales[0], value * scales[1]
+
+
+def product(first: Range, second: Range) -> Range:
+    """Return the range of the products of two ranges of positive numbers."""
+    return first[0] * second[0], first[1] * second[1]
