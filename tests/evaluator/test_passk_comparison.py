@@ -98,7 +98,7 @@ def test_unknown_grades_widen_the_comparison() -> None:
     assert row.interval.low <= -2 / 16
     assert row.interval.high >= 6 / 16
     assert row.warning is not None
-    assert "unknown grades alone" in row.warning
+    assert "unknown grades or missing samples alone" in row.warning
 
 
 def test_different_problems() -> None:

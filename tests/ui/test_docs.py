@@ -156,6 +156,8 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             serves = words[0] == "ui"  # until Ctrl-C; test_cli_ui.py starts it
             # The README shows what follows on such a command; the pages it leads to run it.
             follows = page == "README.md" and words[:2] in run
+            # What a person says of a response needs one: test_cli_eval_stored.py says it.
+            follows |= page == "docs/grading.md" and words[0] == "eval"
             assert from_hub or measured or trains or serves or follows or "--push" in words, (page, words)
 
 
