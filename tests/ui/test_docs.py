@@ -151,7 +151,8 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             }.isdisjoint(words)
             # Training needs GPUs and hours; what can be watched is there only then.
             trains = words[:2] == ("train", "run") and "--dry-run" not in words
-            trains |= words[:2] in (("rollouts", "watch"), ("sandbox", "pretrain")) or words[0] == "demo"
+            trains |= words[:2] in (("rollouts", "watch"), ("rollouts", "curves"), ("sandbox", "pretrain"))
+            trains |= words[0] == "demo"
             trains |= (page, words[0]) == ("docs/train.md", "resume")
             serves = words[0] == "ui"  # until Ctrl-C; test_cli_ui.py starts it
             # The README shows what follows on such a command; the pages it leads to run it.
