@@ -10,6 +10,8 @@ from eval_runs import add_eval_run
 from sqlalchemy import text
 from training_pages import trainings
 
+from evaluator.evals.overview import part_labels
+from evaluator.evals.runs import EvalSpec, list_eval_runs
 from service.database import Database
 from service.database.engine import HEAD_REVISION
 from service.errors import InputError
@@ -167,3 +169,12 @@ def test_the_one_that_ships_is_small_and_whole(tmp_path):
     page = SHIPPED.with_name("README.md").read_text()
     counts = count_rows(tmp_path / "t.db")
     assert all(f"| {name} | {count:,} |" in page for name, count in counts.items() if count)
+
+
+def test_evaluations_of_the_shipped_demo_are_whole_and_stored_as_they_would_be_now(tmp_path):
+    unpack(SHIPPED, tmp_path / "t.db")
+    with Database.open(tmp_path / "t.db", read_only=True) as db, db.read() as session:
+        runs = list_eval_runs(session)
+        labels = part_labels(session, runs)
+    assert {labels[run.id] for run in runs} == {"heldout", "sandbox@1"}
+    assert all(EvalSpec.from_json(run.spec).problems == labels[run.id] for run in runs)
