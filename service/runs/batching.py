@@ -206,7 +206,7 @@ def _new_job(cells: CellsToAsk, client: BatchClient) -> tuple[_Job | None, tuple
         worst = [worst_case_usd(request, client.price) or 0.0 for request in requests]
         account = read_account(session, cells.run_id)
         fitting = sum(total <= account.left_usd for total in accumulate(worst))
-        asked, budget = _in_one_file(requests), client.budget
+        asked, budget = _in_one_file(requests, client), client.budget
         if budget.max_requests is not None:
             asked = min(asked, budget.max_requests - budget.requests)
         count = min(fitting, asked) if fitting >= LEAST_SHARE * len(leased) else 0
@@ -230,9 +230,9 @@ def _new_job(cells: CellsToAsk, client: BatchClient) -> tuple[_Job | None, tuple
     return job, None
 
 
-def _in_one_file(requests: Sequence[ChatRequest]) -> int:
+def _in_one_file(requests: Sequence[ChatRequest], client: BatchClient) -> int:
     """Return how many of these requests, one at least, a provider takes in one file."""
-    sizes = accumulate(len(repr(request).encode("utf-8", "replace")) for request in requests)
+    sizes = accumulate(map(client.line_bytes, requests))
     return max(1, sum(size <= BYTES_PER_JOB for size in sizes))
 
 

@@ -59,6 +59,28 @@ def test_a_job_from_submission_to_receipt(model: str) -> None:
         assert (answer.attempts, answer.model) == (1, "test-model")
 
 
+def test_a_request_is_as_large_as_its_line_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    line = batch._line
+
+    def counted(key: str, body: dict[str, Any]) -> bytes:
+        content = line(key, body)
+        written.append(len(content))
+        return content
+
+    async def main() -> tuple[list[int], list[int]]:
+        async with OpenAIServer() as server, batch_client(server) as batches:
+            sizes = [batches.line_bytes(request) for request in wide]
+            monkeypatch.setattr(batch, "_line", counted)
+            await batches.submit("t", wide)
+            return sizes, written
+
+    wide = [ChatRequest(n, (Message("user", "\u4e00" * n + "\\n"),), max_tokens=2) for n in range(3)]
+    sizes, sent = asyncio.run(main())
+    assert sizes == sent
+    assert sizes[2] - sizes[1] == 3
+
+
 def test_the_same_question_gets_the_same_answer_as_alone() -> None:
     from service.models.remote import RemoteClient
 

@@ -41,6 +41,7 @@ class Provider:
     """A stand-in for the client that notes the jobs it is sent and answers them, or dies at once."""
 
     endpoint, price = Endpoint("m"), Price(0.0, 1e6)
+    LINE_BYTES = 100
 
     def __init__(self, *, dies: bool = False, max_requests: int | None = None, together: int = 0) -> None:
         self.dies, self.together = dies, together  # so many jobs end at the same time
@@ -54,6 +55,9 @@ class Provider:
 
     async def find(self, tag: str) -> BatchStatus | None:
         return None
+
+    def line_bytes(self, request: ChatRequest) -> int:
+        return self.LINE_BYTES
 
     async def submit(self, tag: str, requests: Sequence[ChatRequest]) -> BatchStatus:
         self.jobs.append((tag, len(requests)))
@@ -196,8 +200,7 @@ def test_a_job_is_no_larger_than_the_file_that_a_provider_takes(
 ) -> None:
     run, provider = make_run(db, count=7), Provider()
     monkeypatch.setattr(batching, "JOBS_AT_ONCE", 1)
-    each = len(repr(ChatRequest(1, (Message("user", "1?"),), max_tokens=2)))
-    monkeypatch.setattr(batching, "BYTES_PER_JOB", 3.5 * each)
+    monkeypatch.setattr(batching, "BYTES_PER_JOB", 3.5 * Provider.LINE_BYTES)
     assert fill(db, run, provider).answered == 7
     assert provider.sizes == [3, 3, 1]
 

@@ -129,6 +129,10 @@ class BatchClient(EndpointClient):
             )
         return await self._send(tag, lines)
 
+    def line_bytes(self, request: ChatRequest) -> int:
+        """Return how large the request is in the file of a job."""
+        return len(_line(str(request.key), self._ready().body(request)))
+
     async def find(self, tag: str) -> BatchStatus | None:
         """Return the job with this tag, or None."""
         after: str | None = None

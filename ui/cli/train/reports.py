@@ -27,12 +27,25 @@ def loss_in_words(loss: "Loss") -> str:
 
 def print_recipes(recipes: Sequence["Recipe"]) -> None:
     output.table(
-        ["recipe", "N", "G", "group", "advantage", "weights", "anchor", "loss", "filter", "reward"],
+        [
+            "recipe",
+            "N",
+            "G",
+            "sampling",
+            "group",
+            "advantage",
+            "weights",
+            "anchor",
+            "loss",
+            "filter",
+            "reward",
+        ],
         [
             [
                 recipe.name,
                 recipe.neighbors,
                 recipe.responses,
+                recipe.sampling,
                 recipe.group,
                 recipe.advantage,
                 recipe.weights,
@@ -58,6 +71,7 @@ def print_composition(composition: "Composition") -> None:
                 "rollouts",
                 f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses a question",
             ],
+            ["sampling", recipe.sampling],
             ["group", recipe.group],
             ["advantage", f"{recipe.advantage} ({recipe.formula}, alpha {recipe.alpha:g})"],
             ["token weights", recipe.weights],
