@@ -19,6 +19,7 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    literal,
     not_,
     or_,
     select,
@@ -108,6 +109,12 @@ _FIND_RUNS: Select[Any, int] = (
 )
 
 
+def _known_cost(spent: ColumnElement[float | None]) -> ColumnElement[float | None]:
+    """Return the known cost of a cell and of what was spent now; NULL where neither is known."""
+    known = _CELLS.c.cost_usd
+    return func.coalesce(known + spent, known, spent)
+
+
 # Built once: making this statement anew took longer than all else of storing an answer.
 _FILL = (
     update(_CELLS)
@@ -123,8 +130,7 @@ _FILL = (
         completion_tokens=bindparam("spent_completion_tokens"),
         latency_s=bindparam("spent_latency_s"),
         attempts=func.coalesce(_CELLS.c.attempts, 0) + bindparam("spent_attempts"),
-        # NULL plus anything is NULL: an unknown cost stays so.
-        cost_usd=func.coalesce(_CELLS.c.cost_usd, 0.0) + bindparam("spent_cost_usd", type_=Float),
+        cost_usd=_known_cost(bindparam("spent_cost_usd", type_=Float)),
         doubtful_usd=func.coalesce(_CELLS.c.doubtful_usd, 0.0) + bindparam("spent_doubtful_usd"),
     )
     .returning(_CELLS.c.id)
@@ -327,8 +333,8 @@ def _spent(receipt: Receipt) -> dict[str, Any]:
 
 
 def _added_up(attempts: int, cost_usd: float | None) -> dict[str, Any]:
-    """Return the columns that add a request's attempts and cost to the cell's; an unknown cost stays so."""
-    cost = None if cost_usd is None else func.coalesce(_CELLS.c.cost_usd, 0.0) + cost_usd
+    """Return the columns that add a request's attempts and cost to the cell's; what is known is kept."""
+    cost = _known_cost(literal(cost_usd, Float))
     return {"attempts": func.coalesce(_CELLS.c.attempts, 0) + attempts, "cost_usd": cost}
 
 
