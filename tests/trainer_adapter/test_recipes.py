@@ -73,6 +73,7 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
         ("base = ", "not a TOML file"),
         ('base = "ppo"', "base 'ppo' is no recipe"),
         ('anchors = "own"', "no axis 'anchors'"),
+        ('formula = "repo"', "no axis 'formula'"),
         ('base = "ta_grpo"\nanchor = "both"', "give one of 'question', 'own', 'corrected'"),
         ("responses = 8.5", "give a whole number"),
         ("responses = true", "give a whole number"),

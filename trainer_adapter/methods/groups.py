@@ -5,11 +5,14 @@ Suffixes of names: B responses in batch order, G groups, T tokens.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 
 Tensor: TypeAlias = torch.Tensor
+Formula: TypeAlias = Literal["paper", "repo"]
+"""`paper` is a formula as printed, and what recipes train. `repo` is what the public function of it returns,
+held against that function's numbers in the tests; no recipe trains it: one function is not the whole code."""
 Ids: TypeAlias = Sequence[Any] | torch.Tensor
 """The group of each response: any hashable values, or a tensor of integers, in batch order."""
 

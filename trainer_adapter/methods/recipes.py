@@ -12,8 +12,6 @@ from service.errors import InputError
 from trainer_adapter.methods.registry import FORMULAS, is_own, ways_out
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
-Formula: TypeAlias = Literal["paper", "repo"]
-"""`paper` is the formula as printed, `repo` what the public code computes."""
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
 SamplingAxis: TypeAlias = Literal["split", "rescue"]
 FilterAxis: TypeAlias = Literal["none", "dynamic"]
@@ -62,7 +60,6 @@ class Recipe:
         group: whose rewards an advantage is measured against: all of a question, or those of one prompt.
         advantage: the formula inside the group, a name of `ADVANTAGES` or `module:function`.
         alpha: where A-GRAE's suppression of positive advantages ends.
-        formula: paper or repo, where the two differ; one for all recipes of a comparison.
         weights: weights of tokens: none, a name of `TOKEN_WEIGHTS`, or `module:function`.
         anchor: the prompt on which log-probs are conditioned: the original question, the prompt that produced
             the response (own), or the question with a weight for the sampling mismatch: truncated, on all
@@ -81,7 +78,6 @@ class Recipe:
     group: GroupAxis = "joint"
     advantage: str = "grpo"
     alpha: float = 1.0
-    formula: Formula = "paper"
     weights: str = "none"
     anchor: AnchorAxis = "question"
     loss: Loss = field(default_factory=Loss)
@@ -218,7 +214,7 @@ _ALL = (
     Recipe("ta_grpo", "joint groups, ratios on the question (arXiv 2601.22478, Eq. 3 and 4)", **_TA),
     Recipe(
         "ta_grpo_v1",
-        "joint groups, ratios on the own prompt (arXiv 2601.22478 v1, and its public code)",
+        "joint groups, ratios on the own prompt (arXiv 2601.22478 v1)",
         anchor="own",
         **_TA,
     ),

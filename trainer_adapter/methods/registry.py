@@ -28,14 +28,14 @@ ADVANTAGES: dict[str, str] = {
     "grpo_lead": "advantages.grpo_lead:lead_advantages",
     "w_reinforce": "advantages.w_reinforce:w_reinforce_advantages",
 }
-"""f(rewards_B, groups) -> B; may also take `formula`, `alpha`, `correct_B`, `lengths_B` by these names."""
+"""f(rewards_B, groups) -> B; may also take `alpha`, `correct_B`, `lengths_B` by these names."""
 
 TOKEN_WEIGHTS: dict[str, str] = {
     "cw_grpo": "token_weights.cw_grpo:cw_grpo_weights",
     "clip_cov": "token_weights.clip_cov:clip_cov_weights",
 }
-"""f(log_prob_BT, advantages_B, mask_BT) -> BT; may also take `groups`, `formula`, `generator`, `clip_low` and
-`clip_high`. Log-probs are those before the update; the batch is the whole step."""
+"""f(log_prob_BT, advantages_B, mask_BT) -> BT; may also take `groups`, `generator`, `clip_low`, `clip_high`.
+Log-probs are those before the update; the batch is the whole step."""
 
 SURROGATES: dict[str, str] = {"clipped": "losses.policy:clipped_surrogate"}
 """f(log_prob_BT, old_log_prob_BT, advantages_BT) -> loss of each token, BT, or a `Surrogate`; may also take

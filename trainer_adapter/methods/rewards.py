@@ -23,7 +23,7 @@ def shaped_rewards(
         buffer: DAPO's L_cache; None takes a fifth of `max_length`.
     """
     if recipe.reward == "grpo_lead":
-        return lead_rewards(correct_B, lengths_B, groups, formula=recipe.formula)
+        return lead_rewards(correct_B, lengths_B, groups)
     scores_B = scores_B.to(torch.float64)
     if recipe.reward == "overlong":
         return scores_B + overlong_penalty(lengths_B, max_length, buffer or max(1, max_length // 5))

@@ -5,8 +5,7 @@ from typing import Any
 import torch
 
 from trainer_adapter.methods.advantages.grpo import REPO_EPSILON, grpo_advantages
-from trainer_adapter.methods.groups import Groups, Ids, Tensor, rewards_tensor
-from trainer_adapter.methods.recipes import Formula
+from trainer_adapter.methods.groups import Formula, Groups, Ids, Tensor, rewards_tensor
 
 ALPHA = 1.0  # on MATH; 0.5 in the paper's multimodal experiments
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from trainer_adapter.methods.groups import Groups, Ids, Tensor, rewards_tensor
-from trainer_adapter.methods.recipes import Formula
+from trainer_adapter.methods.groups import Formula, Groups, Ids, Tensor, rewards_tensor
 
 REPO_EPSILON = 1e-6  # verl's, added to the standard deviation
 

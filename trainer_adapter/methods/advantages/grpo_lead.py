@@ -5,8 +5,7 @@ from typing import Any
 import torch
 
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
-from trainer_adapter.methods.groups import Groups, Ids, Tensor, rewards_tensor
-from trainer_adapter.methods.recipes import Formula
+from trainer_adapter.methods.groups import Formula, Groups, Ids, Tensor, rewards_tensor
 
 ALPHA = 0.05
 LOW, HIGH, MIDDLE, STEEPNESS = 0.4, 1.5, 0.75, 10.0

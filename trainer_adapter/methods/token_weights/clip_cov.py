@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from trainer_adapter.methods.groups import Tensor
-from trainer_adapter.methods.recipes import Formula
+from trainer_adapter.methods.groups import Formula, Tensor
 from trainer_adapter.methods.token_weights.covariance import Covariance
 
 RATIO, LOWER, UPPER = 2e-4, 1.0, 5.0
@@ -29,25 +28,14 @@ def clip_cov_weights(
     advantages_B: Tensor,
     mask_BT: Tensor,
     *,
-    formula: Formula = "paper",
     generator: torch.Generator | None = None,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
 ) -> Tensor:
     """Return the weight of each token, shape BT: 0 for those that are left out, 1 for the others.
 
     The covariance is that of the whole step with the log-probs before the update, where the public code looks
     at each micro-batch anew.
     """
-    candidates = clip_cov_candidates(
-        log_prob_BT,
-        advantages_B,
-        mask_BT,
-        old_log_prob_BT=log_prob_BT,
-        formula=formula,
-        clip_low=clip_low,
-        clip_high=clip_high,
-    )
+    candidates = clip_cov_candidates(log_prob_BT, advantages_B, mask_BT)
     return (mask_BT > 0).logical_and_(~choose_clipped(candidates, generator)).to(log_prob_BT.dtype)
 
 

@@ -3,7 +3,6 @@
 import torch
 
 from trainer_adapter.methods.groups import Groups, Ids, Tensor
-from trainer_adapter.methods.recipes import Formula
 from trainer_adapter.methods.token_weights.covariance import pool_mean, rounding, row_sums, strips
 
 REPO_EPSILON = 1e-8
@@ -17,11 +16,8 @@ def cw_grpo_weights(
     mask_BT: Tensor,
     *,
     groups: Ids | Groups,
-    formula: Formula = "paper",
 ) -> Tensor:
-    """Return the weight of each token: the paper's sums run over a group, those of `repo` over the step."""
-    if formula == "repo":
-        return cw_weights_repo(log_prob_BT, advantages_B, mask_BT)
+    """Return the weight of each token; the paper's sums run over a group."""
     return cw_weights(log_prob_BT, advantages_B, mask_BT, pools=groups)
 
 

@@ -73,7 +73,7 @@ def print_composition(composition: "Composition") -> None:
             ],
             ["sampling", recipe.sampling],
             ["group", recipe.group],
-            ["advantage", f"{recipe.advantage} ({recipe.formula}, alpha {recipe.alpha:g})"],
+            ["advantage", f"{recipe.advantage} (alpha {recipe.alpha:g})"],
             ["token weights", recipe.weights],
             ["anchor", recipe.anchor],
             ["loss", loss_in_words(recipe.loss)],
