@@ -193,7 +193,9 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     [warning] = warnings(composition, work)
     assert warning == "dynamic sampling will draw 4.0 batches for one it keeps, at first"
     [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 0.9)
-    assert "it stops at 5 (tagrpo_run.max_gen_batches)" in warnings(composition, work)[0]
+    assert warnings(composition, work)[0].endswith(
+        "it stops at 5 (tagrpo_run.max_gen_batches), so steps would be made of about 50% of their groups"
+    )
     [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 1.0)
     assert work.drawn is None
     assert "draw inf batches" in warnings(composition, work)[0]

@@ -199,15 +199,16 @@ def test_clip_cov_draws_the_same_tokens_from_the_same_seed() -> None:
 class FakeQueue:
     """The part of TransferQueue the replay buffer uses: questions that finish with given correctness."""
 
-    def __init__(self, correctness: dict[str, list[float]]) -> None:
-        self.waiting = dict(correctness)
+    def __init__(self, correctness: dict[str, list[float]], under_way: set[str] | None = None) -> None:
+        self.waiting, self.under_way = dict(correctness), under_way or set()
         self.partition: dict[str, dict[str, Any]] = {}
         self.cleared: list[str] = []
         self.correct: dict[str, float] = {}
 
     def submit(self, count: int) -> int:
         for uid in list(self.waiting)[:count]:
-            self.partition[uid] = {"is_prompt": True, "status": "finished", "global_steps": 1}
+            status = "running" if uid in self.under_way else "finished"
+            self.partition[uid] = {"is_prompt": True, "status": status, "global_steps": 1}
             for session, value in enumerate(self.waiting.pop(uid)):
                 key = f"{uid}_{session}_0"
                 self.partition[key] = {"seq_len": 3}
@@ -227,7 +228,9 @@ class FakeQueue:
         self.cleared += keys
 
 
-def buffer_on(monkeypatch: pytest.MonkeyPatch, queue: FakeQueue, *, wanted: int, limit: int) -> Any:
+def buffer_on(
+    monkeypatch: pytest.MonkeyPatch, queue: FakeQueue, *, wanted: int, limit: int, waves: bool = False
+) -> Any:
     pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     from verl.trainer.ppo.v1 import replay_buffer
 
@@ -235,7 +238,7 @@ def buffer_on(monkeypatch: pytest.MonkeyPatch, queue: FakeQueue, *, wanted: int,
 
     monkeypatch.setattr(replay_buffer, "tq", queue)
     return NeighborReplayBuffer(
-        waves=True,
+        waves=waves,
         max_prompts=limit,
         refill_fn=queue.submit,
         trainer_mode="sync",
@@ -258,22 +261,61 @@ def test_dynamic_sampling_drops_the_groups_that_agree_and_takes_others_in_order(
     drawn = {"1-00": mixed, "1-01": right, "1-02": wrong, "1-03": wrong, "1-04": mixed, "1-05": mixed}
     queue = FakeQueue(drawn)
     queue.submit(3)
-    buffer = buffer_on(monkeypatch, queue, wanted=3, limit=30)
+    buffer = buffer_on(monkeypatch, queue, wanted=3, limit=30, waves=True)
     sampled, metrics = buffer.sample(1, "train", 3)
     assert {key.split("_")[0] for key in sampled.keys} == {"1-00", "1-04", "1-05"}
     assert (metrics["tagrpo/filter/all_right"], metrics["tagrpo/filter/all_wrong"]) == (1, 2)
     assert metrics["tagrpo/filter/questions_drawn"] == 6
+    assert (metrics["tagrpo/filter/surplus"], metrics["tagrpo/filter/missing"]) == (0, 0)
     assert {key for key in queue.cleared if "_" not in key} == set(drawn)
 
 
-def test_dynamic_sampling_stops_and_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = FakeQueue({f"1-{number:02d}": [float(number % 4 == 0)] * 2 for number in range(40)})
+def test_dynamic_sampling_refills_while_groups_are_under_way_as_verl_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mixed, wrong = [1.0, 0.0], [0.0, 0.0]
+    queue = FakeQueue({"1-00": wrong, "1-01": mixed, "1-02": mixed, "1-03": mixed}, under_way={"1-01"})
+    queue.submit(2)
+    buffer = buffer_on(monkeypatch, queue, wanted=2, limit=20)
+    asked = buffer._submit
+
+    def refill(count: int) -> int:
+        assert queue.partition["1-01"]["status"] == "running"  # nobody waited for it
+        queue.partition["1-01"]["status"] = "finished"
+        return int(asked(count))
+
+    buffer._submit = refill
+    sampled, metrics = buffer.sample(1, "train", 2)
+    assert {key.split("_")[0] for key in sampled.keys} == {"1-01", "1-02"}
+    assert metrics["tagrpo/filter/questions_drawn"] == 3
+
+
+@pytest.mark.parametrize("waves", [False, True])
+def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, waves: bool
+) -> None:
+    drawn = {f"1-{number:02d}": [float(number % 4 == 0)] * 2 for number in range(40)}
+    queue = FakeQueue(drawn | {"1-07": [1.0, 0.0]})
     queue.submit(4)
-    buffer = buffer_on(monkeypatch, queue, wanted=4, limit=12)
-    with pytest.raises(
-        InputError, match=r"step 1: dynamic sampling drew 12 .*3 groups were all right, 9 all"
-    ):
-        buffer.sample(1, "train", 4)
+    buffer = buffer_on(monkeypatch, queue, wanted=4, limit=12, waves=waves)
+    with caplog.at_level("WARNING", "tagrpo.trainer"):
+        sampled, metrics = buffer.sample(1, "train", 4)
+    assert sampled.keys == ["1-07_0_0", "1-07_1_0"]
+    assert len(sampled.tags) == 2
+    counted = {
+        name.removeprefix("tagrpo/filter/"): value for name, value in metrics.items() if "tagrpo" in name
+    }
+    assert counted == {"questions_drawn": 12, "all_right": 3, "all_wrong": 8, "surplus": 0, "missing": 3}
+    assert "step 1: dynamic sampling drew 12 questions and found 1 of 4 whose answers" in caplog.text
+    assert {key for key in queue.partition if "_" in key} == set(sampled.keys)  # the rest is gone
+
+
+def test_a_step_without_any_gradient_is_a_step_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = FakeQueue({f"1-{number:02d}": [0.0, 0.0] for number in range(40)})
+    queue.submit(4)
+    sampled, metrics = buffer_on(monkeypatch, queue, wanted=4, limit=6).sample(1, "train", 4)
+    assert len(sampled.keys) == 8
+    assert (metrics["tagrpo/filter/all_wrong"], metrics["tagrpo/filter/missing"]) == (6, 4)
 
 
 def test_recipes_travel_as_json() -> None:

@@ -246,7 +246,8 @@ def warnings(composition: Composition, first: Work) -> list[str]:
         warned.append(
             f"dynamic sampling will draw {batches:.1f} batches for one it keeps, at first"
             + (
-                f"; it stops at {limit} (tagrpo_run.max_gen_batches), so training would end at once"
+                f"; it stops at {limit} (tagrpo_run.max_gen_batches), so steps would be made of about "
+                f"{min(1.0, limit * (1 - share)):.0%} of their groups"
                 if batches > limit
                 else ""
             )

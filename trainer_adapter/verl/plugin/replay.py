@@ -1,23 +1,30 @@
 """The replay buffer: dynamic sampling with an end, and the same groups in every run."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from verl.trainer.ppo.v1 import replay_buffer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from service.errors import InputError
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
 
+_LOG = logging.getLogger("tagrpo.trainer")
+_SURPLUS = "training/filter_groups/discarded_surplus_samples"
 _Reasons = tuple[set[str], set[str], set[str], Counter[float]]
 
 
 class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
-    """verl's synchronous buffer, which would refill for ever and in the order of arrival.
+    """verl's synchronous buffer, which would refill for ever and take what arrives first.
+
+    verl decides when questions are drawn anew and how many. At the limit no more are: the step is made of
+    the groups with a gradient that are there, or, where there is none, of groups without.
 
     Args:
-        waves: whether groups are looked at only once none is under way, and taken by their names; so that
-            what is drawn does not depend on who finishes first.
+        waves: whether groups are looked at only once none is under way, so that what is drawn does not depend
+            on who finishes first.
         max_prompts: the most questions a step may draw, those of the first batch included.
     """
 
@@ -27,34 +34,82 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         super().__init__(refill_fn=self._refill, **kwargs)
         self._submit, self._waves, self._max_prompts = refill_fn, waves, max_prompts
         self._step, self._wanted, self._drawn = 0, 0, 0
+        self._kept: dict[str, float] = {}
         self.all_right = self.all_wrong = 0
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
-        """Return a batch of `batch_size` questions' responses and verl's metrics.
+        """Return a batch of `batch_size` questions' responses, or fewer at the limit, and verl's metrics.
 
         Raises:
-            InputError: dynamic sampling drew more questions than allowed.
+            InputError: more questions than allowed were drawn since their responses failed.
         """
-        if partition_id != "val":
-            self._step, self._wanted, self._drawn = global_steps, batch_size, batch_size
-            self.all_right = self.all_wrong = 0
+        if partition_id == "val":
+            return super().sample(global_steps, partition_id, batch_size)
+        self._step, self._wanted, self._drawn = global_steps, batch_size, batch_size
+        self.all_right = self.all_wrong = 0
+        self._kept = {}
         batch, metrics = super().sample(global_steps, partition_id, batch_size)
-        if partition_id != "val" and self.filter_groups_metric is not None:
-            metrics["tagrpo/filter/questions_drawn"] = self._drawn
-            metrics["tagrpo/filter/all_right"] = self.all_right
-            metrics["tagrpo/filter/all_wrong"] = self.all_wrong
+        if self.filter_groups_metric is None:
+            return batch, metrics
+        self._count(Counter(self._kept.values()))
+        taken = {_uid(key) for key in batch.keys}
+        dead = taken & self._kept.keys()
+        if dead:
+            batch = self._without(batch, dead, taken)
+        metrics["tagrpo/filter/questions_drawn"] = self._drawn
+        metrics["tagrpo/filter/all_right"] = self.all_right
+        metrics["tagrpo/filter/all_wrong"] = self.all_wrong
+        metrics["tagrpo/filter/surplus"] = metrics.get(_SURPLUS, 0) - len(self._kept.keys() - taken)
+        metrics["tagrpo/filter/missing"] = len(dead)
         return batch, metrics
 
+    def _without(self, batch: Any, dead: set[str], taken: set[str]) -> Any:
+        """Return the batch without groups that have no gradient, unless it has no others."""
+        alive = [place for place, key in enumerate(batch.keys) if _uid(key) not in dead]
+        _LOG.warning(
+            "step %d: dynamic sampling drew %d questions and found %d of %d whose answers are neither all "
+            "right nor all wrong (%d all right, %d all wrong); the step trains on %s. Take questions nearer to the "
+            "model's ability, more responses, or neighbors; or raise %s.max_gen_batches",
+            *(self._step, self._drawn, len(taken - dead), self._wanted, self.all_right, self.all_wrong),
+            "those" if alive else "groups without a gradient",
+            SETTINGS_KEY,
+        )
+        if not alive:
+            return batch
+        gone = [key for key in batch.keys if _uid(key) in dead]
+        replay_buffer.tq.kv_clear(partition_id=batch.partition_id, keys=gone)
+        return type(batch)(
+            partition_id=batch.partition_id,
+            keys=[batch.keys[place] for place in alive],
+            tags=[batch.tags[place] for place in alive],
+            fields=batch.fields,
+            extra_info=batch.extra_info,
+        )
+
     def _refill(self, prompts: int) -> int:
-        if self._drawn >= self._max_prompts:
+        allowed = min(prompts, self._max_prompts - self._drawn)
+        if allowed > 0:
+            self._drawn += allowed
+            return self._submit(allowed)
+        if self._in_hand("train") < self._wanted:
             raise InputError(
-                f"step {self._step}: dynamic sampling drew {self._drawn} questions and found fewer than "
-                f"{self._wanted} whose answers are neither all right nor all wrong: {self.all_right} groups "
-                f"were all right, {self.all_wrong} all wrong. Take questions nearer to the model's ability, "
-                f"more responses, or neighbors; raise {SETTINGS_KEY}.max_gen_batches; or use no filter."
+                f"step {self._step}: {self._drawn} questions were drawn, the most that "
+                f"{SETTINGS_KEY}.max_gen_batches allows, and the responses of too many failed; see the log "
+                "of the rollout."
             )
-        self._drawn += prompts
-        return self._submit(prompts)
+        return 0
+
+    def _in_hand(self, partition_id: str) -> int:
+        """Return how many groups are there or under way."""
+        states = (self.pending_keys, self.running_keys, self.finished_keys, self.failure_keys)
+        return sum(len(keys[partition_id]) for keys in states)
+
+    def _count(self, groups: Counter[float]) -> None:
+        for correctness, number in groups.items():
+            if correctness > 0:
+                self.all_right += number
+            else:
+                self.all_wrong += number
 
     def _evict_terminal_groups(
         self, global_steps: int, partition_id: str, eviction_reasons: _Reasons
@@ -62,18 +117,23 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         evicted: tuple[set[str], int, int, dict[str, Any]] = super()._evict_terminal_groups(
             global_steps, partition_id, eviction_reasons
         )
-        for correctness, groups in eviction_reasons[3].items():
-            if correctness > 0:
-                self.all_right += groups
-            else:
-                self.all_wrong += groups
+        self._count(eviction_reasons[3])
         return evicted
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[float]]:
+        """Return the groups without a gradient that are to go: as many as others can still be drawn for."""
         if self._must_wait(partition_id):
             return set(), Counter()
-        filtered: tuple[set[str], Counter[float]] = super()._dapo_filtered_keys(partition_id)
-        return filtered
+        dead, counts = super()._dapo_filtered_keys(partition_id)
+        if not dead:
+            self._kept = {}
+            return dead, counts
+        replaceable = self._in_hand(partition_id) + self._max_prompts - self._drawn - self._wanted
+        rewards = self._dapo_classification_cache[partition_id]
+        ordered = sorted(dead)
+        gone = ordered[: max(0, replaceable)]
+        self._kept = {uid: rewards[uid] for uid in ordered[len(gone) :]}
+        return set(gone), Counter(rewards[uid] for uid in gone)
 
     def _sampleable_terminal_keys(self, partition_id: str, eviction_reasons: _Reasons) -> set[str]:
         if self._must_wait(partition_id):
@@ -97,4 +157,9 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
             partition_id, sampleable_keys, len(sampleable_keys)
         )
         # The trainer numbers questions as they are drawn; verl's order is that of a set.
-        return sorted(chosen, key=lambda uid: (steps.get(uid, 0), uid))[:batch_size], partition, steps
+        ordered = sorted(chosen, key=lambda uid: (uid in self._kept, steps.get(uid, 0), uid))
+        return ordered[:batch_size], partition, steps
+
+
+def _uid(key: str) -> str:
+    return key.split("_")[0]

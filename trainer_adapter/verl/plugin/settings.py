@@ -18,6 +18,7 @@ _Kind = TypeVar("_Kind", Recipe, Loss, "RunSettings")
 _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "answers": (lambda value: value in ("boxed", "all"), "boxed or all"),
     "seed": (lambda value: value is None or value >= 0, "0 or more, or null"),
+    "waves": (lambda value: isinstance(value, bool), "true or false"),
     "max_gen_batches": (lambda value: value >= 1, "1 or more"),
     "kl_on": (lambda value: value in ("all", "question"), "all or question"),
     "correction": (lambda value: value in ("token", "sequence"), "token or sequence"),
@@ -36,11 +37,12 @@ class RunSettings:
     Attributes:
         answers: what of a response is rewarded: boxed, nothing but an answer in a box; all, also one that a
             sentence states or that merely stands at the end.
-        seed: of the sampler, of Clip-Cov's draws; None leaves sampling to the engine's own generator, and
-            dynamic sampling refills as soon as a place is free instead of once all groups are there, so that
+        seed: of the sampler, of Clip-Cov's draws; None leaves sampling to the engine's own generator, so that
             no run can be repeated.
-        max_gen_batches: with dynamic sampling, the most batches of questions a step may draw before training
-            stops; one batch is `data.train_batch_size` questions.
+        waves: with dynamic sampling, draw anew only once all groups are there, so that what is drawn can be
+            repeated; else as soon as a place is free, as verl does.
+        max_gen_batches: with dynamic sampling, the most batches of questions a step may draw before it is
+            made of the groups that are there; one batch is `data.train_batch_size` questions.
         kl_on: the responses the KL penalty looks at: all, or those to the original question.
         correction: with anchor corrected, whether the importance weight is of a token or of a response.
         correction_threshold: where that weight is truncated.
@@ -53,6 +55,7 @@ class RunSettings:
 
     answers: Literal["boxed", "all"] = "boxed"
     seed: int | None = 42
+    waves: bool = False
     max_gen_batches: int = 10
     kl_on: Literal["all", "question"] = "all"
     correction: Literal["token", "sequence"] = "token"

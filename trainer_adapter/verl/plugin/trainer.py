@@ -80,7 +80,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         refills_failed = bool(sampler.get("sync_refill_failed_groups", False))
         exact = metric is not None or refills_failed
         return NeighborReplayBuffer(
-            waves=self.settings.seed is not None,
+            waves=self.settings.waves,
             max_prompts=self.settings.max_gen_batches * batch_size,
             refill_fn=self._add_prompts_to_generate,
             trainer_mode="sync",
