@@ -32,6 +32,13 @@ from trainer_adapter.runs.running import Prepared, Trained, Wanted, dry_run, tra
 
 pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
 SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
+LESS_MEMORY = (
+    "actor.ppo_max_token_len_per_gpu=4096",
+    "actor.fsdp_config.param_offload=true",
+    "ref.fsdp_config.param_offload=true",
+    "rollout.gpu_memory_utilization=0.3",
+    "rollout.log_prob_max_token_len_per_gpu=4096",
+)
 
 
 @pytest.fixture(scope="module")
@@ -139,12 +146,14 @@ def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
         assert find_run(session, "x").finished_at is None
 
     monkeypatch.delenv("FAKE_VERL")
+    less = [f"actor_rollout_ref.{key}" for key in LESS_MEMORY]
     with pytest.raises(
         InputError, match=r"run x was started already \(a checkpoint of step 1\); go on with it"
     ):
         trained(wanted(model))
-    again = trained(wanted(model), resume=True)
+    again = trained(wanted(model, *less, "tagrpo_run.max_gen_batches=20"), resume=True)
     assert again.finished
+    assert all(each in (again.folder / "command.sh").read_text() for each in less)
     assert (again.attempt.number, again.attempt.step) == (2, 2)
     steps = [
         json.loads(line)["step"] for line in (again.folder / "metrics" / "2.jsonl").read_text().splitlines()
@@ -214,6 +223,27 @@ def test_an_export_is_trained_on_as_it_lies(place: Path, model: Path) -> None:
         file.write(b"x")
     with pytest.raises(InputError, match=r"train.parquet: no whole parquet file .* export the set anew"):
         trained(wanted(model, name="z", set_ref=None, data=export))
+
+
+def test_workers_of_a_cluster_find_what_the_run_needs(
+    place: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", "mine")
+    monkeypatch.setenv("VLLM_USE_V2", "1")
+    monkeypatch.setenv("HF_TOKEN", "not to be kept")
+    own = "+ray_kwargs.ray_init.runtime_env.env_vars.VLLM_OWN=a"
+    monkeypatch.setenv("VLLM_OWN", "b")
+    prepared = dry_run(wanted(model, own, machine=Machine(1, ray_address="auto")), opened)
+    prefix = "+ray_kwargs.ray_init.runtime_env.env_vars."
+    told = [word.removeprefix(prefix) for word in prepared.command if word.startswith(prefix)]
+    variables = dict(text.split("=", 1) for text in told)
+    assert len(variables) == len(told)
+    assert variables["VERL_FILE_LOGGER_PATH"] == f"{place}/runs/x/metrics/1.jsonl"
+    assert variables["VERL_USE_EXTERNAL_MODULES"] == "'mine,trainer_adapter.verl.plugin.registration'"
+    assert f"{place}/fake" in variables["PYTHONPATH"]
+    assert (variables["VLLM_USE_V2"], variables["VLLM_OWN"]) == ("'1'", "a")
+    assert "HF_TOKEN" not in variables
+    assert "not to be kept" not in prepared.shell
 
 
 def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:

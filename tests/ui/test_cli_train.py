@@ -199,9 +199,10 @@ class TestRuns:
         assert "-m verl.trainer.main_ppo" in done.err
         assert "step:2 - actor/pg_loss" in done.err
         assert re.search(r"^checkpoint +.*/runs/x/checkpoints, step 2$", done.out, re.M)
-        again = tagrpo(*words, "--hide-log", "--json")
+        micro_batch = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
+        again = tagrpo(*words, "--hide-log", "--json", f"{micro_batch}=8192")
         assert json.loads(again.out)["number"] == 2
-        more = tagrpo("resume", "x", "--hide-log", "--json")
+        more = tagrpo("resume", "x", "--hide-log", "--json", f"{micro_batch}=4096")
         assert more.code == 0
         assert "actor/pg_loss" not in more.err
         assert json.loads(more.out)["number"] >= 2

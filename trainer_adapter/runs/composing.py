@@ -21,6 +21,7 @@ from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSe
 
 CPU_PLUGIN = "trainer_adapter.verl.cpu.registration"
 _CPU_FILE = Path(__file__).parents[1] / "verl" / "configs" / "tagrpo" / "cpu.yaml"
+_RAY_VARIABLES = "+ray_kwargs.ray_init.runtime_env.env_vars"
 PYTHON_KEY = "+ray_kwargs.ray_init.runtime_env.py_executable"
 _TEMPLATE_KEY = "data.apply_chat_template_kwargs"
 _RUN_KEYS = {
@@ -99,8 +100,16 @@ class Composition:
                 return setting.value
         return default
 
-    def arguments(self, folder: Path | None = None) -> list[str]:
-        """Return the arguments of `verl.trainer.main_ppo`."""
+    def arguments(
+        self, folder: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Return the arguments of `verl.trainer.main_ppo`.
+
+        Args:
+            folder: of the run, for Hydra's files.
+            environment: what the workers of a Ray cluster that runs already are to find in theirs, since they
+                do not inherit that of verl's own process.
+        """
         written = {override.name for override in self.user}
         # Those of cpu.yaml reach verl through the file; what is theirs is listed for the reader only.
         chosen = {
@@ -108,6 +117,12 @@ class Composition:
             for each in self.values
             if each.name not in written and not (self.machine.cpu and each.source == "machine")
         }
+        if self.machine.ray_address and not self.machine.cpu:
+            chosen |= {
+                f"{_RAY_VARIABLES}.{name}": value
+                for name, value in (environment or {}).items()
+                if bare(f"{_RAY_VARIABLES}.{name}") not in written
+            }
         first = ["hydra.searchpath=[pkg://trainer_adapter.verl.configs]"]
         if self.machine.cpu:
             first += ["+tagrpo=cpu", *hydra_arguments({PYTHON_KEY: python_of_workers()})]
@@ -115,9 +130,9 @@ class Composition:
         return [*first, *hydra_arguments(chosen), *(override.text for override in self.user)]
 
 
-def command(composition: Composition, folder: Path) -> list[str]:
+def command(composition: Composition, folder: Path, environment: Mapping[str, str]) -> list[str]:
     """Return the command that trains: stock verl, in this Python."""
-    arguments = composition.arguments(folder)
+    arguments = composition.arguments(folder, environment)
     return [sys.executable, "-W", "ignore", "-m", "verl.trainer.main_ppo", *arguments]
 
 
@@ -256,11 +271,10 @@ def _of_machine(machine: Machine) -> list[Setting]:
         Setting("trainer.nnodes", machine.nodes, "machine"),
     ]
     if machine.ray_address:
-        # Ray's workers on other nodes do not inherit this process's environment.
-        key = "+ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
+        key = f"{_RAY_VARIABLES}.VERL_USE_EXTERNAL_MODULES"
         settings += [
             Setting("+ray_kwargs.ray_init.address", machine.ray_address, "machine"),
-            Setting(key, external_modules(machine), "machine", "for workers on other nodes"),
+            Setting(key, external_modules(machine), "machine", "for workers; `train run` adds the others"),
         ]
     return settings
 

@@ -250,8 +250,10 @@ HINTS: tuple[tuple[str, str], ...] = (
     (
         "CUDA out of memory",
         (
-            "the GPU's memory does not do: lower actor_rollout_ref.actor.ppo_max_token_len_per_gpu or "
-            "actor_rollout_ref.rollout.gpu_memory_utilization, or look at `tagrpo train plan`"
+            "the GPU's memory does not do: go on with a lower "
+            "actor_rollout_ref.actor.ppo_max_token_len_per_gpu or "
+            "actor_rollout_ref.rollout.gpu_memory_utilization behind the run's name (`tagrpo resume NAME "
+            "KEY=VALUE`), or look at `tagrpo train plan`"
         ),
     ),
     (
@@ -326,6 +328,27 @@ def training_environment(machine: Machine, metrics: Path) -> dict[str, str]:
         **_python_path(),
         **{name: os.environ.get(name, value) for name, value in defaults.items()},
     }
+
+
+_FOR_WORKERS = ("HF_", "NCCL_", "TORCH_", "TRANSFORMERS_", "VERL_", "VLLM_")
+_SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
+
+
+def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what workers of a Ray cluster that runs already need: ours, and what the user set for libraries.
+
+    They inherit the environment that Ray was started with. Secrets are left out, since this stands in the
+    command that is printed and kept.
+
+    Args:
+        environment: see `training_environment`.
+    """
+    of_user = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(_FOR_WORKERS) and not any(word in name for word in _SECRET)
+    }
+    return {**of_user, **environment}
 
 
 def _python_path() -> dict[str, str]:

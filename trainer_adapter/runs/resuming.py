@@ -30,7 +30,38 @@ _FREE = {
 }
 """Keys whose values may differ between the starts of a run: they change what is kept and shown only."""
 
+_ENGINES = ("actor_rollout_ref.actor", "actor_rollout_ref.ref")
+_ROLLOUT = "actor_rollout_ref.rollout"
+_MEMORY = {
+    *(f"{engine}.fsdp_config.{what}_offload" for engine in _ENGINES for what in ("param", "optimizer")),
+    *(f"{engine}.{name}" for engine in _ENGINES for name in ("use_dynamic_bsz", "log_prob_use_dynamic_bsz")),
+    *(
+        f"{place}.{use}_{size}"
+        for place in (*_ENGINES, _ROLLOUT)
+        for use in ("ppo", "log_prob")
+        for size in ("max_token_len_per_gpu", "micro_batch_size_per_gpu")
+    ),
+    *(
+        f"{_ROLLOUT}.{name}"
+        for name in (
+            *("gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens"),
+            *("enforce_eager", "free_cache_engine", "tensor_model_parallel_size", "log_prob_use_dynamic_bsz"),
+            "checkpoint_engine.update_weights_bucket_megabytes",
+        )
+    ),
+    *(
+        f"actor_rollout_ref.model.{name}"
+        for name in (
+            *("enable_gradient_checkpointing", "enable_activation_offload", "use_remove_padding"),
+            "override_config.attn_implementation",
+        )
+    ),
+}
+"""Keys that decide what fits into memory. They change rounding only: the loss is a mean over a mini-batch,
+however it is cut into micro-batches."""
+
 _FREE_GROUPS = ("global_profiler.", "hydra.", "ray_kwargs.", "transfer_queue.")
+_FREE_PLUG_IN = ("record", "record_tokens", "poll_interval_s", "max_gen_batches")
 _LENGTH = ("trainer.total_epochs", "trainer.total_training_steps")
 _OPTIMIZER = "actor_rollout_ref.actor.optim"
 
@@ -38,16 +69,17 @@ _OPTIMIZER = "actor_rollout_ref.actor.optim"
 def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
     """Return the specification of a run: two runs with the same one differ by chance only.
 
+    What decides how much memory is taken is no part of it, so that a run whose memory did not do can go on.
     The length of training is part of it unless the learning rate is constant and its warm-up no share of the
     steps: with a schedule, a run that is to become longer would have been another one from its first step.
     """
     machine = composition.machine
     plug_in = composition.settings.to_json()
-    for name in ("record", "record_tokens", "poll_interval_s"):
+    for name in _FREE_PLUG_IN:
         del plug_in[name]
     schedule = composition.value(f"{_OPTIMIZER}.lr_scheduler_type", "constant")
     any_length = schedule == "constant" and not composition.value(f"{_OPTIMIZER}.lr_warmup_steps_ratio", 0)
-    free = {*_FREE, *(_LENGTH if any_length else ())}
+    free = {*_FREE, *_MEMORY, *(_LENGTH if any_length else ())}
     if data.validation_file is not None and composition.value("data.val_files") == str(data.validation_file):
         free.add("data.val_files")
     return {

@@ -34,6 +34,7 @@ from trainer_adapter.runs.launching import (
     make_ray_folder,
     run_child,
     training_environment,
+    worker_environment,
 )
 from trainer_adapter.runs.planning import count_steps
 from trainer_adapter.runs.resuming import differences, make_spec, mend
@@ -284,6 +285,7 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
             )
         if folder.checkpoint() is None:
             notes.append("no checkpoint was saved yet; training begins at step 1 again")
+    environment = training_environment(composition.machine, folder.metrics(folder.next_attempt()))
     return Prepared(
         name,
         folder,
@@ -291,8 +293,8 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         data,
         spec,
         checking.versions(),
-        tuple(command(composition, folder.path)),
-        training_environment(composition.machine, folder.metrics(folder.next_attempt())),
+        tuple(command(composition, folder.path, worker_environment(environment))),
+        environment,
         tuple(notes),
     )
 

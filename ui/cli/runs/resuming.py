@@ -118,6 +118,11 @@ def _command(kind: str) -> tuple[Callable[..., Any], frozenset[str] | None]:
     return (run if kind == "eval" else train), None
 
 
+def _key(change: str) -> str:
+    """Return the key of a change of a training: what stands before `=`, without Hydra's marks."""
+    return change.partition("=")[0].lstrip("+~")
+
+
 def _run(
     function: Callable[..., Any],
     leading: Sequence[str],
@@ -137,7 +142,14 @@ def _run(
         for parameter in command.params
         if not options.isdisjoint({*parameter.opts, *parameter.secondary_opts})
     }
-    words = [word for parameter, each in kept.items() if parameter not in anew for word in each]
+    changed = {_key(word) for word in given if "=" in word and not word.startswith("-")}
+    words = [
+        word
+        for parameter, each in kept.items()
+        if parameter not in anew
+        for word in each
+        if parameter != "changes" or _key(word) not in changed
+    ]
     code = command.main([*leading, *words, *given], prog_name=name, standalone_mode=False)
     if code:
         raise typer.Exit(int(code))
