@@ -66,6 +66,26 @@ def test_a_row_may_have_its_own_kind_and_tolerance() -> None:
     assert score(r"\boxed{B}", "B", extra_info={"answer_kind": "choice"})["acc"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("response", "thinks"),
+    [
+        (r"<think>2+3</think> \boxed{5}", True),
+        (r"2+3</think> \boxed{5}", True),  # the chat template opened it
+        (r"\boxed{5}", False),
+        (r"<think>2</think>3</think> \boxed{5}", False),
+        (r"</think>2+3<think> \boxed{5}", False),
+        (r"<think><think>2+3</think> \boxed{5}", False),
+    ],
+)
+def test_a_reward_for_the_format_is_added_and_leaves_correctness_alone(response: str, thinks: bool) -> None:
+    graded = score(response, format_reward=True)
+    assert (graded["score"], graded["acc"], graded["format"]) == (1.0 + thinks, 1.0, float(thinks))
+    wrong = score(response, "6", format_reward=True)
+    assert (wrong["score"], wrong["acc"], wrong["format"]) == (float(thinks), 0.0, float(thinks))
+    assert "format" not in score(response)
+    assert not reward.thinks_between_tags("<think>2+3")
+
+
 def test_only_an_answer_in_a_box_is_rewarded_unless_asked_otherwise() -> None:
     for response in ("The answer is 5.", "5", "#### 5", "The boxed answer is 5."):
         found = score(response)

@@ -113,7 +113,7 @@ def test_the_export_in_a_runs_own_folder_can_be_made_anew(place: Path, tagrpo: C
     cut(data / "train.parquet")
     done = tagrpo(*own)
     assert done.code == 2
-    assert f"remove {data}, and the same command exports math anew" in done.err
+    assert f"remove {data}, and the same command exports math@1 anew" in done.err
     for path in data.iterdir():
         path.unlink()
     data.rmdir()

@@ -37,6 +37,10 @@ def test_parameters_by_hand() -> None:
         ("Qwen3-4B", 4_022_468_096, 147_456),
         ("Llama-3.2-1B", 1_235_814_400, 32_768),
         ("Llama-3.2-3B", 3_212_749_824, 114_688),
+        ("Qwen2.5-Math-7B", 7_615_616_512, 57_344),
+        ("Qwen2.5-Math-7B-Instruct", 7_615_616_512, 57_344),
+        ("DeepSeek-R1-Distill-Qwen-1.5B", 1_777_088_000, 28_672),
+        ("DeepSeek-R1-Distill-Qwen-7B", 7_615_616_512, 57_344),
     ],
 )
 def test_sizes_of_the_papers_models(model: str, parameters: int, cache: int) -> None:
@@ -232,10 +236,10 @@ def test_one_gpu_offloads_and_a_recipe_without_kl_holds_no_reference() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("gpus", [1, 4])
+@pytest.mark.parametrize("gpus", [1, 4, 8])
 def test_the_ready_configurations_fit_80_gib(model: str, gpus: int) -> None:
     memory = plan_memory(composed("ta_grpo", Machine(gpus)), MODELS[model].shape, 80.0)
-    assert memory.fits
+    assert memory.fits is not ("-7B" in model and gpus < 4)
     assert memory.concurrent > 50
 
 

@@ -1,3 +1,4 @@
+import asyncio
 import hashlib
 import json
 import os
@@ -8,13 +9,16 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from evaluator.grading import AnswerKind
 from rephraser.sets.types import Neighbor, SetEntry
 from rephraser.verdict.successes import Successes
 from service.errors import InputError, PrerequisiteError
 from service.questions import make_question
+from trainer_adapter.runs.data import read_data
 from trainer_adapter.verl.export import DroppedPrompt, VerlExportReport, export_verl
-from trainer_adapter.verl.export_rows import Layout, schema
+from trainer_adapter.verl.export_rows import AnswerForm, Layout, schema
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate, estimated_length
+from trainer_adapter.verl.reward import close_service, compute_score
 
 SHORT = PromptTemplate(instruction="Box it.", max_prompt_tokens=200)
 
@@ -74,6 +78,8 @@ def test_grouped_has_one_row_a_question_with_its_neighbors_inside(tmp_path: Path
             "split": "train",
             "level": "Level 1",
             "subject": "Prealgebra",
+            "answer_kind": "latex",
+            "tolerance": None,
             "neighbor_strategies": ["paraphrase", "paraphrase"],
             "neighbor_verdicts": ["accepted", "unverified"],
             "neighbor_successes": [vars(COUNTED), None],
@@ -101,6 +107,34 @@ def test_flat_has_one_row_a_prompt(tmp_path: Path) -> None:
     assert [row["reward_model"]["ground_truth"] for row in written] == ["5", "5", "5", "4"]
     assert len({row["extra_info"]["question_id"] for row in written}) == 2
     assert (report.questions, report.neighbors, report.rows) == (2, 2, 4)
+
+
+def graded(response: str, gold: str, about: dict[str, Any]) -> float:
+    try:
+        return float(asyncio.run(compute_score("x", response, gold, about))["acc"])
+    finally:
+        close_service()  # other tests of this process take other limits
+
+
+@pytest.mark.parametrize("layout", ["grouped", "flat"])
+def test_kind_and_tolerance_travel_to_the_reward(tmp_path: Path, layout: Layout) -> None:
+    answers = AnswerForm(AnswerKind.TOLERANCE, "0.1")
+    export(tmp_path / "out", layout=layout, answers=answers, validation_share=0.5)
+    for file in ("train.parquet", "validation.parquet"):
+        for row in rows(tmp_path / "out" / file):
+            about = row["extra_info"]
+            gold = row["reward_model"]["ground_truth"]
+            near = f"\\boxed{{{gold}.05}}"
+            assert graded(near, gold, about) == 1.0
+            assert graded(near, gold, {**about, "answer_kind": "latex", "tolerance": None}) == 0.0
+    assert read_data(tmp_path / "out", verify=True).answers == answers
+
+
+def test_a_tolerance_goes_with_its_kind_and_has_to_be_one() -> None:
+    with pytest.raises(InputError, match="goes with the answer kind tolerance only"):
+        AnswerForm(AnswerKind.CHOICE, "1%")
+    with pytest.raises(InputError, match="write 1e-2, 1% or"):
+        AnswerForm(AnswerKind.TOLERANCE, "near")
 
 
 @pytest.mark.parametrize("layout", ["grouped", "flat"])
@@ -206,6 +240,7 @@ def test_the_same_set_gives_the_same_bytes(tmp_path: Path) -> None:
             {"template": PromptTemplate(max_prompt_tokens=20)},
             r"longer than 20 tokens \(the shortest",
         ),
+        (ENTRIES, {"answers": AnswerForm(AnswerKind.CHOICE)}, "its answer '5' is no choice"),
         (ENTRIES, {"validation_share": 1.0}, "validation share is 1.0"),
         ((LONE,), {"validation_share": 0.1}, "leaves none of 1 questions"),
         (ENTRIES, {"layout": "wide"}, 'layout "wide" is unknown'),

@@ -86,6 +86,14 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["recipes", "show", "a_grae", "--preset", "cw"], "--preset cw sets responses=12 reward="),
+        (["recipes", "show", "grpo", "--preset", "dapo"], "'ta', 'a_grae', 'cw'"),
+        (["train", "run", "grpo", "--model", "m", "--data", "b", "--prompt-file", "w"], "go with --set"),
+        (["train", "run", "grpo", "--model", "m", "--data", "b", "--answer-kind", "choice"], "go with --set"),
+        (
+            ["train", "run", "grpo", "--model", "m", "--set", "a", "--tolerance", "1%"],
+            "answer kind tolerance",
+        ),
         (["recipes", "show", "grpoo"], "no recipe 'grpoo'; there are: grpo,"),
         (["recipes", "show", "grpo", "actor_rollout_ref.rollout.n=4"], "recipe grpo decides this"),
         (["recipes", "show", "grpo", "--nodes", 2], "need a Ray cluster"),
@@ -130,6 +138,25 @@ def test_a_plan_sets_the_recipe_beside_grpo(tagrpo: CommandLine) -> None:
     assert known["methods"][0]["generation_hours"] == pytest.approx(475_136 * 500 / 8000 / 3600)
     assert known["methods"][0]["at_most"] is False
     assert known["memory"]["fits"] is True
+
+
+def test_a_plan_takes_the_settings_of_a_paper(tagrpo: CommandLine) -> None:
+    model = "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"
+    words = ["train", "plan", "cw_grpo", "--model", model, "--preset", "cw", "--questions", 7000]
+    done = tagrpo(*words, "--compare", "grpo", "--json")
+    assert done.code == 0
+    planned = json.loads(done.out)
+    assert [
+        (work["method"], work["responses_per_question"], work["steps"]) for work in planned["methods"]
+    ] == [
+        ("cw_grpo", 12, 100),
+        ("grpo", 12, 100),
+    ]
+    assert planned["preset"] == "cw"
+    shown = tagrpo("recipes", "show", "cw_grpo", "--preset", "cw").out
+    assert "preset cw: CW-GRPO (arXiv 2605.11538)" in shown
+    assert "CW Table 5: arXiv 2605.11538, Table 5" in shown
+    assert re.search(r"^reward +accuracy_format", shown, re.M)
 
 
 def test_a_plan_compares_recipes_at_equal_responses(tagrpo: CommandLine) -> None:
@@ -199,6 +226,16 @@ class TestRuns:
         assert "-m verl.trainer.main_ppo" in done.err
         assert "step:2 - actor/pg_loss" in done.err
         assert re.search(r"^checkpoint +.*/runs/x/checkpoints, step 2$", done.out, re.M)
+        words_of_paper = place / "words.txt"
+        words_of_paper.write_text("Box it.", encoding="utf-8")
+        config = json.loads((place / "runs" / "x" / "config.json").read_text(encoding="utf-8"))
+        assert (config["preset"], config["spec"]["preset"]) == ("ta", "ta")
+        for changed, way_out in (
+            (["--prompt-file", words_of_paper], "repeat the --preset and --prompt-file"),
+            (["--answer-kind", "integer"], "repeat the --answer-kind and --tolerance"),
+        ):
+            refused = tagrpo(*words, *changed)
+            assert (refused.code, way_out in refused.err) == (2, True)
         micro_batch = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
         again = tagrpo(*words, "--hide-log", "--json", f"{micro_batch}=8192")
         assert json.loads(again.out)["number"] == 2

@@ -15,7 +15,7 @@ GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
 SamplingAxis: TypeAlias = Literal["split", "rescue"]
 FilterAxis: TypeAlias = Literal["none", "dynamic"]
-RewardAxis: TypeAlias = Literal["binary", "grpo_lead", "overlong"]
+RewardAxis: TypeAlias = Literal["binary", "grpo_lead", "overlong", "accuracy_format"]
 Aggregation: TypeAlias = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 
 _A_GRAE = ("a_grae", "a_grae_sample", "a_grae_group", "dr_grpo_a_grae")
@@ -67,7 +67,8 @@ class Recipe:
             (tapered) or 0 (dropped).
         loss: clip range, aggregation, KL.
         filter: whether groups whose answers are all right or all wrong are dropped and replaced.
-        reward: 0 and 1, GRPO-LEAD's length-dependent one, or 0 and 1 with DAPO's soft overlong penalty.
+        reward: 0 and 1, GRPO-LEAD's length-dependent one, 0 and 1 with DAPO's soft overlong penalty, or 1
+            for a right answer and 1 for thinking between tags (CW-GRPO, App. C).
     """
 
     name: str
@@ -169,6 +170,10 @@ _RULES: tuple[tuple[Any, str], ...] = (
     (
         lambda r: r.advantage in ("hard_focused", "easy_focused") and r.reward != "binary",
         "this control is defined by success rates; its reward is binary",
+    ),
+    (
+        lambda r: r.advantage in ("w_reinforce", "max_rl") and r.reward == "accuracy_format",
+        "this advantage takes right and wrong alone; its reward is binary",
     ),
     (
         lambda r: r.advantage == "grpo_lead" and r.group == "joint" and r.neighbors > 0 and r.anchor == "own",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import Recipe, compose
+from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
 from trainer_adapter.runs.settings import bare
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
 
@@ -38,12 +39,18 @@ class Assigned:
     overrides: tuple[Override, ...]
 
 
-def assign(recipe: Recipe, texts: Iterable[str], settings: RunSettings | None = None) -> Assigned:
+def assign(
+    recipe: Recipe,
+    texts: Iterable[str],
+    settings: RunSettings | None = None,
+    *,
+    preset: Preset = PRESETS[DEFAULT],
+) -> Assigned:
     """Return what `texts` make of a recipe.
 
     `anchor=own` and `loss.kl_coef=0` change an axis, `tagrpo_run.seed=7` a setting of the plug-in; anything
     else is an override of verl's configuration, as `trainer.save_freq=5`, in Hydra's grammar. The changed
-    recipe's name says what was changed.
+    recipe's name says what was changed; axes that a preset sets are no part of it, and give way to these.
 
     Raises:
         InputError: none of these forms, an unknown axis, setting or choice, a combination that makes no
@@ -72,7 +79,9 @@ def assign(recipe: Recipe, texts: Iterable[str], settings: RunSettings | None = 
         if key in taken:
             raise InputError(f"{text}: {name} is given twice.")
         taken[key] = override if taken is overrides else override.value
-    return Assigned(_changed(recipe, axes, loss), _run_settings(settings, run), tuple(overrides.values()))
+    return Assigned(
+        _changed(recipe, axes, loss, preset), _run_settings(settings, run), tuple(overrides.values())
+    )
 
 
 def _parse(text: str) -> Override:
@@ -97,8 +106,8 @@ def plain_value(text: str) -> Any:
     return text.strip().strip("'\"")
 
 
-def _changed(recipe: Recipe, axes: dict[str, Any], loss: dict[str, Any]) -> Recipe:
-    if not axes and not loss:
+def _changed(recipe: Recipe, axes: dict[str, Any], loss: dict[str, Any], preset: Preset) -> Recipe:
+    if not axes and not loss and not preset.changes(recipe):
         return recipe
     changes = [f"{key}={_spelled(value)}" for key, value in axes.items() if key not in ("name", "summary")]
     changes += [f"loss.{key}={_spelled(value)}" for key, value in loss.items()]
@@ -106,7 +115,7 @@ def _changed(recipe: Recipe, axes: dict[str, Any], loss: dict[str, Any]) -> Reci
         "name": f"{recipe.name}[{','.join(changes)}]" if changes else recipe.name,
         "summary": f"{recipe.name} with {', '.join(changes)}" if changes else recipe.summary,
     }
-    return compose(recipe, {**named, **axes, "loss": loss})
+    return preset.applied(recipe, {**named, **axes, "loss": loss})
 
 
 def _spelled(value: Any) -> str:

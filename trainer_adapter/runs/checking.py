@@ -14,6 +14,7 @@ from trainer_adapter.methods.registry import find_formula, is_own
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, Machine, external_modules
 from trainer_adapter.runs.data import TrainingData, check_parquet
+from trainer_adapter.runs.presets import DEFAULT
 from trainer_adapter.verl.prompts import CountPrompts, Message, PromptTemplate, prompt_counter
 
 _INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
@@ -159,6 +160,15 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
 
 def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
     recipe, notes = composition.recipe, []
+    asked = composition.preset.prompt()
+    if composition.preset.name != DEFAULT and (data.instruction, data.system) != (
+        asked.instruction,
+        asked.system,
+    ):
+        notes.append(
+            "the prompt is that of the export or of --prompt-file, not our words for --preset "
+            f"{composition.preset.name}"
+        )
     fewer = data.fewer_than(recipe.neighbors)
     if fewer:
         notes.append(

@@ -13,7 +13,8 @@ from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import known_model
-from trainer_adapter.runs.settings import MACHINES, OURS, PAPER, Setting, bare
+from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
+from trainer_adapter.runs.settings import MACHINES, OURS, Setting, bare
 from trainer_adapter.verl.cpu.fork_server import python_of_workers
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
@@ -85,6 +86,7 @@ class Composition:
         recipe, settings, machine: what was composed.
         values: one setting a key, in the order in which Hydra gets them; user's last.
         user: the user's overrides as written.
+        preset: whose settings they are, where neither recipe, machine nor user has others.
     """
 
     recipe: Recipe
@@ -92,6 +94,7 @@ class Composition:
     machine: Machine
     values: tuple[Setting, ...]
     user: tuple[Override, ...]
+    preset: Preset = PRESETS[DEFAULT]
 
     def value(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, `default` where nothing sets it."""
@@ -161,10 +164,11 @@ def compose_run(
     name: str | None = None,
     resume: bool = False,
     overrides: Sequence[Override] = (),
+    preset: Preset = PRESETS[DEFAULT],
 ) -> Composition:
     """Return what verl is told for a recipe; parts that are not known yet are left out.
 
-    Later sources win over earlier ones: the paper's and our values, the machine's, the model's, the data's,
+    Later sources win over earlier ones: the preset's and our values, the machine's, the model's, the data's,
     the run's, the recipe's, the user's. What a recipe decides cannot be overridden: another value would make
     another method of the same name.
 
@@ -176,6 +180,7 @@ def compose_run(
         name: of the run.
         resume: whether to go on from the last checkpoint in the folder.
         overrides: the user's.
+        preset: settings of a paper; its axes stand in `recipe` already.
 
     Raises:
         InputError: an override of a key that the recipe or an option of the command decides, or of a number
@@ -188,7 +193,7 @@ def compose_run(
     _check_overrides(overrides, recipe, {setting.name for setting in of_recipe}, machine)
     values: dict[str, Setting] = {}
     for group in (
-        PAPER,
+        _of_preset(preset, overrides),
         OURS,
         _of_reward(settings, overrides),
         _of_machine(machine),
@@ -206,7 +211,7 @@ def compose_run(
         if all(isinstance(tokens, int) for tokens in longest):
             key = "actor_rollout_ref.rollout.max_model_len"
             values[key] = Setting(key, sum(longest), "machine", "prompt and response together")
-    return Composition(recipe, settings, machine, tuple(values.values()), tuple(overrides))
+    return Composition(recipe, settings, machine, tuple(values.values()), tuple(overrides), preset)
 
 
 _ABOVE_0 = {
@@ -227,6 +232,11 @@ def _check_overrides(
     refused = _RUN_KEYS if machine.cpu else _RUN_KEYS | _GPU_KEYS
     if not _rewards_by_another(overrides):
         refused = {**refused, _BOXED_ONLY: f"say {SETTINGS_KEY}.answers=all or =boxed"}
+    elif recipe.reward == "accuracy_format":
+        raise InputError(
+            f"{_REWARD_PATH}: the recipe's reward, accuracy_format, is computed by tagrpo's reward function; "
+            "say reward=binary to take another."
+        )
     for override in overrides:
         name = override.name
         if name in refused:
@@ -246,6 +256,12 @@ def _check_overrides(
             fits = type(override.value) in ((int,) if whole else (int, float))
             if override.value is not None and not (fits and 0 < override.value < math.inf):
                 raise InputError(f"{override.text}: give a {'whole ' if whole else ''}number above 0.")
+
+
+def _of_preset(preset: Preset, overrides: Sequence[Override]) -> list[Setting]:
+    """Return the preset's settings; its number of steps gives way to epochs that the user counts in."""
+    counted = {override.name for override in overrides} & {"trainer.total_epochs"}
+    return [each for each in preset.settings if not (counted and each.name == "trainer.total_training_steps")]
 
 
 def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:

@@ -7,9 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evaluator.grading import AnswerKind
+from rephraser.sets.types import SetHeader
 from service.errors import InputError
-from trainer_adapter.verl.export import FORMAT, FORMAT_VERSION, MANIFEST_NAME, TRAIN_NAME, VALIDATION_NAME
-from trainer_adapter.verl.export_rows import ROWS, Layout, schema
+from trainer_adapter.verl.export import (
+    FORMAT,
+    FORMAT_VERSION,
+    LATEX,
+    MANIFEST_NAME,
+    TRAIN_NAME,
+    VALIDATION_NAME,
+    validation_size,
+)
+from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, schema
+from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 
 _LAYOUTS: Mapping[str, Layout] = {name: name for name in ROWS}
 
@@ -32,6 +43,8 @@ class TrainingData:
         tokenizer: whose they are; None where estimated.
         chat_template_kwargs: that the lengths were counted with, and that verl has to use.
         sha256: of the files, by name.
+        answers: how they are graded; an export that does not say has LaTeX.
+        instruction, system: the words of its prompts.
     """
 
     folder: Path
@@ -47,6 +60,9 @@ class TrainingData:
     tokenizer: str | None
     chat_template_kwargs: Mapping[str, Any]
     sha256: Mapping[str, str]
+    answers: AnswerForm = LATEX
+    instruction: str = DEFAULT_INSTRUCTION
+    system: str | None = None
 
     @property
     def train_file(self) -> Path:
@@ -124,8 +140,43 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
     return data
 
 
+def read_again(
+    folder: Path, header: SetHeader, template: PromptTemplate, answers: AnswerForm, validation_share: float
+) -> TrainingData:
+    """Return the export that a run began with.
+
+    Raises:
+        InputError: see `read_data`; or it is of another set, prompt, kind of answers or validation share than
+            those named now.
+    """
+    way_out = f"remove {folder}, and the same command exports {header.ref} anew"
+    data = read_data(folder, verify=True, way_out=way_out)
+    if data.content_hash != header.content_hash:
+        raise InputError(
+            f"{folder}: holds {data.set_ref}, --set names {header.ref}; the run goes on with the set it "
+            "began with, another one is another --name."
+        )
+    held_back = validation_size(validation_share, data.questions + data.validation_questions)
+    if held_back != data.validation_questions:
+        raise InputError(
+            f"--validation-share {validation_share:g} holds back {held_back} questions, the run began with "
+            f"{data.validation_questions}; repeat the share it began with."
+        )
+    if (data.instruction, data.system) != (template.instruction, template.system):
+        raise InputError(
+            f"{folder}: was exported with another prompt; repeat the --preset and --prompt-file that the run "
+            "began with, or give this one another --name."
+        )
+    if data.answers != answers:
+        raise InputError(
+            f"{folder}: its answers are of kind {data.answers.kind}, tolerance {data.answers.tolerance}; "
+            "repeat the --answer-kind and --tolerance that the run began with, or give another --name."
+        )
+    return data
+
+
 def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
-    counts, prompt = manifest["counts"], manifest["prompt"]
+    counts, prompt, answers = manifest["counts"], manifest["prompt"], manifest.get("answers")
     per_question = {int(size): int(count) for size, count in counts["neighbors_per_question"].items()}
     return TrainingData(
         folder=folder,
@@ -141,6 +192,9 @@ def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
         tokenizer=prompt["tokenizer"],
         chat_template_kwargs=dict(prompt["chat_template_kwargs"]),
         sha256=dict(manifest["sha256"]),
+        answers=AnswerForm(AnswerKind(answers["kind"]), answers["tolerance"]) if answers else LATEX,
+        instruction=prompt["instruction"],
+        system=prompt["system"],
     )
 
 

@@ -1,4 +1,4 @@
-"""The size of a model, from its config.json or as one of the paper's models."""
+"""The size of a model, from its config.json or as one of the papers' models."""
 
 import json
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class ModelShape:
 
 @dataclass(frozen=True)
 class KnownModel:
-    """A model of the paper.
+    """A model of one of the papers.
 
     Attributes:
         repositories: its names on the Hub.
@@ -74,6 +74,9 @@ class KnownModel:
 
 
 _NO_THINKING = (("enable_thinking", False),)
+_SHORT_CONTEXT = "prompt and response share 4,096 tokens"
+_THINKS = "its chat template opens <think> at the end of the prompt"
+_QWEN_7B = ModelShape(152064, 3584, 28, 28, 4, 128, 18944, tied=False, biases=True)
 _BASE_HAS_NO_TEMPLATE = "the base model has no chat template; train the Instruct model, or give it one"
 
 MODELS: dict[str, KnownModel] = {
@@ -93,12 +96,24 @@ MODELS: dict[str, KnownModel] = {
         ModelShape(128256, 3072, 28, 24, 8, 128, 8192),
         remark=_BASE_HAS_NO_TEMPLATE,
     ),
+    "Qwen2.5-Math-7B": KnownModel(("Qwen/Qwen2.5-Math-7B",), _QWEN_7B, remark=_SHORT_CONTEXT),
+    "Qwen2.5-Math-7B-Instruct": KnownModel(
+        ("Qwen/Qwen2.5-Math-7B-Instruct",), _QWEN_7B, remark=_SHORT_CONTEXT
+    ),
+    "DeepSeek-R1-Distill-Qwen-1.5B": KnownModel(
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",),
+        ModelShape(151936, 1536, 28, 12, 2, 128, 8960, tied=False, biases=True),
+        remark=_THINKS,
+    ),
+    "DeepSeek-R1-Distill-Qwen-7B": KnownModel(
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",), _QWEN_7B, remark=_THINKS
+    ),
 }
-"""The paper's models (arXiv 2601.22478 v5, Table 1); sizes as in their config.json."""
+"""The models of arXiv 2601.22478, 2602.05548 (on text) and 2605.11538; sizes as in their config.json."""
 
 
 def known_model(name: str) -> KnownModel | None:
-    """Return the paper's model of this name, with or without its owner; None for any other."""
+    """Return the papers' model of this name, with or without its owner; None for any other."""
     for short, model in MODELS.items():
         if name == short or name in model.repositories:
             return model
@@ -136,7 +151,7 @@ def read_shape(config: Mapping[str, Any], place: str) -> ModelShape:
 
 
 def find_shape(model: str) -> ModelShape:
-    """Return the shape of a local folder, of a model of the paper, or of a model on the Hub.
+    """Return the shape of a local folder, of a model of the papers, or of a model on the Hub.
 
     Raises:
         InputError: the folder has no config.json, or see `read_shape`.

@@ -147,7 +147,7 @@ def plan_work(
     first = work(recipe.name, recipe, steps, epochs)
     if recipe.neighbors == 0:
         return (first,)
-    alone = RECIPES["grpo"]
+    alone = composition.preset.applied(RECIPES["grpo"], {"reward": "binary"})
     alone = replace(alone, responses=max(recipe.responses, min(recipe.rollouts, alone.responses)))
     times = recipe.rollouts // alone.responses
     if times == 1:

@@ -83,6 +83,7 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
     if data.validation_file is not None and composition.value("data.val_files") == str(data.validation_file):
         free.add("data.val_files")
     return {
+        "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
         **({"own_formulas": own} if (own := own_sources(composition.recipe.formulas)) else {}),
         "plug_in": plug_in,

@@ -25,7 +25,7 @@ from trainer_adapter.runs.composing import (
     shell_command,
     template_arguments,
 )
-from trainer_adapter.runs.data import TrainingData, read_data
+from trainer_adapter.runs.data import TrainingData, read_again, read_data
 from trainer_adapter.runs.launching import (
     GRACE_S,
     hints,
@@ -37,11 +37,12 @@ from trainer_adapter.runs.launching import (
     worker_environment,
 )
 from trainer_adapter.runs.planning import count_steps
+from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
 from trainer_adapter.runs.resuming import differences, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
-from trainer_adapter.verl.export import export_verl, validation_size
+from trainer_adapter.verl.export import LATEX, export_verl
+from trainer_adapter.verl.export_rows import AnswerForm
 from trainer_adapter.verl.plugin.settings import RunSettings
-from trainer_adapter.verl.prompts import PromptTemplate
 
 DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
 
@@ -59,6 +60,9 @@ class Wanted:
         set_ref: the neighbor set, exported into the run's folder; None where `data` names an export.
         data: folder of an export.
         validation_share: of the questions of `set_ref`, held back.
+        preset: of a paper; its axes stand in `recipe` already.
+        prompt_words: the words of the prompt of `set_ref`; None takes those of the preset.
+        answers: how the answers of `set_ref` are graded.
     """
 
     recipe: Recipe
@@ -71,6 +75,9 @@ class Wanted:
     set_ref: str | None = None
     data: Path | None = None
     validation_share: float = 0.0
+    preset: Preset = PRESETS[DEFAULT]
+    prompt_words: str | None = None
+    answers: AnswerForm = LATEX
 
 
 @dataclass(frozen=True)
@@ -190,7 +197,8 @@ def is_begun(wanted: Wanted) -> bool:
 def _named(wanted: Wanted) -> tuple[str, RunFolder]:
     model = Path(wanted.model).name or "model"
     recipe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in wanted.recipe.name)
-    name = check_name(wanted.name or f"{recipe.strip('-')}-{model}")
+    preset = "" if wanted.preset == PRESETS[DEFAULT] else f"-{wanted.preset.name}"
+    name = check_name(wanted.name or f"{recipe.strip('-')}{preset}-{model}")
     return name, RunFolder((wanted.folder or Path("runs") / name).resolve()).checked()
 
 
@@ -215,39 +223,29 @@ def _data(
         if wanted.validation_share:
             raise InputError("--validation-share splits a --set; an export has its validation file already.")
         return read_data(wanted.data.resolve(), verify=True)
+    limit = next(
+        (each.value for each in wanted.overrides if each.name == "data.max_prompt_length"),
+        wanted.preset.value("data.max_prompt_length"),
+    )
+    template = wanted.preset.prompt(
+        wanted.prompt_words,
+        tokenizer=wanted.model,
+        chat_template_kwargs=template_arguments(wanted.model),
+        max_prompt_tokens=limit,
+    )
     with open_database() as database, database.read() as session:
         neighbor_set = load_set(session, wanted.set_ref)
-    header = neighbor_set.header
     if resume and (target / "manifest.json").is_file():
-        way_out = f"remove {target}, and the same command exports {wanted.set_ref} anew"
-        data = read_data(target, verify=True, way_out=way_out)
-        if data.content_hash != header.content_hash:
-            raise InputError(
-                f"{target}: holds {data.set_ref}, --set names {header.ref}; the run goes on with the set it "
-                "began with, another one is another --name."
-            )
-        held_back = validation_size(wanted.validation_share, data.questions + data.validation_questions)
-        if held_back != data.validation_questions:
-            raise InputError(
-                f"--validation-share {wanted.validation_share:g} holds back {held_back} questions, the run "
-                f"began with {data.validation_questions}; repeat the share it began with."
-            )
-        return data
-    limit = next((each.value for each in wanted.overrides if each.name == "data.max_prompt_length"), 512)
-    if not isinstance(limit, int):
-        raise InputError(f"data.max_prompt_length={limit}: give a number of tokens.")
+        return read_again(target, neighbor_set.header, template, wanted.answers, wanted.validation_share)
     export_verl(
         neighbor_set.entries,
         target,
         layout="grouped",
-        template=PromptTemplate(
-            tokenizer=wanted.model,
-            chat_template_kwargs=template_arguments(wanted.model),
-            max_prompt_tokens=limit,
-        ),
+        template=template,
         data_source=DATA_SOURCE,
-        set_ref=header.ref,
-        content_hash=header.content_hash,
+        set_ref=neighbor_set.header.ref,
+        content_hash=neighbor_set.header.content_hash,
+        answers=wanted.answers,
         validation_share=wanted.validation_share,
         overwrite=True,  # what a start that was killed before it began may have left
     )
@@ -266,6 +264,7 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         name=name,
         resume=resume,
         overrides=wanted.overrides,
+        preset=wanted.preset,
     )
     checking.check_formulas(wanted.recipe)
     checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
@@ -330,6 +329,7 @@ def _keep(prepared: Prepared, open_database: Callable[[], Database]) -> None:
         folder.write_config(
             {
                 "name": prepared.name,
+                "preset": prepared.composition.preset.name,
                 "created_at": utc_now(),
                 "spec": spec,
                 "data": {"folder": str(prepared.data.folder), **prepared.data.identity()},

@@ -1,14 +1,20 @@
-"""Values for verl that no recipe decides, each with its source: the paper's, the machine's, the model's."""
+"""Values for verl that no recipe decides, each with its source; those of papers are in `presets`."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-Source: TypeAlias = Literal["recipe", "Table 2", "v1 runs", "ours", "model", "machine", "data", "run", "user"]
+OfPaper: TypeAlias = Literal["Table 2", "v1 runs", "AG 4.1", "AG C.2", "AG code", "CW Table 5", "CW code"]
+Source: TypeAlias = Literal["recipe", OfPaper, "ours", "model", "machine", "data", "run", "user"]
 
 SOURCES: dict[Source, str] = {
     "recipe": "the recipe's axes; another value makes another recipe",
     "Table 2": "arXiv 2601.22478 v5, Table 2",
     "v1 runs": "the public training runs of arXiv 2601.22478 v1",
+    "AG 4.1": "arXiv 2602.05548, Section 4.1",
+    "AG C.2": "arXiv 2602.05548, Appendix C.2",
+    "AG code": "the public scripts of arXiv 2602.05548, which the paper does not contradict",
+    "CW Table 5": "arXiv 2605.11538, Table 5",
+    "CW code": "the public recipes of arXiv 2605.11538; the paper says nothing of it",
     "ours": "our choice; the paper says nothing of it",
     "model": "the model's chat template, as the paper's configurations have it",
     "machine": "our estimate for the machine; not tested on GPUs",
@@ -46,19 +52,6 @@ def bare(key: str) -> str:
     """Return a Hydra key without its leading `+`, `++` or `~`."""
     return key.lstrip("+~")
 
-
-PAPER: tuple[Setting, ...] = (
-    Setting("data.max_prompt_length", 512, "Table 2"),
-    Setting("data.max_response_length", 3072, "Table 2"),
-    Setting("data.train_batch_size", 256, "Table 2", "questions, each with (N+1)G responses"),
-    Setting(f"{_ACTOR}.ppo_mini_batch_size", 128, "Table 2", "questions an update"),
-    Setting(f"{_ACTOR}.optim.lr", 1e-6, "Table 2"),
-    Setting(f"{_ROLLOUT}.temperature", 1.0, "Table 2"),
-    Setting("trainer.total_epochs", 2, "Table 2"),
-    Setting(f"{_ACTOR}.optim.lr_scheduler_type", "cosine", "v1 runs"),
-    Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "v1 runs"),
-)
-"""The paper's settings that belong to no recipe; clip range and KL, also of Table 2, are the recipe's."""
 
 OURS: tuple[Setting, ...] = (
     Setting("data.seed", 42, "ours", "else the order of the questions differs from run to run"),

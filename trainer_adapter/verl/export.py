@@ -13,7 +13,7 @@ from service.errors import InputError
 from service.hashing import content_hash as hash_of
 from service.runs.store import package_versions
 from service.writing import check_folder_target, write_folder
-from trainer_adapter.verl.export_rows import ROWS, Layout, Row, schema
+from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, Row, schema
 from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
 
 FORMAT = "tagrpo verl export"
@@ -22,6 +22,8 @@ MANIFEST_NAME = "manifest.json"
 TRAIN_NAME = "train.parquet"
 VALIDATION_NAME = "validation.parquet"
 _QUESTIONS_AT_ONCE = 500
+LATEX = AnswerForm()
+"""What answers are where nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ def export_verl(
     data_source: str,
     set_ref: str,
     content_hash: str,
+    answers: AnswerForm = LATEX,
     validation_share: float = 0.0,
     overwrite: bool = False,
 ) -> VerlExportReport:
@@ -104,19 +107,21 @@ def export_verl(
             `reward.custom_reward_function` is set ("DigitalLearningGmbH/MATH-lighteval" takes its MATH rule).
         set_ref: the set, `NAME@VERSION`; stands in every row.
         content_hash: of the set; stands in the manifest.
+        answers: how the answers are graded; stands in every row, for the reward.
         validation_share: share of the questions, at least one, that go into `validation.parquet` instead,
             always the same ones for the same questions. They stand there without neighbors, since validation
             asks the question as it is, and nowhere in the training file.
 
     Raises:
-        InputError: there are no questions, one has no answer, none fits the limit, the share leaves none for
-            training, the folder is not empty and `overwrite` is off, or it cannot be written.
+        InputError: there are no questions, one has no answer or one of another kind, none fits the
+            limit, the share leaves none for training, the folder is not empty and `overwrite` is off,
+            or it cannot be written.
         PrerequisiteError: the template's tokenizer cannot be loaded.
     """
     check_folder_target(directory, overwrite=overwrite, mark=MANIFEST_NAME)
     if layout not in ROWS:
         raise InputError(f'layout "{layout}" is unknown; use one of: {", ".join(ROWS)}.')
-    fitted = _fit(_checked(entries, set_ref), template)
+    fitted = _fit(_checked(entries, set_ref, answers), template)
     if not fitted.kept:
         shortest = min(dropped.tokens for dropped in fitted.dropped_questions)
         raise InputError(
@@ -145,10 +150,18 @@ def export_verl(
 
     def write(folder: Path) -> None:
         for name, members in splits.items():
-            place = {"data_source": data_source, "set": set_ref, "split": name.removesuffix(".parquet")}
+            place = {
+                "data_source": data_source,
+                "set": set_ref,
+                "split": name.removesuffix(".parquet"),
+                "answer_kind": answers.kind.value,
+                "tolerance": answers.tolerance,
+            }
             _write_parquet(folder / name, members, layout, template, place)
         origin = {"set": set_ref, "content_hash": content_hash, "data_source": data_source}
-        described = _manifest(report, template, origin, {name: _sha256(folder / name) for name in splits})
+        described = _manifest(
+            report, template, answers, origin, {name: _sha256(folder / name) for name in splits}
+        )
         text = json.dumps(described, ensure_ascii=False, indent=2) + "\n"
         (folder / MANIFEST_NAME).write_text(text, encoding="utf-8", newline="\n")
 
@@ -156,7 +169,7 @@ def export_verl(
     return report
 
 
-def _checked(entries: Iterable[SetEntry], set_ref: str) -> tuple[SetEntry, ...]:
+def _checked(entries: Iterable[SetEntry], set_ref: str, answers: AnswerForm) -> tuple[SetEntry, ...]:
     members = tuple(entries)
     if not members:
         raise InputError(f"{set_ref}: has no questions; there is nothing to train on.")
@@ -165,6 +178,7 @@ def _checked(entries: Iterable[SetEntry], set_ref: str) -> tuple[SetEntry, ...]:
             raise InputError(
                 f"{set_ref}: question {entry.question.id} has no answer; no reward can be given for it."
             )
+        answers.check(entry.question.answer, f"{set_ref}: question {entry.question.id}")
     return members
 
 
@@ -226,7 +240,7 @@ def _write_parquet(
     entries: Sequence[SetEntry],
     layout: Layout,
     template: PromptTemplate,
-    place: Mapping[str, str],
+    place: Mapping[str, str | None],
 ) -> None:
     import pyarrow as pa
     from pyarrow import parquet
@@ -245,6 +259,7 @@ def _write_parquet(
 def _manifest(
     report: VerlExportReport,
     template: PromptTemplate,
+    answers: AnswerForm,
     origin: Mapping[str, str],
     checksums: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -257,6 +272,7 @@ def _manifest(
         **origin,
         "layout": report.layout,
         "prompt": {**vars(template), "chat_template_kwargs": dict(template.chat_template_kwargs)},
+        "answers": asdict(answers),
         "prompt_lengths": "estimated" if report.lengths_estimated else "tokenizer",
         "counts": counts,
         "sha256": dict(checksums),

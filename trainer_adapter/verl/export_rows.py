@@ -6,10 +6,14 @@ is to be normalised together has to be one row ("grouped").
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from evaluator.grading import AnswerKind, GradeValue
+from evaluator.grading.kinds import judge, read_tolerance
 from rephraser.sets.types import SetEntry
 from rephraser.verdict.successes import COUNTS, to_json
+from service.errors import InputError
 from trainer_adapter.verl.prompts import PromptTemplate
 
 Layout = Literal["grouped", "flat"]
@@ -17,7 +21,36 @@ Row = dict[str, Any]
 ABILITY = "math"
 
 
-def grouped_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str]) -> Iterator[Row]:
+@dataclass(frozen=True)
+class AnswerForm:
+    """How the answers of a set are graded in training: their kind, and how far a number may be off.
+
+    Raises:
+        InputError: a tolerance that cannot be read, or one of another kind than tolerance.
+    """
+
+    kind: AnswerKind = AnswerKind.LATEX
+    tolerance: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.tolerance is None:
+            return
+        if self.kind is not AnswerKind.TOLERANCE:
+            raise InputError(f"tolerance {self.tolerance}: goes with the answer kind tolerance only.")
+        read_tolerance(self.tolerance)
+
+    def check(self, gold: str, place: str) -> None:
+        """Raise unless `gold` is an answer of this kind.
+
+        Raises:
+            InputError: with `place` and the answer.
+        """
+        outcome = judge(gold, gold, self.kind, self.tolerance)
+        if outcome is not None and outcome.value is not GradeValue.CORRECT:
+            raise InputError(f"{place}: its answer {gold!r} is no {self.kind} ({outcome.reason}).")
+
+
+def grouped_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str | None]) -> Iterator[Row]:
     """Yield one row: the question as `prompt`, its neighbors' prompts in `neighbors` (there may be none)."""
     row = _row(entry, entry.question.text, template, place)
     row["neighbors"] = [template.messages(neighbor.text) for neighbor in entry.neighbors]
@@ -30,7 +63,7 @@ def grouped_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, 
     yield row
 
 
-def flat_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str]) -> Iterator[Row]:
+def flat_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str | None]) -> Iterator[Row]:
     """Yield a row for the question (variant 0) and one for each neighbor (variants 1, 2, ...)."""
     row = _row(entry, entry.question.text, template, place)
     row["extra_info"] |= {"variant": 0, **dict.fromkeys(("neighbor_id", "strategy", "verdict", "successes"))}
@@ -47,7 +80,7 @@ def flat_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str
         yield row
 
 
-ROWS: dict[Layout, Callable[[SetEntry, PromptTemplate, Mapping[str, str]], Iterator[Row]]] = {
+ROWS: dict[Layout, Callable[[SetEntry, PromptTemplate, Mapping[str, str | None]], Iterator[Row]]] = {
     "grouped": grouped_rows,
     "flat": flat_rows,
 }
@@ -62,7 +95,10 @@ def schema(layout: Layout) -> Any:
     counts = pa.struct([("solver", text), *((name, pa.int64()) for name in COUNTS)])
     about = [
         ("index", pa.int64()),
-        *((name, text) for name in ("question_id", "set", "split", "level", "subject")),
+        *(
+            (name, text)
+            for name in ("question_id", "set", "split", "level", "subject", "answer_kind", "tolerance")
+        ),
     ]
     columns = [
         ("data_source", text),
@@ -80,7 +116,7 @@ def schema(layout: Layout) -> Any:
     return pa.schema([*columns, ("extra_info", pa.struct(about))])
 
 
-def _row(entry: SetEntry, text: str, template: PromptTemplate, place: Mapping[str, str]) -> Row:
+def _row(entry: SetEntry, text: str, template: PromptTemplate, place: Mapping[str, str | None]) -> Row:
     question = entry.question
     return {
         "data_source": place["data_source"],
@@ -93,5 +129,7 @@ def _row(entry: SetEntry, text: str, template: PromptTemplate, place: Mapping[st
             "split": place["split"],
             "level": question.level,
             "subject": question.subject,
+            "answer_kind": place["answer_kind"],
+            "tolerance": place.get("tolerance"),
         },
     }

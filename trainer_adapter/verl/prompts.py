@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from service.errors import InputError, PrerequisiteError
@@ -45,7 +46,7 @@ class PromptTemplate:
     max_prompt_tokens: int = 512
 
     def __post_init__(self) -> None:
-        if self.max_prompt_tokens < 1:
+        if not isinstance(self.max_prompt_tokens, int) or self.max_prompt_tokens < 1:
             raise InputError(
                 f"the prompt limit is {self.max_prompt_tokens} tokens; give a positive number (512)."
             )
@@ -55,6 +56,27 @@ class PromptTemplate:
         asked = f"{text}\n\n{self.instruction}" if self.instruction else text
         user = {"role": "user", "content": asked}
         return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
+
+
+def read_words(path: Path) -> str:
+    """Return the words of a prompt from a text file, without white space around them.
+
+    Raises:
+        InputError: the file cannot be read, is no UTF-8, or is empty.
+    """
+    try:
+        words = path.read_text(encoding="utf-8-sig").strip()
+    except OSError as error:
+        raise InputError(
+            f"{path}: {error.strerror}; name a text file with the words of the prompt."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: no UTF-8 text ({error.reason}).") from error
+    if not words:
+        raise InputError(
+            f"{path}: is empty; write the words of the prompt into it, or leave --prompt-file out."
+        )
+    return words
 
 
 def prompt_counter(template: PromptTemplate, *, chat_template: str | None = None) -> CountPrompts:

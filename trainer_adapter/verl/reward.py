@@ -54,6 +54,7 @@ async def compute_score(
     extra_info: Mapping[str, Any] | None = None,
     *,
     boxed_only: bool = True,
+    format_reward: bool = False,
     workers: int = GraderSettings.workers,
     time_limit_s: float = GraderSettings.time_limit_s,
     memory_limit_mb: int = GraderSettings.memory_limit_mb,
@@ -75,6 +76,8 @@ async def compute_score(
         boxed_only: an answer that stands anywhere but in a `\boxed{}` is none ("no answer found"): a policy
             must not be paid for a sentence that happens to hold the gold. `tagrpo_run.answers=all` turns it
             off.
+        format_reward: add 1 to the score, and say so in `format`, where a response thinks between tags
+            (`thinks_between_tags`); acc stays what it is.
         workers: see `GraderSettings`, as the two that follow.
 
     Raises:
@@ -85,7 +88,23 @@ async def compute_score(
     """
     case = _case(solution_str, ground_truth, extra_info or {}, boxed_only=boxed_only)
     service = _service(GraderSettings(workers, time_limit_s, memory_limit_mb))
-    return to_reward(await service.grade(case))
+    reward = to_reward(await service.grade(case))
+    if format_reward:
+        reward["format"] = 1.0 if thinks_between_tags(str(solution_str)) else 0.0
+        reward["score"] += reward["format"]
+    return reward
+
+
+def thinks_between_tags(response: str) -> bool:
+    """Return whether a response closes `<think>` once, after opening it at most once.
+
+    Chat templates of reasoning models open it themselves, at the end of the prompt; then the response has the
+    closing tag alone, which is what the public code of CW-GRPO looks for too.
+    """
+    opened, closed = response.count("<think>"), response.count("</think>")
+    return (
+        closed == 1 and opened <= 1 and (not opened or response.find("<think>") < response.find("</think>"))
+    )
 
 
 def to_reward(grade: Grade) -> dict[str, Any]:
@@ -175,6 +194,7 @@ __all__ = [
     "RewardService",
     "close_service",
     "compute_score",
+    "thinks_between_tags",
     "settle",
     "to_reward",
 ]

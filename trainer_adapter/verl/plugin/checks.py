@@ -7,7 +7,7 @@ from typing import Any
 from service.errors import InputError, PrerequisiteError
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin import NAME, REGISTRATION
-from trainer_adapter.verl.plugin.overrides import CORRECTNESS, keeps_log_probs
+from trainer_adapter.verl.plugin.overrides import CORRECTNESS, FORMAT_REWARD, keeps_log_probs
 
 VERL_VERSION = "0.9.1"
 
@@ -105,6 +105,8 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         expected[f"{rollout}.calculate_log_probs"] = keeps_log_probs(recipe)
     if recipe.filter == "dynamic":
         expected["algorithm.filter_groups.metric"] = CORRECTNESS
+    if recipe.reward == "accuracy_format" or _at(config, FORMAT_REWARD):
+        expected[FORMAT_REWARD] = recipe.reward == "accuracy_format"
     for key, value in expected.items():
         setting = _at(config, key)
         if setting != value:

@@ -11,6 +11,10 @@ CORRECTNESS = "acc"
 """What a reward function calls correctness, in verl's validation and in dynamic sampling alike."""
 
 
+FORMAT_REWARD = "reward.custom_reward_function.reward_kwargs.format_reward"
+"""Has tagrpo's reward function add 1 for thinking between tags."""
+
+
 def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dict[str, Any]:
     """Return what stock `verl.trainer.main_ppo` has to be told for `recipe`: Hydra keys and plain values.
 
@@ -50,6 +54,8 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
         f"+{RECIPE_KEY}": recipe.to_json(),
         f"+{SETTINGS_KEY}": settings.to_json(),
     }
+    if recipe.reward == "accuracy_format":
+        overrides[f"+{FORMAT_REWARD}"] = True
     if loss.dual_clip is not None:
         overrides[f"{actor}.clip_ratio_c"] = loss.dual_clip
     return overrides

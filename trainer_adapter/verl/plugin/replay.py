@@ -44,7 +44,8 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
             InputError: more questions than allowed were drawn since their responses failed.
         """
         if partition_id == "val":
-            return super().sample(global_steps, partition_id, batch_size)
+            validation: tuple[Any, dict[str, Any]] = super().sample(global_steps, partition_id, batch_size)
+            return validation
         self._step, self._wanted, self._drawn = global_steps, batch_size, batch_size
         self.all_right = self.all_wrong = 0
         self._kept = {}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rephraser.sets import ExportReport
     from trainer_adapter.verl.prompts import PromptTemplate
 from ui.cli.settings import Db
+from ui.cli.train.settings import AnswerSettings
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def export(
     overwrite: Annotated[bool, Option(help="Replace an earlier export.")] = False,
     hub: HubExport,
     verl: VerlExport,
+    answers: AnswerSettings,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -105,7 +107,7 @@ def export(
     """
     _refuse_foreign_options(context, form)
     if form == "verl":
-        _export_verl(reference, out, verl, overwrite, db, terminal)
+        _export_verl(reference, out, verl, answers, overwrite, db, terminal)
         return
     from rephraser import sets
 
@@ -169,7 +171,13 @@ def import_(
 
 
 def _export_verl(
-    reference: str, target: Path, verl: VerlExport, overwrite: bool, db: Db, terminal: Terminal
+    reference: str,
+    target: Path,
+    verl: VerlExport,
+    answers: AnswerSettings,
+    overwrite: bool,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     from rephraser import sets
     from trainer_adapter.verl.export import export_verl
@@ -186,6 +194,7 @@ def _export_verl(
         content_hash=header.content_hash,
         layout=verl.layout,
         data_source=verl.data_source,
+        answers=answers.form(),
         validation_share=verl.validation_share,
         overwrite=overwrite,
     )
@@ -242,7 +251,7 @@ def _parse_kwargs(text: str | None) -> dict[str, Any] | None:
 def _refuse_foreign_options(context: typer.Context, form: str) -> None:
     """An option that the format does not know would be dropped in silence; refuse it."""
     hub = {field.name for field in fields(HubExport)}
-    verl = {field.name for field in fields(VerlExport)}
+    verl = {field.name for settings in (VerlExport, AnswerSettings) for field in fields(settings)}
     foreign = (hub if form != "hf" else set()) | (verl if form != "verl" else {"license_name"})
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")

@@ -12,7 +12,15 @@ from ui.cli.output import Terminal
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db
 from ui.cli.train import reports
-from ui.cli.train.settings import ChangesArgument, DataOption, MachineSettings, RecipeArgument, assigned
+from ui.cli.train.settings import (
+    AnswerSettings,
+    ChangesArgument,
+    DataOption,
+    MachineSettings,
+    PresetOption,
+    RecipeArgument,
+    assigned,
+)
 
 if TYPE_CHECKING:
     from service.database import Database
@@ -22,6 +30,7 @@ def plan(
     recipe: RecipeArgument,
     model: Annotated[str, Option(help="Policy: a folder, or a name on the Hub.")],
     changes: ChangesArgument = None,
+    preset: PresetOption = "ta",
     data: DataOption = None,
     questions: Annotated[int | None, Option(min=1, help="In place of --data: training questions.")] = None,
     gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1,
@@ -70,11 +79,13 @@ def plan(
     from trainer_adapter.runs.data import read_data
     from trainer_adapter.runs.model_sizes import find_shape
     from trainer_adapter.runs.planning import Speed, plan_memory, plan_work, warnings
+    from trainer_adapter.runs.presets import find_preset
     from ui.cli.train.pilot import read_pilot
 
     if (data is None) == (questions is None):
         raise typer.BadParameter("name the export with --data, or give the number of --questions")
-    changed = assigned(recipe, changes)
+    chosen = find_preset(preset)
+    changed = assigned(recipe, changes, chosen)
     export = None if data is None else read_data(data)
     composition = compose_run(
         changed.recipe,
@@ -83,6 +94,7 @@ def plan(
         model=model,
         data=export,
         overrides=changed.overrides,
+        preset=chosen,
     )
     shape = find_shape(model)
     forecast = None
@@ -99,7 +111,7 @@ def plan(
         asked or 0,
         speed,
         None if forecast is None else forecast.no_gradient,
-        compare=[find_recipe(name.strip()) for name in compare.split(",")] if compare else (),
+        compare=[chosen.applied(find_recipe(name.strip())) for name in compare.split(",")] if compare else (),
         responses=responses,
     )
     memory = plan_memory(composition, shape, gpu_memory_gib)
@@ -129,6 +141,14 @@ def run(
         str | None, Option("--set", help="Neighbor set NAME@VERSION, exported for this run.")
     ] = None,
     data: DataOption = None,
+    preset: PresetOption = "ta",
+    prompt_file: Annotated[
+        Path | None,
+        Option(
+            help="With --set: words of the prompt, as those of a paper, in place of the preset's; they stand "
+            "where the preset has its own (below the question, or as system message)."
+        ),
+    ] = None,
     validation_share: Annotated[
         float, Option(min=0, max=0.99, help="Share of the questions of --set to validate on.")
     ] = 0.0,
@@ -139,6 +159,7 @@ def run(
         bool, Option(help="Keep verl's output and command in the run's folder; show only the steps.")
     ] = False,
     *,
+    answers: AnswerSettings,
     machine: MachineSettings,
     db: Db,
     terminal: Terminal,
@@ -157,11 +178,20 @@ def run(
     """
     from service.runs.store import find_run
     from trainer_adapter.runs import running
+    from trainer_adapter.runs.presets import find_preset
     from trainer_adapter.runs.run_folder import COMMAND
+    from trainer_adapter.verl.prompts import read_words
 
     if (set_ref is None) == (data is None):
         raise typer.BadParameter("name the neighbor set with --set, or an export with --data")
-    changed = assigned(recipe, changes)
+    form = answers.form()
+    if set_ref is None and (prompt_file is not None or form != AnswerSettings().form()):
+        raise typer.BadParameter(
+            "--prompt-file, --answer-kind and --tolerance go with --set; an export has its prompts and "
+            "answers: give --system, --instruction, --answer-kind to `tagrpo sets export`"
+        )
+    chosen = find_preset(preset)
+    changed = assigned(recipe, changes, chosen)
     wanted = running.Wanted(
         changed.recipe,
         changed.settings,
@@ -173,6 +203,9 @@ def run(
         set_ref,
         data,
         validation_share,
+        chosen,
+        None if prompt_file is None else read_words(prompt_file),
+        form,
     )
 
     def opened() -> "Database":

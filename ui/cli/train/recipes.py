@@ -6,7 +6,14 @@ from typer import Option
 
 from ui.cli.output import Terminal
 from ui.cli.train import reports
-from ui.cli.train.settings import ChangesArgument, DataOption, MachineSettings, RecipeArgument, assigned
+from ui.cli.train.settings import (
+    ChangesArgument,
+    DataOption,
+    MachineSettings,
+    PresetOption,
+    RecipeArgument,
+    assigned,
+)
 
 
 def list_(*, terminal: Terminal) -> None:
@@ -28,6 +35,7 @@ def show(
     changes: ChangesArgument = None,
     data: DataOption = None,
     model: Annotated[str | None, Option(help="Policy: a folder, or a name on the Hub.")] = None,
+    preset: PresetOption = "ta",
     *,
     machine: MachineSettings,
     terminal: Terminal,
@@ -40,8 +48,10 @@ def show(
     """
     from trainer_adapter.runs.composing import compose_run
     from trainer_adapter.runs.data import read_data
+    from trainer_adapter.runs.presets import find_preset
 
-    changed = assigned(recipe, changes)
+    chosen = find_preset(preset)
+    changed = assigned(recipe, changes, chosen)
     composition = compose_run(
         changed.recipe,
         machine.machine(),
@@ -49,5 +59,6 @@ def show(
         model=model,
         data=None if data is None else read_data(data),
         overrides=changed.overrides,
+        preset=chosen,
     )
     terminal.emit(reports.composition_record(composition), reports.print_composition, composition)

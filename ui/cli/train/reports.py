@@ -64,6 +64,7 @@ def print_composition(composition: "Composition") -> None:
 
     recipe = composition.recipe
     output.heading(f"{recipe.name}: {recipe.summary}")
+    output.say(_preset(composition))
     output.table(
         ["axis", "choice"],
         [
@@ -94,9 +95,15 @@ def print_composition(composition: "Composition") -> None:
         output.say(f"{source}: {SOURCES[source]}")
 
 
+def _preset(composition: "Composition") -> str:
+    preset = composition.preset
+    return f"preset {preset.name}: {preset.summary}; the paper's prompt: {preset.prompt_words}"
+
+
 def composition_record(composition: "Composition") -> dict[str, Any]:
     """Return the machine-readable form of `recipes show`."""
     return {
+        "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
         "plug_in": composition.settings.to_json(),
         "machine": asdict(composition.machine),
@@ -118,6 +125,7 @@ def print_plan(
         f"{composition.recipe.name}, {model} ({shape.parameters / 1e9:.2f}B parameters), "
         f"{composition.machine.name} of {memory.gpu_gib:g} GiB"
     )
+    output.say(f"preset {composition.preset.name}: settings of {composition.preset.summary}")
     at_most = works[0].at_most
     columns = ["method", "responses a question", "epochs", "steps", "updates", "responses"]
     columns += ["tokens at most" if at_most else "tokens", "generation h", "training h"]
@@ -177,6 +185,7 @@ def plan_record(
 ) -> dict[str, Any]:
     """Return the machine-readable form of `train plan`."""
     return {
+        "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
         "model": composition.value("actor_rollout_ref.model.path"),
         "parameters": shape.parameters,

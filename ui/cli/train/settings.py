@@ -2,13 +2,15 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from typer import Argument, Option
 
 if TYPE_CHECKING:
     from trainer_adapter.runs.assignments import Assigned
     from trainer_adapter.runs.composing import Machine
+    from trainer_adapter.runs.presets import Preset
+    from trainer_adapter.verl.export_rows import AnswerForm
 
 RecipeArgument = Annotated[str, Argument(help="Name of `tagrpo recipes list`, or a TOML file.")]
 ChangesArgument = Annotated[
@@ -17,6 +19,10 @@ ChangesArgument = Annotated[
         help="KEY=VALUE: an axis (anchor=own, loss.kl_coef=0), a setting of the plug-in (tagrpo_run.seed=7), "
         "or an override of verl's configuration (trainer.save_freq=5)."
     ),
+]
+PresetOption = Annotated[
+    Literal["ta", "a_grae", "cw"],
+    Option(help="Settings of a paper, for any recipe: TA-GRPO, A-GRAE, CW-GRPO; what you say yourself wins."),
 ]
 DataOption = Annotated[Path | None, Option("--data", help="Folder of `tagrpo sets export --format verl`.")]
 
@@ -42,9 +48,30 @@ class MachineSettings:
         return Machine(**asdict(self))
 
 
-def assigned(recipe: str, changes: list[str] | None) -> "Assigned":
-    """Return the recipe of that name or file with these changes."""
+@dataclass(frozen=True)
+class AnswerSettings:
+    """How the answers of a set are graded in training."""
+
+    panel: ClassVar[str] = "The answers"
+
+    answer_kind: Annotated[
+        Literal["latex", "integer", "choice", "tolerance"], Option(help="What sort of answer is asked for.")
+    ] = "latex"
+    tolerance: Annotated[
+        str | None, Option(help="For kind tolerance: 1e-2, or 1% of the answer; by default 1%.")
+    ] = None
+
+    def form(self) -> "AnswerForm":
+        """Return the same as exports take it."""
+        from evaluator.grading import AnswerKind
+        from trainer_adapter.verl.export_rows import AnswerForm
+
+        return AnswerForm(AnswerKind(self.answer_kind), self.tolerance)
+
+
+def assigned(recipe: str, changes: list[str] | None, preset: "Preset") -> "Assigned":
+    """Return the recipe of that name or file with the preset's axes and these changes."""
     from trainer_adapter.methods.recipes import find_recipe
     from trainer_adapter.runs.assignments import assign
 
-    return assign(find_recipe(recipe), changes or [])
+    return assign(find_recipe(recipe), changes or [], preset=preset)

@@ -1,0 +1,183 @@
+r"""Settings of a paper's experiments, apart from its method: any recipe can be trained with any of them.
+
+Sources: [TA] arXiv 2601.22478 v5, [AG] A-GRAE, arXiv 2602.05548, [CW] CW-GRPO, arXiv 2605.11538, and the
+public code of each where the paper says nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from service.errors import InputError
+from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
+from trainer_adapter.runs.settings import Setting
+from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
+
+_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+_G = 8
+"""Responses to a prompt that recipes have; a preset with another number scales all of a recipe's by it."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What a paper trains with, whatever the method.
+
+    Attributes:
+        name: as `--preset` takes it.
+        summary: whose it is.
+        settings: for verl.
+        prompt_words: where the paper's own words of the prompt stand.
+        instruction: below the question, in our words.
+        system: the system message, in our words; None for none.
+        responses: G, of each prompt.
+        kl_coef: of recipes that have a KL term; None leaves theirs.
+        reward: of recipes whose reward is binary; None leaves it.
+        models: that the paper trains, by their names on the Hub.
+    """
+
+    name: str
+    summary: str
+    settings: tuple[Setting, ...]
+    prompt_words: str
+    models: tuple[str, ...]
+    instruction: str = ""
+    system: str | None = None
+    responses: int = _G
+    kl_coef: float | None = None
+    reward: str | None = None
+
+    def value(self, key: str) -> Any:
+        """Return the preset's value of a key of verl."""
+        return next(setting.value for setting in self.settings if setting.name == key)
+
+    def changes(self, recipe: Recipe) -> dict[str, Any]:
+        """Return what the preset changes on the axes of a recipe; nothing on those of a user's own file."""
+        if RECIPES.get(recipe.name) is not recipe:
+            return {}
+        changed: dict[str, Any] = {}
+        if self.responses != _G:
+            changed["responses"] = recipe.responses * self.responses // _G
+        if self.reward is not None and recipe.reward == "binary":
+            changed["reward"] = self.reward
+        if self.kl_coef is not None and recipe.loss.kl_coef > 0:
+            changed["loss"] = {"kl_coef": self.kl_coef}
+        return changed
+
+    def applied(self, recipe: Recipe, changes: Mapping[str, Any] | None = None) -> Recipe:
+        """Return the recipe with the preset's axes, and above them with `changes`, the user's.
+
+        Raises:
+            InputError: see `compose`; where the preset's axes are the reason, it says so.
+        """
+        given, own = dict(changes or {}), self.changes(recipe)
+        loss = {**own.pop("loss", {}), **given.pop("loss", {})}
+        try:
+            return compose(recipe, {**own, **given, "loss": loss})
+        except InputError as error:
+            if not own:
+                raise
+            spelled = " ".join(f"{key}={value}" for key, value in own.items())
+            raise InputError(
+                f"{error} --preset {self.name} sets {spelled}; another value behind the recipe's name "
+                f"wins, as {next(f'{key}={getattr(recipe, key)}' for key in reversed(own))}."
+            ) from error
+
+    def prompt(self, words: str | None = None, **template: Any) -> PromptTemplate:
+        """Return how questions are asked: in `words`, at the place where the paper has its own, else in ours.
+
+        Args:
+            words: of a user's file.
+            template: whatever else a `PromptTemplate` takes.
+        """
+        asked = PromptTemplate(self.instruction, self.system, **template)
+        if words is None:
+            return asked
+        return replace(asked, instruction=words) if self.system is None else replace(asked, system=words)
+
+
+_TA = Preset(
+    "ta",
+    "TA-GRPO (arXiv 2601.22478)",
+    (
+        Setting("data.max_prompt_length", 512, "Table 2"),
+        Setting("data.max_response_length", 3072, "Table 2"),
+        Setting("data.train_batch_size", 256, "Table 2", "questions, each with (N+1)G responses"),
+        Setting(f"{_ACTOR}.ppo_mini_batch_size", 128, "Table 2", "questions an update"),
+        Setting(f"{_ACTOR}.optim.lr", 1e-6, "Table 2"),
+        Setting(f"{_ROLLOUT}.temperature", 1.0, "Table 2"),
+        Setting("trainer.total_epochs", 2, "Table 2"),
+        Setting(f"{_ACTOR}.optim.lr_scheduler_type", "cosine", "v1 runs"),
+        Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "v1 runs"),
+    ),
+    "Box 2 of its Appendix A, below the question",
+    (
+        "Qwen/Qwen3-1.7B",
+        "Qwen/Qwen3-4B",
+        "meta-llama/Llama-3.2-1B-Instruct",
+        "meta-llama/Llama-3.2-3B-Instruct",
+    ),
+    instruction=DEFAULT_INSTRUCTION,
+)
+
+_A_GRAE = Preset(
+    "a_grae",
+    "A-GRAE (arXiv 2602.05548), its experiments on MATH",
+    (
+        Setting("data.max_prompt_length", 1024, "AG code"),
+        Setting("data.max_response_length", 2048, "AG C.2", "its scripts have 3,072"),
+        Setting("data.train_batch_size", 1024, "AG 4.1", "questions"),
+        Setting(f"{_ACTOR}.ppo_mini_batch_size", 256, "AG 4.1", "questions an update"),
+        Setting(f"{_ACTOR}.optim.lr", 1e-6, "AG 4.1"),
+        Setting(f"{_ROLLOUT}.temperature", 1.0, "AG C.2"),
+        Setting("trainer.total_epochs", 20, "AG C.2"),
+        Setting(f"{_ACTOR}.optim.lr_scheduler_type", "constant", "AG code", "verl's default there"),
+        Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.0, "AG code", "as above"),
+    ),
+    "its Appendix C.2, as the system message",
+    ("Qwen/Qwen2.5-Math-7B", "meta-llama/Llama-3.2-3B-Instruct", "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"),
+    system="Reason in steps, then give the final answer inside \\boxed{}.",
+    kl_coef=0.0,
+)
+
+_CW = Preset(
+    "cw",
+    "CW-GRPO (arXiv 2605.11538)",
+    (
+        Setting("data.max_prompt_length", 512, "CW Table 5"),
+        Setting("data.max_response_length", 4096, "CW Table 5"),
+        Setting("data.train_batch_size", 12, "CW Table 5", "taken for questions of an update"),
+        Setting(f"{_ACTOR}.ppo_mini_batch_size", 12, "CW Table 5", "one update a batch"),
+        Setting(f"{_ACTOR}.optim.lr", 1e-6, "CW Table 5"),
+        Setting(f"{_ROLLOUT}.temperature", 0.7, "CW Table 5"),
+        Setting("trainer.total_training_steps", 100, "CW Table 5"),
+        Setting("trainer.total_epochs", 100, "ours", "as many as 100 steps may need"),
+        Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "CW Table 5"),
+        Setting(f"{_ACTOR}.optim.lr_scheduler_type", "cosine", "CW code"),
+        Setting(f"{_ACTOR}.optim.min_lr_ratio", 0.1, "CW code"),
+    ),
+    "Figure 4 of its Appendix B, as the system message",
+    ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "Qwen/Qwen2.5-Math-7B-Instruct"),
+    system=(
+        "You solve problems that a user poses. Think first, between <think> and </think>; then answer, "
+        "between <answer> and </answer>, with the result inside \\boxed{}. Write English only."
+    ),
+    responses=12,
+    kl_coef=0.04,
+    reward="accuracy_format",
+)
+
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in (_TA, _A_GRAE, _CW)}
+"""Every preset by name."""
+
+DEFAULT = "ta"
+
+
+def find_preset(name: str) -> Preset:
+    """Return the preset of that name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in PRESETS:
+        raise InputError(f"no preset {name!r}; there are: {', '.join(PRESETS)}.")
+    return PRESETS[name]
