@@ -66,6 +66,7 @@ def test_no_kind_is_both_retried_and_fatal() -> None:
 
 
 IS = "This model's maximum context length is"
+VLLM_WANTED = "However, you requested"
 OWN = {  # The prompt alone, or both together, are too much: this request's fault.
     f"{IS} 4096 tokens. You requested 5120 tokens (4100 in the messages, 1020 in the completion).": 1020,
     f"{IS} 4096 tokens. You requested 5096 tokens (4000 in the messages, 1096 in the completion).": 1096,
@@ -75,6 +76,10 @@ OWN = {  # The prompt alone, or both together, are too much: this request's faul
     "prompt is too long: 208310 tokens > 200000 maximum": 1000,
     "the request exceeds the available context size, try increasing it": 1000,
     "Prompt contains 40000 tokens, too large for model with 32768 maximum context length": 9,
+    f"{IS} 4096 tokens. {VLLM_WANTED} 60 output tokens and your prompt contains at least 4037 input tokens, "
+    "for a total of at least 4097 tokens.": 60,
+    f"{IS} 4096 tokens. {VLLM_WANTED} 4090 output tokens and your prompt contains at least 7 input tokens, "
+    "for a total of at least 4097 tokens.": 4090,
     f"{IS} 4096 tokens": 8192,  # no number of the prompt: left to what becomes of the other requests
 }
 SETTINGS = {  # The answer alone fills the context, or is longer than any may be.
@@ -86,6 +91,10 @@ SETTINGS = {  # The answer alone fills the context, or is longer than any may be
     "total of 4126 tokens: 30 tokens from the input messages and 4096 tokens for the completion.": 4096,
     "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 30 `inputs` tokens and 8192": 8192,
     "input length and `max_tokens` exceed context limit: 30 + 300000 > 200000, decrease input length": 300000,
+    f"{IS} 4096 tokens. {VLLM_WANTED} 4096 output tokens and your prompt contains 55 characters (more than 0 "
+    "characters, which is the upper bound for 0 input tokens).": 4096,
+    "max_tokens=5000 cannot be greater than max_model_len=4096. Please request fewer output tokens. "
+    "(parameter=max_tokens, value=5000)": 5000,
     "max_tokens is too large: 9000. This model supports at most 4096 completion tokens": 9000,
 }
 POLICY = {

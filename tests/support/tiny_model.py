@@ -31,7 +31,7 @@ def save_tiny_tokenizer(folder: Path) -> Path:
     return folder
 
 
-def save_tiny_model(folder: Path, *, seed: int = 0, heads: int = 4) -> Path:
+def save_tiny_model(folder: Path, *, seed: int = 0, heads: int = 4, context: int = 512) -> Path:
     """Save a random two-layer Qwen 2 with its tokenizer; the same weights for the same seed.
 
     vLLM's attention on a CPU takes no heads smaller than those of `heads=2`.
@@ -48,7 +48,7 @@ def save_tiny_model(folder: Path, *, seed: int = 0, heads: int = 4) -> Path:
         num_hidden_layers=2,
         num_attention_heads=heads,
         num_key_value_heads=heads // 2,
-        max_position_embeddings=512,
+        max_position_embeddings=context,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=SPECIAL_TOKENS.index("<|im_end|>"),

@@ -89,7 +89,8 @@ _PROMPT = (
     re.compile(r"resulted in (\d+) tokens"),
 )
 _LONGEST_ANSWER = re.compile(
-    r"max_(?:completion_)?tokens.*(?:supports at most \d+ completion|maximum allowed number of output)"
+    r"max_(?:completion_)?tokens.*(?:supports at most \d+ completion|maximum allowed number of output|"
+    r"cannot be greater than max_model_len)"
 )
 _INVALID = re.compile(r"json|choices|invalid response|unterminated", re.IGNORECASE)
 
