@@ -420,6 +420,8 @@ def test_every_rollout_is_recorded(place: Path, long_run: VerlRun) -> None:
     assert {row["question_id"] for row in first} == set(kept["question_ids"])
     assert all((row["neighbor_id"] is None) == (row["variant"] == 0) for row in first)
     assert {row["strategy"] for row in first} == {None, "rules"}
+    for step, shard in enumerate(shards, 1):
+        assert set(pq.read_table(shard)["weights_version"].to_pylist()) == {step - 1}, "as the engine says"
 
 
 def test_training_stops_where_the_reward_worker_died(place: Path) -> None:

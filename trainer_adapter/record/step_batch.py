@@ -90,8 +90,9 @@ class StepBatch:
 class StepTexts:
     """What is not in the tensors, for each response in the order of the batch.
 
-    Prompts and strategies may be left out. With `token_lengths` (see `TokenRatios`) the
-    log-ratios of single tokens are recorded too, where the rollout engine gave log-probs.
+    Prompts, strategies, and the steps whose weights drew the responses, may be left out. With `token_lengths`
+    (see `TokenRatios`) the log-ratios of single tokens are recorded too, where the rollout engine gave
+    log-probs.
     """
 
     responses: Sequence[str]
@@ -99,25 +100,22 @@ class StepTexts:
     extracted: Sequence[str | None]
     prompts: Sequence[str | None] | None = None
     strategies: Sequence[str | None] | None = None
+    weights_versions: Sequence[int | None] | None = None
     token_lengths: Sequence[Sequence[int] | None] | None = None
 
 
-def step_records(
-    batch: StepBatch, texts: StepTexts, *, weights_version: int | None = None
-) -> Iterator[RolloutRecord]:
+def step_records(batch: StepBatch, texts: StepTexts) -> Iterator[RolloutRecord]:
     """Yield a record for each response of a step.
 
     Args:
         batch: of B responses.
         texts: of the same responses.
-        weights_version: the step whose weights drew them.
 
     Raises:
         ValueError: texts for another number of responses.
     """
     rows = len(batch)
-    per_response = (texts.responses, texts.reasons, texts.extracted, texts.prompts, texts.strategies)
-    for values in (*per_response, texts.token_lengths):
+    for values in vars(texts).values():
         if values is not None and len(values) != rows:
             raise ValueError(f"{len(values)} texts for {rows} responses")
     mask_BT = batch.mask_BT > 0
@@ -159,7 +157,7 @@ def step_records(
             sampling_log_prob=sampling[row],
             ref_log_prob=ref[row],
             entropy=None if entropy is None else entropy / max(tokens, 1),
-            weights_version=weights_version,
+            weights_version=None if texts.weights_versions is None else texts.weights_versions[row],
             token_ratios=None if of_tokens is None else _token_ratios(batch, row, of_tokens),
         )
 

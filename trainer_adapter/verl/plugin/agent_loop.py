@@ -43,7 +43,8 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
 
         `extra_fields` gets `variant` (0 for the question, k for its k-th neighbor), `foreign` (whether the
         prompt that was asked is not the anchor's), `question_id`, `neighbor_id`, `strategy`, `draw`,
-        `session`, the ids of the prompt that was asked, and the log-probs of sampling.
+        `session`, the step whose weights drew it (as the engine says), the ids of the prompt that was asked,
+        and the log-probs of sampling.
         """
         session = int(kwargs["session_id"])
         neighbors = kwargs.get("neighbors") if DRAW_FIELD in kwargs else None
@@ -99,6 +100,7 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
             "question_id": question_id(row),
             "draw": int(row[DRAW_FIELD]),
             "session": session,
+            "weights_version": output.extra_fields.get("global_steps"),
             "prompt_ids": np.asarray(output.prompt_ids, dtype=np.int32),
             "log_probs": None
             if output.response_logprobs is None

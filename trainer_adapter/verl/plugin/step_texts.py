@@ -80,6 +80,7 @@ def step_texts(
         extracted=[graded.get("extracted") or None for graded in responses.graded],
         prompts=[asked[place] for place in places],
         strategies=[about["strategy"] for about in responses.about],
+        weights_versions=[about.get("weights_version") for about in responses.about],
         token_lengths=lengths,
     )
 
@@ -96,4 +97,4 @@ def record_step(
     from trainer_adapter.record.step_batch import step_records
 
     texts = step_texts(responses, step, tokenizer, with_tokens=with_tokens)
-    writer.write(step.step, step_records(step, texts, weights_version=step.step - 1))
+    writer.write(step.step, step_records(step, texts))
