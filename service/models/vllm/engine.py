@@ -13,6 +13,7 @@ from typing import Any
 
 from service.errors import InputError, PrerequisiteError
 from service.models.drawing import Response
+from service.models.engine_ending import name_this_command
 from service.models.offline import FinishedOrder, Order
 from service.models.settings import SamplingSettings
 
@@ -80,6 +81,7 @@ class Engine:
         self._refusals = _refusals()
         self._sampling_params = vllm.SamplingParams
         self._tokens_prompt = vllm.TokensPrompt
+        name_this_command()
         try:
             self._llm = vllm.LLM(model, enable_prefix_caching=True, **options)
         except Exception as error:  # vLLM raises what torch, CUDA and its workers raise
