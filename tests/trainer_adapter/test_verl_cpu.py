@@ -18,6 +18,8 @@ from service.errors import PrerequisiteError
 needs_verl = pytest.mark.skipif(
     importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
 )
+from trainer_adapter.verl.hooks import DISTRIBUTED, ENGINE, OFFLOAD_LINE, PROCESS_GROUP_LINE
+
 SOURCE = Path(__file__).parents[2] / "trainer_adapter" / "verl" / "cpu" / "workarounds.py"
 
 
@@ -35,10 +37,7 @@ def workarounds() -> Any:
 @pytest.fixture
 def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workarounds: Any) -> Path:
     """Return the folder of a verl that has the two lines and the tested version."""
-    for name, line in (
-        (workarounds.DISTRIBUTED, workarounds.PROCESS_GROUP_LINE),
-        (workarounds.ENGINE, workarounds.OFFLOAD_LINE),
-    ):
+    for name, line in ((DISTRIBUTED, PROCESS_GROUP_LINE), (ENGINE, OFFLOAD_LINE)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"    {line}\n")
     found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
@@ -52,8 +51,10 @@ def test_the_tested_verl_is_taken(fake_verl: Path, workarounds: Any) -> None:
 
 
 def test_a_changed_source_is_refused(fake_verl: Path, workarounds: Any) -> None:
-    (fake_verl / workarounds.ENGINE).write_text("    offload_policy = None\n")
-    with pytest.raises(PrerequisiteError, match=r"transformer_impl\.py has no line .*pin_memory"):
+    (fake_verl / ENGINE).write_text("    offload_policy = None\n")
+    with pytest.raises(
+        PrerequisiteError, match=r"transformer_impl\.py, `.*pin_memory=True\)`: has no such line"
+    ):
         workarounds.check_verl()
 
 

@@ -65,10 +65,21 @@ def test_what_waits_for_a_module_is_called_in_order_once_it_is_there(
     assert called[-1] == "at once"
 
 
-def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_verl
+def test_an_untested_verl_with_every_hook_is_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks.untested_version() is None
+    monkeypatch.setattr(metadata, "version", lambda name: "0.9.7")
+    checks.check_version()
+    assert "verl 0.9.7 is not among the tested versions (0.9.1)" in str(checks.untested_version())
+
+
+def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: "0.10.0")
+    (tmp_path / "trainer").mkdir()
+    monkeypatch.setattr(checks, "installed_folders", lambda: {"verl": tmp_path})
     with pytest.raises(
-        PrerequisiteError, match=r"verl 0\.10\.0 is installed, but .* verl 0\.9\.1: pip install"
+        PrerequisiteError,
+        match=r"verl 0\.10\.0 .* not tested .* there is no such file .* more; `tagrpo doctor --training`",
     ):
         checks.check_version()
 

@@ -1,5 +1,6 @@
 """`tagrpo doctor`: what is there, what is missing, and what makes the exit code 1."""
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,22 @@ def test_the_text_has_a_line_for_each_check(cli: CommandLine) -> None:
     out = cli("doctor").out
     for what in found:
         assert what in out
+
+
+def test_training_holds_verl_against_what_is_extended(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if importlib.util.find_spec("verl") is None:
+        pytest.skip("needs verl: pip install 'tagrpo[train]'")
+    done = cli("doctor", "--training", "--json")
+    assert done.code == 0
+    assert "(tested)" in checks(done.out)["hooks for training"]["detail"]
+    monkeypatch.setattr("trainer_adapter.verl.contract.installed_folders", lambda: {"verl": tmp_path})
+    done = cli("doctor", "--training")
+    assert done.code == 3
+    assert "trainer_base.py, PPOTrainer._compute_advantage: there is no such file" in " ".join(
+        done.out.split()
+    )
 
 
 def test_a_sound_database_is_named_with_its_size(cli: CommandLine, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, Machine, external_modules
 from trainer_adapter.runs.data import TrainingData, check_parquet
 from trainer_adapter.runs.presets import DEFAULT
+from trainer_adapter.verl.plugin.checks import check_version, untested_version
 from trainer_adapter.verl.prompts import CountPrompts, Message, PromptTemplate, prompt_counter
 
 _INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
@@ -48,7 +49,9 @@ def check_packages() -> None:
         except metadata.PackageNotFoundError:
             wrong.append(f"{wanted.name} is not installed")
             continue
-        if not wanted.specifier.contains(version.partition("+")[0], prereleases=True):
+        if wanted.name == "verl":
+            check_version()
+        elif not wanted.specifier.contains(version.partition("+")[0], prereleases=True):
             wrong.append(f"{wanted.name} {version} is installed, needed is {wanted.specifier}")
     if wrong:
         raise PrerequisiteError(f"training: {'; '.join(wrong)}. {_INSTALL}.")
@@ -155,7 +158,8 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             f"updates of {update} questions do not divide a batch of {batch}; pass another "
             "actor_rollout_ref.actor.ppo_mini_batch_size."
         )
-    return [*_notes(composition, data), *check_lengths(composition, data)]
+    untested = [untested_version()] if has_verl() else []
+    return [*filter(None, untested), *_notes(composition, data), *check_lengths(composition, data)]
 
 
 def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:

@@ -42,17 +42,25 @@ class Check:
 def doctor(
     model: Annotated[str | None, Option(help="Also try to reach this model, in litellm's spelling.")] = None,
     api_base: Annotated[str | None, Option(help="Address of its server.")] = None,
+    training: Annotated[
+        bool, Option(help="Also hold verl and Ray against all that tagrpo extends in them.")
+    ] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
     """Report what is installed, reachable or missing, and how to get it.
 
+    With --training every place of verl or Ray that differs from the tested versions has a line of its own;
+    verl of another version trains where there is none.
+
     Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1
     """
     checks = [_python(), *_packages(), *_extras(), _database(db.path), _disk(db.path), _keys(), _hub()]
     if model is not None:
         checks.append(_endpoint(model, api_base))
+    if training:
+        checks += _contract()
     terminal.emit(
         {"checks": [asdict(check) for check in checks]},
         output.table,
@@ -105,6 +113,30 @@ def _extras() -> list[Check]:
         else:
             lacking = ", ".join(package for package, version in versions.items() if version is None)
             checks.append(Check(what, "missing", f"not installed: {lacking}", way_out))
+    return checks
+
+
+def _contract() -> list[Check]:
+    from trainer_adapter.verl.contract import differences, installed_folders
+    from trainer_adapter.verl.hooks import CPU, OTHERS, PLUGIN, TESTED_VERSIONS
+
+    if _version("verl") is None:
+        way_out = EXTRAS["training with verl"][1]
+        return [Check("hooks for training", "problem", "verl is not installed", way_out, needed=True)]
+    version = _version("verl") or ""
+    known = "tested" if version in TESTED_VERSIONS else f"not tested; tested: {', '.join(TESTED_VERSIONS)}"
+    checks, folders = [], installed_folders()
+    for what, hooks, needed in (
+        ("hooks for training", (*PLUGIN, *OTHERS), True),
+        ("hooks for training without a GPU", CPU, False),
+    ):
+        lacking = differences(folders, hooks)
+        detail = (
+            f"verl {version} ({known}), Ray {_version('ray')}: {len(hooks) - len(lacking)} of {len(hooks)}"
+        )
+        checks.append(Check(what, "problem" if lacking else "ok", detail, "", needed))
+        way_out = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
+        checks += [Check("differs", "problem", str(each), way_out, needed) for each in lacking]
     return checks
 
 

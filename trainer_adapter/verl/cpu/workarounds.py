@@ -4,37 +4,28 @@ Each names the line it goes around, and these lines are read first: another verl
 not somewhere in a worker. No file of verl is touched, only what its modules hold.
 """
 
-import importlib.util
 import sys
-from pathlib import Path
 from typing import Any
 
 from service.errors import PrerequisiteError
-from trainer_adapter.verl.plugin.checks import VERL_VERSION, check_version
-
-DISTRIBUTED = "utils/distributed.py"
-PROCESS_GROUP_LINE = 'backend = backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"'
-ENGINE = "workers/engine/fsdp/transformer_impl.py"
-OFFLOAD_LINE = "offload_policy = CPUOffloadPolicy(pin_memory=True)"
+from trainer_adapter.verl.contract import differences, installed_folders
+from trainer_adapter.verl.hooks import CPU, PLUGIN, TESTED_VERSIONS
+from trainer_adapter.verl.plugin.checks import check_version
 
 
 def check_verl() -> None:
-    """Raise unless the installed verl is the one these workarounds were written for.
+    """Raise unless the installed verl is one that these workarounds fit.
 
     Raises:
-        PrerequisiteError: verl is missing, has another version, or no longer has the lines in question.
+        PrerequisiteError: verl is missing, does not fit, or no longer has the lines in question.
     """
-    check_version()
-    spec = importlib.util.find_spec("verl")
-    assert spec is not None
-    assert spec.origin is not None
-    folder = Path(spec.origin).parent
-    for name, line in ((DISTRIBUTED, PROCESS_GROUP_LINE), (ENGINE, OFFLOAD_LINE)):
-        if line not in (folder / name).read_text(encoding="utf-8"):
-            raise PrerequisiteError(
-                f"verl/{name} has no line `{line}`; verl was changed, and trainer_adapter.verl.cpu no longer "
-                f"fits it. Install verl {VERL_VERSION} anew."
-            )
+    check_version((*PLUGIN, *CPU))
+    lines = tuple(hook for hook in CPU if hook.package == "verl" and hook.use == "line")
+    for lacking in differences(installed_folders(), lines):
+        raise PrerequisiteError(
+            f"{lacking}; verl was changed, and trainer_adapter.verl.cpu no longer fits it. Install verl "
+            f"{TESTED_VERSIONS[-1]} anew."
+        )
 
 
 def apply() -> None:

@@ -6,29 +6,46 @@ from typing import Any
 
 from service.errors import InputError, PrerequisiteError
 from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.verl.contract import differences, installed_folders
+from trainer_adapter.verl.hooks import PLUGIN, TESTED_VERSIONS, Hook
 from trainer_adapter.verl.plugin import NAME, REGISTRATION
 from trainer_adapter.verl.plugin.overrides import CORRECTNESS, FORMAT_REWARD, keeps_log_probs
 
-VERL_VERSION = "0.9.1"
+_INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
 
-def check_version() -> None:
-    """Raise unless the installed verl is the one whose trainer is extended here.
+def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
+    """Raise unless the installed verl is a tested one, or has all of these hooks as a tested one has.
 
     Raises:
-        PrerequisiteError: verl is missing, or of another version.
+        PrerequisiteError: verl is missing, or does not have a hook.
     """
     try:
         version = metadata.version("verl")
     except metadata.PackageNotFoundError as error:
         raise PrerequisiteError(
-            f"verl is not installed; training needs verl {VERL_VERSION}: pip install 'tagrpo[train]'."
+            f"verl is not installed; training needs verl {TESTED_VERSIONS[-1]}: pip install 'tagrpo[train]'."
         ) from error
-    if version != VERL_VERSION:
+    if version in TESTED_VERSIONS:
+        return
+    lacking = differences(installed_folders(), hooks)
+    if lacking:
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise PrerequisiteError(
-            f"verl {version} is installed, but tagrpo extends the trainer of verl {VERL_VERSION}: "
-            f"pip install 'verl=={VERL_VERSION}'."
+            f"verl {version} is installed, which is not tested and differs from what tagrpo extends: "
+            f"{lacking[0]}{more}; `tagrpo doctor --training` lists all. {_INSTALL}."
         )
+
+
+def untested_version() -> str | None:
+    """Return what a user should know of an installed verl that is no tested one; None where it is one."""
+    version = metadata.version("verl")
+    if version in TESTED_VERSIONS:
+        return None
+    return (
+        f"verl {version} is not among the tested versions ({', '.join(TESTED_VERSIONS)}); all that tagrpo "
+        "extends is there as in those"
+    )
 
 
 def check_registrations() -> None:

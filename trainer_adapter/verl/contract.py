@@ -1,0 +1,140 @@
+"""What tagrpo leans on in verl and Ray, and whether an installed or unpacked version still has it.
+
+Sources are read, not imported: the check takes seconds, needs no accelerator, and can be made of a wheel that
+is not installed. Paths are relative to the package's folder.
+"""
+
+import ast
+import importlib.util
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from trainer_adapter.verl.hooks import HOOKS, Hook
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A hook that a version lacks or has otherwise."""
+
+    hook: Hook
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.hook.place}: {self.problem} (for {self.hook.used_in})"
+
+
+@dataclass(frozen=True)
+class _Function:
+    names: tuple[str, ...]
+    required: frozenset[str]
+    takes_any: bool
+
+
+_Definition = _Function | Literal["name"]
+
+
+def differences(folders: Mapping[str, Path], hooks: tuple[Hook, ...] = HOOKS) -> list[Difference]:
+    """Return every hook that the packages in these folders do not have as tagrpo uses it.
+
+    Args:
+        folders: of packages, by name; hooks of packages that are not named are not looked at.
+    """
+    return [
+        Difference(hook, problem)
+        for hook in hooks
+        if hook.package in folders and (problem := _problem(hook, folders[hook.package])) is not None
+    ]
+
+
+def installed_folders() -> dict[str, Path]:
+    """Return the folders of the packages of the contract that are installed; none of them is imported."""
+    folders = {}
+    for package in dict.fromkeys(hook.package for hook in HOOKS):
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin is not None:
+            folders[package] = Path(spec.origin).parent
+    return folders
+
+
+def _problem(hook: Hook, folder: Path) -> str | None:
+    file = folder / hook.file
+    if not file.is_file():
+        return "there is no such file"
+    if hook.use == "line":
+        return None if hook.name in _text(file) else "has no such line"
+    defined = _definitions(file).get(hook.name)
+    if defined is None:
+        return "is not there"
+    if hook.use == "reads":
+        return None
+    if not isinstance(defined, _Function):
+        return "is no function"
+    if hook.use == "overrides":
+        if defined.names == hook.parameters:
+            return None
+        return f"takes ({', '.join(defined.names)}), and is overridden as ({', '.join(hook.parameters)})"
+    unknown = [name for name in hook.parameters if name not in defined.names and not defined.takes_any]
+    more = sorted(defined.required - set(hook.parameters))
+    if unknown:
+        return f"takes no {', '.join(unknown)}"
+    return f"needs {', '.join(more)} too" if more else None
+
+
+@cache
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+@cache
+def _definitions(file: Path) -> Mapping[str, _Definition]:
+    """Return what a module defines: functions, classes and values, `Class.method` and `Class.attribute`."""
+    return dict(_walk(ast.parse(_text(file)), ""))
+
+
+def _walk(node: ast.AST, within: str) -> Iterator[tuple[str, _Definition]]:
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield within + each.name, _function(each.args, method=bool(within))
+            if within:
+                yield from _attributes(each, within)
+        elif isinstance(each, ast.ClassDef):
+            yield within + each.name, "name"
+            yield from _walk(each, f"{each.name}.")
+        elif isinstance(each, ast.Assign | ast.AnnAssign):
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            yield from ((within + target.id, "name") for target in targets if isinstance(target, ast.Name))
+        elif isinstance(each, ast.Import | ast.ImportFrom):
+            yield from ((within + (name.asname or name.name), "name") for name in each.names)
+        elif isinstance(each, ast.If | ast.Try | ast.With):
+            yield from _walk(each, within)
+
+
+def _attributes(function: ast.AST, within: str) -> Iterator[tuple[str, _Definition]]:
+    for each in ast.walk(function):
+        if (
+            isinstance(each, ast.Attribute)
+            and isinstance(each.ctx, ast.Store)
+            and isinstance(each.value, ast.Name)
+            and each.value.id == "self"
+        ):
+            yield within + each.attr, "name"
+
+
+def _function(arguments: ast.arguments, *, method: bool) -> _Function:
+    placed = [*arguments.posonlyargs, *arguments.args]
+    without = placed[: len(placed) - len(arguments.defaults)]
+    required = {each.arg for each in without}
+    required |= {
+        each.arg
+        for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if default is None
+    }
+    names = [each.arg for each in (*placed, *arguments.kwonlyargs)]
+    names += [f"*{arguments.vararg.arg}"] if arguments.vararg else []
+    names += [f"**{arguments.kwarg.arg}"] if arguments.kwarg else []
+    if method and names and names[0] in ("self", "cls"):
+        required.discard(names.pop(0))
+    return _Function(tuple(names), frozenset(required), arguments.kwarg is not None)
