@@ -243,7 +243,9 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PREFIX = re.compile(r"^\((?:[\w.:<>]+ )?pid=\d+(?:, ip=[\d.]+)?\)\s?")
 _STEP = re.compile(r"\bstep:(\d+) - ")
 _TOTAL = re.compile(r"\bTotal training steps: (\d+)")
-_ERROR = re.compile(r"^(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout)(?:\(\w+\))?(?::.*)?$")
+_ERROR = re.compile(
+    r"^(?:[\w.]*\.)?(?:[A-Z]\w*)?(?:Error|Exception|Interrupt|Exit|Timeout)(?:\(\w+\))?(?::.*)?$"
+)
 _OURS = re.compile(r"(?:InputError|PrerequisiteError): ")
 
 HINTS: tuple[tuple[str, str], ...] = (
