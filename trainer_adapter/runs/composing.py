@@ -133,7 +133,9 @@ class Composition:
         return [*first, *hydra_arguments(chosen), *(override.text for override in self.user)]
 
 
-def command(composition: Composition, folder: Path, environment: Mapping[str, str]) -> list[str]:
+def command(
+    composition: Composition, folder: Path, environment: Mapping[str, str] | None = None
+) -> list[str]:
     """Return the command that trains: stock verl, in this Python."""
     arguments = composition.arguments(folder, environment)
     return [sys.executable, "-W", "ignore", "-m", "verl.trainer.main_ppo", *arguments]
