@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from rephraser.proposing.strategies import SHIPPED, load_strategy
+from trainer_adapter.verl.hooks import TESTED_VERSIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("service", "evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
@@ -121,17 +123,35 @@ def test_no_source_file_leaves_work_for_later() -> None:
     assert [str(path) for path in sources() if later.search(path.read_text(encoding="utf-8"))] == []
 
 
-def test_every_dependency_is_pinned(project: dict[str, Any]) -> None:
-    pinned = {
-        normal(line)
-        for line in (ROOT / "constraints-cpu.txt").read_text(encoding="utf-8").splitlines()
-        if "==" in line and not line.startswith("#")
-    }
-    extras = project["optional-dependencies"]
-    tested = ("ui", "train", "local", "embeddings", "dev")
-    wanted = [*project["dependencies"], *(each for extra in tested for each in extras[extra])]
+CPU_EXTRAS = ("ui", "train", "local", "embeddings", "dev")
+GPU_EXTRAS = ("ui", "train", "local", "embeddings", "vllm")
+
+
+@pytest.mark.parametrize(("file", "extras"), [("cpu", CPU_EXTRAS), ("gpu", GPU_EXTRAS)])
+def test_every_dependency_is_pinned_to_a_version_it_allows(
+    project: dict[str, Any], file: str, extras: tuple[str, ...]
+) -> None:
+    lines = (ROOT / f"constraints-{file}.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
+    pinned = {normal(name): version for name, version in pins.items()}
+    wanted = [Requirement(each) for each in project["dependencies"]]
+    wanted += [Requirement(each) for extra in extras for each in project["optional-dependencies"][extra]]
     assert len(pinned) > 50
-    assert [requirement for requirement in wanted if normal(requirement) not in pinned] == []
+    assert [str(each) for each in wanted if normal(each.name) not in pinned] == []
+    assert [
+        f"{each}: {pinned[normal(each.name)]}"
+        for each in wanted
+        if not each.specifier.contains(pinned[normal(each.name)].partition("+")[0])
+    ] == []
+
+
+def test_the_pins_for_gpus_have_what_verl_trains_and_draws_with() -> None:
+    lines = (ROOT / "constraints-gpu.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
+    assert pins["verl"] in TESTED_VERSIONS
+    # extra `vllm` and extra `flash-attn-cu130torch211` of verl 0.9.1
+    assert (pins["torch"], pins["vllm"], pins["flash-attn"]) == ("2.11.0", "0.24.0", "2.8.3")
+    assert {"nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-nccl-cu13", "triton"} <= pins.keys()
 
 
 def test_the_base_install_stays_light(project: dict[str, Any]) -> None:
