@@ -97,17 +97,17 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
+QUICK = -m "not vllm" --ignore tests/e2e --ignore tests/ui/browser
+
 pytest: $(READY) $(if $(FULL),chromium)
 ifdef FULL
 	@echo "make: tests, 10 minutes on 2 cores"
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser and not vllm"
-	@echo "make: trainings with verl, 17 to 19 minutes"
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m e2e
-	@echo "make: pages in Chromium, 5 to 7 minutes"
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -m browser
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
+	@echo "make: trainings with verl, and pages in Chromium, 22 minutes"
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/e2e tests/ui/browser
 else
 	@echo "make: tests (10 minutes on 2 cores where torch and verl are there, as they are not here)"
-	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not e2e and not browser and not vllm"
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 endif
 
 # The browser of the pages' tests; TAGRPO_CHROMIUM names one that is not on the PATH.

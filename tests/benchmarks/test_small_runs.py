@@ -38,7 +38,6 @@ ON_VERL = {
     "speed.advantages": "--tokens 64 --repeats 1",
     "speed.reward": "--rows 8 --repeats 1 --skip-processes",
 }
-SOAK = ("--rounds", "2", "--disturbances", "3", "--questions", "3")
 ELSEWHERE = {"studies.gate", "studies.soak", "studies.passk_coverage", "studies.verdict", "pages.latency"}
 """Run by tests of their own."""
 TRAINING = {
@@ -87,11 +86,6 @@ def test_every_benchmark_is_listed_here() -> None:
 @pytest.mark.parametrize("name", SIZES)
 def test_small(name: str, run: Callable[..., str]) -> None:
     assert json.loads(run(name, *SIZES[name].split()).splitlines()[-1])
-
-
-@pytest.mark.e2e
-def test_small_soak() -> None:
-    assert harness.run_apart(str(ROOT / "benchmarks" / "studies" / "soak.py"), *SOAK)["failures"] == []
 
 
 @pytest.mark.shared

@@ -1,12 +1,10 @@
 """Runs that are killed, shared, capped and lied to end in the state of an undisturbed one."""
 
 import json
-import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,16 @@ import pytest
 from command_line import run_here
 from sqlalchemy import text
 from world_runs import (
+    CONCURRENCY,
+    PREMISES,
+    Calm,
+    check_loss,
     command,
+    filled_cells,
     final_state,
     import_world,
     propose_arguments,
+    run_undisturbed,
     set_faults,
     stats,
     world_server,
@@ -29,12 +33,6 @@ from service.models.remote import RetryPolicy, client
 from service.runs.store import find_run
 
 QUESTIONS = 8
-CONCURRENCY = 8
-KILLS = 20
-PREMISES = ("--premises", "openai/test-model")  # asked at the proposer's server
-Calm = tuple[dict[str, Sequence[Any]], int]
-"""The final state of an undisturbed run and the number of its requests."""
-
 KILLED = """
 import os, signal, sys
 from service.runs import filling
@@ -61,17 +59,6 @@ filling.CellsToAsk.store, filling.fill_cell = store, fill
 from ui.cli.app import main
 main()
 """
-
-
-def run_undisturbed(folder: Path, questions: int) -> Calm:
-    db = folder / "calm.db"
-    import_world(db, questions)
-    with world_server("--model", "test-model") as url:
-        done = run_here(*propose_arguments(db, url, *PREMISES))
-        assert done.code == 0, done.err
-        seen = stats(url)
-    assert seen["overlaps"] == 0
-    return final_state(db), seen["paid"]
 
 
 @pytest.fixture(scope="module")
@@ -110,47 +97,6 @@ def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: 
         assert done.code == 0, done.err
         seen = stats(url)
     check_loss(undisturbed, final_state(db), lost, seen)
-
-
-@pytest.mark.e2e
-@pytest.mark.timeout(900)
-def test_a_run_killed_twenty_times_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    questions = 3 * QUESTIONS
-    undisturbed, _ = run_undisturbed(tmp_path, questions)
-    db = tmp_path / "killed.db"
-    import_world(db, questions)
-    chance = random.Random(20)
-    lost: list[int] = []
-    with world_server("--model", "test-model", "--latency", "0.03") as url:
-        arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", str(CONCURRENCY))
-        for _ in range(KILLS):
-            process = subprocess.Popen(
-                command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            seen_before = stats(url)["requests"]
-            more = chance.randrange(1, 40)
-            while stats(url)["requests"] < seen_before + more and process.poll() is None:
-                time.sleep(chance.random() * 0.02)  # the kill falls anywhere between two requests
-            process.send_signal(signal.SIGKILL)
-            process.wait(10)
-            lost.append(stats(url)["paid"] - filled_cells(db) - sum(lost))
-        done = run_here(*arguments)
-        assert done.code == 0, done.err
-        seen = stats(url)
-    check_loss(undisturbed, final_state(db), lost, seen)
-
-
-def check_loss(
-    undisturbed: dict[str, Sequence[Any]],
-    state: dict[str, Sequence[Any]],
-    lost: list[int],
-    seen: dict[str, Any],
-) -> None:
-    """Paid and lost at each kill: at most what was in flight at proposer, solver and model of premises."""
-    assert state == undisturbed
-    assert max(lost) <= 3 * CONCURRENCY
-    assert seen["paid"] <= len(undisturbed["cells"]) + sum(lost)
-    assert seen["paid_distinct"] == len(undisturbed["cells"])
 
 
 @pytest.mark.timeout(300)
@@ -285,11 +231,6 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
 def run_finished(db: Path) -> str | None:
     with Database.open(db, read_only=True) as database, database.read() as session:
         return find_run(session, "run").finished_at
-
-
-def filled_cells(db: Path) -> int:
-    with Database.open(db, read_only=True) as database, database.read() as session:
-        return int(session.execute(text("SELECT count(*) FROM cells WHERE state = 'filled'")).scalar_one())
 
 
 def ledger(db: Path) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from trainer_adapter.verl.plugin.settings import RunSettings
 from trainer_adapter.verl.prompts import PromptTemplate
 
 ROLLOUTS, QUESTIONS, MINI_BATCH, LONGEST = 6, 4, 2, 12
+LIMIT_S = 800
 MARKS = 1200
 """Tokens of the vocabulary that only neighbors use; so many that few are ever drawn."""
 
@@ -109,30 +110,32 @@ def scheduled(names: Sequence[str]) -> Schedule:
     ]
 
 
-def run_schedule(
-    names: Sequence[str],
-    folder: Path,
-    *,
-    model: Path,
-    data: Path,
-    limit_s: float,
-    overrides: Sequence[str] = (),
-    environment: dict[str, str] | None = None,
+def save_place(folder: Path) -> Path:
+    """Save the model and two exports, `set` and `repeated`."""
+    save_model(folder / "model")
+    export(folder / "set", folder / "model")
+    export(folder / "repeated", folder / "model", repeat=True)
+    return folder
+
+
+def start(
+    place: Path, name: str, names: Sequence[str], *overrides: str, data: str = "set", **environment: str
 ) -> VerlRun:
-    """Train one step with each recipe named, in one run of verl, and keep what the probe sees in `folder`."""
-    folder.mkdir(exist_ok=True, parents=True)
+    """Train one step with each recipe named, in one run of verl; `place/name` keeps what the probe sees."""
+    folder, rows = place / name, place / data / "train.parquet"
+    folder.mkdir()
     settings = RunSettings(poll_interval_s=0.05, record=str(folder / "record"))
     of_recipe = recipe_overrides(fitted(names[0]), settings) | {"trainer.v1.trainer_mode": "tagrpo_probe"}
     return run_main_ppo(
         [
             *hydra_arguments(of_recipe),
-            f"data.train_files={data}",
-            f"data.val_files={data}",
+            f"data.train_files={rows}",
+            f"data.val_files={rows}",
             f"data.train_batch_size={QUESTIONS}",
             "data.gen_batch_size=1",
             "data.max_prompt_length=96",
             f"data.max_response_length={LONGEST}",
-            f"actor_rollout_ref.model.path={model}",
+            f"actor_rollout_ref.model.path={place / 'model'}",
             f"actor_rollout_ref.actor.ppo_mini_batch_size={MINI_BATCH}",
             "actor_rollout_ref.rollout.dtype=float64",  # no token depends on rounding, so on its neighbors
             "actor_rollout_ref.actor.optim.lr=1e-3",
@@ -146,11 +149,20 @@ def run_schedule(
             *overrides,
         ],
         folder=folder,
-        limit_s=limit_s,
+        limit_s=LIMIT_S,
         modules=[REGISTRATION, "verl_probe"],
         environment={
             "TAGRPO_PROBE_FOLDER": str(folder),
             "TAGRPO_PROBE_SCHEDULE": json.dumps(scheduled(names)),
-            **(environment or {}),
+            **environment,
         },
     )
+
+
+def run(
+    place: Path, name: str, names: Sequence[str], *overrides: str, data: str = "set", **environment: str
+) -> VerlRun:
+    """Do the same, to a good end."""
+    ended = start(place, name, names, *overrides, data=data, **environment)
+    assert ended.returncode == 0, ended.output[-6000:]
+    return ended

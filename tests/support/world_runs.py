@@ -16,6 +16,18 @@ from sqlalchemy import text
 from service.database import Database
 
 WORLD = Path(world.__file__)
+CONCURRENCY = 8
+PREMISES = ("--premises", "openai/test-model")  # asked at the proposer's server
+Calm = tuple[dict[str, Sequence[Any]], int]
+"""The final state of an undisturbed run and the number of its requests."""
+
+MODEL = "hosted_vllm/test-model"
+SAMPLES = """
+    SELECT r.position, s.ordinal, s.seed, s.stop_reason, g.value, g.extracted
+    FROM samples s JOIN run_problems r ON r.id = s.run_problem_id
+    LEFT JOIN grades g ON g.sample_id = s.id ORDER BY 1, 2
+"""
+"""The final state of an evaluation."""
 
 
 @contextmanager
@@ -63,6 +75,23 @@ def propose_arguments(db: Path, url: str, *more: str) -> list[str]:
     ]
 
 
+def rows(db: Path | str, query: str) -> list[tuple[Any, ...]]:
+    """Return what a query finds."""
+    with Database.open(db, read_only=True) as database, database.read() as session:
+        return [tuple(row) for row in session.execute(text(query))]
+
+
+def write_sums(path: Path, count: int) -> Path:
+    """Write `count` questions of the small world, which its server can answer."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in world.questions(count)), encoding="utf-8")
+    return path
+
+
+def evaluate(url: str, *more: object, benchmark: str = "sums.jsonl", n: int = 8) -> list[object]:
+    """Return the command that evaluates the server's model."""
+    return ["eval", "run", benchmark, "--model", MODEL, "--api-base", url, "--n", n, *more]
+
+
 def final_state(db: Path) -> dict[str, Sequence[Any]]:
     """Return all that a run has produced, without row ids and times."""
     queries = {
@@ -83,5 +112,35 @@ def final_state(db: Path) -> dict[str, Sequence[Any]]:
         ),
         "bodies": "SELECT count(*), count(DISTINCT cell_id) FROM cell_bodies",
     }
-    with Database.open(db, read_only=True) as database, database.read() as session:
-        return {name: [tuple(row) for row in session.execute(text(query))] for name, query in queries.items()}
+    return {name: rows(db, query) for name, query in queries.items()}
+
+
+def run_undisturbed(folder: Path, questions: int) -> Calm:
+    """Return how a run ends that nothing disturbs."""
+    db = folder / "calm.db"
+    import_world(db, questions)
+    with world_server("--model", "test-model") as url:
+        done = run_here(*propose_arguments(db, url, *PREMISES))
+        assert done.code == 0, done.err
+        seen = stats(url)
+    assert seen["overlaps"] == 0
+    return final_state(db), seen["paid"]
+
+
+def filled_cells(db: Path) -> int:
+    """Return how many cells have their answer."""
+    ((count,),) = rows(db, "SELECT count(*) FROM cells WHERE state = 'filled'")
+    return int(count)
+
+
+def check_loss(
+    undisturbed: dict[str, Sequence[Any]],
+    state: dict[str, Sequence[Any]],
+    lost: list[int],
+    seen: dict[str, Any],
+) -> None:
+    """Paid and lost at each kill: at most what was in flight at proposer, solver and model of premises."""
+    assert state == undisturbed
+    assert max(lost) <= 3 * CONCURRENCY
+    assert seen["paid"] <= len(undisturbed["cells"]) + sum(lost)
+    assert seen["paid_distinct"] == len(undisturbed["cells"])

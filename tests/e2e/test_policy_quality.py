@@ -63,7 +63,6 @@ def draw_responses(folder: Path, texts: list[str], n: int) -> list[list[str]]:
     return found
 
 
-@pytest.mark.e2e
 def test_success_depends_on_the_phrasing_and_joint_groups_are_seldom_equal(folder: Path) -> None:
     """Pass@1 near .5; G=8 on the question gives equal rewards much more often than 4x8 with neighbors."""
     groups = variants(draw_questions(0, 128, 8)[0])
@@ -91,8 +90,6 @@ def test_success_depends_on_the_phrasing_and_joint_groups_are_seldom_equal(folde
     assert success[~mistaken].mean() > 0.75
 
 
-@pytest.mark.e2e
-@pytest.mark.timeout(1200)  # under a minute of one core, many on a machine that is busy with others
 def test_the_command_learns_as_the_shipped_policy_did(folder: Path) -> None:
     """The first 200 of its steps, with its settings: the losses are the recorded ones.
 

@@ -58,8 +58,6 @@ def export(folder: Path, layout: Layout, model: Path) -> tuple[Path, ...]:
 
 
 @needs_verl
-@pytest.mark.e2e
-@pytest.mark.timeout(LIMIT_S + 60)
 def test_stock_verl_trains_two_steps_on_a_flat_export(tmp_path: Path, model: Path) -> None:
     train, validation = export(tmp_path / "set", "flat", model)
     run = run_main_ppo(
@@ -99,7 +97,6 @@ def test_stock_verl_trains_two_steps_on_a_flat_export(tmp_path: Path, model: Pat
 
 
 @needs_verl
-@pytest.mark.e2e
 def test_stock_verl_reads_a_grouped_export_with_its_neighbors(tmp_path: Path, model: Path) -> None:
     from omegaconf import OmegaConf
     from transformers import AutoTokenizer

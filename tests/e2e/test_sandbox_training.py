@@ -18,8 +18,6 @@ from evaluator.passk.counts import Counts
 from service.database import Database
 
 pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.timeout(1200),  # two minutes of two cores, several times that beside other work
     pytest.mark.skipif(
         importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
     ),

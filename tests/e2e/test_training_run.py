@@ -40,8 +40,6 @@ from trainer_adapter.runs.launching import find_processes
 from trainer_adapter.runs.run_folder import RunFolder
 
 pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.timeout(1200),
     pytest.mark.skipif(
         importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
     ),

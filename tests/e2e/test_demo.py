@@ -1,0 +1,43 @@
+"""The demo of the built wheel, where there is no source tree."""
+
+import importlib.util
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from built_wheel import ROOT, build_wheel, install_wheel, run_installed
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train,local,ui]'"
+)
+def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> None:
+    installed = install_wheel(build_wheel(tmp_path / "wheel"), tmp_path / "venv")
+    home = tmp_path / "home"
+    home.mkdir()
+    done = run_installed(installed, home, "demo", "--quick", timeout=840)
+    log = "".join(path.read_text()[-4000:] for path in home.rglob("logs/*.log"))
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{log}"
+    assert "Traceback" not in done.stderr
+    assert str(ROOT) not in done.stdout + done.stderr
+    folder = home / "tagrpo-demo-quick"
+    html, markdown = ((folder / "report" / name).read_text() for name in ("report.html", "report.md"))
+    for text in (html, markdown):
+        assert "one seed a recipe proves nothing" in text
+        assert "ta_grpo-s1" in text
+        assert "grpo_matched-s1" in text
+    pictures = list((folder / "report" / "pictures").glob("*.svg"))
+    assert len(pictures) == 6
+    assert html.count("<svg") == 12
+    with closing(sqlite3.connect(f"file:{folder / 'tagrpo.db'}?mode=ro", uri=True)) as database:
+        kinds = dict(database.execute("SELECT kind, count(*) FROM runs GROUP BY kind"))
+        [(rollouts,)] = database.execute("SELECT count(*) FROM rollouts")
+        [(graded,)] = database.execute("SELECT count(*) FROM grades")
+    assert kinds == {"propose": 1, "eval": 6, "train": 2}
+    assert rollouts == 2 * 2 * 16 * 32
+    assert graded > 3 * 60 * 32
+
+    again = run_installed(installed, home, "demo", "--quick")
+    assert again.returncode == 0
+    assert "steps of the demo in tagrpo-demo-quick are done; nothing was changed" in again.stdout

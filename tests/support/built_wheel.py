@@ -1,0 +1,62 @@
+"""The wheel, built, and installed where there is no source tree."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel; without hatchling here, `build` fetches it into an environment of its own."""
+    here = ["--no-isolation"] if importlib.util.find_spec("hatchling") else []
+    done = subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", *here, "--outdir", str(folder), str(ROOT)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def install_wheel(wheel: Path, folder: Path) -> Path:
+    """Install the wheel into an environment that borrows the dependencies, and give its `bin`.
+
+    The line of a .pth file is added to the path as it is: .pth files in the borrowed folder, such as the one
+    of an editable install of this tree, are not followed.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
+    done = subprocess.run(
+        [*pip, "--no-deps", "--no-index", str(wheel)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    (packages,) = folder.glob("lib/python*/site-packages")
+    borrowed = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
+    (packages / "borrowed.pth").write_text("\n".join(borrowed))
+    return folder / "bin"
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return the environment without what names this tree."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TAGRPO"))}
+    return {**kept, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
+
+
+def run_installed(
+    installed: Path, folder: Path, *arguments: str, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run the installed command in `folder`."""
+    return subprocess.run(
+        [str(installed / "tagrpo"), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(folder),
+        timeout=timeout,
+    )
