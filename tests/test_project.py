@@ -67,13 +67,29 @@ def normal(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", match.group()).lower()
 
 
-def test_no_source_file_is_longer_than_the_limit() -> None:
+def test_no_file_of_code_is_longer_than_the_limit() -> None:
     long = {
         str(path.relative_to(ROOT)): count
-        for path in sources()
+        for path in tracked_files()
+        if path.suffix == ".py"
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
     }
     assert long == {}
+
+
+def test_no_name_is_defined_twice() -> None:
+    twice = []
+    for path in (path for path in tracked_files() if path.suffix == ".py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef):
+                names = Counter(
+                    child.name
+                    for child in node.body
+                    if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+                    and not child.decorator_list
+                )
+                twice += [(path.name, name) for name, count in names.items() if count > 1]
+    assert twice == []
 
 
 def test_no_folder_holds_more_than_a_dozen_modules() -> None:

@@ -16,7 +16,6 @@ The last line is one JSON object; the exit code is 1 if a round did not hold.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import json
 import random
@@ -26,7 +25,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -36,8 +34,18 @@ from typing import Any
 
 import world
 from sqlalchemy import text
-from world_runs import command, final_state, import_world, propose_arguments, stats, world_server
+from world_runs import (
+    SAMPLES,
+    command,
+    final_state,
+    import_world,
+    propose_arguments,
+    rows,
+    stats,
+    world_server,
+)
 
+from benchmarks.studies.wire import Wire
 from service.database import Database
 
 CONCURRENCY = 8
@@ -100,8 +108,7 @@ class Workload:
         """Return all that the run has produced, without row ids and times."""
         if self.name == "propose":
             return final_state(db)
-        with Database.open(db, read_only=True) as database, database.read() as session:
-            return [tuple(row) for row in session.execute(text(SAMPLES))]
+        return rows(db, SAMPLES)
 
 
 def has_tables(db: Path) -> bool:
@@ -110,99 +117,6 @@ def has_tables(db: Path) -> bool:
         return False
     with contextlib.closing(sqlite3.connect(db)) as connection:
         return bool(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-
-
-SAMPLES = """
-    SELECT r.position, s.ordinal, s.seed, s.stop_reason, g.value, g.extracted
-    FROM samples s JOIN run_problems r ON r.id = s.run_problem_id
-    LEFT JOIN grades g ON g.sample_id = s.id ORDER BY 1, 2
-"""
-
-
-class Wire:
-    """A TCP proxy before the server that refuses, cuts or stalls."""
-
-    def __init__(self, target: str) -> None:
-        host, _, port = target.removeprefix("http://").removesuffix("/v1").partition(":")
-        self._target = (host, int(port))
-        self._loop = asyncio.new_event_loop()
-        self._open: dict[asyncio.StreamWriter, bool] = {}  # to the client: whether it waits for an answer
-        self._flowing = asyncio.Event()
-        self._flowing.set()
-        self._refusing = False
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._server = self._call(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
-
-    def _call(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._refusing:
-            writer.transport.abort()
-            return
-        with contextlib.suppress(OSError):
-            from_server, to_server = await asyncio.open_connection(*self._target)
-            self._open[writer] = False
-            try:
-                ways = (
-                    asyncio.ensure_future(self._forward(reader, to_server, writer, True)),
-                    asyncio.ensure_future(self._forward(from_server, writer, writer, False)),
-                )
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                for way in ways:
-                    way.cancel()
-            finally:
-                self._open.pop(writer, None)
-                to_server.close()
-                writer.close()
-
-    async def _forward(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        client: asyncio.StreamWriter,
-        is_request: bool,
-    ) -> None:
-        with contextlib.suppress(OSError):
-            while chunk := await reader.read(2**16):
-                await self._flowing.wait()
-                self._open[client] = is_request
-                writer.write(chunk)
-                await writer.drain()
-
-    def cut(self, seconds: float) -> int:
-        """Cut all connections and refuse new ones for a while; return how many requests were caught."""
-
-        async def abort() -> int:
-            self._refusing = True
-            busy = sum(self._open.values())
-            for writer in list(self._open):
-                writer.transport.abort()
-            return busy
-
-        caught: int = self._call(abort())
-        time.sleep(seconds)
-        self._refusing = False
-        return caught
-
-    def refuse(self, seconds: float) -> None:
-        """Refuse new connections for a while; open ones stay."""
-        self._refusing = True
-        time.sleep(seconds)
-        self._refusing = False
-
-    def stall(self, seconds: float) -> None:
-        """Pass nothing on for a while."""
-        self._loop.call_soon_threadsafe(self._flowing.clear)
-        time.sleep(seconds)
-        self._loop.call_soon_threadsafe(self._flowing.set)
-
-    def close(self) -> None:
-        """End the proxy."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
 
 
 @dataclass

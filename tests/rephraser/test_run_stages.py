@@ -1,14 +1,11 @@
-"""The stages of a run on their own: the spec, the plan, reading, judging. No server, no model."""
+"""The stages of a run on their own: the plan, reading, judging. No server, no model."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hand_filled import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import select
 
 from evaluator.grading import Clustering, Grader
@@ -18,63 +15,13 @@ from rephraser.run.ask import proposing_requests
 from rephraser.run.judge import judge_answers
 from rephraser.run.plan import open_slots
 from rephraser.run.read import collect_proposals, read_choices
-from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec, cell_seed
+from rephraser.run.spec import ANSWER, PROPOSE, SolverSpec
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
 from rephraser.verdict import BayesRule, OverlapRule
 from rephraser.views.runs import summarize
-from service.errors import InputError
-from service.models.settings import Sampling
 from service.runs.cells import is_complete
 from service.runs.progress import count_states
 from service.runs.store import open_run
-
-
-@pytest.mark.parametrize("rule", [OverlapRule(), OverlapRule.plain(), BayesRule()])
-def test_a_spec_survives_the_database(rule: OverlapRule | BayesRule) -> None:
-    spec = make_spec(rule=rule, tokenizer="t.json", solvers=(SolverSpec("a"), SolverSpec("b")))
-    assert RunSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"n": 0}, "n is 0"),
-        ({"rounds": 99}, "rounds is 99"),
-        ({"content_attempts": 0}, "content-attempts is 0"),
-        ({"strategies": ()}, "at least one strategy"),
-        ({"n": 1, "strategies": (load_strategy("rename"), load_strategy("format"))}, "2 strategies for 1"),
-        ({"strategies": (load_strategy("rename"),) * 2}, "named twice"),
-        ({"solvers": (SolverSpec("a"), SolverSpec("a"))}, "named twice"),
-    ],
-)
-def test_specs_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        make_spec(**changes)
-
-
-@pytest.mark.parametrize("values", [(-1, 1, 9), (1, 0, 9), (1, 1.1, 9), (1, 1, 0)])
-def test_sampling_out_of_range_is_refused(values: tuple[float, float, int]) -> None:
-    with pytest.raises(InputError):
-        Sampling(*values)
-
-
-@given(st.integers(1, 64), st.integers(1, 4))
-def test_slots_and_shares_are_even_and_complete(n: int, parts: int) -> None:
-    names = ("perspectives", "paraphrase", "rename", "format")[: min(parts, n)]
-    spec = make_spec(
-        n=n,
-        strategies=tuple(load_strategy(name) for name in names),
-        solvers=tuple(SolverSpec(f"s{i}") for i in range(parts)),
-    )
-    for split in (spec.slots(), spec.shares(n)):
-        assert sum(split) == n
-        assert max(split) - min(split) <= 1
-
-
-def test_seeds_depend_on_every_part() -> None:
-    seeds = {cell_seed(0, "q", 0, 0, 0), cell_seed(1, "q", 0, 0, 0), cell_seed(0, "q", 1, 0, 0)}
-    assert len(seeds) == 3
-    assert all(0 <= seed < 2**31 for seed in seeds)
 
 
 def test_good_candidates_are_accepted_and_end_the_run(tmp_path: Path) -> None:
@@ -236,9 +183,7 @@ def test_a_retry_that_repeats_another_strategy_s_candidate_is_found(tmp_path: Pa
 
 def test_a_server_that_returns_fewer_answers_is_asked_for_the_rest(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1))
-    world.plan()
-    world.fill(world.claim()[0], proposals((GOOD[0],)))
-    world.read()
+    world.propose(GOOD[0])
     world.plan()
     cells = world.claim(world.spec.solvers[0].id)
     world.fill(cells[0], "$\\boxed{12}$", "$\\boxed{13}$")
@@ -275,9 +220,7 @@ def test_a_candidate_is_judged_by_the_answers_whose_requests_did_not_fail_for_go
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path, make_spec(n=1))
-    world.plan()
-    world.fill(world.claim()[0], proposals((GOOD[0],)))
-    world.read()
+    world.propose(GOOD[0])
     world.plan()
     cells = world.claim(world.spec.solvers[0].id)
     question, candidate = (
@@ -304,9 +247,7 @@ def test_a_candidate_of_whose_answers_none_will_come_stays_undecided_for_good(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path, make_spec(n=1))
-    world.plan()
-    world.fill(world.claim()[0], proposals((GOOD[0],)))
-    world.read()
+    world.propose(GOOD[0])
     world.plan()
     for cell in world.claim(world.spec.solvers[0].id):
         world.give_up(cell)
@@ -327,9 +268,7 @@ def test_what_is_missing_of_a_shared_answer_is_asked_for_by_either_run(
         other, _ = open_run(session, name="other", kind="propose", spec=spec, question_ids=ids, versions={})
     first = world.run
     for world.run in (first, other):
-        world.plan()
-        world.fill(world.claim()[0], proposals((GOOD[0],)))
-        world.read()
+        world.propose(GOOD[0])
         if planned_before or world.run == first:
             world.plan()
     world.run = first
@@ -343,9 +282,7 @@ def test_what_is_missing_of_a_shared_answer_is_asked_for_by_either_run(
 
 def test_a_body_without_choices_is_not_asked_for_without_end(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1, solvers=(SolverSpec("s", samples_per_request=2),)))
-    world.plan()
-    world.fill(world.claim()[0], proposals((GOOD[0],)))
-    world.read()
+    world.propose(GOOD[0])
     world.plan()
     asked = []
     while cells := world.claim(world.spec.solvers[0].id):
@@ -358,9 +295,7 @@ def test_a_body_without_choices_is_not_asked_for_without_end(tmp_path: Path) -> 
 
 def test_another_run_reuses_a_solver_s_answers(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1))
-    world.plan()
-    world.fill(world.claim()[0], proposals((GOOD[0],)))
-    world.read()
+    world.propose(GOOD[0])
     world.plan()
     world.solve({"x": "12"})
     with world.db.write() as session:
@@ -373,9 +308,7 @@ def test_another_run_reuses_a_solver_s_answers(tmp_path: Path) -> None:
             versions={},
         )
     world.run, world.spec = other, replace(world.spec, seed=5)
-    world.plan()
-    world.fill(world.claim()[0], proposals((GOOD[0],)))
-    world.read()
+    world.propose(GOOD[0])
     world.plan()
     with world.db.read() as session:
         assert count_states(session, other.id)[ANSWER, "filled"] == 11
@@ -385,9 +318,7 @@ def test_another_run_reuses_a_solver_s_answers(tmp_path: Path) -> None:
 
 def test_a_changed_problem_is_rejected_by_its_answers(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1, rounds=1), (OTHER,))
-    world.plan()
-    world.fill(world.claim()[0], proposals((CHANGED,)))
-    world.read()
+    world.propose(CHANGED)
     world.plan()
     world.solve({"They cost": "7", "together": "17"})
     with Grader(workers=1) as grader:
@@ -424,9 +355,7 @@ class SlowGrader(Grader):
 @pytest.mark.parametrize("rule", [OverlapRule(), OverlapRule.plain(), BayesRule()])
 def test_a_slow_grader_rejects_no_good_neighbor(tmp_path: Path, rule: OverlapRule | BayesRule) -> None:
     world = World(tmp_path, make_spec(n=1, rounds=1, rule=rule))
-    world.plan()
-    world.fill(world.claim()[0], proposals((GOOD[0],)))
-    world.read()
+    world.propose(GOOD[0])
     with SlowGrader(workers=1) as grader:
         while world.plan():
             # The question's answers are spelled as the gold, the candidate's are equal but spelled otherwise.
@@ -444,9 +373,7 @@ def test_a_candidate_with_findings_is_looked_at_more_often(
     finding = Finding("number_added", "7")
     monkeypatch.setattr("rephraser.run.check.check_candidate", lambda *_, **__: (finding,))
     world = World(tmp_path, make_spec(n=1, rounds=1, rule=OverlapRule(accept_overlap=11)))
-    world.plan()
-    world.fill(world.claim()[0], proposals((GOOD[0],)))
-    world.read()
+    world.propose(GOOD[0])
     drawn = []
     with Grader(workers=1) as grader:
         while world.plan():

@@ -86,6 +86,12 @@ class World:
         with self.db.write() as session:
             fill_cell(session, cell.id, json.dumps({"choices": choices}), RECEIPT)
 
+    def propose(self, text: str) -> None:
+        """Answer the first open request for proposals with one candidate, and read it."""
+        self.plan()
+        self.fill(self.claim()[0], proposals((text,)))
+        self.read()
+
     def give_up(self, cell: Cell) -> None:
         """Let the request fail for good."""
         with self.db.write() as session:

@@ -7,9 +7,6 @@ from typing import Any
 import pytest
 import world
 from command_line import CommandLine, words
-from sqlalchemy import text
-
-from service.database import Database
 
 
 def world_command_line(
@@ -44,11 +41,6 @@ def from_file(source: str, *more: str, name: str = "r") -> list[str]:
 
 def runs(cli: CommandLine) -> list[str]:
     return [run["run"] for run in json.loads(cli("runs", "list", "--json").out)["runs"]]
-
-
-def rows(db: Path, query: str) -> list[tuple[Any, ...]]:
-    with Database.open(db, read_only=True) as database, database.read() as session:
-        return [tuple(row) for row in session.execute(text(query))]
 
 
 def refused(cli: CommandLine, arguments: list[str], message: str) -> None:

@@ -1,42 +1,26 @@
 """Eval runs that are killed, interrupted or shared by two processes end with the same samples."""
 
-import json
 import os
 import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-import world
 from command_line import CommandLine
-from sqlalchemy import text
-from world_runs import command, stats, world_server
+from world_runs import SAMPLES, command, rows, stats, world_server, write_sums
 
 from service.database import Database
 
 PROBLEMS, N = 12, 16
 REQUESTS = PROBLEMS * N // 2
 
-DRAWN = """
-    SELECT r.position, s.ordinal, s.seed, s.stop_reason, g.value, g.extracted
-    FROM samples s JOIN run_problems r ON r.id = s.run_problem_id
-    LEFT JOIN grades g ON g.sample_id = s.id ORDER BY 1, 2
-"""
-
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     monkeypatch.chdir(tmp_path)
-    rows_of_sums = "".join(json.dumps(row) + "\n" for row in world.questions(PROBLEMS))
-    (tmp_path / "sums.jsonl").write_text(rows_of_sums, encoding="utf-8")
+    write_sums(tmp_path / "sums.jsonl", PROBLEMS)
     return CommandLine(monkeypatch, capsys)
-
-
-def rows(path: str, query: str) -> list[Any]:
-    with Database.open(path, read_only=True) as db, db.read() as session:
-        return [tuple(row) for row in session.execute(text(query))]
 
 
 def arguments(db: str, url: str) -> list[str]:
@@ -60,7 +44,7 @@ def begin(db: str, url: str) -> subprocess.Popen[str]:
 def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLine) -> None:
     with world_server("--latency", "0.05") as url:
         assert cli(*arguments("calm.db", url)).code == 0
-        expected, before = rows("calm.db", DRAWN), stats(url)["requests"]
+        expected, before = rows("calm.db", SAMPLES), stats(url)["requests"]
         assert (len(expected), before) == (PROBLEMS * N, REQUESTS)
         for wait_for in (5, 50):
             process = begin("killed.db", url)
@@ -72,7 +56,7 @@ def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLin
         done = cli(*arguments("killed.db", url))
         assert done.code == 0, done.err
         assert stats(url)["requests"] - before <= REQUESTS + 2 * 4  # what was in flight is asked again
-    assert rows("killed.db", DRAWN) == expected
+    assert rows("killed.db", SAMPLES) == expected
     assert rows("killed.db", "SELECT count(*) FROM sample_texts") == [(PROBLEMS * N,)]
 
 
@@ -103,4 +87,4 @@ def test_two_processes_share_a_run(cli: CommandLine) -> None:
         found = stats(url)
     assert (found["paid"], found["paid_again"], found["overlaps"]) == (REQUESTS, 0, 0)
     places = [(place, ordinal) for place in range(PROBLEMS) for ordinal in range(N)]
-    assert [row[:2] for row in rows("t.db", DRAWN)] == places
+    assert [row[:2] for row in rows("t.db", SAMPLES)] == places

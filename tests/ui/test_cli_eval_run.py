@@ -1,4 +1,4 @@
-"""`tagrpo eval run`, `grade` and `show` against the test server."""
+"""`tagrpo eval run` against the test server."""
 
 import json
 from collections.abc import Iterator
@@ -12,11 +12,9 @@ from fake_vllm import Behaviour, install
 from runs import Proposed, add_run
 from sqlalchemy import text
 from tiny_model import save_tiny_model
-from world_runs import set_faults, stats, world_server
+from world_runs import MODEL, SAMPLES, evaluate, rows, set_faults, stats, world_server, write_sums
 
 from service.database import Database
-
-MODEL = "hosted_vllm/test-model"
 
 
 @pytest.fixture
@@ -31,37 +29,13 @@ def server() -> Iterator[str]:
         yield url
 
 
-def write_sums(path: Path, count: int) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in world.questions(count)), encoding="utf-8")
-    return path
-
-
-def asked(url: str, *more: object, benchmark: str = "sums.jsonl", n: int = 8) -> list[object]:
-    return ["eval", "run", benchmark, "--model", MODEL, "--api-base", url, "--n", n, *more]
-
-
-def rows(path: Path | str, query: str) -> list[Any]:
-    with Database.open(path, read_only=True) as db, db.read() as session:
-        return [tuple(row) for row in session.execute(text(query))]
-
-
-DRAWN = """
-    SELECT r.position, s.ordinal, s.seed, s.stop_reason, g.value, g.extracted
-    FROM samples s JOIN run_problems r ON r.id = s.run_problem_id
-    LEFT JOIN grades g ON g.sample_id = s.id ORDER BY 1, 2
-"""
-
-
-# run
-
-
 def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> None:
-    done = cli(*asked(server))
+    done = cli(*evaluate(server))
     assert done.code == 0, done.err
     assert "test-model.sums: 6 problems, 8 samples each" in done.out
     assert "95% new problems" in done.out
     assert "truncated 0.0%, refused 0.0%" in done.out
-    drawn = rows("tagrpo.db", DRAWN)
+    drawn = rows("tagrpo.db", SAMPLES)
     assert [row[:2] for row in drawn] == [(place, ordinal) for place in range(6) for ordinal in range(8)]
     correct = sum(row[4] == "correct" for row in drawn)
     assert f"{100 * correct / 48:.1f}" in done.out.splitlines()[2].split()
@@ -79,7 +53,7 @@ def test_the_command_ends_the_engine_that_it_started(
 
 
 def test_json_tells_the_same(cli: CommandLine, server: str) -> None:
-    done = cli(*asked(server, "--json"))
+    done = cli(*evaluate(server, "--json"))
     assert done.code == 0, done.err
     (run,) = json.loads(done.out)["runs"]
     assert (run["run"], run["benchmark"], run["problems"], run["samples"]) == (
@@ -99,38 +73,38 @@ def test_json_tells_the_same(cli: CommandLine, server: str) -> None:
 def test_verbose_tells_the_fate_of_each_request_and_quiet_tells_errors_alone(
     cli: CommandLine, server: str
 ) -> None:
-    loud = cli(*asked(server, "-v"))
+    loud = cli(*evaluate(server, "-v"))
     fates = [line for line in loud.err.splitlines() if "run test-model.sums, cell" in line]
     assert len(fates) == 6
     assert f"hosted_vllm/test-model at {server}: run test-model.sums, cell 1, attempt 1: 200, " in loud.err
     assert "boxed" not in loud.err
-    assert "cell" not in cli(*asked(server, n=16)).err
-    assert cli(*asked(server, "-q", n=24)).err == ""
-    wrong = cli(*asked(server, "-q", "--temperature", "1"))
+    assert "cell" not in cli(*evaluate(server, n=16)).err
+    assert cli(*evaluate(server, "-q", n=24)).err == ""
+    wrong = cli(*evaluate(server, "-q", "--temperature", "1"))
     assert (wrong.code, wrong.err.startswith("error: ")) == (2, True)
 
 
 def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_another_run(
     cli: CommandLine, server: str
 ) -> None:
-    cli(*asked(server))
+    cli(*evaluate(server))
     before = stats(server)["requests"]
-    done = cli(*asked(server, n=32))
+    done = cli(*evaluate(server, n=32))
     assert "continuing run test-model.sums" in done.err
     assert stats(server)["requests"] - before == 6 * 3
-    fewer = cli(*asked(server))
+    fewer = cli(*evaluate(server))
     assert "test-model.sums: 6 problems, 32 samples each" in fewer.out
-    other = cli(*asked(server, "--temperature", "1", n=32))
+    other = cli(*evaluate(server, "--temperature", "1", n=32))
     assert other.code == 2
     assert "sampling.temperature (0.6 there, 1.0 now)" in words(other.err)
     assert stats(server)["requests"] - before == 6 * 3
-    assert cli(*asked(server, "--temperature", "1", "--name", "hot")).code == 0
+    assert cli(*evaluate(server, "--temperature", "1", "--name", "hot")).code == 0
     assert rows("tagrpo.db", "SELECT name FROM runs ORDER BY name") == [("hot.sums",), ("test-model.sums",)]
 
 
 def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: CommandLine) -> None:
     with world_server("--version", "0.11.0", "--fault=content_filter=0.3") as server:
-        done = cli(*asked(server, "--samples-per-request", 1))
+        done = cli(*evaluate(server, "--samples-per-request", 1))
         assert done.code == 3
         (lost,) = rows("tagrpo.db", "SELECT count(*) FROM cells WHERE state = 'final'")[0]
         assert 5 < lost < 25
@@ -156,19 +130,19 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
 
 def test_several_benchmarks_are_a_run_each(cli: CommandLine, server: str, tmp_path: Path) -> None:
     write_sums(tmp_path / "more.jsonl", 3)
-    done = cli(*asked(server, "more.jsonl", "--name", "base", n=4))
+    done = cli(*evaluate(server, "more.jsonl", "--name", "base", n=4))
     assert done.code == 0, done.err
     assert "base.sums: 6 problems" in done.out
     assert "base.more: 3 problems" in done.out
-    ambiguous = cli(*asked(server, "more.jsonl", "--from", "x.jsonl"))
+    ambiguous = cli(*evaluate(server, "more.jsonl", "--from", "x.jsonl"))
     assert (ambiguous.code, "--from sums.jsonl=FILE" in words(ambiguous.err)) == (2, True)
 
 
 def test_rows_of_a_known_benchmark_come_from_a_file(cli: CommandLine, server: str, tmp_path: Path) -> None:
     short = write_sums(tmp_path / "aime.jsonl", 5)
-    refused = cli(*asked(server, "--from", short, benchmark="aime24"))
+    refused = cli(*evaluate(server, "--from", short, benchmark="aime24"))
     assert (refused.code, "--allow-changed" in words(refused.err)) == (2, True)
-    done = cli(*asked(server, "--from", f"aime24={short}", "--allow-changed", benchmark="aime24", n=2))
+    done = cli(*evaluate(server, "--from", f"aime24={short}", "--allow-changed", benchmark="aime24", n=2))
     assert done.code == 0, done.err
     assert "not the content it is known by" in words(done.err)
     ((spec,),) = rows("tagrpo.db", "SELECT spec FROM runs")
@@ -181,16 +155,16 @@ def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli: CommandLin
         "JOIN run_problems ON run_problems.id = run_problem_id WHERE run_id = "
         "(SELECT id FROM runs WHERE name = '{}') ORDER BY 1, 2"
     )
-    done = cli(*asked(server, "--limit", "2", n=2))
+    done = cli(*evaluate(server, "--limit", "2", n=2))
     assert "test-model.sums: 2 of 6 problems" in done.out
     assert "sums[:2]: only the first of the 6 problems" in words(cli("eval", "report", "test-model").out)
     paid = stats(server)["paid"]
-    grown = cli(*asked(server, n=2))
+    grown = cli(*evaluate(server, n=2))
     assert "run test-model.sums grows from 2 to 6 problems" in words(grown.err)
     assert stats(server)["paid"] == paid + 4  # a request each: those of the first two stay
-    shrunk = cli(*asked(server, "--limit", "2", n=2))
+    shrunk = cli(*evaluate(server, "--limit", "2", n=2))
     assert (shrunk.code, "has 6 problems (2 now); a run can grow" in words(shrunk.err)) == (2, True)
-    assert cli(*asked(server, "--name", "whole", n=2)).code == 0
+    assert cli(*evaluate(server, "--name", "whole", n=2)).code == 0
     trial, whole = (rows("tagrpo.db", drawn.format(f"{name}.sums")) for name in ("test-model", "whole"))
     assert trial == whole
 
@@ -201,10 +175,10 @@ def test_golds_that_fail_against_themselves_stop_the_run(
     row = {**world.questions(1)[0], "answer": "maybe", "kind": "integer"}
     (tmp_path / "bad.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     before = stats(server)["requests"]
-    refused = cli(*asked(server, benchmark="bad.jsonl"))
+    refused = cli(*evaluate(server, benchmark="bad.jsonl"))
     assert (refused.code, "--allow-bad-golds" in words(refused.err)) == (2, True)
     assert stats(server)["requests"] == before
-    allowed = cli(*asked(server, "--allow-bad-golds", benchmark="bad.jsonl", n=1))
+    allowed = cli(*evaluate(server, "--allow-bad-golds", benchmark="bad.jsonl", n=1))
     assert "golds are not correct" in words(allowed.err)
 
 
@@ -216,7 +190,7 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
         "own": ["--prompt-file", "p.txt", "--system", "Be brief.", "--chat-template-kwargs", '{"a": 1}'],
         "raw": ["--raw"],
     }.items():
-        done = cli(*asked(server, "--name", name, *more, n=1))
+        done = cli(*evaluate(server, "--name", name, *more, n=1))
         assert done.code == 0, done.err
     specs = {name: json.loads(spec) for name, spec in rows("tagrpo.db", "SELECT name, spec FROM runs")}
     assert specs["paper.sums"]["prompt"]["chat_template_kwargs"] == {"enable_thinking": False}
@@ -262,24 +236,24 @@ def test_what_cannot_be_done_is_said_in_one_message(
 
 
 def test_a_number_of_samples_out_of_range_makes_no_run(cli: CommandLine, server: str) -> None:
-    done = cli(*asked(server, n=0))
+    done = cli(*evaluate(server, n=0))
     assert (done.code, "give 1 to 100,000" in words(done.err)) == (2, True)
     assert rows("tagrpo.db", "SELECT name FROM runs") == []
 
 
 def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None:
     priced = ["--price", f"{MODEL}=1000,1000", "--max-tokens", "50"]
-    done = cli(*asked(server, *priced, "--max-usd", "1"))
+    done = cli(*evaluate(server, *priced, "--max-usd", "1"))
     assert done.code == 3
     assert "--max-usd 1.0 are spent" in words(done.err)
     assert "samples missing" in words(done.err)
-    assert cli(*asked(server, *priced, "--max-usd", "100")).code == 0
-    unpriced = cli(*asked(server, "--max-usd", "1", "--name", "x"))
+    assert cli(*evaluate(server, *priced, "--max-usd", "100")).code == 0
+    unpriced = cli(*evaluate(server, "--max-usd", "1", "--name", "x"))
     assert (unpriced.code, "--price" in words(unpriced.err)) == (2, True)
 
 
 def test_requests_in_a_batch_job_are_said_to_wait_there(cli: CommandLine, server: str) -> None:
-    assert cli(*asked(server, "--max-requests", "4")).code == 3
+    assert cli(*evaluate(server, "--max-requests", "4")).code == 3
     with Database.open("tagrpo.db") as db, db.write() as session:
         session.execute(
             text(
@@ -288,7 +262,7 @@ def test_requests_in_a_batch_job_are_said_to_wait_there(cli: CommandLine, server
             )
         )
         session.execute(text("UPDATE cells SET batch_id = 'tag' WHERE state = 'empty'"))
-    done = cli(*asked(server))
+    done = cli(*evaluate(server))
     assert done.code == 3
     assert "16 samples missing" in words(done.err)
     assert "2 requests wait in a batch job; --batch collects it" in words(done.err)
@@ -336,65 +310,6 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
     assert "first.math-1: 1 of 2 problems, 2 with neighbors" in first_only.out
 
 
-# grade and show
-
-
-def test_grading_again_tells_what_another_version_changed(cli: CommandLine, server: str) -> None:
-    cli(*asked(server))
-    again = cli("eval", "grade", "test-model.sums")
-    assert again.code == 0
-    assert "0 new grades" in again.out
-    with Database.open("tagrpo.db") as db, db.write() as session:
-        session.execute(text("INSERT INTO graders (id, version) VALUES (99, 'old grader')"))
-        session.execute(
-            text(
-                "INSERT INTO grades SELECT sample_id, 99, run_problem_id, CASE WHEN sample_id % 8 = 0 "
-                "THEN 'unknown' ELSE value END, reason, extracted, source FROM grades"
-            )
-        )
-    told = cli("eval", "grade", "test-model.sums", "--changes")
-    assert "against old grader: 6 verdicts changed" in told.out
-    assert told.out.count("unknown (") == 6
-    as_json = json.loads(cli("eval", "grade", "test-model.sums", "--changes", "--json").out)
-    assert (as_json["graded"], len(as_json["changes"]), sum(as_json["changed"].values())) == (0, 6, 6)
-    assert sum(one["grades"] for one in as_json["changed_by_source"]) == 6
-
-
-def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) -> None:
-    done = cli(*asked(server, "--answers", "boxed", "--name", "b", n=2))
-    assert done.code == 0, done.err
-    assert "boxed answers count only" in done.out
-    assert "nothing but an answer in a box counts" in cli("runs", "show", "b.sums").out
-    again = json.loads(cli("eval", "grade", "b.sums", "--json").out)
-    assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
-    clash = cli(*asked(server, "--name", "b", n=2))
-    assert (clash.code, "answers" in words(clash.err)) == (2, True)
-
-
-def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server: str) -> None:
-    cli(*asked(server, "--max-tokens", "3"))
-    shown = cli("runs", "show", "test-model.sums")
-    assert shown.code == 0, shown.err
-    for expected in ("engine vllm, version 0.11.0", "temperature 0.6", "truncated 100.0%", "tagrpo"):
-        assert expected in shown.out
-    as_json = json.loads(cli("runs", "show", "test-model.sums", "--json").out)
-    assert (as_json["truncated_share"], as_json["spec"]["sampling"]["max_tokens"]) == (1.0, 3)
-    page = json.loads(cli("eval", "samples", "test-model.sums", "2", "--limit", "3", "--json").out)
-    assert [sample["ordinal"] for sample in page["samples"]] == [0, 1, 2]
-    assert {sample["stop_reason"] for sample in page["samples"]} == {"length"}
-    assert page["question"] == world.questions(3)[2]["question"]
-    by_id = cli("eval", "samples", "test-model.sums", page["problem_id"][:8], "--after", "6")
-    assert "sample 7: wrong" in by_id.out
-    assert "sample 6" not in by_id.out
-    assert "more:" not in by_id.out
-    assert "more: --after 1" in cli("eval", "samples", "test-model.sums", "0", "--limit", "2").out
-    assert page["after"] == 2
-    none = cli("eval", "samples", "test-model.sums", "0", "--grade", "unknown")
-    assert "no such samples" in none.out
-    missing = cli("eval", "samples", "test-model.sums", "6")
-    assert (missing.code, "0 to 5" in words(missing.err)) == (2, True)
-
-
 def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
     cli: CommandLine, server: str, tmp_path: Path
 ) -> None:
@@ -402,7 +317,7 @@ def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
     dry = ("--price", f"{MODEL}=10,30", "--max-tokens", "1000", "--dry-run", "--json")
 
     def estimate(*more: object, n: int) -> dict[str, Any]:
-        done = cli(*asked(server, *dry, *more, n=n))
+        done = cli(*evaluate(server, *dry, *more, n=n))
         assert done.code == 0, done.err
         (run,) = json.loads(done.out)["runs"]
         return dict(run)
@@ -415,13 +330,13 @@ def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
     assert 0 < before["usd"][0] < before["usd"][1]
     assert stats(server)["requests"] == sent
     run = ("--price", f"{MODEL}=10,30", "--max-tokens", "1000", "--limit", "4", "--json")
-    drawn = json.loads(cli(*asked(server, *run, n=4)).out)["runs"][0]
+    drawn = json.loads(cli(*evaluate(server, *run, n=4)).out)["runs"][0]
     sent = stats(server)["requests"]
     after = estimate(n=4)
     assert (after["trial"], after["trial_questions"], after["questions"]) == ("test-model.sums", 4, 6)
     assert sum(after["usd"]) / 2 == pytest.approx(drawn["usd"] * 2 / 4)  # two of six problems are missing
     assert estimate("--limit", "4", n=4)["usd"] == [0, 0]
     other = write_sums(tmp_path / "other.jsonl", 3)
-    (wide,) = json.loads(cli(*asked(server, *dry, benchmark=str(other), n=4)).out)["runs"]
+    (wide,) = json.loads(cli(*evaluate(server, *dry, benchmark=str(other), n=4)).out)["runs"]
     assert wide["usd"][1] / drawn["usd"] == pytest.approx(3 / 4 * 1.9 * 2)
     assert stats(server)["requests"] == sent

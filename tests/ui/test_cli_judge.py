@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine
-from proposing import llm, propose, refused, rows, world_command_line
-from world_runs import stats, world_server
+from proposing import llm, propose, refused, world_command_line
+from world_runs import rows, stats, world_server
 
 
 @pytest.fixture(scope="module")

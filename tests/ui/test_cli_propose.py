@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine, words
 from openai_server import server_process
-from proposing import llm, propose, refused, rows, runs, world_command_line, write_rows
-from world_runs import command, stats, world_server
+from proposing import llm, propose, refused, runs, world_command_line, write_rows
+from world_runs import command, rows, stats, world_server
 
 OWN = "Say the same problem in a way of your own."
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import world
 from command_line import CommandLine
-from proposing import from_file, propose, refused, rows, world_command_line, write_rows
+from proposing import from_file, propose, refused, world_command_line, write_rows
+from world_runs import rows
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine, words
-from proposing import llm, propose, rows, runs, world_command_line, write_rows
-from world_runs import stats, world_server
+from proposing import llm, propose, runs, world_command_line, write_rows
+from world_runs import rows, stats, world_server
 
 from rephraser.run.spec import RunSpec
 

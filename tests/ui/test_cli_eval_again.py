@@ -1,0 +1,81 @@
+"""What a run of the test server's model shows, and what grading it again changes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import world
+from command_line import CommandLine, words
+from sqlalchemy import text
+from world_runs import evaluate, world_server, write_sums
+
+from service.database import Database
+
+
+@pytest.fixture
+def cli(cli: CommandLine) -> CommandLine:
+    write_sums(Path("sums.jsonl"), 6)
+    return cli
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with world_server("--version", "0.11.0") as url:
+        yield url
+
+
+def test_grading_again_tells_what_another_version_changed(cli: CommandLine, server: str) -> None:
+    cli(*evaluate(server))
+    again = cli("eval", "grade", "test-model.sums")
+    assert again.code == 0
+    assert "0 new grades" in again.out
+    with Database.open("tagrpo.db") as db, db.write() as session:
+        session.execute(text("INSERT INTO graders (id, version) VALUES (99, 'old grader')"))
+        session.execute(
+            text(
+                "INSERT INTO grades SELECT sample_id, 99, run_problem_id, CASE WHEN sample_id % 8 = 0 "
+                "THEN 'unknown' ELSE value END, reason, extracted, source FROM grades"
+            )
+        )
+    told = cli("eval", "grade", "test-model.sums", "--changes")
+    assert "against old grader: 6 verdicts changed" in told.out
+    assert told.out.count("unknown (") == 6
+    as_json = json.loads(cli("eval", "grade", "test-model.sums", "--changes", "--json").out)
+    assert (as_json["graded"], len(as_json["changes"]), sum(as_json["changed"].values())) == (0, 6, 6)
+    assert sum(one["grades"] for one in as_json["changed_by_source"]) == 6
+
+
+def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) -> None:
+    done = cli(*evaluate(server, "--answers", "boxed", "--name", "b", n=2))
+    assert done.code == 0, done.err
+    assert "boxed answers count only" in done.out
+    assert "nothing but an answer in a box counts" in cli("runs", "show", "b.sums").out
+    again = json.loads(cli("eval", "grade", "b.sums", "--json").out)
+    assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
+    clash = cli(*evaluate(server, "--name", "b", n=2))
+    assert (clash.code, "answers" in words(clash.err)) == (2, True)
+
+
+def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server: str) -> None:
+    cli(*evaluate(server, "--max-tokens", "3"))
+    shown = cli("runs", "show", "test-model.sums")
+    assert shown.code == 0, shown.err
+    for expected in ("engine vllm, version 0.11.0", "temperature 0.6", "truncated 100.0%", "tagrpo"):
+        assert expected in shown.out
+    as_json = json.loads(cli("runs", "show", "test-model.sums", "--json").out)
+    assert (as_json["truncated_share"], as_json["spec"]["sampling"]["max_tokens"]) == (1.0, 3)
+    page = json.loads(cli("eval", "samples", "test-model.sums", "2", "--limit", "3", "--json").out)
+    assert [sample["ordinal"] for sample in page["samples"]] == [0, 1, 2]
+    assert {sample["stop_reason"] for sample in page["samples"]} == {"length"}
+    assert page["question"] == world.questions(3)[2]["question"]
+    by_id = cli("eval", "samples", "test-model.sums", page["problem_id"][:8], "--after", "6")
+    assert "sample 7: wrong" in by_id.out
+    assert "sample 6" not in by_id.out
+    assert "more:" not in by_id.out
+    assert "more: --after 1" in cli("eval", "samples", "test-model.sums", "0", "--limit", "2").out
+    assert page["after"] == 2
+    none = cli("eval", "samples", "test-model.sums", "0", "--grade", "unknown")
+    assert "no such samples" in none.out
+    missing = cli("eval", "samples", "test-model.sums", "6")
+    assert (missing.code, "0 to 5" in words(missing.err)) == (2, True)
