@@ -169,7 +169,7 @@ def choose_version(session: Session, runs: Sequence[Run], answers: Answers | Non
         InputError: not an eval run, a run without samples, or no version that graded all samples of all runs.
     """
     made = {run_answers(run) for run in runs}
-    wanted: Answers = answers or (made.pop() if len(made) == 1 else "all")
+    wanted: Answers = answers or (min(made) if len(made) == 1 else "all")
     sizes = _sizes(session, [run.id for run in runs])
     graders = _graders(session, sizes)
     whole: list[dict[str, GradedBy]] = []
@@ -188,12 +188,30 @@ def choose_version(session: Session, runs: Sequence[Run], answers: Answers | Non
     common = set(whole[0]).intersection(*whole[1:])
     preferred = _preferred([whole[0][version] for version in common], wanted)
     if preferred is None:
-        names = ", ".join(run.name for run in runs)
-        raise InputError(
-            f"the runs {names} were graded by different versions of the grader, whose verdicts may differ; "
-            f"grade them alike: {'; '.join(f'`{_command(run, wanted)}`' for run in runs)}."
-        )
+        raise _unlike(runs, whole, made, wanted)
     return preferred.version
+
+
+def _unlike(
+    runs: Sequence[Run],
+    whole: Sequence[Mapping[str, GradedBy]],
+    made: set[Answers],
+    wanted: Answers,
+) -> InputError:
+    """Return the error of runs that no one version has graded; it names the commands that are missing."""
+    names = ", ".join(run.name for run in runs)
+    why = (
+        f"take different answers (--answers {' and '.join(sorted(made))})"
+        if len(made) > 1
+        else "were graded by different versions of the grader"
+    )
+    lacking = [
+        run
+        for run, complete in zip(runs, whole, strict=True)
+        if not any(answers_of(version) == wanted for version in complete)
+    ]
+    commands = "; ".join(f"`{_command(run, wanted)}`" for run in lacking or runs)
+    return InputError(f"the runs {names} {why}, so their verdicts may differ; grade them alike: {commands}.")
 
 
 def other_version(session: Session, run_id: str, version: str) -> str | None:

@@ -156,9 +156,8 @@ def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
         matching = matching if len(matching) == 1 else []
     if not matching:
         names = ", ".join(run.name for run in runs)
-        raise NotFoundError(
-            f"there is no eval run {name!r}, and none called {name}.*, only: {names or 'none yet'}."
-        )
+        others = f"only: {names}" if names else "and no other"
+        raise NotFoundError(f"there is no eval run {name!r}, and none called {name}.*, {others}.")
     return matching
 
 

@@ -144,7 +144,8 @@ def find_run(session: Session, reference: str) -> Run:
         rows = session.scalars(by_id).all()
         if len(rows) != 1:
             names = ", ".join(session.scalars(select(RunRow.name).order_by(RunRow.created_at)).all())
-            raise NotFoundError(f"there is no run {reference!r}, only: {names or 'none yet'}.")
+            others = f"only: {names}" if names else "and no other"
+            raise NotFoundError(f"there is no run {reference!r}, {others}.")
         row = rows[0]
     return _run(row)
 

@@ -157,6 +157,7 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_pa
         capped = run_here(*propose_arguments(db, url, *PREMISES, *prices, "--max-usd", "0.25"))
         assert capped.code == 3
         assert "--max-usd 0.25" in capped.err
+        assert f"`tagrpo resume run --max-usd MORE --db {db}`" in capped.err
         spent = sum(line["usd"] for line in ledger(db))
         at_the_cap = stats(url)
         addresses = ("--api-base", url, "--solver-api-base", url)

@@ -53,6 +53,12 @@ def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) ->
     assert "nothing but an answer in a box counts" in cli("runs", "show", "b.sums").out
     again = json.loads(cli("eval", "grade", "b.sums", "--json").out)
     assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
+    assert cli(*evaluate(server, "--name", "a", n=2)).code == 0
+    unlike = cli("eval", "compare", "a.sums", "b.sums")
+    assert "take different answers (--answers all and boxed)" in words(unlike.err)
+    assert unlike.err.count("tagrpo eval grade") == 1
+    assert cli("eval", "grade", "b.sums", "--answers", "all").code == 0
+    assert cli("eval", "compare", "a.sums", "b.sums").code == 0
     clash = cli(*evaluate(server, "--name", "b", n=2))
     assert (clash.code, "answers" in words(clash.err)) == (2, True)
 

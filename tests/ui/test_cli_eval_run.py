@@ -246,7 +246,12 @@ def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None
     done = cli(*evaluate(server, *priced, "--max-usd", "1"))
     assert done.code == 3
     assert "--max-usd 1.0 are spent" in words(done.err)
-    assert "samples missing" in words(done.err)
+    assert "the same command with a higher --max-usd draws them" in words(done.err)
+    table = cli("runs", "show", "test-model.sums")
+    assert "requests for" in table.out
+    (line,) = json.loads(cli("runs", "show", "test-model.sums", "--json").out)["ledger"]
+    assert (line["kind"], line["doubtful_usd"]) == ("sample", 0)
+    assert 0 < line["usd"] <= 1
     assert cli(*evaluate(server, *priced, "--max-usd", "100")).code == 0
     unpriced = cli(*evaluate(server, "--max-usd", "1", "--name", "x"))
     assert (unpriced.code, "--price" in words(unpriced.err)) == (2, True)

@@ -109,6 +109,15 @@ def test_rows_that_were_left_out_are_listed(cli: CommandLine, mine: Path) -> Non
     assert "1 row left out" in err
 
 
+def test_of_many_rows_held_back_the_first_are_listed_and_how_to_list_all(
+    cli: CommandLine, mine: Path
+) -> None:
+    mine.write_text("".join(f'{{"question": "What is {n}?", "answer": ""}}\n' for n in range(30)))
+    out = cli("import", str(mine))[1]
+    assert out.count("held back: row") == 10
+    assert "and 20 more held back (tagrpo questions list mine --held)" in out
+
+
 def test_lists(cli: CommandLine, mine: Path) -> None:
     code, _, err = cli("list")
     assert code == 2

@@ -262,6 +262,7 @@ HINTS: tuple[tuple[str, str], ...] = (
         "No available memory for the cache blocks",
         "vLLM has no room for its cache: raise actor_rollout_ref.rollout.gpu_memory_utilization",
     ),
+    ("timed out during startup", "the machine was too busy to start Ray in its 30 seconds: start again"),
     ("available GPUs 0", "Ray sees fewer GPUs than were asked for"),
     ("gated repo", "the model wants your consent on the Hub and HF_TOKEN in the environment"),
     ("No space left on device", "the disk is full"),

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from service.models.estimate import PriceOf
+    from service.runs.spending import LedgerLine
     from service.runs.store import Run
 
 
@@ -132,3 +134,30 @@ def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float
     if account.max_usd not in (None, max_usd):
         output.note(f"the cap of {run.name} is ${max_usd:g} from now on, and was ${account.max_usd:g}")
     return max_usd
+
+
+def print_ledger(ledger: "Sequence[LedgerLine]") -> None:
+    """Print what a run has paid for, by kind of request and model, and how much of it is a worst case."""
+    if not ledger:
+        return
+    output.say()
+    output.table(
+        ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
+        [
+            [
+                line.kind,
+                line.model,
+                line.requests,
+                line.prompt_tokens,
+                line.completion_tokens,
+                f"{line.usd:.4f}" if not line.unpriced else f"{line.usd:.4f} + {line.unpriced:,} unpriced",
+            ]
+            for line in ledger
+        ],
+    )
+    doubtful = sum(line.doubtful_usd for line in ledger)
+    if doubtful:
+        output.say(
+            f"${doubtful:.4f} of it are worst cases: time-outs, cut connections and what was in flight "
+            "at a kill may have cost less"
+        )

@@ -14,9 +14,11 @@ heading of its options in the help.
 
 import inspect
 import os
+import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
@@ -59,6 +61,8 @@ def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(**values: Any) -> Any:
         for name, kind in settings.items():
             values[name] = kind(**{each.name: _taken(each, values.pop(each.name)) for each in fields(kind)})
+            if kind is Db:
+                _DB_FILE.set(values[name].db_file)
         return function(**values)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -139,6 +143,19 @@ class Db:
         """Open the database for one transaction that writes."""
         with self.open() as database, database.write() as session:
             yield session
+
+
+_DB_FILE: ContextVar[Path | None] = ContextVar("db_file", default=None)
+
+
+def resume_command(run: str, *options: str) -> str:
+    """Return the command that goes on with a run, in backquotes; with `--db` where it needs it."""
+    from service.database import locate_database
+
+    given = _DB_FILE.get()
+    if given is not None and given.absolute() != locate_database(None).absolute():
+        options = (*options, "--db", str(given))
+    return f"`{shlex.join(['tagrpo', 'resume', run, *options])}`"
 
 
 class Command(TyperCommand):

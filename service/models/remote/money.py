@@ -83,9 +83,9 @@ class PriceTable:
         price = self.price(model)
         if price is None:
             raise BudgetError(
-                f"the price of {model} is not known, so --max-usd cannot be kept: give it as --price "
-                f"{model}=IN,OUT (USD per million tokens of prompt and answer; {model}=0,0 where it costs "
-                "nothing), or leave --max-usd out."
+                f"the price of {model} is not known, so no cap (--max-usd, or max-usd of a settings file) "
+                f"can be kept: give it as --price {model}=IN,OUT (USD per million tokens of prompt and "
+                f"answer; {model}=0,0 where it costs nothing), or take the cap away."
             )
         return price
 

@@ -9,6 +9,7 @@ from evaluator.reports.documents.document import hundredths
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.output import plural
+from ui.cli.requests import print_ledger
 
 if TYPE_CHECKING:
     from evaluator.evals.grading import Change, Graded
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from evaluator.evals.running import EvalOutcome
     from evaluator.passk.curves import Curve
     from service.database import Database
+    from service.runs.spending import LedgerLine
     from service.runs.store import Run
 
 
@@ -38,6 +40,7 @@ class RunNumbers:
     lost: int
     open_requests: int
     failed_requests: int
+    ledger: "tuple[LedgerLine, ...]"
     result: "RunResult | None"
     curve: "Curve | None"
     why: str | None
@@ -61,6 +64,7 @@ class RunNumbers:
             "missing_for_good": self.lost,
             "open_requests": self.open_requests,
             "failed_requests": self.failed_requests,
+            "ledger": [asdict(line) for line in self.ledger],
             "pass_at_k": None if curve is None else [curve_point(point) for point in curve.points],
             "why": self.why,
         }
@@ -104,12 +108,13 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
     from evaluator.evals.samples import count_samples
     from evaluator.passk.curves import curve
     from service.runs.progress import count_states
+    from service.runs.spending import read_ledger
     from service.runs.store import find_run
 
     with database.read() as session:
         run = find_run(session, run.id)
         counts = count_samples(session, run.id, None)
-        states = count_states(session, run.id)
+        states, ledger = count_states(session, run.id), tuple(read_ledger(session, run.id))
         wanted = n if n is not None else max((problem.samples for problem in counts), default=0)
         missing, lost = samples_missing(session, run.id, wanted), samples_lost(session, run.id, wanted)
         result, why = None, None
@@ -131,6 +136,7 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
         lost=lost,
         open_requests=sum(count for (_, state), count in states.items() if state == "empty"),
         failed_requests=sum(count for (_, state), count in states.items() if state == "failed"),
+        ledger=ledger,
         result=result,
         curve=None if result is None or not ks else curve(result.counts, ks),
         why=why,
@@ -149,6 +155,7 @@ def print_run(run: "Run", numbers: RunNumbers) -> None:
     """Print a run: its settings and its numbers."""
     print_settings(run)
     print_numbers(numbers)
+    print_ledger(numbers.ledger)
 
 
 def print_numbers(numbers: RunNumbers) -> None:

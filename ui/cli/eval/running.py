@@ -327,9 +327,11 @@ def _note(sampler: "Sampler", noted: set[str]) -> None:
 
 def complaints(run: "Run", outcome: "EvalOutcome", open_requests: int) -> list[str]:
     """Say what of a run needs attention; requests that are open although nothing stopped are in a job."""
+    from service.models.remote.chat import BUDGET
     from ui.cli.eval import reports as eval_reports
 
     problems = []
+    more = " with a higher --max-usd" if outcome.stopped == BUDGET else ""
     if outcome.stopped:
         problems.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
     if outcome.lost:
@@ -339,7 +341,7 @@ def complaints(run: "Run", outcome: "EvalOutcome", open_requests: int) -> list[s
         problems.append(
             f"{run.name}: {plural(coming, 'sample')} missing"
             + (f" (failed requests: {failed})" if failed else "")
-            + "; the same command draws them"
+            + f"; the same command{more} draws them"
         )
     if open_requests and not outcome.stopped:
         problems.append(

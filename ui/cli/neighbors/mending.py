@@ -10,7 +10,7 @@ from typer import Argument, Option
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.output import Terminal
-from ui.cli.settings import Db, Reviewer, reviewer_name
+from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
 
 if TYPE_CHECKING:
     from rephraser.reviews.mending import Mended
@@ -88,4 +88,4 @@ def _print(record: dict[str, Any]) -> None:
     output.say(f"{record['candidate']}: mended from {record['mended_from']} by {record['mended_by']}")
     output.say(f"{record['status']}: {record['reason']}")
     if not record["final"]:
-        output.say(f"its answers are drawn and judged by: tagrpo resume {record['run']}")
+        output.say(f"its answers are drawn and judged by {resume_command(record['run'])}")

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from ui.cli import output
 from ui.cli.output import Terminal, plural
+from ui.cli.requests import print_ledger
+from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -37,7 +39,7 @@ def attention(summary: "RunSummary") -> str:
         parts.append(f"{summary.open_requests:,} requests are open")
     if summary.failed_requests:
         parts.append(f"{summary.failed_requests:,} requests failed")
-    problems = [f"{' and '.join(parts)}; go on with `tagrpo resume {summary.run}`"] if parts else []
+    problems = [f"{' and '.join(parts)}; go on with {resume_command(summary.run)}"] if parts else []
     if summary.final_requests:
         problems.append(_failed_for_good(summary))
     return "; ".join(problems)
@@ -46,7 +48,7 @@ def attention(summary: "RunSummary") -> str:
 def _failed_for_good(summary: "RunSummary") -> str:
     return (
         f"{plural(summary.final_requests, 'request')} failed for good, and their questions went on without; "
-        f"`tagrpo resume {summary.run} --retry-final` asks again"
+        f"{resume_command(summary.run, '--retry-final')} asks again"
     )
 
 
@@ -88,30 +90,7 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5) -> None:
         if counts:
             output.say()
             output.table([title, "count"], [[name, count] for name, count in counts.items()])
-    if summary.ledger:
-        output.say()
-        output.table(
-            ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
-            [
-                [
-                    line.kind,
-                    line.model,
-                    line.requests,
-                    line.prompt_tokens,
-                    line.completion_tokens,
-                    f"{line.usd:.4f}"
-                    if not line.unpriced
-                    else f"{line.usd:.4f} + {line.unpriced:,} unpriced",
-                ]
-                for line in summary.ledger
-            ],
-        )
-        doubtful = sum(line.doubtful_usd for line in summary.ledger)
-        if doubtful:
-            output.say(
-                f"${doubtful:.4f} of it are worst cases: time-outs, cut connections and what was in flight "
-                "at a kill may have cost less"
-            )
+    print_ledger(summary.ledger)
     if summary.tops_up:
         both = " ".join(f"--run {name}" for name in (*summary.tops_up, summary.run))
         output.say()
@@ -142,26 +121,32 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5) -> None:
         )
 
 
+def _way_on(stopped: str, run: str) -> str:
+    from rephraser.run.waves import LOW_RATE
+    from service.models.remote.chat import BUDGET, SETTINGS
+
+    if stopped == SETTINGS:
+        return "settings belong to a run, so begin another one with other settings and another --name"
+    options = {BUDGET: ("--max-usd", "MORE"), LOW_RATE: ("--stop-below", "LESS")}.get(stopped, ())
+    return f"continue with {resume_command(run, *options)}"
+
+
 def run_problems(outcome: "Invocation", summary: "RunSummary") -> list[str]:
     """Say what of a run needs attention, each with the way out."""
-    from rephraser.run.waves import LOW_RATE
-
     problems = []
     if outcome.stopped:
-        lower = " and a lower --stop-below" if outcome.stopped == LOW_RATE else ""
         problems.append(
-            f"stopped: {outcome.message or outcome.stopped}; continue with "
-            f"`tagrpo resume {summary.run}`{lower}"
+            f"stopped: {outcome.message or outcome.stopped}; {_way_on(outcome.stopped, summary.run)}"
         )
     elif summary.open_requests:
         problems.append(
-            f"{plural(summary.open_requests, 'request')} wait in a batch job; `tagrpo resume "
-            f"{summary.run} --batch` collects it, if it was sent for this run"
+            f"{plural(summary.open_requests, 'request')} wait in a batch job; "
+            f"{resume_command(summary.run, '--batch')} collects it, if it was sent for this run"
         )
     if summary.failed_requests:
         problems.append(
-            f"{plural(summary.failed_requests, 'request')} got no answer; `tagrpo resume "
-            f"{summary.run}` asks again"
+            f"{plural(summary.failed_requests, 'request')} got no answer; "
+            f"{resume_command(summary.run)} asks again"
         )
     if summary.final_requests:
         problems.append(_failed_for_good(summary))

@@ -1,5 +1,6 @@
 """`tagrpo questions import` and `mix`: new sets, and what was odd about them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -12,7 +13,7 @@ from ui.cli.settings import Db
 if TYPE_CHECKING:
     from service.questions import ImportReport
 
-PAIRS_SHOWN = 10
+ROWS_SHOWN = 10
 
 
 def _column(what: str, names: str) -> Any:
@@ -175,10 +176,9 @@ def print_report(report: "ImportReport") -> None:
             f"{report.counts.other_labels:,} of these have another level or subject there; "
             "those of the first import stay"
         )
-    for member in report.held:
-        output.say(f"  held back: row {member.position}  {member.question.id}  {member.held}")
-    for line in report.bad_rows:
-        output.say(f"  left out: {line}")
+    held = [f"row {member.position}  {member.question.id}  {member.held}" for member in report.held]
+    _print_rows("held back", held, f"tagrpo questions list {report.name} --held")
+    _print_rows("left out", report.bad_rows, "--json")
     likeness = report.likeness
     _print_pairs("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates])
     _print_pairs(
@@ -194,18 +194,25 @@ def print_report(report: "ImportReport") -> None:
             "another answer (kept; --json lists them)"
         )
     if report.several_boxes:
-        rows = ", ".join(str(row) for row in report.several_boxes[:PAIRS_SHOWN])
-        more = ", ..." if len(report.several_boxes) > PAIRS_SHOWN else ""
+        rows = ", ".join(str(row) for row in report.several_boxes[:ROWS_SHOWN])
+        more = ", ..." if len(report.several_boxes) > ROWS_SHOWN else ""
         output.say(
             f"{plural(len(report.several_boxes), 'solution')} ending in several boxes, of which the last was "
             f"taken: rows {rows}{more}"
         )
 
 
+def _print_rows(title: str, lines: Sequence[str], all_of_them: str) -> None:
+    for line in lines[:ROWS_SHOWN]:
+        output.say(f"  {title}: {line}")
+    if len(lines) > ROWS_SHOWN:
+        output.say(f"  and {len(lines) - ROWS_SHOWN:,} more {title} ({all_of_them})")
+
+
 def _print_pairs(title: str, lines: list[str]) -> None:
     if lines:
-        more = f"; and {len(lines) - PAIRS_SHOWN:,} more (--json)" if len(lines) > PAIRS_SHOWN else ""
-        output.say(f"{len(lines):,} {title}: {'; '.join(lines[:PAIRS_SHOWN])}{more}")
+        more = f"; and {len(lines) - ROWS_SHOWN:,} more (--json)" if len(lines) > ROWS_SHOWN else ""
+        output.say(f"{len(lines):,} {title}: {'; '.join(lines[:ROWS_SHOWN])}{more}")
 
 
 def attention(report: "ImportReport") -> str:

@@ -228,7 +228,8 @@ def _export_verl(
     )
     if report.dropped_neighbors or report.dropped_questions:
         raise exits.needs_attention(
-            f"over the limit of tokens and left out: {len(report.dropped_neighbors):,} neighbors and "
+            f"over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens) and left out: "
+            f"{len(report.dropped_neighbors):,} neighbors and "
             f"{len(report.dropped_questions):,} questions with their "
             f"{report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."
         )

@@ -10,7 +10,7 @@ from typer import Argument, Option
 from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.sets import reports as set_reports
-from ui.cli.settings import Db
+from ui.cli.settings import Db, resume_command
 
 if TYPE_CHECKING:
     from evaluator.signal.cost import ChoiceRow
@@ -125,8 +125,8 @@ def publish(
     open_runs = [source.name for source in runs if source.finished_at is None]
     if open_runs:
         raise exits.needs_attention(
-            f"run {' and '.join(open_runs)} is not finished; when it is (`tagrpo resume "
-            f"{open_runs[0]}`), publish again."
+            f"run {' and '.join(open_runs)} is not finished; when it is ({resume_command(open_runs[0])}), "
+            "publish again."
         )
 
 

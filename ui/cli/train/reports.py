@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ui.cli import output
+from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
     from trainer_adapter.methods.recipes import Loss, Recipe
@@ -280,13 +281,13 @@ def why_unfinished(trained: "Trained") -> str:
     if attempt.stopped_by is not None:
         how = "verl had to be killed" if trained.killed else "verl ended"
         return (
-            f"stopped by {attempt.stopped_by}, {how}; go on from {saved} with `tagrpo resume {trained.run}`."
+            f"stopped by {attempt.stopped_by}, {how}; go on from {saved} with {resume_command(trained.run)}."
         )
     errors = "".join(f"\n  {line}" for line in trained.errors)
     hints = "".join(f"\n{hint}." for hint in trained.hints)
     return (
         f"verl {_ended(attempt.returncode)}; the last errors of {trained.log}:{errors}{hints}\n"
-        f"Once that is mended, go on from {saved} with `tagrpo resume {trained.run}`."
+        f"Once that is mended, go on from {saved} with {resume_command(trained.run)}."
     )
 
 
