@@ -27,7 +27,7 @@ class Shape:
     width: int = 96
     inner: int = 256
     layers: int = 3
-    heads: int = 4
+    heads: int = 3  # of 32: a width that the attention of vLLM for CPUs takes
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from evaluator.passk.comparison import paired_bounds
 from evaluator.passk.curves import values_over_k
 from evaluator.passk.intervals import new_problems_bounds
 
-DATA = ROOT / "docs" / "data" / "sandbox-study.csv"
-PICTURE = ROOT / "docs" / "pictures" / "sandbox-study.svg"
+DATA = ROOT / "docs" / "data" / "sandbox-study-former-policy.csv"
+PICTURE = ROOT / "docs" / "pictures" / "sandbox-study-former-policy.svg"
 SHOWN = (1, 8, 32)
 COMPARED = "grpo_matched"
 DRAWN = (BASE, "grpo", COMPARED, "ta_grpo", "ta_grpo_star")

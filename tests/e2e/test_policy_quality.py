@@ -17,7 +17,7 @@ from sandbox.policy import RECORD, write_shipped_policy
 from sandbox.pretraining import SCHEDULE, SHAPE, pretrain
 from sandbox.questions import Asked, draw_questions
 from sandbox.tokenizer import make_tokenizer
-from sandbox.traces import has_mistake, strategy_of
+from sandbox.traces import DIRECT, has_mistake, strategy_of
 from sandbox.worlds import WORLDS
 
 G, NEIGHBORS = 8, 3
@@ -87,7 +87,9 @@ def test_success_depends_on_the_phrasing_and_joint_groups_are_seldom_equal(folde
     mistaken = np.array([has_mistake(one.problem, one.phrasing.dominant) for one in asked])
     success = right.reshape(-1, G).mean(1)
     assert success[mistaken].mean() < 0.25
-    assert success[~mistaken].mean() > 0.75
+    written_out = np.array([one.phrasing.dominant != DIRECT for one in asked])
+    assert success[~mistaken & written_out].mean() > 0.85
+    assert success[~mistaken & ~written_out].mean() > success[mistaken].mean()
 
 
 def test_the_command_learns_as_the_shipped_policy_did(folder: Path) -> None:

@@ -85,6 +85,7 @@ def test_it_loads_as_any_checkpoint(folder: Path, model: Any, tokenizer: Any) ->
     assert model.dtype == torch.float32
     assert model.num_parameters() == record["parameters"]
     assert 300_000 < model.num_parameters() < 1_000_000
+    assert model.config.head_dim in (32, 64), "vLLM's attention on CPUs refuses other small heads"
     assert tokenizer.eos_token == "<|end|>"
     assert model.generation_config.eos_token_id == tokenizer.eos_token_id
     assert model.config.vocab_size == len(tokenizer)
