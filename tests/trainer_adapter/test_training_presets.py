@@ -121,6 +121,7 @@ def test_a_plan_beside_grpo_draws_the_presets_responses() -> None:
 
     shape = MODELS["DeepSeek-R1-Distill-Qwen-1.5B"].shape
     works = plan_work(composed("cw", "ta_cw_grpo"), shape, 7000, Speed())
+    assert works[0].epochs == 0.17  # 100 steps of 12 questions
     assert [(work.responses_per_question, work.responses) for work in works] == [
         (48, 57_600),
         (12, 14_400),

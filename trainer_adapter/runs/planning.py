@@ -117,10 +117,8 @@ def plan_work(
         InputError: fewer questions than a batch, or fewer responses than a step draws.
     """
     recipe = composition.recipe
-    batch, epochs = (
-        int(composition.value("data.train_batch_size")),
-        int(composition.value("trainer.total_epochs")),
-    )
+    batch = int(composition.value("data.train_batch_size"))
+    epochs: float = int(composition.value("trainer.total_epochs"))
     if questions < batch:
         raise InputError(
             f"{questions:,} questions fill no batch of {batch:,}; pass data.train_batch_size={questions}."
@@ -131,6 +129,8 @@ def plan_work(
         return _work(method, recipe, epochs, steps, batch, composition, shape, speed, share)
 
     steps = count_steps(composition, questions)
+    if steps < questions // batch * epochs:
+        epochs = round(steps * batch / questions, 2)
     total = responses or steps * batch * recipe.rollouts
     if compare or responses is not None:
         at_equal = []
