@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from service.errors import InputError
+from trainer_adapter.runs.composing import Machine
 from trainer_adapter.runs.launching import (
     MARK,
     Ended,
@@ -23,6 +24,7 @@ from trainer_adapter.runs.launching import (
     run_child,
     step_of,
     total_steps_of,
+    training_environment,
 )
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
@@ -252,3 +254,14 @@ def test_the_log_says_how_far_it_came_and_why_it_failed(tmp_path: Path) -> None:
 )
 def test_a_line_tells_the_step_or_how_many_there_are(line: str, step: int | None, total: int | None) -> None:
     assert (step_of(line), total_steps_of(line)) == (step, total)
+
+
+def test_on_the_cpu_ray_starts_no_python_in_advance_unless_the_user_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "RAY_prestart_worker_first_driver"
+    monkeypatch.delenv(name, raising=False)
+    assert training_environment(Machine(cpu=True), tmp_path)[name] == "0"
+    assert name not in training_environment(Machine(), tmp_path)
+    monkeypatch.setenv(name, "1")
+    assert training_environment(Machine(cpu=True), tmp_path)[name] == "1"

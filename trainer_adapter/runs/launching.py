@@ -319,10 +319,18 @@ def _lines(log: Path) -> Iterator[str]:
         yield _PREFIX.sub("", _ANSI.sub("", line))
 
 
+_ON_THE_CPU = {
+    "OMP_NUM_THREADS": "1",
+    VARIABLE: START,
+    # Ray would start a Python a core in advance, which no worker of verl's uses: theirs has other variables.
+    "RAY_prestart_worker_first_driver": "0",
+}
+
+
 def training_environment(machine: Machine, metrics: Path) -> dict[str, str]:
     """Return what the process of a training finds in its environment beside the user's own."""
     modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(machine)]
-    defaults = {"OMP_NUM_THREADS": "1", VARIABLE: START} if machine.cpu else {}
+    defaults = _ON_THE_CPU if machine.cpu else {}
     return {
         "VERL_USE_EXTERNAL_MODULES": ",".join(module for module in modules if module),
         "VERL_FILE_LOGGER_PATH": str(metrics),
