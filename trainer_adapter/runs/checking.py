@@ -14,6 +14,7 @@ from trainer_adapter.methods.registry import find_formula, is_own
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, Machine, external_modules
 from trainer_adapter.runs.data import TrainingData, check_parquet
+from trainer_adapter.runs.fitting import check_sequences, has_flash_attention, memory_note
 from trainer_adapter.runs.presets import DEFAULT
 from trainer_adapter.verl.plugin.checks import check_version, untested_version
 from trainer_adapter.verl.prompts import CountPrompts, Message, PromptTemplate, prompt_counter
@@ -85,8 +86,8 @@ def check_formulas(recipe: Recipe) -> None:
             find_formula(axis, name)
 
 
-def check_machine(composition: Composition) -> None:
-    """Raise unless this machine has what the settings take for granted.
+def check_machine(composition: Composition) -> list[str]:
+    """Raise unless this machine has what the settings take for granted; return what a user should know.
 
     GPUs are counted where verl starts its own Ray; a cluster that runs already counts its own, and may hold
     the model where this machine does not.
@@ -99,7 +100,7 @@ def check_machine(composition: Composition) -> None:
     if not machine.ray_address:
         check_tokenizer(composition)
     if machine.cpu:
-        return
+        return []
     engine = composition.value("actor_rollout_ref.rollout.name")
     if engine in ("vllm", "sglang") and importlib.util.find_spec(engine) is None:
         raise PrerequisiteError(
@@ -109,14 +110,14 @@ def check_machine(composition: Composition) -> None:
     prefix = "actor_rollout_ref.model"
     attention = composition.value(f"{prefix}.override_config.attn_implementation", "flash_attention_2")
     packed = composition.value(f"{prefix}.use_remove_padding", True)
-    if (attention == "flash_attention_2" or packed) and importlib.util.find_spec("flash_attn") is None:
+    if (attention == "flash_attention_2" or packed) and not has_flash_attention():
         raise PrerequisiteError(
-            "verl trains with flash-attn, which is not installed here; pip install flash-attn "
-            f"--no-build-isolation, or pass {prefix}.use_remove_padding=false "
-            f"+{prefix}.override_config.attn_implementation=sdpa (slower)."
+            f"{prefix}.use_remove_padding=true and attn_implementation=flash_attention_2 take flash-attn, "
+            "which is not installed here; pip install flash-attn --no-build-isolation, or leave both out."
         )
+    notes = [] if packed else ["flash-attn is not used: training takes PyTorch's attention, which is slower"]
     if machine.ray_address:
-        return
+        return notes
     import torch
 
     gpus = torch.cuda.device_count()
@@ -126,6 +127,8 @@ def check_machine(composition: Composition) -> None:
             if gpus
             else "no GPU is here; pass --cpu for a try with a tiny model, or start this on a GPU machine."
         )
+    note = memory_note(composition, torch.cuda.get_device_properties(0).total_memory)
+    return notes if note is None else [*notes, note]
 
 
 def check_fit(composition: Composition, data: TrainingData) -> list[str]:
@@ -215,6 +218,18 @@ def check_files(overrides: Sequence[Override], prompt_key: str) -> None:
 def has_verl() -> bool:
     """Return whether verl and hydra are here to compose a configuration; neither is imported."""
     return importlib.util.find_spec("verl") is not None and importlib.util.find_spec("hydra") is not None
+
+
+def check_configuration(composition: Composition, folder: Path) -> list[str]:
+    """Raise unless verl's configuration takes what it is told, and the longest sequence fits into it.
+
+    Raises:
+        InputError: see `compose_with_hydra` and `check_sequences`.
+    """
+    if not has_verl():  # a dry run on another machine; training itself asks for verl first
+        return ["verl is not installed here, so its configuration was not asked about these overrides"]
+    check_sequences(compose_with_hydra(composition, folder), composition)
+    return []
 
 
 def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]:

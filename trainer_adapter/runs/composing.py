@@ -167,6 +167,7 @@ def compose_run(
     resume: bool = False,
     overrides: Sequence[Override] = (),
     preset: Preset = PRESETS[DEFAULT],
+    flash_attention: bool = True,
 ) -> Composition:
     """Return what verl is told for a recipe; parts that are not known yet are left out.
 
@@ -183,6 +184,7 @@ def compose_run(
         resume: whether to go on from the last checkpoint in the folder.
         overrides: the user's.
         preset: settings of a paper; its axes stand in `recipe` already.
+        flash_attention: whether flash-attn is installed; PyTorch's own attention is taken where it is not.
 
     Raises:
         InputError: an override of a key that the recipe or an option of the command decides, or of a number
@@ -198,7 +200,7 @@ def compose_run(
         _of_preset(preset, overrides),
         OURS,
         _of_reward(settings, overrides),
-        _of_machine(machine),
+        _of_machine(machine, flash_attention),
         _of_model(model, data),
         _of_data(data, overrides),
         _of_run(folder, name, resume),
@@ -279,7 +281,7 @@ def _rewards_by_another(overrides: Sequence[Override]) -> bool:
     return any(override.name == _REWARD_PATH for override in overrides)
 
 
-def _of_machine(machine: Machine) -> list[Setting]:
+def _of_machine(machine: Machine, flash_attention: bool) -> list[Setting]:
     if machine.cpu:
         return [Setting(key, value, "machine", "configs/tagrpo/cpu.yaml") for key, value in cpu_settings()]
     kind = "one GPU" if machine.devices == 1 else "several GPUs"
@@ -288,6 +290,12 @@ def _of_machine(machine: Machine) -> list[Setting]:
         Setting("trainer.n_gpus_per_node", machine.gpus, "machine"),
         Setting("trainer.nnodes", machine.nodes, "machine"),
     ]
+    if not flash_attention:
+        model, reason = "actor_rollout_ref.model", "flash-attn is not installed here; slower"
+        settings += [
+            Setting(f"{model}.use_remove_padding", False, "machine", reason),
+            Setting(f"+{model}.override_config.attn_implementation", "sdpa", "machine", reason),
+        ]
     if machine.ray_address:
         key = f"{_RAY_VARIABLES}.VERL_USE_EXTERNAL_MODULES"
         settings += [

@@ -301,6 +301,28 @@ class MemoryPlan:
         """Whether both phases fit, and a response of full length fits the cache."""
         return max(self.total("rollout"), self.total("update")) <= self.gpu_gib and self.concurrent >= 1
 
+    @property
+    def shortage(self) -> str | None:
+        """What does not fit, and what to try; None where all does."""
+        rollout, update = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
+        if self.fits:
+            return None
+        if self.concurrent < 1:
+            return (
+                f"vLLM's share of the GPU holds no response of full length: raise {rollout}."
+                f"gpu_memory_utilization, or {rollout}.tensor_model_parallel_size with several GPUs"
+            )
+        if self.total("update") > self.gpu_gib:
+            return (
+                f"the update needs {self.total('update'):.0f} of {self.gpu_gib:g} GiB: lower "
+                f"{update}.ppo_max_token_len_per_gpu, or take more GPUs"
+            )
+        return (
+            f"rollouts need {self.total('rollout'):.0f} of {self.gpu_gib:g} GiB: lower "
+            f"{rollout}.gpu_memory_utilization, or set {update}.fsdp_config.param_offload=true and "
+            ".optimizer_offload=true"
+        )
+
 
 def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> MemoryPlan:
     """Return what one of the GPUs has to hold.

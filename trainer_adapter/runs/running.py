@@ -26,6 +26,7 @@ from trainer_adapter.runs.composing import (
     template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData, read_again, read_data
+from trainer_adapter.runs.fitting import has_flash_attention
 from trainer_adapter.runs.launching import (
     GRACE_S,
     hints,
@@ -180,7 +181,8 @@ def train(
             prepared = replace(prepared, notes=(*prepared.notes, *notes))
             if resume and (ended_well := _finished(prepared)) is not None:
                 return ended_well
-            checking.check_machine(prepared.composition)
+            of_machine = checking.check_machine(prepared.composition)
+            prepared = replace(prepared, notes=(*prepared.notes, *of_machine))
             _keep(prepared, open_database)
         except TagrpoError:
             folder.forget_refused()
@@ -265,14 +267,12 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         resume=resume,
         overrides=wanted.overrides,
         preset=wanted.preset,
+        flash_attention=has_flash_attention(),
     )
     checking.check_formulas(wanted.recipe)
     checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
     notes = checking.check_fit(composition, data)
-    if checking.has_verl():
-        checking.compose_with_hydra(composition, folder.path)
-    else:  # a dry run on another machine; training itself asks for verl first
-        notes.append("verl is not installed here, so its configuration was not asked about these overrides")
+    notes += checking.check_configuration(composition, folder.path)
     spec = make_spec(composition, data)
     if resume:
         changed = differences(folder.read_config()["spec"], spec)

@@ -25,6 +25,7 @@ _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "correction_threshold": (lambda value: value > 0, "more than 0"),
     "overlong_buffer": (lambda value: value is None or value >= 1, "1 or more"),
     "record_tokens": (lambda value: isinstance(value, bool), "true or false"),
+    "weight_update_limit_s": (lambda value: value > 0, "more than 0"),
     "poll_interval_s": (lambda value: value > 0, "more than 0"),
 }
 """What a setting may be, and the way out where it is not."""
@@ -50,6 +51,8 @@ class RunSettings:
             20,480); None takes a fifth of the longest response.
         record: folder of the rollout record; None keeps none.
         record_tokens: record the log-ratio of every token too.
+        weight_update_limit_s: how long the rollout engine may take to load new weights before training ends;
+            the default is verl's limit for a collective call (`actor_rollout_ref.nccl_timeout`).
         poll_interval_s: how often the trainer looks for finished responses; verl has 2 seconds.
     """
 
@@ -63,6 +66,7 @@ class RunSettings:
     overlong_buffer: int | None = None
     record: str | None = None
     record_tokens: bool = False
+    weight_update_limit_s: float = 600.0
     poll_interval_s: float = 0.5
 
     def __post_init__(self) -> None:

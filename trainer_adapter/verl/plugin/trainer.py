@@ -27,7 +27,8 @@ from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss
 from trainer_adapter.verl.plugin.replay import NeighborReplayBuffer
 from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
-from trainer_adapter.verl.plugin.step_texts import open_record, record_step
+from trainer_adapter.verl.step_texts import open_record, record_step
+from trainer_adapter.verl.time_limit import call_within
 
 _LOG = logging.getLogger("tagrpo.trainer")
 
@@ -95,6 +96,21 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             gen_batch_size=1 if exact else (self.config.data.get("gen_batch_size") or batch_size),
             max_inflight_gen_batches=self.config.algorithm.filter_groups.get("max_inflight_gen_batches", 1),
         )
+
+    def on_init_end(self) -> None:
+        manager, limit_s = self.checkpoint_manager, self.settings.weight_update_limit_s
+        update = manager.update_weights
+
+        def limited(*args: Any, **kwargs: Any) -> Any:
+            failure = (
+                f"step {self.global_steps}: the rollout engine did not take the new weights within "
+                f"{limit_s:g} s; its own error, if it had one, stands above"
+            )
+            return call_within(limit_s, partial(update, *args, **kwargs), failure)
+
+        # Where the engine fails, verl waits for ever for it to say that it has the weights.
+        manager.update_weights = limited
+        super().on_init_end()
 
     def on_train_begin(self) -> None:
         super().on_train_begin()

@@ -116,8 +116,8 @@ def plan(
     )
     memory = plan_memory(composition, shape, gpu_memory_gib)
     doubts = warnings(composition, works[0])
-    if not memory.fits:
-        doubts.insert(0, reports.too_large(memory))
+    if memory.shortage is not None:
+        doubts.insert(0, memory.shortage)
     terminal.emit(
         reports.plan_record(composition, shape, memory, works, speed, forecast, doubts),
         reports.print_plan,

@@ -206,26 +206,6 @@ def plan_record(
     }
 
 
-def too_large(memory: "MemoryPlan") -> str:
-    """Say what does not fit, and what to try."""
-    if memory.concurrent < 1:
-        return (
-            "vLLM's share of the GPU holds no response of full length: raise "
-            "actor_rollout_ref.rollout.gpu_memory_utilization, or actor_rollout_ref.rollout."
-            "tensor_model_parallel_size with several GPUs"
-        )
-    if memory.total("update") > memory.gpu_gib:
-        return (
-            f"the update needs {memory.total('update'):.0f} of {memory.gpu_gib:g} GiB: lower "
-            "actor_rollout_ref.actor.ppo_max_token_len_per_gpu, or take more GPUs"
-        )
-    return (
-        f"rollouts need {memory.total('rollout'):.0f} of {memory.gpu_gib:g} GiB: lower "
-        "actor_rollout_ref.rollout.gpu_memory_utilization, or set "
-        "actor_rollout_ref.actor.fsdp_config.param_offload=true and .optimizer_offload=true"
-    )
-
-
 def prepared_record(prepared: "Prepared") -> dict[str, Any]:
     """Return the machine-readable form of `train run --dry-run`."""
     return {

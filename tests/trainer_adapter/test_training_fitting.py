@@ -1,0 +1,81 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.errors import InputError
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs import checking
+from trainer_adapter.runs.assignments import assign
+from trainer_adapter.runs.composing import Composition, Machine, compose_run
+from trainer_adapter.runs.fitting import GIB, memory_note
+
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+
+
+def composed(
+    *texts: str, recipe: str = "ta_grpo", machine: Machine | None = None, **more: Any
+) -> Composition:
+    assigned = assign(RECIPES[recipe], texts)
+    given: dict[str, Any] = {"model": "Qwen/Qwen3-4B", "overrides": assigned.overrides} | more
+    return compose_run(assigned.recipe, machine or Machine(4), **given)
+
+
+@pytest.mark.parametrize(
+    ("texts", "low"),
+    [
+        (["data.max_response_length=16384"], f"{ACTOR}.ppo_max_token_len_per_gpu is 16384"),
+        ([f"{ACTOR}.ppo_max_token_len_per_gpu=3000"], "ppo_max_token_len_per_gpu is 3000"),
+        (
+            [f"{ROLLOUT}.log_prob_max_token_len_per_gpu=3000"],
+            "rollout.log_prob_max_token_len_per_gpu is 3000",
+        ),
+        (["actor_rollout_ref.ref.log_prob_max_token_len_per_gpu=3000"], "ref.log_prob_max_token_len_per_gpu"),
+        ([f"{ROLLOUT}.max_model_len=2048"], "rollout.max_model_len is 2048"),
+    ],
+)
+def test_sequences_that_do_not_fit_are_refused_before_anything_is_drawn(
+    tmp_path: Path, texts: list[str], low: str
+) -> None:
+    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+    with pytest.raises(InputError, match=r"prompt and response may have 512 \+ \d+ = \d+ tokens") as refused:
+        checking.check_configuration(composed(*texts), tmp_path)
+    assert low in str(refused.value)
+
+
+def test_ranks_share_a_long_sequence_and_no_reference_needs_no_room(tmp_path: Path) -> None:
+    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+    half = [
+        f"{ACTOR}.ppo_max_token_len_per_gpu=2000",
+        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu=9",
+    ]
+    shared = composed(*half, f"{ACTOR}.ulysses_sequence_parallel_size=2", recipe="dr_grpo")
+    assert checking.check_configuration(shared, tmp_path) == []
+
+
+def test_a_model_says_how_long_a_sequence_may_be(tmp_path: Path) -> None:
+    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+    about = {"max_position_embeddings": 2048, "model_type": "qwen2"}
+    (tmp_path / "config.json").write_text(json.dumps(about))
+    with pytest.raises(InputError, match="max_position_embeddings of the model is 2048; give 3584 or more"):
+        checking.check_configuration(composed(model=str(tmp_path)), tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(about | {"rope_scaling": {"factor": 4}}))
+    assert checking.check_configuration(composed(model=str(tmp_path)), tmp_path) == []
+
+
+def test_a_gpu_that_is_too_small_is_named_with_the_way_out() -> None:
+    one = composed(machine=Machine(1))
+    assert memory_note(one, 80 * GIB) is None
+    assert "by the estimate of `tagrpo train plan`, the update needs" in str(memory_note(one, 24 * GIB))
+    assert memory_note(composed(model="nobody/knows-it"), 16 * GIB) is None
+
+
+def test_without_flash_attention_pytorchs_is_taken() -> None:
+    model = "actor_rollout_ref.model"
+    with_it, without = composed(), composed(flash_attention=False)
+    assert with_it.value(f"{model}.use_remove_padding") is None
+    assert without.value(f"{model}.use_remove_padding") is False
+    assert without.value(f"{model}.override_config.attn_implementation") == "sdpa"
+    chosen = composed(f"{model}.use_remove_padding=true", flash_attention=False)
+    assert chosen.value(f"{model}.use_remove_padding") is True

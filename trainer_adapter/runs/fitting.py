@@ -1,0 +1,93 @@
+"""What has to fit before anything is drawn: sequences into micro-batches and the engine, memory on GPUs."""
+
+import contextlib
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from service.errors import InputError, TagrpoError
+from trainer_adapter.runs.composing import Composition
+from trainer_adapter.runs.model_sizes import find_shape
+from trainer_adapter.runs.planning import GIB, plan_memory
+
+_ACTOR, _REF, _ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
+_BUDGETS = (
+    (_ACTOR, "use_dynamic_bsz", "ppo_max_token_len_per_gpu", _ACTOR),
+    (_ROLLOUT, "log_prob_use_dynamic_bsz", "log_prob_max_token_len_per_gpu", _ACTOR),
+    (_REF, "log_prob_use_dynamic_bsz", "log_prob_max_token_len_per_gpu", _REF),
+)
+"""Where verl keeps the tokens of a micro-batch, whether they count, and whose ranks share a sequence."""
+
+
+def has_flash_attention() -> bool:
+    """Return whether flash-attn is installed here; it is not imported."""
+    return importlib.util.find_spec("flash_attn") is not None
+
+
+def check_sequences(config: Mapping[str, Any], composition: Composition) -> None:
+    """Raise unless the longest prompt and response together fit a micro-batch and the rollout engine.
+
+    verl finds out where the first such response is trained on, after it was drawn.
+
+    Args:
+        config: verl's whole configuration as plain dictionaries.
+
+    Raises:
+        InputError: with every limit that is too low.
+    """
+    prompt, response = (int(config["data"][f"max_{part}_length"]) for part in ("prompt", "response"))
+    longest = prompt + response
+    low = [f"{key} is {limit}" for key, limit in _limits(config, composition) if limit < longest]
+    if low:
+        raise InputError(
+            f"prompt and response may have {prompt} + {response} = {longest} tokens together, but "
+            f"{', '.join(low)}; give {longest} or more, or a smaller data.max_response_length."
+        )
+
+
+def _limits(config: Mapping[str, Any], composition: Composition) -> Iterator[tuple[str, int]]:
+    has_reference = composition.recipe.loss.kl_coef > 0
+    for part, counts, name, ranks in _BUDGETS:
+        if (part != _REF or has_reference) and _at(config, f"{part}.{counts}"):
+            key = f"{part}.{name}"
+            together = int(_at(config, f"{ranks}.ulysses_sequence_parallel_size") or 1)
+            shared = f" on each of {together} GPUs" if together > 1 else ""
+            yield f"{key}{shared}", int(_at(config, key)) * together
+    if composition.machine.cpu:
+        return
+    key = f"{_ROLLOUT}.max_model_len"
+    if (limit := _at(config, key)) is not None:
+        yield key, int(limit)
+    if (positions := _positions(Path(str(composition.value("actor_rollout_ref.model.path"))))) is not None:
+        yield "max_position_embeddings of the model", positions
+
+
+def _positions(model: Path) -> int | None:
+    """Return how long a sequence a model's folder allows; None where it does not say or stretches it."""
+    try:
+        config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+        scaled = config.get("rope_scaling") or (config.get("rope_parameters") or {}).get("factor")
+        return None if scaled else int(config["max_position_embeddings"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def memory_note(composition: Composition, gpu_bytes: int) -> str | None:
+    """Return what by the estimate of `train plan` does not fit a GPU; None where all does, or none is made.
+
+    Args:
+        gpu_bytes: memory of a GPU.
+    """
+    with contextlib.suppress(TagrpoError):
+        shape = find_shape(str(composition.value("actor_rollout_ref.model.path")))
+        shortage = plan_memory(composition, shape, gpu_bytes / GIB).shortage
+        return None if shortage is None else f"by the estimate of `tagrpo train plan`, {shortage}"
+    return None
+
+
+def _at(config: Any, key: str) -> Any:
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, Mapping) else None
+    return config
