@@ -256,6 +256,18 @@ def test_the_corrected_anchor_weighs_by_the_truncated_ratio(place: Path, long_ru
     assert off(ratio[~own], torch.ones(())) > 1e-2
 
 
+@pytest.mark.parametrize("name", ["ta_grpo", "ta_grpo_v1", "ta_grpo_corrected", "grpo"])
+def test_engine_and_trainer_agree_on_the_prompts_that_were_asked(
+    place: Path, long_run: VerlRun, name: str
+) -> None:
+    number = NAMES.index(name) + 1
+    kept = step_of(place, "long", number)
+    assert kept["compared_B"].all()
+    assert off(kept["engine_ratio_BT"], torch.zeros(())) < 1e-4
+    assert off(kept["engine_weights_BT"], kept["mask_BT"].float()) < 1e-4
+    assert long_run.steps[number - 1]["tagrpo/engine/gap"] < 1e-4
+
+
 def test_validation_asks_the_questions_alone(place: Path, long_run: VerlRun) -> None:
     lines = (place / "validation" / f"{len(NAMES)}.jsonl").read_text().splitlines()
     asked = [json.loads(line)["input"] for line in lines]

@@ -65,6 +65,9 @@ def make_batch(
         "advantages_B": advantages,
         "weights_BT": mask * 1.5,
         "correction_BT": torch.rand(rows, tokens, generator=chance) + 0.5,
+        "engine_ratio_BT": torch.rand(rows, tokens, generator=chance) - 0.5,
+        "engine_weights_BT": torch.rand(rows, tokens, generator=chance) + 0.5,
+        "compared_B": torch.arange(rows) % 2 == 0,
     }
     return StepBatch(**{**fields, **changes})
 
@@ -257,6 +260,21 @@ def test_what_a_batch_cannot_say_is_left_out(batch: StepBatch) -> None:
     assert found["tagrpo/batch/responses"] == len(batch)
     if not (batch.variant_B > 0).any():
         assert not any("neighbor" in name or "original" in name for name in found if "/zero/" not in name)
+
+
+def test_the_gap_between_engine_and_trainer_is_that_of_compared_tokens() -> None:
+    batch = make_batch(MIXED)
+    found = step_metrics(batch)
+    assert batch.engine_ratio_BT is not None
+    assert batch.engine_weights_BT is not None
+    assert batch.compared_B is not None
+    gaps = batch.engine_ratio_BT[(batch.mask_BT > 0) & batch.compared_B[:, None]].double()
+    assert found["tagrpo/engine/gap"] == pytest.approx(gaps.abs().mean().item())
+    assert found["tagrpo/engine/k3"] == pytest.approx((gaps.exp() - gaps - 1).mean().item())
+    weights = batch.engine_weights_BT[batch.mask_BT > 0].double()
+    assert found["tagrpo/engine/weight"] == pytest.approx(weights.mean().item())
+    share = weights.sum() ** 2 / (len(weights) * weights.square().sum())
+    assert found["tagrpo/engine/ess"] == pytest.approx(share.item())
 
 
 def test_without_neighbors_there_are_none_of_theirs() -> None:

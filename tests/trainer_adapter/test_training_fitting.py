@@ -9,7 +9,7 @@ from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs import checking
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
-from trainer_adapter.runs.fitting import GIB, memory_note
+from trainer_adapter.verl.fitting import GIB, memory_note
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 

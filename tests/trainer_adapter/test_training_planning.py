@@ -109,8 +109,13 @@ def test_work_of_the_papers_training() -> None:
     assert first.tokens == responses * 900
     assert not first.at_most
     assert first.generation_hours == pytest.approx(responses * 900 / (2500 * 4) / 3600)
-    # 2P old log-probs, 2P reference, 8P update with gradient checkpointing
-    assert first.training_hours == pytest.approx(responses * 900 * 12 * 4_022_468_096 / (150e12 * 4) / 3600)
+    # 2P old log-probs, 2P reference, 8P update with gradient checkpointing; of 3 in 4 responses, those to
+    # neighbors, 2P for their own prompts
+    a_token = (12 + 2 * 3 / 4) * 4_022_468_096
+    assert first.training_hours == pytest.approx(responses * 900 * a_token / (150e12 * 4) / 3600)
+    plain = composed("ta_grpo", Machine(4), "tagrpo_run.engine_correction=none")
+    [uncorrected, *_] = plan_work(plain, MODELS["Qwen3-4B"].shape, 7498, Speed(2500.0, 150.0, 900.0))
+    assert first.training_hours == pytest.approx((uncorrected.training_hours or 0) * 13.5 / 12)
     assert first.hours == pytest.approx(first.generation_hours + first.training_hours)
 
 

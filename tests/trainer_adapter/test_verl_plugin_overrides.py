@@ -42,17 +42,9 @@ def test_ta_grpo_in_verls_words() -> None:
     assert overrides["+tagrpo_recipe"]["neighbors"] == 3
 
 
-def test_the_corrected_anchor_is_verls_rollout_correction() -> None:
-    settings = RunSettings(correction="sequence", correction_threshold=5.0)
-    overrides = recipe_overrides(RECIPES["ta_grpo_corrected"], settings)
-    assert overrides["algorithm.rollout_correction.rollout_is"] == "sequence"
-    assert overrides["algorithm.rollout_correction.rollout_is_threshold"] == 5.0
-    assert overrides["actor_rollout_ref.rollout.calculate_log_probs"] is True
-
-
 @pytest.mark.parametrize(
     ("name", "kept"),
-    [("ta_grpo", False), ("ta_grpo_v1", True), ("ta_grpo_corrected", True), ("grpo", True), ("dapo", True)],
+    [("ta_grpo", False), ("ta_grpo_v1", True), ("ta_grpo_corrected", False), ("grpo", True), ("dapo", True)],
 )
 def test_log_probs_of_another_prompt_stay_out_of_verls_batch(name: str, kept: bool) -> None:
     assert keeps_log_probs(RECIPES[name]) is kept

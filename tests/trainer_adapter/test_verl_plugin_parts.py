@@ -73,20 +73,14 @@ ACTOR, ROLLOUT, CORRECTION = (
     ("name", "key", "value", "message"),
     [
         ("ta_grpo", f"{CORRECTION}.bypass_mode", True, "bypass_mode takes the sampling log-probs"),
-        ("ta_grpo", f"{CORRECTION}.rollout_is", "token", "that is anchor corrected, choose it"),
-        ("ta_grpo_v1", f"{CORRECTION}.rollout_is", "token", "that is anchor corrected, choose it"),
+        ("ta_grpo", f"{CORRECTION}.rollout_is", "token", "say tagrpo_run.engine_correction=token"),
+        ("grpo", f"{CORRECTION}.rollout_is", "sequence", "say tagrpo_run.engine_correction=sequence"),
         ("ta_grpo", f"{CORRECTION}.rollout_rs", "token_k1", "rollout_rs drops responses of neighbors"),
         ("ta_grpo", f"{ACTOR}.use_prefix_grouper", True, "takes one prompt of a question"),
         ("ta_grpo", f"{ROLLOUT}.enable_rollout_routing_replay", True, "router replay routes tokens"),
         ("ta_grpo", f"{ACTOR}.megatron.router_replay.mode", "R3", "router replay routes tokens"),
         ("ta_grpo", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true where"),
-        ("ta_grpo_corrected", f"{ROLLOUT}.calculate_log_probs", False, "calculate_log_probs is false where"),
-        (
-            "ta_grpo_corrected",
-            f"{CORRECTION}.rollout_is",
-            None,
-            "set algorithm.rollout_correction.rollout_is",
-        ),
+        ("ta_grpo_corrected", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true where"),
         ("ta_grpo", f"{ROLLOUT}.n", 8, "rollout.n is 8 where the recipe has 32"),
         ("ta_grpo", f"{ACTOR}.use_kl_loss", False, "use_kl_loss is false where the recipe has true"),
         ("ta_grpo", "algorithm.use_kl_in_reward", True, "use_kl_in_reward is true where"),
@@ -108,7 +102,7 @@ def test_every_reason_is_named_at_once() -> None:
 
 
 def test_without_neighbors_nothing_can_corrupt_the_anchor() -> None:
-    changes = {f"{CORRECTION}.rollout_is": "token", f"{ACTOR}.use_prefix_grouper": True}
+    changes = {f"{CORRECTION}.rollout_rs": "token_k1", f"{ACTOR}.use_prefix_grouper": True}
     check_config(config_of(RECIPES["grpo"], **changes), RECIPES["grpo"])
 
 

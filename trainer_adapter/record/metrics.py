@@ -46,6 +46,7 @@ def step_metrics(batch: StepBatch) -> dict[str, float]:
         _covariances(batch, in_strips),
         _anchor(batch, sums),
         _correction(batch, sums),
+        _engine(batch, sums),
         _response_weights(batch),
         _rescue(batch),
         _kl(batch, sums),
@@ -214,6 +215,21 @@ def _correction(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
     return metrics
 
 
+def _engine(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
+    """How far engine and trainer are apart on the prompts that were asked, and the weights for it."""
+    metrics = {}
+    if "engine_k3" in sums and batch.compared_B is not None:
+        tokens = batch.tokens_B[batch.compared_B].sum().item()
+        if tokens:
+            for name in ("gap", "k3"):
+                metrics[f"engine/{name}"] = sums[f"engine_{name}"][batch.compared_B].sum().item() / tokens
+    if "engine" in sums and sums["engine_square"].sum() > 0:
+        first_B, second_B, lengths_B = sums["engine"], sums["engine_square"], batch.tokens_B
+        metrics["engine/weight"] = (first_B.sum() / lengths_B.sum()).item()
+        metrics["engine/ess"] = _effective(first_B, second_B, lengths_B)
+    return metrics
+
+
 def _response_weights(batch: StepBatch) -> dict[str, float]:
     """Of the responses that an anchor may weigh: those of neighbors with an advantage of 0 or less."""
     if batch.response_weights_B is None:
@@ -295,7 +311,9 @@ def token_sums(batch: StepBatch, parts: Sequence[Strip]) -> TokenSums:
     """Return the sums over the tokens of each response; what the batch has no values for is left out.
 
     entropy; log_ratio = log pi_old(o | anchor) - log pi(o | the prompt it was drawn for), ratio and
-    ratio_square its exponential and the square of that; correction and correction_square; k1 and k3 against
+    ratio_square its exponential and the square of that; correction and correction_square; engine_gap and
+    engine_k3 = |d| and exp(d) - d - 1 of trainer minus engine, engine and engine_square of its weights; k1
+    and k3 against
     the reference policy; weights and weights_square; weights_zero counts weights of 0, weights_least and
     weights_most are the smallest and largest (inf and -inf for a response without tokens).
 
@@ -331,6 +349,14 @@ def _of_strip(batch: StepBatch, strip: Strip) -> Iterator[tuple[str, Tensor]]:
         correction = take(batch.correction_BT)
         yield "correction", row_sums(correction)
         yield "correction_square", row_sums(correction.square_())
+    if batch.engine_ratio_BT is not None:
+        gap = take(batch.engine_ratio_BT).double()
+        yield "engine_gap", row_sums(gap.abs())
+        yield "engine_k3", row_sums(gap.exp() - gap - 1)
+    if batch.engine_weights_BT is not None:
+        engine = take(batch.engine_weights_BT)
+        yield "engine", row_sums(engine)
+        yield "engine_square", row_sums(engine.square_())
     if batch.ref_log_probs_BT is not None:
         exact, reference = old.double(), take(batch.ref_log_probs_BT).double()
         yield "k1", row_sums(kl_estimate(exact, reference, "k1"))

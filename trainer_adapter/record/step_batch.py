@@ -44,6 +44,10 @@ class StepBatch:
         response_weights_B: weights of anchors tapered and dropped; None for the other anchors.
         first_stage_B: whether a response was drawn in the first of two stages; None where there is one.
         correction_BT: importance weights of anchor corrected, truncated; None for the other anchors.
+        engine_ratio_BT: log-probs of the trainer minus those of the engine, on the prompt that was asked;
+            None where the engine gave none.
+        engine_weights_BT: importance weights between the two, truncated; None where there are none.
+        compared_B: whether the two were compared on the prompt that was asked, bool; None for none.
     """
 
     step: int
@@ -69,6 +73,9 @@ class StepBatch:
     advantages_B: Tensor
     weights_BT: Tensor | None = None
     correction_BT: Tensor | None = None
+    engine_ratio_BT: Tensor | None = None
+    engine_weights_BT: Tensor | None = None
+    compared_B: Tensor | None = None
     response_weights_B: Tensor | None = None
     first_stage_B: Tensor | None = None
 

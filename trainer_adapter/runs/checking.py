@@ -14,8 +14,8 @@ from trainer_adapter.methods.registry import find_formula, is_own
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, Machine, external_modules
 from trainer_adapter.runs.data import TrainingData, check_parquet
-from trainer_adapter.runs.fitting import check_sequences, has_flash_attention, memory_note
 from trainer_adapter.runs.presets import DEFAULT
+from trainer_adapter.verl.fitting import check_sequences, has_flash_attention, memory_note
 from trainer_adapter.verl.plugin.checks import check_version, untested_version
 from trainer_adapter.verl.prompts import CountPrompts, Message, PromptTemplate, prompt_counter
 

@@ -25,6 +25,7 @@ _CPU_FILE = Path(__file__).parents[1] / "verl" / "configs" / "tagrpo" / "cpu.yam
 _RAY_VARIABLES = "+ray_kwargs.ray_init.runtime_env.env_vars"
 PYTHON_KEY = "+ray_kwargs.ray_init.runtime_env.py_executable"
 _TEMPLATE_KEY = "data.apply_chat_template_kwargs"
+_CORRECTION = "algorithm.rollout_correction"
 _RUN_KEYS = {
     "data.train_files": "name the export with --data, or the set with --set",
     "actor_rollout_ref.model.path": "name the model with --model",
@@ -33,6 +34,8 @@ _RUN_KEYS = {
     "trainer.default_local_dir": "checkpoints stand in the run's folder; choose it with --folder",
     "trainer.experiment_name": "name the run with --name",
     "hydra.run.dir": "Hydra's files stand in the run's folder; choose it with --folder",
+    f"{_CORRECTION}.rollout_is": f"say {SETTINGS_KEY}.engine_correction=token, =sequence or =none",
+    f"{_CORRECTION}.rollout_is_threshold": f"say {SETTINGS_KEY}.engine_threshold",
     "hydra.searchpath": "tagrpo's own folder of settings has to be found",
 }
 _REWARD_PATH = "reward.custom_reward_function.path"
@@ -191,6 +194,8 @@ def compose_run(
             that has to be above 0 and is not.
     """
     settings = settings or RunSettings()
+    if settings.engine_correction is None:
+        settings = replace(settings, engine_correction="none" if machine.cpu else "token")
     if folder is not None:
         settings = replace(settings, record=str(folder / "rollouts"))
     of_recipe = [Setting(key, value, "recipe") for key, value in recipe_overrides(recipe, settings).items()]

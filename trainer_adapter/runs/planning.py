@@ -105,7 +105,8 @@ def plan_work(
 
     Times leave prompts, validation, checkpoints and waiting for the longest response out: they are lower
     bounds. Training takes 2P operations a token for the old log-probs, 2P for those of the reference policy,
-    and 8P for the update with gradient checkpointing.
+    and 8P for the update with gradient checkpointing; 2P of responses to neighbors for log-probs on the
+    prompts that were asked, where they are weighed against the engine's.
 
     Args:
         questions: of the training file.
@@ -207,7 +208,9 @@ def _work(
     if speed.tokens_per_second is not None:
         generation = tokens / (speed.tokens_per_second * devices) / _HOUR
     if speed.training_tflops is not None:
-        operations = (12 if recipe.loss.kl_coef > 0 else 10) * shape.parameters
+        operations = (12.0 if recipe.loss.kl_coef > 0 else 10.0) * shape.parameters
+        if composition.settings.corrects_engine and recipe.anchor != "own":
+            operations += 2 * shape.parameters * recipe.neighbors / (recipe.neighbors + 1)
         training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
     mini_batch = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
     drawn = None

@@ -26,7 +26,6 @@ from trainer_adapter.runs.composing import (
     template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData, read_again, read_data
-from trainer_adapter.runs.fitting import has_flash_attention
 from trainer_adapter.runs.launching import (
     GRACE_S,
     hints,
@@ -43,6 +42,7 @@ from trainer_adapter.runs.resuming import differences, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 from trainer_adapter.verl.export import LATEX, export_verl
 from trainer_adapter.verl.export_rows import AnswerForm
+from trainer_adapter.verl.fitting import has_flash_attention
 from trainer_adapter.verl.plugin.settings import RunSettings
 
 DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"

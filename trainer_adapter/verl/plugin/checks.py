@@ -10,6 +10,7 @@ from trainer_adapter.verl.contract import differences, installed_folders
 from trainer_adapter.verl.hooks import PLUGIN, TESTED_VERSIONS, Hook
 from trainer_adapter.verl.plugin import NAME, REGISTRATION
 from trainer_adapter.verl.plugin.overrides import CORRECTNESS, FORMAT_REWARD, keeps_log_probs
+from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
 
 _INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
@@ -118,7 +119,7 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         f"{actor}.use_kl_loss": loss.kl_coef > 0,
         f"{actor}.policy_loss.loss_mode": "vanilla",
     }
-    if recipe.anchor == "corrected" or not keeps_log_probs(recipe):
+    if not keeps_log_probs(recipe):
         expected[f"{rollout}.calculate_log_probs"] = keeps_log_probs(recipe)
     if recipe.filter == "dynamic":
         expected["algorithm.filter_groups.metric"] = CORRECTNESS
@@ -136,18 +137,13 @@ def _anchor_problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]
     """Yield what would condition log-probs on another prompt than the recipe's anchor."""
     correction = "algorithm.rollout_correction"
     weighed = _at(config, f"{correction}.rollout_is")
-    if recipe.anchor == "corrected" and weighed is None:
+    if weighed is not None:
         yield (
-            f"anchor corrected is verl's importance weight of the rollout; set {correction}.rollout_is to "
-            "token or sequence"
+            f"{correction}.rollout_is={weighed} would weigh responses once more; set null, and say "
+            f"{SETTINGS_KEY}.engine_correction={weighed}, which keeps engine and prompt apart"
         )
     if recipe.neighbors == 0:
         return
-    if weighed is not None and recipe.anchor != "corrected":
-        yield (
-            f"{correction}.rollout_is={weighed} weighs responses by how likely another prompt makes them; "
-            "that is anchor corrected, choose it or set null"
-        )
     if _at(config, f"{correction}.rollout_rs") is not None:
         yield (
             f"{correction}.rollout_rs drops responses of neighbors for being unlikely under the question; "

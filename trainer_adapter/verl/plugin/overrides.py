@@ -27,7 +27,7 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
     """
     settings = settings or RunSettings()
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-    loss, corrected = recipe.loss, recipe.anchor == "corrected"
+    loss = recipe.loss
     overrides: dict[str, Any] = {
         "trainer.use_v1": True,
         "trainer.v1.trainer_mode": NAME,
@@ -36,8 +36,7 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
         "algorithm.filter_groups.enable": recipe.filter == "dynamic",
         "algorithm.filter_groups.metric": CORRECTNESS,
         "algorithm.rollout_correction.bypass_mode": False,
-        "algorithm.rollout_correction.rollout_is": settings.correction if corrected else None,
-        "algorithm.rollout_correction.rollout_is_threshold": settings.correction_threshold,
+        "algorithm.rollout_correction.rollout_is": None,
         "algorithm.rollout_correction.rollout_rs": None,
         f"{rollout}.n": recipe.rollouts,
         f"{rollout}.agent.default_agent_loop": NAME,
@@ -64,11 +63,10 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
 def keeps_log_probs(recipe: Recipe) -> bool:
     """Return whether verl gets the log-probs responses were drawn with.
 
-    Those of a neighbor's response belong to another prompt than the anchor's. Only anchor `corrected` has
-    verl weigh by that ratio; elsewhere they would make verl's comparison of rollout and training meaningless,
-    and are kept in the rollout record alone.
+    Those of a neighbor's response belong to another prompt than the anchor's, and would make verl's
+    comparison of rollout and training meaningless; the plug-in keeps them for itself.
     """
-    return recipe.anchor in ("own", "corrected") or recipe.neighbors == 0
+    return recipe.anchor == "own" or recipe.neighbors == 0
 
 
 def hydra_arguments(overrides: Mapping[str, Any]) -> list[str]:

@@ -59,15 +59,6 @@ class StepResponses(NamedTuple):
             drawn_BT[row, : len(log_probs)] = torch.from_numpy(log_probs)
         return drawn_BT
 
-    def log_ratios(self) -> Tensor | None:
-        """Return log pi_old(o | anchor) - log pi(o | the prompt that was asked), shape B; see above."""
-        drawn_BT = self.sampling_log_probs()
-        if drawn_BT is None:
-            return None
-        mask_BT = self.mask_AT[self.real_A] > 0
-        ratios_BT = self.tensors_BT["old_log_probs"].double() - drawn_BT
-        return ratios_BT.where(mask_BT, 0.0).sum(-1)
-
 
 def read_responses(batch: Any, *, end_ids: frozenset[int], max_length: int) -> StepResponses:
     """Read the rows of `batch`, verl's handle on the step's responses.

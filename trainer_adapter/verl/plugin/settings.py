@@ -21,6 +21,11 @@ _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "waves": (lambda value: isinstance(value, bool), "true or false"),
     "max_gen_batches": (lambda value: value >= 1, "1 or more"),
     "kl_on": (lambda value: value in ("all", "question"), "all or question"),
+    "engine_correction": (
+        lambda value: value in ("token", "sequence", "none", None),
+        "token, sequence or none",
+    ),
+    "engine_threshold": (lambda value: value > 0, "more than 0"),
     "correction": (lambda value: value in ("token", "sequence"), "token or sequence"),
     "correction_threshold": (lambda value: value > 0, "more than 0"),
     "overlong_buffer": (lambda value: value is None or value >= 1, "1 or more"),
@@ -45,7 +50,12 @@ class RunSettings:
         max_gen_batches: with dynamic sampling, the most batches of questions a step may draw before it is
             made of the groups that are there; one batch is `data.train_batch_size` questions.
         kl_on: the responses the KL penalty looks at: all, or those to the original question.
-        correction: with anchor corrected, whether the importance weight is of a token or of a response.
+        engine_correction: importance weights between rollout engine and trainer: of a token, of a whole
+            response (sequence), or none; None stands for token on GPUs and none on the CPU, where one code
+            draws and trains.
+        engine_threshold: where these weights are truncated; verl's default.
+        correction: with anchor corrected, whether the importance weight between the prompt that was asked and
+            the anchor is of a token or of a response.
         correction_threshold: where that weight is truncated.
         overlong_buffer: with reward overlong, the last tokens in which the penalty grows to 1 (DAPO: 4,096 of
             20,480); None takes a fifth of the longest response.
@@ -61,6 +71,8 @@ class RunSettings:
     waves: bool = False
     max_gen_batches: int = 10
     kl_on: Literal["all", "question"] = "all"
+    engine_correction: Literal["token", "sequence", "none"] | None = None
+    engine_threshold: float = 2.0
     correction: Literal["token", "sequence"] = "token"
     correction_threshold: float = 2.0
     overlong_buffer: int | None = None
@@ -74,6 +86,11 @@ class RunSettings:
             value = getattr(self, name)
             if not fits(value):
                 raise InputError(f"{SETTINGS_KEY}.{name} is {value!r}; give {way_out}.")
+
+    @property
+    def corrects_engine(self) -> bool:
+        """Whether responses are weighed by how far rollout engine and trainer are apart."""
+        return self.engine_correction in ("token", "sequence")
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that travels in verl's configuration."""

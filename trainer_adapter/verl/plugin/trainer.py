@@ -11,6 +11,8 @@ from omegaconf import OmegaConf, open_dict
 from tensordict import TensorDict
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils
+from verl.utils.debug import marked_timer
+from verl.workers.utils.padding import response_to_nested
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
@@ -23,6 +25,7 @@ from trainer_adapter.verl.plugin.checks import (
     check_registrations,
     check_version,
 )
+from trainer_adapter.verl.plugin.importance import Importance, importance, own_log_probs
 from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
 from trainer_adapter.verl.plugin.replay import NeighborReplayBuffer
 from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
@@ -170,6 +173,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         )
         mask_BT = responses.mask_AT[responses.real_A]
         groups_B = responses.groups(self.recipe)
+        weighed = self._importance(batch, responses)
         made = step_advantages(
             self.recipe,
             responses.scores_B,
@@ -179,7 +183,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             groups_B,
             max_length=self.config.data.max_response_length,
             foreign_B=responses.numbers("foreign") > 0,
-            log_ratio_B=responses.log_ratios(),
+            log_ratio_B=weighed.log_ratio_B,
             overlong_buffer=self.settings.overlong_buffer,
             generator=torch.Generator().manual_seed(
                 (self.settings.seed or 0) * 1_000_003 + self.global_steps
@@ -189,8 +193,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         advantages_AT[responses.real_A] = made.advantages_BT.float()
         _computed[:] = [advantages_AT]
         batch = super()._compute_advantage(batch, metrics)
-        batch = self._write_scales(batch, responses)
-        self._observe(responses, self._step_batch(batch, responses, groups_B, made), metrics)
+        batch = self._write_for_loss(batch, responses, weighed.weights_BT)
+        self._observe(responses, self._step_batch(responses, groups_B, made, weighed), metrics)
         return batch
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
@@ -209,7 +213,24 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             batch.fields = [name for name in batch.fields if name in (*_DRAWN, *_COMPUTED)]
         return batch
 
-    def _write_scales(self, batch: Any, responses: StepResponses) -> Any:
+    def _importance(self, batch: Any, responses: StepResponses) -> Importance:
+        own_BT = None
+        if self.settings.corrects_engine and self.processor is None:
+            with marked_timer("own_log_prob", self.timing_raw):
+                own_BT = own_log_probs(
+                    batch,
+                    responses,
+                    self.actor_rollout_wg,
+                    ranks=self._ranks,
+                    temperature=self.config.actor_rollout_ref.rollout.temperature,
+                )
+        return importance(responses, self.recipe, self.settings, own_BT)
+
+    @property
+    def _ranks(self) -> int:
+        return int(max(self.actor_rollout_wg._dispatch_info["actor"])) + 1
+
+    def _write_for_loss(self, batch: Any, responses: StepResponses, weights_BT: Tensor | None) -> Any:
         actor = self.config.actor_rollout_ref.actor
         kl_A = responses.real_A.clone()
         if self.settings.kl_on == "question":
@@ -218,22 +239,22 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             responses.mask_AT,
             kl_A,
             mini_batch=actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n,
-            ranks=max(self.actor_rollout_wg._dispatch_info["actor"]) + 1,
+            ranks=self._ranks,
             shuffled=actor.shuffle,
         )
         fields = TensorDict({SCALE_FIELD: scales_A4}, batch_size=len(batch))
+        where = {"keys": batch.keys, "partition_id": batch.partition_id}
+        if weights_BT is not None:
+            weights_AT = torch.zeros(responses.mask_AT.shape, dtype=torch.float32)
+            weights_AT[responses.real_A] = weights_BT
+            jagged = tq.kv_batch_get(**where, select_fields=["response_mask"])["response_mask"]
+            fields["rollout_is_weights"] = response_to_nested(weights_AT, jagged)
         # What it returns names the fields that the workers will ask for.
-        return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+        return tq.kv_batch_put(**where, fields=fields)
 
     def _step_batch(
-        self, batch: Any, responses: StepResponses, groups_B: Tensor, made: StepAdvantages
+        self, responses: StepResponses, groups_B: Tensor, made: StepAdvantages, weighed: Importance
     ) -> StepBatch:
-        correction_BT = None
-        if self.recipe.anchor == "corrected":
-            written = tq.kv_batch_get(
-                keys=batch.keys, partition_id=batch.partition_id, select_fields=["rollout_is_weights"]
-            )
-            correction_BT = written.to_padded_tensor(padding=0.0)["rollout_is_weights"][responses.real_A]
         mask_BT = responses.mask_AT[responses.real_A]
         return StepBatch(
             step=self.global_steps,
@@ -258,7 +279,10 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             advantages_BT=made.advantages_BT.float(),
             advantages_B=made.advantages_B,
             weights_BT=made.weights_BT,
-            correction_BT=correction_BT,
+            correction_BT=weighed.prompt_BT,
+            engine_ratio_BT=weighed.engine_ratio_BT,
+            engine_weights_BT=weighed.engine_BT,
+            compared_B=weighed.compared_B,
             response_weights_B=made.response_weights_B,
             first_stage_B=self._first_stage(responses),
         )

@@ -1,0 +1,158 @@
+"""Importance weights of responses: between rollout engine and trainer, and between two prompts.
+
+A response was drawn by the engine on the prompt that was asked; the loss takes the trainer's log-probs on the
+anchor. The way between them has two parts: from the engine to the trainer on the prompt that was asked, which
+every recipe may correct, and from that prompt to the anchor, which anchor corrected weighs.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+import transfer_queue as tq
+from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
+from verl.utils import tensordict_utils
+from verl.workers.utils.padding import response_from_nested
+
+from trainer_adapter.methods.groups import Tensor
+from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.verl.plugin.responses import StepResponses
+from trainer_adapter.verl.plugin.settings import SETTINGS_KEY, RunSettings
+
+
+class Importance(NamedTuple):
+    """What lies between sampling and training of a step's responses.
+
+    Attributes:
+        engine_ratio_BT: log of trainer over engine on the prompt that was asked; 0 where it was not compared.
+        compared_B: whether it was: on the anchor it always is, on other prompts where the trainer was asked.
+        log_ratio_B: log of the anchor over the prompt that was asked, of a whole response; None without the
+            engine's log-probs.
+        engine_BT: truncated weights of the first; None where they are not wanted.
+        prompt_BT: truncated weights of the second; None for anchors other than corrected.
+    """
+
+    engine_ratio_BT: Tensor | None
+    compared_B: Tensor
+    log_ratio_B: Tensor | None
+    engine_BT: Tensor | None
+    prompt_BT: Tensor | None
+
+    @property
+    def weights_BT(self) -> Tensor | None:
+        """Both together, as the loss takes them; None where there are none."""
+        if self.engine_BT is None or self.prompt_BT is None:
+            return self.prompt_BT if self.engine_BT is None else self.engine_BT
+        return self.engine_BT * self.prompt_BT
+
+
+def importance(
+    responses: StepResponses, recipe: Recipe, settings: RunSettings, own_BT: Tensor | None = None
+) -> Importance:
+    """Return the weights of a step, as verl's rollout correction computes them.
+
+    Args:
+        own_BT: the trainer's log-probs on the prompts that were asked, of responses whose anchor is another
+            one; None takes the engine's for them, so that the anchor's weight holds both parts.
+
+    Raises:
+        RuntimeError: weights are wanted, and the engine gave no log-probs.
+    """
+    foreign_B, drawn_BT = responses.numbers("foreign") > 0, responses.sampling_log_probs()
+    if drawn_BT is None:
+        if settings.corrects_engine or recipe.anchor == "corrected":
+            raise RuntimeError(
+                "the rollout engine gave no log-probs to weigh responses by; set "
+                f"{SETTINGS_KEY}.engine_correction=none and take another anchor than corrected"
+            )
+        return Importance(None, torch.zeros_like(foreign_B), None, None, None)
+    mask_BT = responses.mask_AT[responses.real_A]
+    old_BT = responses.tensors_BT["old_log_probs"].double()
+    asked_BT = torch.where(foreign_B[:, None], (drawn_BT if own_BT is None else own_BT).double(), old_BT)
+    engine_ratio_BT, prompt_ratio_BT = (
+        values.where(mask_BT > 0, 0.0) for values in (asked_BT - drawn_BT, old_BT - asked_BT)
+    )
+    engine_BT = prompt_BT = None
+    if settings.corrects_engine:
+        level = str(settings.engine_correction)
+        engine_BT = truncated_weights(engine_ratio_BT, mask_BT, level, settings.engine_threshold)
+    if recipe.anchor == "corrected":
+        level = settings.correction
+        prompt_BT = truncated_weights(prompt_ratio_BT, mask_BT, level, settings.correction_threshold)
+    compared_B = torch.ones_like(foreign_B) if own_BT is not None else ~foreign_B
+    return Importance(engine_ratio_BT, compared_B, prompt_ratio_BT.sum(-1), engine_BT, prompt_BT)
+
+
+def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: float) -> Tensor:
+    """Return min(exp(log ratio), threshold) of tokens, or of whole responses on each of their tokens.
+
+    verl's `rollout_is`. Padding weighs 0.
+
+    Args:
+        level: token or sequence.
+    """
+    if not mask_BT.any():
+        return mask_BT.float()
+    weights_BT: Tensor = compute_rollout_correction_weights(
+        log_ratio=ratio_BT, response_mask=mask_BT, rollout_is=level, rollout_is_threshold=threshold
+    )[0]
+    return weights_BT.float()
+
+
+def own_log_probs(
+    batch: Any, responses: StepResponses, workers: Any, *, ranks: int, temperature: float
+) -> Tensor | None:
+    """Return the trainer's log-probs of responses on the prompts that were asked, where those are no anchors.
+
+    One more pass over these responses. Rows of a text model go to the workers under names of their own.
+
+    Args:
+        batch: verl's handle on the step.
+        workers: verl's group of actor workers.
+        ranks: their data-parallel ranks.
+        temperature: that responses were drawn with.
+
+    Returns:
+        Shape [B, T], 0 for all other responses; None where there are none of these.
+    """
+    lengths = responses.mask_AT[responses.real_A].sum(-1).tolist()
+    rows = [row for row, about in enumerate(responses.about) if about["foreign"]]
+    if not rows:
+        return None
+    by_length = sorted(rows, key=lambda row: len(responses.about[row]["prompt_ids"]) + lengths[row])
+    by_length += [by_length[0]] * (-len(rows) % ranks)
+    order = [row for rank in range(ranks) for row in by_length[rank::ranks]]
+    samples = [_sample(responses, row, lengths[row]) for row in order]
+    handle = type(batch)(
+        partition_id=batch.partition_id,
+        keys=[f"asked-{place}_0_0" for place in range(len(order))],
+        tags=[{"seq_len": len(sample["input_ids"])} for sample in samples],
+        fields=list(samples[0]),
+        extra_info={"calculate_entropy": False, "compute_loss": False, "temperature": temperature},
+    )
+    where = {"keys": handle.keys, "partition_id": handle.partition_id}
+    fields = tensordict_utils.list_of_dict_to_tensordict(samples)
+    tq.kv_batch_put(**where, fields=fields, tags=handle.tags)
+    try:
+        workers.compute_log_prob(handle)
+        data = tq.kv_batch_get(**where, select_fields=["log_probs", "response_mask"])
+    finally:
+        tq.kv_clear(**where)
+    own_BT = torch.zeros_like(responses.tensors_BT["old_log_probs"])
+    of_rows = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
+    for row, log_probs in zip(order, of_rows, strict=True):
+        own_BT[row, : lengths[row]] = log_probs.to(own_BT.dtype)
+    return own_BT
+
+
+def _sample(responses: StepResponses, row: int, length: int) -> dict[str, Tensor]:
+    prompt = torch.as_tensor(responses.about[row]["prompt_ids"], dtype=torch.int64)
+    response = responses.tensors_BT["responses"][row, :length].long()
+    tokens, ones = torch.cat([prompt, response]), torch.ones(length, dtype=torch.int64)
+    return {
+        "prompts": prompt,
+        "responses": response,
+        "input_ids": tokens,
+        "position_ids": torch.arange(len(tokens)),
+        "response_mask": ones,
+        "loss_mask": ones,
+    }
