@@ -37,7 +37,8 @@ if how == "orphan":
 for step in range(begin + 1, steps + 1):
     print(f"(TaskRunnerV1 pid=7) step:{step} - actor/pg_loss:0.5 - training/global_step:{step}", flush=True)
     with open(os.environ["VERL_FILE_LOGGER_PATH"], "ab") as file:
-        file.write(json.dumps({"step": step, "data": {"actor/pg_loss": 0.5}}).encode() + b"\\n")
+        data = {"actor/pg_loss": 0.5, **json.loads(os.environ.get("FAKE_VERL_METRICS", "{}"))}
+        file.write(json.dumps({"step": step, "data": data}).encode() + b"\\n")
     saved = os.path.join(folder, f"global_step_{step}")
     os.makedirs(os.path.join(saved, "actor"), exist_ok=True)
     for part in ("actor/model_world_size_1_rank_0.pt", "data.pt"):
@@ -58,7 +59,8 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Write a package `verl` into `folder`, which goes first on the PYTHONPATH of children.
 
     It trains `trainer.total_training_steps` steps from the last checkpoint on and saves each. FAKE_VERL makes
-    it `fail` in its first step, `hang` there, be `stubborn` (hang and ignore SIGTERM), or leave an `orphan`.
+    it `fail` in its first step, `hang` there, be `stubborn` (hang and ignore SIGTERM), or leave an `orphan`;
+    FAKE_VERL_METRICS is JSON that it logs at each step too.
     """
     package = folder / "verl" / "trainer"
     package.mkdir(parents=True)

@@ -45,6 +45,20 @@ def test_import_says_what_it_did_and_does_it_once() -> None:
     assert sorted(one["run"] for one in listed()) == ["again", "ta"]
 
 
+def test_a_run_shows_its_alarms() -> None:
+    with RolloutWriter(Path("odd"), "odd", spec={"recipe": "ta_grpo"}, versions={}) as writer:
+        for step, correct in ((1, 0.5), (2, 0.0), (3, 0.0)):
+            writer.write(step, [make_record(step)])
+            writer.write_metrics(step, {"tagrpo/correct/mean": correct})
+    run("import", "odd")
+    text = CliRunner().invoke(app, ["runs", "show", "odd"], catch_exceptions=False).stdout
+    assert "alarm at step 2: tagrpo/correct/mean is 0: no response of the step is right" in text
+    assert text.count("alarm at") == 1
+    as_json = CliRunner().invoke(app, ["runs", "show", "odd", "--json"], catch_exceptions=False).stdout
+    [alarm] = json.loads(as_json)["alarms"]
+    assert (alarm["step"], alarm["metric"], alarm["value"]) == (2, "tagrpo/correct/mean", 0.0)
+
+
 def test_import_of_a_bad_folder_is_an_error_that_names_it() -> None:
     Path("empty").mkdir()
     with pytest.raises(InputError, match="empty: holds no rollouts"):

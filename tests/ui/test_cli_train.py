@@ -219,10 +219,16 @@ class TestRuns:
         assert as_json["command"][1:5] == ["-W", "ignore", "-m", "verl.trainer.main_ppo"]
 
     def test_a_run_shows_the_log_and_says_what_came_of_it(
-        self, tagrpo: CommandLine, place: Path, words: list[object]
+        self,
+        tagrpo: CommandLine,
+        place: Path,
+        words: list[object],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setenv("FAKE_VERL_METRICS", '{"tagrpo/correct/mean": 0.0}')
         done = tagrpo(*words)
         assert done.code == 0
+        assert re.search(r"^alarm +step 1: tagrpo/correct/mean is 0: no response", done.out, re.M)
         assert "-m verl.trainer.main_ppo" in done.err
         assert "step:2 - actor/pg_loss" in done.err
         assert re.search(r"^checkpoint +.*/runs/x/checkpoints, step 2$", done.out, re.M)

@@ -15,6 +15,7 @@ from service.errors import InputError
 from service.writing import write_file
 from trainer_adapter.runs.launching import end_processes, find_processes, last_step
 from trainer_adapter.runs.resuming import tracked_step
+from trainer_adapter.verl.alarms import alarms_of
 
 FORMAT = "tagrpo training run"
 FORMAT_VERSION = 1
@@ -102,6 +103,17 @@ class RunFolder:
     def checkpoint(self) -> int | None:
         """The last step that was saved; None where none was."""
         return tracked_step(self.checkpoints)
+
+    def alarms(self) -> tuple[str, ...]:
+        """What the metrics of all starts say to look at, a line each."""
+        steps: dict[int, dict[str, Any]] = {}
+        starts = (self.path / "metrics").glob("*.jsonl")
+        for path in sorted(starts, key=lambda path: int(path.stem)):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(ValueError):  # a line that a kill cut short
+                    logged = json.loads(line)
+                    steps[int(logged["step"])] = logged["data"]
+        return tuple(map(str, alarms_of(sorted(steps.items()))))
 
     def attempts(self) -> list[Attempt]:
         """The starts so far; a line that a kill cut short is left out."""

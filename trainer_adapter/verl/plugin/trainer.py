@@ -18,6 +18,7 @@ from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
 from trainer_adapter.record.metrics import step_metrics
 from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.verl.alarms import MARK, Alarms
 from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, question_id
 from trainer_adapter.verl.plugin.checks import (
     check_columns,
@@ -59,6 +60,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         check_config(plain, self.recipe)
         self._drawn: Counter[str] = Counter()
         self._drawn_in, self._questions = -1, 0
+        self._alarms = Alarms()
         with open_dict(config):
             # Any other name would give the asynchronous replay buffer (`trainer_base.py:153`).
             config.trainer.v1.trainer_mode = "sync"
@@ -199,6 +201,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
+        for alarm in self._alarms.look(self.global_steps, metrics):
+            _LOG.warning("%s: %s", MARK, alarm)
         if self._record is not None:
             self._record.write_metrics(self.global_steps, metrics)
 

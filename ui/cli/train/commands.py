@@ -239,6 +239,7 @@ def run(
 def _show_steps(bar: output.Progress) -> Callable[[str], None]:
     """Return what takes verl's lines and shows how far training is."""
     from trainer_adapter.runs.launching import step_of, total_steps_of
+    from trainer_adapter.verl.alarms import MARK
 
     total: int | None = None
     step = 0
@@ -246,6 +247,8 @@ def _show_steps(bar: output.Progress) -> Callable[[str], None]:
 
     def take(line: str) -> None:
         nonlocal total, step
+        if MARK in line:
+            output.note(line[line.index(MARK) :])
         total, step = total_steps_of(line) or total, step_of(line) or step
         bar.update(step, total, "steps" if step else "verl starts")
 

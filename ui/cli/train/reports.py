@@ -221,6 +221,8 @@ def prepared_record(prepared: "Prepared") -> dict[str, Any]:
 
 
 def print_trained(trained: "Trained") -> None:
+    from trainer_adapter.runs.run_folder import RunFolder
+
     attempt = trained.attempt
     output.say(f"run         {trained.run} in {trained.folder}")
     output.say(f"last step   {'none' if attempt.step is None else attempt.step}")
@@ -231,12 +233,16 @@ def print_trained(trained: "Trained") -> None:
     output.say(f"log         {trained.log}")
     if trained.left_behind and not trained.finished:
         output.say(f"ended       {trained.left_behind} processes that it left behind")
+    for alarm in RunFolder(trained.folder).alarms():
+        output.say(f"alarm       {alarm}")
     if attempt.step is not None:
         output.say(f"rollouts    tagrpo rollouts import {shlex.quote(str(trained.folder / 'rollouts'))}")
 
 
 def trained_record(trained: "Trained") -> dict[str, Any]:
     """Return the machine-readable form of `train run`."""
+    from trainer_adapter.runs.run_folder import RunFolder
+
     return {
         "run": trained.run,
         "folder": str(trained.folder),
@@ -247,6 +253,7 @@ def trained_record(trained: "Trained") -> dict[str, Any]:
         "log": str(trained.log),
         "errors": list(trained.errors),
         "hints": list(trained.hints),
+        "alarms": list(RunFolder(trained.folder).alarms()),
     }
 
 

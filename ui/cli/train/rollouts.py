@@ -94,8 +94,15 @@ def watch(
 def show_run(session: "Session", run: "Run", terminal: Terminal) -> None:
     """Print what a training run is, and how much of it was imported."""
     from trainer_adapter.record.browsing import read_train_run
+    from trainer_adapter.record.series import metric_series
+    from trainer_adapter.verl.alarms import WATCHED, alarms_of
 
     training = read_train_run(session, run)
+    [series] = metric_series(session, [run.id], WATCHED)
+    alarms = alarms_of(
+        (step, {name: values[place] for name, values in series.values.items()})
+        for place, step in enumerate(series.steps)
+    )
     record = {
         "run": run.name,
         "id": run.id,
@@ -105,6 +112,7 @@ def show_run(session: "Session", run: "Run", terminal: Terminal) -> None:
         "finished_at": run.finished_at,
         "spec": run.spec,
         "versions": run.versions,
+        "alarms": [alarm._asdict() for alarm in alarms],
     }
     first_and_last = "" if training.first_step is None else f", {training.first_step} to {training.last_step}"
     terminal.emit(
@@ -113,6 +121,7 @@ def show_run(session: "Session", run: "Run", terminal: Terminal) -> None:
         f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}",
         f"recipe {training.recipe or 'not known'}, model {training.model or 'not known'}",
         f"{training.rollouts:,} rollouts in {output.plural(training.steps, 'step')}{first_and_last}",
+        *(f"alarm at {alarm}" for alarm in alarms),
         f"its metrics: tagrpo rollouts steps {run.name}",
     )
 

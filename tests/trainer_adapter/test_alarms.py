@@ -1,0 +1,45 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from trainer_adapter.runs.run_folder import RunFolder
+from trainer_adapter.verl.alarms import CORRECT, ENTROPY, GAP, KL, MISSING, Alarms, alarms_of
+
+
+@pytest.mark.parametrize(
+    ("metric", "first", "fine", "wrong"),
+    [
+        (ENTROPY, 0.5, 0.051, 0.049),
+        (KL, 0.0, 0.49, 0.51),
+        (CORRECT, 0.2, 0.001, 0.0),
+        (GAP, 1e-4, 9e-3, 0.02),
+        (MISSING, 0, 0, 3),
+    ],
+)
+def test_an_alarm_names_step_metric_and_value(metric: str, first: float, fine: float, wrong: float) -> None:
+    alarms = Alarms()
+    assert alarms.look(1, {metric: first}) == []
+    assert alarms.look(2, {metric: fine, "actor/lr": 0.0}) == []
+    [alarm] = alarms.look(3, {metric: wrong})
+    assert (alarm.step, alarm.metric, alarm.value) == (3, metric, wrong)
+    assert str(alarm).startswith(f"step 3: {metric} is {wrong:.3g}: ")
+
+
+def test_what_goes_on_is_said_once_and_again_when_it_comes_back() -> None:
+    correct = [0.0, 0.0, 0.1, 0.0, None]
+    raised = alarms_of([(step, {CORRECT: value}) for step, value in enumerate(correct, start=1)])
+    assert [alarm.step for alarm in raised] == [1, 4]
+
+
+def test_a_runs_alarms_are_those_of_all_its_starts(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.metrics(1).parent.mkdir()
+    lines = [
+        json.dumps({"step": step, "data": {ENTROPY: value}}) + "\n" for step, value in ((1, 2.0), (2, 0.1))
+    ]
+    folder.metrics(1).write_text("".join(lines) + '{"step": 3, "da')
+    folder.metrics(10).write_text(lines[1].replace(": 2,", ": 3,"))
+    folder.metrics(2).write_text(lines[1].replace("0.1", "1.5"))  # step 2 again
+    [alarm] = folder.alarms()
+    assert alarm.startswith("step 3: tagrpo/entropy/mean is 0.1: less than 10% of the first step's")
