@@ -11,7 +11,7 @@ from omegaconf import OmegaConf, open_dict
 from tensordict import TensorDict
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils
-from verl.utils.debug import marked_timer
+from verl.utils.profiler.performance import marked_timer
 from verl.workers.utils.padding import response_to_nested
 
 from trainer_adapter.methods.groups import Tensor
