@@ -127,6 +127,65 @@ def test_an_engine_without_log_probs_is_refused_where_weights_are_wanted() -> No
             importance(step(None), recipe, settings(level))
 
 
+class Workers:
+    """verl's queue and its workers in one: they give -(1000 * first prompt token + token) for each token."""
+
+    def __init__(self) -> None:
+        self.fields: Any = None
+        self.handles: list[Any] = []
+        self.cleared: list[str] = []
+
+    def kv_batch_put(self, keys: list[str], partition_id: str, fields: Any, tags: list[Any]) -> None:
+        assert (partition_id, len(tags)) == ("train", len(keys))
+        self.fields = fields
+
+    def compute_log_prob(self, handle: Any) -> None:
+        self.handles.append(handle)
+
+    def kv_batch_get(self, keys: list[str], partition_id: str, select_fields: list[str]) -> dict[str, Any]:
+        made = []
+        for tokens, places in zip(
+            self.fields["input_ids"].unbind(), self.fields["position_ids"].unbind(), strict=True
+        ):
+            assert places.tolist() == list(range(len(tokens)))
+            of_next = -(1000 * tokens[0] + tokens.roll(-1)).float()  # verl keeps them one before their token
+            made.append(of_next)
+        log_probs = torch.nested.as_nested_tensor(made, layout=torch.jagged)
+        return {"log_probs": log_probs, "response_mask": self.fields["response_mask"]}
+
+    def kv_clear(self, keys: list[str], partition_id: str) -> None:
+        self.cleared += keys
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_trainer_is_asked_about_the_prompts_that_were_asked(
+    monkeypatch: pytest.MonkeyPatch, ranks: int
+) -> None:
+    from transfer_queue import KVBatchMeta
+
+    from trainer_adapter.verl.plugin import importance as module
+
+    responses = step(GAPS)
+    tokens_BT = torch.tensor([[11, 12, 13], [21, 0, 0], [31, 32, 0]])
+    about = [{**each, "foreign": row != 1} for row, each in enumerate(responses.about)]
+    for row, prompt in enumerate([[5, 6], [7], [8, 9, 10]]):
+        about[row]["prompt_ids"] = np.asarray(prompt, dtype=np.int32)
+    tensors = {**responses.tensors_BT, "responses": tokens_BT}
+    responses = responses._replace(about=tuple(about), tensors_BT=tensors)
+    workers = Workers()
+    monkeypatch.setattr(module, "tq", workers)
+    batch = KVBatchMeta(keys=["a_0_0"], tags=[{}], partition_id="train")
+    own_BT = module.own_log_probs(batch, responses, workers, ranks=ranks, temperature=0.7)
+    expected = torch.tensor([[-5011.0, -5012, -5013], [0, 0, 0], [-8031, -8032, 0]])
+    torch.testing.assert_close(own_BT, expected)
+    [handle] = workers.handles
+    assert len(handle.keys) % ranks == 0
+    assert handle.extra_info["temperature"] == 0.7
+    assert workers.cleared == handle.keys
+    nobody = responses._replace(about=tuple({**each, "foreign": False} for each in about))
+    assert module.own_log_probs(batch, nobody, workers, ranks=ranks, temperature=0.7) is None
+
+
 def test_every_recipe_takes_it() -> None:
     from trainer_adapter.runs.composing import Machine, compose_run
 

@@ -79,7 +79,7 @@ def importance(
         level = settings.correction
         prompt_BT = truncated_weights(prompt_ratio_BT, mask_BT, level, settings.correction_threshold)
     compared_B = torch.ones_like(foreign_B) if own_BT is not None else ~foreign_B
-    return Importance(engine_ratio_BT, compared_B, prompt_ratio_BT.sum(-1), engine_BT, prompt_BT)
+    return Importance(engine_ratio_BT.float(), compared_B, prompt_ratio_BT.sum(-1), engine_BT, prompt_BT)
 
 
 def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: float) -> Tensor:
