@@ -31,10 +31,13 @@ def save_tiny_tokenizer(folder: Path) -> Path:
     return folder
 
 
-def save_tiny_model(folder: Path, *, seed: int = 0, heads: int = 4, context: int = 512) -> Path:
+def save_tiny_model(
+    folder: Path, *, seed: int = 0, heads: int = 4, context: int = 512, spread: float = 0.02
+) -> Path:
     """Save a random two-layer Qwen 2 with its tokenizer; the same weights for the same seed.
 
-    vLLM's attention on a CPU takes no heads smaller than those of `heads=2`.
+    vLLM's attention on a CPU takes no heads smaller than those of `heads=2`. What is drawn depends little on
+    the prompt where the weights, of standard deviation `spread`, are small.
     """
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -49,6 +52,7 @@ def save_tiny_model(folder: Path, *, seed: int = 0, heads: int = 4, context: int
         num_attention_heads=heads,
         num_key_value_heads=heads // 2,
         max_position_embeddings=context,
+        initializer_range=spread,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=SPECIAL_TOKENS.index("<|im_end|>"),

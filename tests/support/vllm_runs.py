@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-_METADATA = str(Path(__file__).parent / "vllm_cpu")
+METADATA = str(Path(__file__).parent / "vllm_cpu")
 SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "VLLM_CPU_CI_ENV": "1",  # no warm-up, no search for fast kernels
@@ -24,17 +24,28 @@ DTYPE = ("--dtype", "float32")
 def use_cpu_build() -> None:
     """Set what vLLM's CPU build needs in this process and those it starts; before vLLM is imported."""
     os.environ.update(SETTINGS)
-    if _METADATA not in sys.path:
-        sys.path.insert(0, _METADATA)
-        roots = [_METADATA, str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    if METADATA not in sys.path:
+        sys.path.insert(0, METADATA)
+        roots = [METADATA, str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, roots))
 
 
 def engine_processes() -> set[int]:
-    """Return the ids of processes of vLLM's engines on this machine: they name themselves."""
+    """Return the ids of processes of vLLM's engines in this process's session: they name themselves.
+
+    Engines of a server or of a training, which have sessions of their own, are not among them.
+    """
     return {
         process.pid
         for process in psutil.process_iter(["cmdline", "status"])
         if "VLLM::" in " ".join(process.info["cmdline"] or ())
         and process.info["status"] != psutil.STATUS_ZOMBIE
+        and _session_of(process.pid) == os.getsid(0)
     }
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
