@@ -19,7 +19,7 @@ from trainer_adapter.record.rollout import RolloutRecord
 RESPONSES = 12
 """Of a step: two questions with six each."""
 
-_ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 _COMMAND = (sys.executable, "-c", "from ui.cli.app import main; main()")
 
 
@@ -57,7 +57,7 @@ def start(place: Path, *arguments: str, **environment: str) -> subprocess.Popen[
         name: value for name, value in os.environ.items() if not name.startswith(("VERL_", "RAY_"))
     } | {
         "HF_HUB_OFFLINE": "1",
-        "PYTHONPATH": str(_ROOT),
+        "PYTHONPATH": str(ROOT),
         "RAY_worker_niceness": "0",  # of 15 by default, which starves a run on a machine that does more
     }
     return subprocess.Popen(

@@ -1,0 +1,61 @@
+"""`tagrpo train run` on the CPU with verl's own agent-loop worker, training engine and vLLM server."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from runs import Proposed, add_run
+from training_runs import ROOT
+from vllm_runs import METADATA, SETTINGS
+
+from rephraser.sets import publish
+from service.database import Database
+
+QUESTIONS, NEIGHBORS, RESPONSES = 4, 2, 4
+"""Of a step; responses to each of a question's prompts."""
+
+ENVIRONMENT = {
+    **SETTINGS,
+    "PYTHONPATH": os.pathsep.join((METADATA, str(ROOT))),
+    "VERL_USE_EXTERNAL_MODULES": "vllm_cpu_weights",
+}
+_REWARD = Path(__file__).with_name("parity_reward.py")
+_ROLLOUT = {
+    "name": "vllm",
+    "agent.agent_loop_manager_class": "null",
+    "dtype": "float32",
+    "enforce_eager": "true",
+    "free_cache_engine": "false",
+    "max_model_len": 256,
+    "enable_chunked_prefill": "false",
+    "max_num_batched_tokens": 4096,
+    "max_num_seqs": 64,
+    "checkpoint_engine.update_weights_bucket_megabytes": 16,
+}
+
+
+def publish_sums(place: Path, dead: int) -> None:
+    """Publish `sums@1`: sums with two neighbors each; the first `dead` are never answered rightly."""
+    asked = []
+    for number in range(2 * QUESTIONS):
+        a, b = number, 1 - number if number < dead else 7
+        neighbors = [Proposed(f"Add {a} to {b}."), Proposed(f"Sum up {a} and {b}, please.")]
+        asked.append((f"What is {a}+{b}?", str(a + b), neighbors))
+    with Database.open(place / "tagrpo.db") as database:
+        add_run(database, "source", asked)
+        publish(database, "sums", run="source")
+
+
+def train_words(name: str, recipe: Sequence[str], model: Path, steps: int, *more: str) -> tuple[str, ...]:
+    """Return the command that trains `steps` steps and saves each."""
+    rollout = [f"actor_rollout_ref.rollout.{key}={value}" for key, value in _ROLLOUT.items()]
+    return (
+        *("train", "run", recipe[0], "--set", "sums", "--model", str(model), "--cpu", "--name", name),
+        *("--hide-log", "--json", *recipe[1:], f"neighbors={NEIGHBORS}", f"responses={RESPONSES}"),
+        *("data.max_prompt_length=192", "data.max_response_length=16"),
+        *(f"data.train_batch_size={QUESTIONS}", f"actor_rollout_ref.actor.ppo_mini_batch_size={QUESTIONS}"),
+        *("actor_rollout_ref.model.external_lib=null", "actor_rollout_ref.actor.optim.lr=1e-2"),
+        *(*rollout, "+actor_rollout_ref.rollout.enable_sleep_mode=false"),
+        *(f"trainer.total_training_steps={steps}", "trainer.save_freq=1", "trainer.test_freq=-1"),
+        *(f"reward.custom_reward_function.path={_REWARD}", "tagrpo_run.poll_interval_s=0.1", *more),
+    )
