@@ -337,6 +337,8 @@ def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
     run = ("--price", f"{MODEL}=10,30", "--max-tokens", "1000", "--limit", "4", "--json")
     drawn = json.loads(cli(*evaluate(server, *run, n=4)).out)["runs"][0]
     sent = stats(server)["requests"]
+    capped = cli(*evaluate(server, *dry[:-1], "--max-usd", "0.00001", n=4))
+    assert "--max-usd 1e-05 stops it before its end" in words(capped.out)
     after = estimate(n=4)
     assert (after["trial"], after["trial_questions"], after["questions"]) == ("test-model.sums", 4, 6)
     assert sum(after["usd"]) / 2 == pytest.approx(drawn["usd"] * 2 / 4)  # two of six problems are missing

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ui.cli import output
 from ui.cli.eval.problems import ProblemSet
-from ui.cli.neighbors.estimates import print_estimate
+from ui.cli.neighbors.estimates import print_cap, print_estimate
 from ui.cli.output import Terminal
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def show_estimates(
     named: "Sequence[tuple[str, ProblemSet, EvalSpec]]",
     n: int,
     price_of: "PriceOf",
+    max_usd: float | None,
     terminal: Terminal,
 ) -> None:
     """Print what runs of these names will take; without a database there is no trial to scale."""
@@ -32,11 +33,12 @@ def show_estimates(
         with database.read() as session:
             estimates.append((name, estimate_eval(session, name, spec, problems.taken, n, price_of)))
     record = {"runs": [{"run": name, **estimate.to_json()} for name, estimate in estimates]}
-    terminal.emit(record, _print, estimates)
+    terminal.emit(record, _print, estimates, max_usd)
 
 
-def _print(estimates: "Sequence[tuple[str, Estimate]]") -> None:
+def _print(estimates: "Sequence[tuple[str, Estimate]]", max_usd: float | None) -> None:
     for name, estimate in estimates:
         output.heading(name)
         print_estimate(estimate, "problem", "short responses to ones as long as --max-tokens allows")
+    print_cap([estimate for _, estimate in estimates], max_usd)
     output.say("Nothing was sent or stored.")

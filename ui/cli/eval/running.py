@@ -145,7 +145,7 @@ def run(
                 load(stored, grader), model, prompts, drawing, samples, answers, opened, asks=False
             )
             price_of = requests.prices_in_force() if kind == "remote" else _free
-            show_estimates(stored, named_runs(name, specs), samples, price_of, terminal)
+            show_estimates(stored, named_runs(name, specs), samples, price_of, requests.max_usd, terminal)
         return
     with (
         closing(opened),

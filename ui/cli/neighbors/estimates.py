@@ -1,5 +1,6 @@
 """`--dry-run` of commands that ask models: what the run will ask and cost."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ui.cli import output
@@ -9,9 +10,10 @@ if TYPE_CHECKING:
     from service.models.estimate import Estimate, Range
 
 
-def print_proposals(estimate: "Estimate") -> None:
+def print_proposals(estimate: "Estimate", max_usd: float | None) -> None:
     """Print what a run of proposals is expected to take."""
     print_estimate(estimate, "question", "one round to all rounds for all")
+    print_cap([estimate], max_usd)
     output.say("Nothing was sent or stored.")
 
 
@@ -44,6 +46,15 @@ def print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
         output.say(
             f"hours at the pace of {estimate.trial}: {estimate.hours[0]:.1f} to {estimate.hours[1]:.1f}"
         )
+
+
+def print_cap(estimates: "Sequence[Estimate]", max_usd: float | None) -> None:
+    """Say where a cap stops runs that are expected to take more, all together."""
+    ranges = [estimate.usd for estimate in estimates if estimate.usd is not None]
+    if max_usd is None or not ranges or sum(high for _, high in ranges) <= max_usd:
+        return
+    surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"
+    output.say(f"--max-usd {max_usd:g} {surely} it before its end")
 
 
 def _whole(values: "Range") -> str:

@@ -125,7 +125,7 @@ def propose(
             return
         if dry_run:
             estimate = _estimate(database, name, spec, requests, limit)
-            terminal.emit(estimate.to_json(), print_proposals, estimate)
+            terminal.emit(estimate.to_json(), print_proposals, estimate, requests.max_usd)
             return
         before = 0
         if known is not None:
