@@ -68,7 +68,7 @@ def test_a_gpu_that_is_too_small_is_named_with_the_way_out() -> None:
     one = composed(machine=Machine(1))
     assert memory_note(one, 80 * GIB) is None
     assert "by the estimate of `tagrpo train plan`, the update needs" in str(memory_note(one, 24 * GIB))
-    assert memory_note(composed(model="nobody/knows-it"), 16 * GIB) is None
+    assert memory_note(composed(model="no name of a model"), 16 * GIB) is None
 
 
 def test_without_flash_attention_pytorchs_is_taken() -> None:

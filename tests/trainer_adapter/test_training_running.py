@@ -328,13 +328,13 @@ def test_packages_of_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -
     def other(name: str) -> str:
         if name == "ray":
             raise checking.metadata.PackageNotFoundError(name)
-        return "0.9.2" if name == "verl" else found(name)
+        return "0.9.9" if name == "tensordict" else found(name)
 
     monkeypatch.setattr(checking.metadata, "version", other)
     with pytest.raises(PrerequisiteError) as refused:
         checking.check_packages()
     assert "ray is not installed" in str(refused.value)
-    assert "verl 0.9.2 is installed, needed is ==0.9.1" in str(refused.value)
+    assert "tensordict 0.9.9 is installed, needed is ==0.10.0" in str(refused.value)
     assert "pip install 'tagrpo[train]'" in str(refused.value)
 
 

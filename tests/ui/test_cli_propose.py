@@ -316,7 +316,7 @@ def test_waves_are_judged_one_by_one_and_end_the_run_where_too_little_is_accepte
         rest = cli("resume", "r", "--stop-below", "0", "--json")
     assert stopped["stopped"] == "accept rate"
     assert "wave 1 (questions 1 to 2): " in words(done.err)
-    assert "`tagrpo resume r` and a lower --stop-below" in words(done.err)
+    assert "continue with `tagrpo resume r --stop-below LESS`" in words(done.err)
     assert stopped["questions_by_neighbors"]["0"] >= 4  # of the others nothing was asked
     assert rest.code == 0
     of_run = "SELECT text, status FROM standings JOIN candidates ON candidates.id = candidate_id WHERE run_id"

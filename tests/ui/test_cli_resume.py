@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 import world
-from command_line import CommandLine
+from command_line import CommandLine, words
 from eval_runs import add_eval_run
 from runs import open_empty
-from sqlalchemy import select
 from world_runs import world_server
-
-from service.database import Database
-from service.runs.tables import RunCommandRow
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +47,12 @@ def test_a_run_made_by_other_means_says_so(command_line: CommandLine, tmp_path: 
     assert (done.code, "repeat the command that made it" in done.err) == (2, True)
 
 
-def test_passwords_in_addresses_are_not_kept(command_line: CommandLine, server: str) -> None:
+def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: str) -> None:
     Path("sums.jsonl").write_text(json.dumps({"question": "What is 1 + 1?", "answer": "2"}))
     address = server.replace("://", "://me:secret@")
-    asked = ["eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--n", 1, "--name", "r"]
-    done = command_line(*asked, "--api-base", address)
-    assert "--api-base holds a password and is not kept" in done.err
-    with Database.open("tagrpo.db", read_only=True) as database, database.read() as session:
-        kept = session.scalars(select(RunCommandRow.words)).all()
-    assert [command["n"] for command in kept] == [["--n", "1"]]
-    assert "secret" not in str(kept)
+    done = command_line(
+        "eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--api-base", address
+    )
+    assert (done.code, "holds a name or password" in words(done.err)) == (2, True)
+    assert "secret" not in done.err
+    assert not Path("tagrpo.db").exists()

@@ -191,9 +191,9 @@ def test_every_page_is_listed() -> None:
 
 @pytest.mark.parametrize("page", NAMES)
 def test_targets_and_scripts_that_a_page_names_exist(page: str) -> None:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
     content = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"^(?:\$ )?make ([a-z]+)|`make ([a-z]+)", content, re.M):
+    for target in re.findall(r"^(?:\$ )?make ([a-z-]+)|`make ([a-z-]+)", content, re.M):
         assert "".join(target) in targets
     for script in re.findall(r"python (\S+\.py)", content):
         assert (ROOT / script).is_file(), f"{page}: {script}"

@@ -4,7 +4,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
+from service.errors import InputError
 from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
 
 RATE_LIMITED = "rate limited"
@@ -43,6 +45,19 @@ class Endpoint:
     timeout_s: float | None = None
     tokens_per_s: float = TOKENS_PER_S
     key_env: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an address that holds a name or password: the key is sent in the header that they need.
+
+        Raises:
+            InputError: it does.
+        """
+        address = urlsplit(self.api_base or "")
+        if address.username is not None:
+            raise InputError(
+                f"{self.model}: the address of {address.hostname} holds a name or password, which no request "
+                "can carry beside a key; leave it out, and let a proxy of yours add it where one is needed."
+            )
 
     def attempt_s(self, max_tokens: int) -> float:
         """Return the seconds that one attempt may take for responses of at most `max_tokens`."""

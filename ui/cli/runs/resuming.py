@@ -1,7 +1,6 @@
 """`tagrpo resume`: a run goes on by its name, with the options it was last worked on with."""
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -11,7 +10,6 @@ import typer
 from typer import Argument
 
 from service.errors import InputError
-from ui.cli import output
 from ui.cli.settings import Db, with_settings
 
 if TYPE_CHECKING:
@@ -21,14 +19,10 @@ if TYPE_CHECKING:
 _OF_ONE_COMMAND = ("as_json", "quiet", "verbose", "dry_run", "max_requests", "retry_final")
 NOT_KEPT = frozenset({*_OF_ONE_COMMAND, "db_file", "config", "endpoint", "run", "max_usd"})
 """What a file gave is kept by itself, and the cap on money by the run."""
-_PASSWORD = re.compile(r"://[^/\s]*@")
 
 
 def given_words(context: typer.Context) -> dict[str, list[str]]:
-    """Return what was given to a command, by the command line, the environment or a settings file.
-
-    Addresses that hold a password are left out: the database is not the place for them.
-    """
+    """Return what was given to a command, by the command line, the environment or a settings file."""
     words: dict[str, list[str]] = {}
     for parameter in context.command.params:
         name = str(parameter.name)
@@ -37,9 +31,7 @@ def given_words(context: typer.Context) -> dict[str, list[str]]:
         if name in NOT_KEPT or value is None or source is None or source.name == "DEFAULT":
             continue
         values = [str(each) for each in (value if isinstance(value, list | tuple) else [value])]
-        if any(_PASSWORD.search(each) for each in values):
-            output.note(f"{parameter.opts[0]} holds a password and is not kept; give it again to go on")
-        elif parameter.param_type_name == "argument":
+        if parameter.param_type_name == "argument":
             words[name] = values
         elif isinstance(value, bool):
             words[name] = [(parameter.opts if value else parameter.secondary_opts)[0]]
