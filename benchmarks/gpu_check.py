@@ -28,6 +28,7 @@ from typing import Any
 from benchmarks.harness import ROOT
 
 LIMIT_S = 600.0
+REWARD = Path(__file__).with_name("gpu_reward.py")
 RECIPES = ("grpo", "ta_grpo")
 STEPS = 2
 PROBLEMS, SAMPLES = 4, 4
@@ -74,7 +75,10 @@ def check(model: str | None, *, cpu: bool, limit_s: float = LIMIT_S) -> list[Out
         policy = model or str(save_random_model(folder / "model"))
         write_data(folder, policy)
         for recipe in RECIPES:
-            outcomes.append(_run(f"train {recipe}", _training(recipe, policy, cpu), folder, ends))
+            words = _training(recipe, policy, cpu)
+            if model is None:
+                words.append(f"reward.custom_reward_function.path={REWARD}")
+            outcomes.append(_run(f"train {recipe}", words, folder, ends))
             if outcomes[-1].problem is None:
                 outcomes[-1] = _with_metrics(outcomes[-1], folder / recipe)
             if outcomes[-1].problem is not None:
@@ -144,7 +148,7 @@ def write_data(folder: Path, tokenizer: str) -> None:
 def _training(recipe: str, model: str, cpu: bool) -> list[str]:
     words = ["train", "run", recipe, "--data", "data", "--model", model, "--folder", recipe, "--name", recipe]
     words += ["--cpu"] if cpu else ["--gpus", "1"]
-    words += ["responses=2", *(["neighbors=2"] if recipe == "ta_grpo" else [])]
+    words += ["responses=4", *(["neighbors=2"] if recipe == "ta_grpo" else [])]
     words += [
         "data.train_batch_size=4",
         "actor_rollout_ref.actor.ppo_mini_batch_size=4",
@@ -212,6 +216,8 @@ def _with_metrics(outcome: Outcome, folder: Path) -> Outcome:
     wrong = [name for data in trained for name in METRICS[:2] if not math.isfinite(data.get(name, math.nan))]
     if wrong:
         return _failed(outcome, f"{wrong[0]} is missing or no finite number")
+    if not any(data["actor/grad_norm"] > 0 for data in trained):
+        return _failed(outcome, "no step has a gradient: the responses to each question were rewarded alike")
     figures = tuple(
         f"step {number}: " + ", ".join(f"{name} {data[name]:.4g}" for name in METRICS if name in data)
         for number, data in enumerate(trained, start=1)

@@ -16,10 +16,10 @@ DONE = Outcome(
 )
 
 
-def metrics(folder: Path, *losses: float) -> Path:
+def metrics(folder: Path, *losses: float, gradient: float = 1.0) -> Path:
     (folder / "metrics").mkdir(parents=True)
     lines = [
-        json.dumps({"step": step, "data": {"actor/pg_loss": loss, "actor/grad_norm": 1.0}})
+        json.dumps({"step": step, "data": {"actor/pg_loss": loss, "actor/grad_norm": gradient}})
         for step, loss in enumerate(losses, start=1)
     ]
     (folder / "metrics" / "1.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -64,6 +64,8 @@ def test_a_training_without_its_steps_has_failed(
     outcome = gpu_check._with_metrics(DONE, metrics(tmp_path / "run", *losses))
     assert outcome.problem == problem
     assert gpu_check._with_metrics(DONE, tmp_path / "none").problem is not None
+    still = gpu_check._with_metrics(DONE, metrics(tmp_path / "still", 0.0, 0.0, gradient=0.0))
+    assert "no step has a gradient" in str(still.problem)
 
 
 @pytest.mark.parametrize(
