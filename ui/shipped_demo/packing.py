@@ -132,6 +132,8 @@ def _placeless(value: Any, folder: Path, where: str) -> Any:
     """Return a value with the demo's folder cut to its name; refuse one that holds another such path."""
     if not isinstance(value, str):
         return value
+    if value == str(folder.parent):  # in which the commands of the demo ran
+        return "."
     text = value.replace(f"{folder}/", f"{folder.name}/")
     if path := _MACHINE.search(text):
         raise InputError(
