@@ -75,10 +75,7 @@ def check(model: str | None, *, cpu: bool, limit_s: float = LIMIT_S) -> list[Out
         policy = model or str(save_random_model(folder / "model"))
         write_data(folder, policy)
         for recipe in RECIPES:
-            words = _training(recipe, policy, cpu)
-            if model is None:
-                words.append(f"reward.custom_reward_function.path={REWARD}")
-            outcomes.append(_run(f"train {recipe}", words, folder, ends))
+            outcomes.append(_run(f"train {recipe}", _training(recipe, policy, cpu), folder, ends))
             if outcomes[-1].problem is None:
                 outcomes[-1] = _with_metrics(outcomes[-1], folder / recipe)
             if outcomes[-1].problem is not None:
@@ -150,6 +147,7 @@ def _training(recipe: str, model: str, cpu: bool) -> list[str]:
     words += ["--cpu"] if cpu else ["--gpus", "1"]
     words += ["responses=4", *(["neighbors=2"] if recipe == "ta_grpo" else [])]
     words += [
+        f"reward.custom_reward_function.path={REWARD}",
         "data.train_batch_size=4",
         "actor_rollout_ref.actor.ppo_mini_batch_size=4",
         "data.max_response_length=64",

@@ -1,4 +1,4 @@
-"""The reward of `gpu_check` for a random policy, which never solves anything: half of all texts are right."""
+"""The reward of `gpu_check`: half of all texts are right, so that any policy has a gradient."""
 
 from typing import Any
 

@@ -11,6 +11,8 @@ from eval_runs import add_eval_run
 from runs import open_empty
 from world_runs import world_server
 
+from ui.cli.neighbors.summary import _way_on
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
@@ -56,3 +58,8 @@ def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: s
     assert (done.code, "holds a name or password" in words(done.err)) == (2, True)
     assert "secret" not in done.err
     assert not Path("tagrpo.db").exists()
+
+
+def test_a_run_whose_settings_fit_no_request_is_not_to_be_resumed() -> None:
+    assert "another one with other settings and another --name" in _way_on("settings", "r")
+    assert _way_on("quota", "r") == "continue with `tagrpo resume r`"
