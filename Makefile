@@ -1,10 +1,10 @@
 # Two targets do everything on a fresh machine with Python 3.11 or 3.12, pip and make:
 #   make demo    sets up .venv with torch and verl, then shows the whole way on a small world
 #                (no key, no network model, no GPU)
-#   make test    sets up .venv, then runs lint, types, import contracts and all tests
+#   make test    sets up .venv with the developer tools too, then runs lint, types, import contracts and the tests
 #
-# FULL=1 also installs torch and verl, runs the end-to-end trainings, and opens the pages in Chromium (installed
-# by apt-get where that is at hand); a skipped test is then a failure.
+# FULL=1 also runs the end-to-end trainings, and opens the pages in Chromium (installed by apt-get where that is at
+# hand); a skipped test is then a failure.
 # VLLM=1 runs the tests with the real vLLM instead, in its build for CPUs and an environment of its own: Python 3.11
 # on Linux, x86-64.
 # TORCH_INDEX names a package index for torch, such as PyTorch's CPU index; without it pip's own is used.
@@ -49,18 +49,13 @@ TORCH_FIRST = $(if $(TORCH_INDEX),$(PIP) -i $(TORCH_INDEX) '$(TORCH)')
 # On disk, without bytecode: PyTorch's build for the CPU, or pip's with CUDA.
 TORCH_SIZE = $(if $(TORCH_INDEX),2,6) GB
 
-$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
-	@echo "make: installing tagrpo and the developer tools into $(VENV): 1.2 GB"
-	@$(INSTALL) '.[dev]'
-	@touch $@
-
 $(VENV)/.train: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 	@echo "make: installing tagrpo, PyTorch, verl and the pages into $(VENV): $(TORCH_SIZE)"
 	@$(TORCH_FIRST)
 	@$(INSTALL) '.[train$(comma)local$(comma)ui]'
 	@touch $@
 
-$(VENV)/.full: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 	@echo "make: installing tagrpo with PyTorch, verl and the developer tools into $(VENV): $(TORCH_SIZE)"
 	@$(TORCH_FIRST)
 	@$(INSTALL) '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings]'
@@ -84,7 +79,7 @@ vllm: $(VLLM_VENV)/.ready
 gpu-check:
 	$(GPU_PYTHON) -m benchmarks.gpu_check $(if $(MODEL),--model $(MODEL))
 
-READY = $(VENV)/$(if $(FULL),.full,.dev)
+READY = $(VENV)/.dev
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -97,18 +92,16 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
+NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
 # All but what takes minutes a test.
 QUICK = -m "not vllm" --ignore tests/e2e --ignore tests/ui/browser
 
 pytest: $(READY) $(if $(FULL),chromium)
+	@echo "make: tests, 8 minutes on 2 cores"
+	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 ifdef FULL
-	@echo "make: tests, 10 minutes on 2 cores"
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 	@echo "make: trainings with verl, and pages in Chromium, 14 minutes"
-	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/e2e tests/ui/browser
-else
-	@echo "make: tests (10 minutes on 2 cores where torch and verl are there, as they are not here)"
-	$(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
+	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/e2e tests/ui/browser
 endif
 
 # The browser of the pages' tests; TAGRPO_CHROMIUM names one that is not on the PATH.

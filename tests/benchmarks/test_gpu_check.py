@@ -86,7 +86,6 @@ def test_an_evaluation_without_a_result_has_failed(log: str, problem: str | None
 def test_nothing_comes_after_what_failed_and_the_exit_code_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
     asked: list[str] = []
 
     def run(what: str, words: list[str], folder: Path, ends: float) -> Outcome:
@@ -106,10 +105,8 @@ def test_nothing_comes_after_what_failed_and_the_exit_code_says_so(
 
 
 def test_the_data_is_an_export_with_neighbors_and_a_benchmark(tmp_path: Path) -> None:
-    from trainer_adapter.runs.data import read_data
-
-    pytest.importorskip("transformers", reason="needs transformers")
     from sandbox.tokenizer import save_tokenizer
+    from trainer_adapter.runs.data import read_data
 
     save_tokenizer(tmp_path / "model")
     gpu_check.write_data(tmp_path, str(tmp_path / "model"))

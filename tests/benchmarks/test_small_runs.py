@@ -98,14 +98,12 @@ def test_small_on_public_data(name: str, run: Callable[..., str]) -> None:
 
 @pytest.mark.parametrize("name", ON_TORCH)
 def test_small_with_torch(name: str, run: Callable[..., str]) -> None:
-    pytest.importorskip("torch", reason="needs torch")
     assert json.loads(run(name, *ON_TORCH[name].split()).splitlines()[-1])
 
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ON_VERL)
 def test_small_with_verl(name: str, run: Callable[..., str]) -> None:
-    pytest.importorskip("verl", reason="needs verl")
     assert json.loads(run(name, *ON_VERL[name].split()).splitlines()[-1])
 
 

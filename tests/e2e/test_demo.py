@@ -1,17 +1,12 @@
 """The demo of the built wheel, where there is no source tree."""
 
-import importlib.util
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from built_wheel import ROOT, build_wheel, install_wheel, run_installed
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train,local,ui]'"
-)
 def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> None:
     installed = install_wheel(build_wheel(tmp_path / "wheel"), tmp_path / "venv")
     home = tmp_path / "home"

@@ -3,12 +3,9 @@
 The margins are those of the study that the world comes from. No recipe is compared with another.
 """
 
-import importlib.util
 from dataclasses import dataclass
 
 import pytest
-
-pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 from training_runs import metrics, run
 
 from evaluator.evals.results import load_result
@@ -17,11 +14,6 @@ from evaluator.passk.comparison import compare
 from evaluator.passk.counts import Counts
 from service.database import Database
 
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
-    ),
-]
 STEPS, QUESTIONS, NEIGHBORS = 20, 16, 3
 LIMIT_S = 900
 ACTOR = "actor_rollout_ref.actor"

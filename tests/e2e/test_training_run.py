@@ -5,7 +5,6 @@ that can be made to wait: verl is killed in the middle of its fourth step, tagrp
 """
 
 import contextlib
-import importlib.util
 import json
 import os
 import signal
@@ -16,8 +15,6 @@ from typing import Any
 
 import psutil
 import pytest
-
-pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 from hostile_model import ANSWER, BYTES, GOLD, HALF, NESTED, TOWER, decoded, save_hostile_model
 from stalled_weights import ERROR
 from training_runs import (
@@ -41,11 +38,6 @@ from trainer_adapter.record.rollout import RolloutRecord, TokenRatios
 from trainer_adapter.runs.launching import find_processes
 from trainer_adapter.runs.run_folder import RunFolder
 
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
-    ),
-]
 LIMIT_S = 500
 STEPS = 6
 REWARD = Path(__file__).parents[1] / "support" / "waiting_reward.py"

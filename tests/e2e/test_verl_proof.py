@@ -3,15 +3,13 @@
 One run that goes through every recipe serves nearly all tests.
 """
 
-import importlib.util
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+import torch
 from verl_proof import LONGEST, MINI_BATCH, QUESTIONS, ROLLOUTS, fitted, run, start
 from verl_proof_reading import (
     load_model,
@@ -25,11 +23,6 @@ from verl_run import VerlRun
 
 from trainer_adapter.methods.recipes import RECIPES, Recipe
 
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
-    ),
-]
 FAILED_STEP, FAILED_SESSION = 3, 5
 
 

@@ -4,12 +4,10 @@ Three runs serve all tests: one that is saved, one that is resumed from it, and 
 neighbors say what the question says.
 """
 
-import importlib.util
 from pathlib import Path
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+import torch
 import verl_proof
 from verl_proof import run
 from verl_proof_reading import (
@@ -23,12 +21,6 @@ from verl_proof_reading import (
     verl_rows,
 )
 from verl_run import VerlRun
-
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
-    ),
-]
 
 SAVED = ["grpo_matched", "grpo_matched", "ta_grpo", "ta_grpo", "ta_grpo_v1", "ta_grpo_v1"]
 OWN_STEP = 5

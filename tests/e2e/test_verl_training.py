@@ -1,6 +1,5 @@
 """From an exported set to a trained policy: verl itself, unchanged, on the CPU, with a tiny random model."""
 
-import importlib.util
 import math
 from pathlib import Path
 
@@ -15,9 +14,6 @@ from trainer_adapter.verl.prompts import PromptTemplate
 
 REWARD = Path(__file__).parents[1] / "support" / "digit_reward.py"
 LIMIT_S = 500
-needs_verl = pytest.mark.skipif(
-    importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
-)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +53,6 @@ def export(folder: Path, layout: Layout, model: Path) -> tuple[Path, ...]:
     ).files
 
 
-@needs_verl
 def test_stock_verl_trains_two_steps_on_a_flat_export(tmp_path: Path, model: Path) -> None:
     train, validation = export(tmp_path / "set", "flat", model)
     run = run_main_ppo(
@@ -96,7 +91,6 @@ def test_stock_verl_trains_two_steps_on_a_flat_export(tmp_path: Path, model: Pat
     assert "val-core/sums/acc/mean@1" in run.steps[1]
 
 
-@needs_verl
 def test_stock_verl_reads_a_grouped_export_with_its_neighbors(tmp_path: Path, model: Path) -> None:
     from omegaconf import OmegaConf
     from transformers import AutoTokenizer

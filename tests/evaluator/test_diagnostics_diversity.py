@@ -145,7 +145,6 @@ def test_tf_idf_is_the_stated_fallback() -> None:
 
 
 def test_a_sentence_model_of_a_folder(tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers")
     model = SentenceModel(str(save_tiny_model(tmp_path / "model")))
     vectors = model.embed(["two plus two", "a triangle", " "])
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 0], abs=1e-5)
@@ -159,7 +158,6 @@ def test_a_sentence_model_of_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers")
     with pytest.raises(InputError, match="no sentence-transformers model could be loaded"):
         SentenceModel(str(tmp_path / "nothing"))
 

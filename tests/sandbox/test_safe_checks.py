@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
-pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
-
+import torch
 from policy_step import (
     NEIGHBORS,
     Rollouts,

@@ -4,8 +4,7 @@ import math
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
+import torch
 
 from trainer_adapter.methods.advantages.max_rl import max_rl_advantages
 from trainer_adapter.methods.groups import Groups

@@ -4,9 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
-
+import torch
 from vectors import Case, Compute, check_vectors, doubles, gradient, grpo, leaf, policy_loss, with_tokens
 
 from trainer_adapter.methods.advantages.a_grae import (

@@ -4,10 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
-pytest.importorskip("transformers", reason="needs transformers: pip install 'tagrpo[train]'")
-
+import torch
 from tiny_model import save_tiny_model
 
 from service.errors import PrerequisiteError

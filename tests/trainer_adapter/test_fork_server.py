@@ -122,7 +122,6 @@ def test_a_fork_is_what_a_python_of_its_own_would_be(forks: Forks, tmp_path: Pat
 
 def test_forks_of_what_verl_needs_draw_apart(tmp_path: Path) -> None:
     """Ray names its objects by numbers that it draws: had two workers the same, one would get the other's."""
-    pytest.importorskip("verl")
     forks = Forks(tmp_path, "fork_server.MODULES")
     forks.script.write_text(
         "import json, sys\nloaded = 'peft' in sys.modules\nimport random, uuid, numpy\n"

@@ -4,10 +4,9 @@ import math
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 
 from trainer_adapter.methods.advantages.a_grae import (
     a_grae_advantages,

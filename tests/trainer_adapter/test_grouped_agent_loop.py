@@ -1,18 +1,11 @@
 """The agent loop worker that goes by the question: it stores what verl's own stores by the response."""
 
 import asyncio
-import importlib.util
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
-    ),
-]
+import torch
 
 ROW = {
     "uid": "1-000000000",

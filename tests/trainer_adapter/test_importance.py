@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
-pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+import torch
 
 from trainer_adapter.methods.recipes import RECIPES, compose
 from trainer_adapter.verl.plugin.importance import importance

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from trainer_adapter.methods.token_weights.covariance import token_covariance
 from trainer_adapter.record import metrics as module

@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from service.errors import InputError
+from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe
 from trainer_adapter.methods.registry import FORMULAS, call, find_formula, is_own, own_sources
+from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.settings import recipe_of
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
-
-from trainer_adapter.methods.losses.policy import clipped_surrogate
-from trainer_adapter.methods.step_advantages import step_advantages
 
 CODE = """
 import torch

@@ -25,7 +25,6 @@ def test_what_never_comes_back_is_left_behind() -> None:
 
 
 def test_verls_weight_updates_have_a_limit() -> None:
-    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     from verl.trainer.ppo.v1 import (
         trainer_base,
     )  # first, since the plug-in registers itself when it is imported

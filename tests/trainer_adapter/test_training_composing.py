@@ -66,7 +66,6 @@ for arguments in json.loads(sys.argv[1]):
 
 @pytest.mark.timeout(280)
 def test_verl_itself_finds_nothing_wrong() -> None:
-    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     told = []
     for recipe, model, machine in (
         ("ta_grpo", "Qwen/Qwen3-4B", Machine(4)),
@@ -89,7 +88,6 @@ def test_verl_itself_finds_nothing_wrong() -> None:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("gpus", [1, 4])
 def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int) -> None:
-    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     known = MODELS[model]
     composition = compose_run(
         RECIPES["ta_grpo"], Machine(gpus), model=known.repositories[0], folder=Path("/runs/x"), name="x"
@@ -275,7 +273,6 @@ def test_a_kl_coefficient_that_is_none_is_refused(value: str) -> None:
 
 
 def test_a_key_that_verl_does_not_have_is_refused_before_the_start() -> None:
-    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     overrides = assign(RECIPES["grpo"], ["trainer.saev_freq=5"]).overrides
     composition = compose_run(RECIPES["grpo"], Machine(1), overrides=overrides)
     with pytest.raises(InputError, match=r"Could not override 'trainer.saev_freq'"):

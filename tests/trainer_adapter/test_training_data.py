@@ -15,9 +15,6 @@ from tiny_model import save_tiny_tokenizer
 from rephraser.sets import publish
 from service.database import Database
 
-pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
-pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
-
 SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
 WORDS = ("train", "run", "ta_grpo", "--data", "out", "--model", "model", "--cpu", "--name", "x", *SMALL)
 

@@ -38,14 +38,12 @@ def composed(
 def test_sequences_that_do_not_fit_are_refused_before_anything_is_drawn(
     tmp_path: Path, texts: list[str], low: str
 ) -> None:
-    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     with pytest.raises(InputError, match=r"prompt and response may have 512 \+ \d+ = \d+ tokens") as refused:
         checking.check_configuration(composed(*texts), tmp_path)
     assert low in str(refused.value)
 
 
 def test_ranks_share_a_long_sequence_and_no_reference_needs_no_room(tmp_path: Path) -> None:
-    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     half = [
         f"{ACTOR}.ppo_max_token_len_per_gpu=2000",
         "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu=9",
@@ -55,7 +53,6 @@ def test_ranks_share_a_long_sequence_and_no_reference_needs_no_room(tmp_path: Pa
 
 
 def test_a_model_says_how_long_a_sequence_may_be(tmp_path: Path) -> None:
-    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     about = {"max_position_embeddings": 2048, "model_type": "qwen2"}
     (tmp_path / "config.json").write_text(json.dumps(about))
     with pytest.raises(InputError, match="max_position_embeddings of the model is 2048; give 3584 or more"):

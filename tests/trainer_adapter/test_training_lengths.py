@@ -18,8 +18,6 @@ from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.export_rows import Layout
 from trainer_adapter.verl.prompts import PromptTemplate
 
-pytest.importorskip("transformers", reason="needs transformers: pip install 'tagrpo[train]'")
-
 # One token a byte and one a special token: three marks, "user\n", "\n" and "assistant\n".
 AROUND = 3 + len("user\n") + len("\n") + len("assistant\n")
 # Japanese has three bytes a sign, so that an estimate by signs is far too low.

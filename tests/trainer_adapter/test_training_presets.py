@@ -45,7 +45,6 @@ def test_verl_is_told_the_settings_of_the_paper(
     responses: int,
     kl: float,
 ) -> None:
-    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     config = compose_with_hydra(composed(preset, recipe), Path("/runs/x"))
     actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
     assert config["data"]["train_batch_size"] == batch

@@ -30,7 +30,6 @@ from trainer_adapter.runs.data import read_data
 from trainer_adapter.runs.run_folder import RunFolder
 from trainer_adapter.runs.running import Prepared, Trained, Wanted, dry_run, train
 
-pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
 SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
 LESS_MEMORY = (
     "actor.ppo_max_token_len_per_gpu=4096",

@@ -14,10 +14,6 @@ import pytest
 from verl_code import run_code
 
 from service.errors import PrerequisiteError
-
-needs_verl = pytest.mark.skipif(
-    importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
-)
 from trainer_adapter.verl.hooks import DISTRIBUTED, ENGINE, OFFLOAD_LINE, PROCESS_GROUP_LINE
 
 SOURCE = Path(__file__).parents[2] / "trainer_adapter" / "verl" / "cpu" / "workarounds.py"
@@ -113,7 +109,6 @@ print("RESULT " + json.dumps({
 """
 
 
-@needs_verl
 @pytest.mark.timeout(200)
 def test_verl_finds_platform_rollout_and_workarounds(tmp_path: Path) -> None:
     loaded = run_code(LOADED, tmp_path)
@@ -133,7 +128,6 @@ def test_verl_finds_platform_rollout_and_workarounds(tmp_path: Path) -> None:
     }
 
 
-@needs_verl
 def test_another_platform_beside_the_plug_in_is_refused(tmp_path: Path) -> None:
     loaded = run_code("import trainer_adapter.verl.cpu.registration", tmp_path, VERL_PLATFORM="nvidia")
     assert loaded.returncode != 0

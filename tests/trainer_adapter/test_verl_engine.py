@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 from verl_code import result_of
 
-pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
-
 COMPARED = """
 import functools, json
 from types import SimpleNamespace

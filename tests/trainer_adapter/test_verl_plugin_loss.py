@@ -4,11 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
 from trainer_adapter.methods.recipes import Loss
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
-pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
 
 PROMPT, LENGTHS = 3, (4, 2, 5, 1, 3, 1)
 PADDING = 5

@@ -13,7 +13,7 @@ from trainer_adapter.verl.plugin.settings import RunSettings, recipe_of, setting
 
 def composed(arguments: list[str]) -> dict[str, Any]:
     """Return verl's configuration with these arguments, as `main_ppo` would read it."""
-    verl = pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
+    import verl
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from omegaconf import OmegaConf

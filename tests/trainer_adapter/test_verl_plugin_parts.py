@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +15,6 @@ from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.sessions import prompt_of, seed_of
 from trainer_adapter.verl.plugin.settings import RunSettings
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
 
 
 @given(prompts=st.integers(1, 9), rollouts=st.integers(1, 64))
@@ -225,7 +224,6 @@ class FakeQueue:
 def buffer_on(
     monkeypatch: pytest.MonkeyPatch, queue: FakeQueue, *, wanted: int, limit: int, waves: bool = False
 ) -> Any:
-    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     from verl.trainer.ppo.v1 import replay_buffer
 
     from trainer_adapter.verl.plugin.replay import NeighborReplayBuffer
@@ -330,7 +328,6 @@ def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:
 
 
 def test_a_response_is_described_from_grouped_and_flat_rows() -> None:
-    pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
     from trainer_adapter.verl.plugin.agent_loop import _described, question_id
 
     grouped = {

@@ -1,6 +1,5 @@
 """How verl comes to know the plug-in: late, in order, and not at all with another verl."""
 
-import importlib.util
 import os
 import tomllib
 from importlib import metadata
@@ -13,12 +12,8 @@ from service.errors import PrerequisiteError
 from trainer_adapter.verl.plugin import REGISTRATION, checks, registration
 
 ROOT = Path(__file__).parents[2]
-needs_verl = pytest.mark.skipif(
-    importlib.util.find_spec("verl") is None, reason="needs verl: pip install 'tagrpo[train]'"
-)
 
 
-@needs_verl
 def test_verl_learns_of_the_plugin_only_where_it_needs_it(tmp_path: Path) -> None:
     code = """
 import sys
@@ -65,7 +60,6 @@ def test_what_waits_for_a_module_is_called_in_order_once_it_is_there(
     assert called[-1] == "at once"
 
 
-@needs_verl
 def test_an_untested_verl_with_every_hook_is_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.untested_version() is None
     monkeypatch.setattr(metadata, "version", lambda name: "0.9.7")
@@ -91,7 +85,6 @@ def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         checks.check_version()
 
 
-@needs_verl
 def test_what_verl_does_not_know_is_named(tmp_path: Path) -> None:
     code = """
 from service.errors import PrerequisiteError

@@ -5,10 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tagrpo[train]'")
-pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
-
+import torch
 from tiny_model import save_tiny_model
 
 PROMPTS = [[5, 6, 7], [40], [70, 71, 72, 73]]

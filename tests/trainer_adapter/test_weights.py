@@ -1,8 +1,7 @@
 """Token weights, taken in strips of rows: equal to the plain formulas whatever the strips and the padding."""
 
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from trainer_adapter.methods.groups import Groups, Tensor
 from trainer_adapter.methods.token_weights import covariance

@@ -2,9 +2,6 @@
 
 import pandas as pd
 import pytest
-
-pytest.importorskip("altair")
-
 from altair.utils import schemapi
 
 from ui.charts.building import build_spec

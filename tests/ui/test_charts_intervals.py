@@ -1,10 +1,7 @@
 """Dots with intervals: rates by name, scores over cost, paired differences over k."""
 
-import pytest
-
-pytest.importorskip("altair")
-
 import pandas as pd
+import pytest
 
 from service.errors import InputError
 from ui.charts.intervals import SET_APART, cost_points, difference_chart, rate_dots

@@ -1,10 +1,7 @@
 """Stacked bars: parts in order, sums at the ends, empty parts left out."""
 
-import pytest
-
-pytest.importorskip("altair")
-
 import pandas as pd
+import pytest
 
 from service.errors import InputError
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars

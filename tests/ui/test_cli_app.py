@@ -110,7 +110,8 @@ def test_what_cannot_be_gone_on_with_does_not_say_so(
     def stopped(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    policy = pytest.importorskip("sandbox.policy", reason="needs torch")
+    from sandbox import policy
+
     monkeypatch.setattr(policy, "pretrain_policy", stopped)
     done = cli("sandbox", "pretrain", "p")
     assert done.code == 130

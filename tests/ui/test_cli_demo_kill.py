@@ -1,19 +1,13 @@
 """The real demo killed outright between and inside its first steps, which need no model: it goes on there."""
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from world_runs import command
 
-pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("verl", "altair", "vl_convert")),
-    reason="the demo needs verl and charts: pip install 'tagrpo[train,local,ui]'",
-)
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -1,6 +1,5 @@
 """`tagrpo doctor`: what is there, what is missing, and what makes the exit code 1."""
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -39,8 +38,6 @@ def test_the_text_has_a_line_for_each_check(cli: CommandLine) -> None:
 def test_training_holds_verl_against_what_is_extended(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    if importlib.util.find_spec("verl") is None:
-        pytest.skip("needs verl: pip install 'tagrpo[train]'")
     done = cli("doctor", "--training", "--json")
     assert done.code == 0
     assert "(tested)" in checks(done.out)["hooks for training"]["detail"]

@@ -198,7 +198,6 @@ class TestRuns:
 
     @pytest.fixture
     def words(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-        pytest.importorskip("verl", reason="needs verl: pip install 'tagrpo[train]'")
         put_in_place(monkeypatch, place / "fake")
         model = save_tiny_tokenizer(place / "model")
         return ["train", "run", "ta_grpo", "--set", "math", "--model", model, "--cpu", "--name", "x", *SMALL]

@@ -9,9 +9,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from page_view import locked_ui, served, tagrpo_ui
 
 from service.database import Database

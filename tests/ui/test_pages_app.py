@@ -4,9 +4,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from streamlit.testing.v1 import AppTest
 
 from service.database import Database

@@ -1,9 +1,5 @@
 """Charts on pages: the same rows are built into a specification once."""
 
-import pytest
-
-pytest.importorskip("streamlit")
-
 from ui.charts.stacked_bars import stacked_bars
 from ui.pages.widgets import charts
 

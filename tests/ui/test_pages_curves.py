@@ -3,9 +3,6 @@
 from functools import partial
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from eval_runs import add_eval_run, add_methods
 from pages import open_page, tables
 from pages import said as words

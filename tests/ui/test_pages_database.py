@@ -5,9 +5,6 @@ import sqlite3
 import threading
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from sqlalchemy import func, select, text
 
 from service.database import Database

@@ -4,8 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("streamlit")
-
 from ui.characters import visible
 from ui.pages.text.differences import compare, marked
 

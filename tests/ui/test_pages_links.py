@@ -1,9 +1,6 @@
 """State in the address: typed values, what is left out, links between pages."""
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from streamlit.testing.v1 import AppTest
 
 from ui.pages.server.serving import SCRIPT

@@ -3,9 +3,6 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from eval_runs import add_eval_run
 from pages import open_page, said, tables
 from sqlalchemy import insert

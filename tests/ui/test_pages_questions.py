@@ -3,9 +3,6 @@
 from functools import partial
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from hand_filled import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
 from pages import open_page, said, tables
 from runs import Proposed, add_run, open_empty

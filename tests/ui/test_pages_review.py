@@ -1,9 +1,6 @@
 """The page "Review" as a script: empty, read-only, with decisions, results of an audit."""
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from pages import open_page, said, tables
 from runs import Proposed, add_run, open_empty
 

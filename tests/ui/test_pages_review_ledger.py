@@ -4,8 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("streamlit")
-
 from rephraser.reviews.store import Decision, Withdrawal
 from ui.pages.review.keys import DECIDING, LOOKING
 from ui.pages.review.ledger import CLIENTS_KEPT, Event, Ledger, read_events

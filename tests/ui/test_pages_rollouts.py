@@ -6,9 +6,6 @@ from contextlib import closing
 from functools import partial
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from pages import numbers, open_page, said, tables
 from training_pages import QUESTIONS, STEPS, trainings
 

@@ -4,9 +4,6 @@ import json
 from functools import partial
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from eval_runs import add_eval_run
 from pages import charts, numbers, open_page, said, tables
 from seeded_trainings import seeded_trainings

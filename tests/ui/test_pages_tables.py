@@ -3,11 +3,8 @@
 import csv
 import io
 
-import pytest
-
-pytest.importorskip("streamlit")
-
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import tables

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-pytest.importorskip("streamlit")
-
 import ui.pages
 from ui.characters import visible
 from ui.pages.text.formulas import drawable, pieces

@@ -20,7 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Chromium, started once."""
-    api = pytest.importorskip("playwright.sync_api")
+    from playwright import sync_api as api
+
     path = chromium()
     if path is None:
         pytest.skip("no Chromium; install it, or name one with TAGRPO_CHROMIUM")
