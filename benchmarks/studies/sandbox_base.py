@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies.sandbox_study import World, tagrpo
+from benchmarks.studies.sandbox_world import World, tagrpo
 from evaluator.evals.problems import run_problems
 from evaluator.evals.results import load_result
 from evaluator.evals.runs import find_eval_run

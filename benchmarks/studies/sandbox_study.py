@@ -1,11 +1,17 @@
 """The sandbox's study: recipes trained by real verl in small worlds, several seeds, held-out pass@k.
 
-A cell is one training (world, recipe, seed, steps) and its evaluation. Each cell is done by ordinary `tagrpo`
-commands, which are kept beside its result; a finished cell is not done again, one that was interrupted goes
-on from its last checkpoint. `--jobs 2` works on two at a time. `--summary FILE.csv` writes all finished cells
-as CSV, and beside it as FILE.sh the commands that they ran, without running anything; cells that stand there
-already, from another folder, stay. `--done FILE.csv` takes those for finished. The neighbors are true ones
-(other phrasings of the same problem), so nothing is verified here.
+What is compared, at which rates, with which seeds and by which rule stands in `docs/sandbox-study.md`, which
+was written before the first run; `STAGES` says the same. A training is evaluated after each of its `points`
+(steps), as its learning rate is constant. All is done by ordinary `tagrpo` commands, which are kept beside
+the result; what is finished is not done again, what was interrupted goes on from its last checkpoint.
+`--jobs 2` works on two trainings at a time. The neighbors are true ones (other phrasings of the problem), so
+nothing is verified here.
+
+    python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A      # then `confirm`, then `ablate`
+    python -m benchmarks.studies.sandbox_study FOLDER --summary study.csv   # runs nothing
+
+`--summary` writes all finished evaluations as CSV, and beside it as .sh the commands that they ran; rows that
+stand there already, from another folder, stay. `--done FILE.csv` takes those for finished, and rates from it.
 
 The last line is one JSON object.
 """
@@ -15,175 +21,175 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import re
-import shlex
 import shutil
-import subprocess
+import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.studies.sandbox_world import World, evaluate, tagrpo
 from evaluator.evals.results import load_result
 from evaluator.passk.curves import curve
-from sandbox.demo.steps import LONGEST_PROMPT, LONGEST_RESPONSE
-from sandbox.policy import SHIPPED
+from sandbox.demo.steps import LONGEST_RESPONSE
 from service.database import Database
 from service.runs.store import list_runs
 from service.writing import write_file
-from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.record.reading import read_metrics
 
-THREE_SEEDS = (
-    "grpo",
-    "grpo_ds",
-    "grpo_matched",
-    "ta_grpo",
-    "ta_grpo_v1",
-    "ta_grpo_star",
-    "ta_grpo_corrected",
-    "ta_a_grae",
-)
-ONE_SEED = ("a_grae", "cw_grpo", "w_reinforce", "dr_grpo", "ta_cw_grpo")
-STEPS, QUESTIONS, MINI_BATCH, LEARNING_RATE = 60, 16, 8, 1e-4
+RECIPES = {
+    "grpo": ("grpo",),
+    "ta_rescue": ("ta_rescue",),
+    "ta_grpo_tapered": ("ta_grpo_tapered",),
+    "ta_grpo_2": ("ta_grpo", "responses=2"),
+}
+"""What is compared: 8 responses to a question each. A name of the study, the recipe, its changes."""
+ABLATIONS = {
+    "rescue_untapered": ("ta_rescue", "anchor=question"),
+    "rescue_own": ("ta_rescue", "anchor=own"),
+    "rescue_dropped": ("ta_rescue", "anchor=dropped"),
+    "rescue_kl": ("ta_rescue", "loss.kl_coef=0.001"),
+    "grpo_kl": ("grpo", "loss.kl_coef=0.001"),
+    "max_rl": ("max_rl",),
+}
+ALL = {**RECIPES, **ABLATIONS}
+RATES = (1e-4, 2e-4, 3e-4)
+QUESTIONS, GROUP, MINI_BATCH = 16, 8, 8
 KS = (1, 2, 4, 8, 16, 32)
-SAMPLES = 64
 BASE = "base"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the study: which recipes, at which rates (None: the best of `rates`), seeds and steps."""
+
+    recipes: tuple[str, ...]
+    rates: tuple[float, ...] | None
+    seeds: tuple[int, ...]
+    points: tuple[int, ...]
+
+
+TUNING = (101, 102)
+STAGES = {
+    "rates": Stage(tuple(RECIPES), RATES, TUNING, (120,)),
+    "confirm": Stage(tuple(RECIPES), None, tuple(range(1, 9)), (60, 120, 240)),
+    "ablate": Stage(tuple(ABLATIONS), None, tuple(range(1, 6)), (120,)),
+}
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """A row of the study: a training after so many steps; of the base, 0 steps at rate 0."""
+
+    world: str
+    recipe: str
+    rate: float
+    seed: int
+    steps: int
 
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One training and its evaluation; `base` is the evaluation of the policy that all start from."""
+    """One training with its evaluations; `base` is the evaluation of the policy that all start from."""
 
     world: str
     recipe: str
+    rate: float
     seed: int
-    steps: int
+    points: tuple[int, ...]
 
     @property
     def name(self) -> str:
-        return f"{self.world}-{self.recipe}-s{self.seed}-{self.steps}"
+        return f"{self.world}-{self.recipe}-{self.rate:g}-s{self.seed}-{self.points[-1]}"
+
+    def rows(self) -> list[Point]:
+        return [Point(self.world, self.recipe, self.rate, self.seed, steps) for steps in self.points]
 
 
-def cells(worlds: list[str], recipes: list[str] | None, seeds: int) -> Iterator[Cell]:
-    """Yield the cells, seed by seed, so that an unfinished study is a comparison too.
+Rows = Mapping[Point, Mapping[str, Any]]
 
-    `grpo` draws a quarter of the responses of the others: beside equal steps it is trained for four times
-    as many steps, to equal responses.
-    """
+
+def cells(stage: Stage, worlds: list[str], rows: Rows) -> Iterator[Cell]:
+    """Yield the trainings, seed by seed, so that an unfinished study is a comparison too."""
     for world in worlds:
-        yield Cell(world, BASE, 0, 0)
-    for seed in range(1, seeds + 1):
+        yield Cell(world, BASE, 0.0, 0, (0,))
+    for seed in stage.seeds:
         for world in worlds:
-            for recipe in recipes or (*THREE_SEEDS, *(ONE_SEED if seed == 1 else ())):
-                yield Cell(world, recipe, seed, STEPS)
-                if recipe == "grpo":
-                    yield Cell(world, recipe, seed, STEPS * RECIPES["grpo_matched"].responses // 8)
+            for recipe in stage.recipes:
+                for rate in stage.rates or (best_rate(world, recipe, rows),):
+                    yield Cell(world, recipe, rate, seed, stage.points)
 
 
-class World:
-    """A world's folder: questions, policy, neighbor set, export for verl."""
+def best_rate(world: str, recipe: str, rows: Rows) -> float:
+    """Return the rate of the highest mean pass@1 over the tuning seeds of that world.
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name = folder / f"world-{name}", name
-        self.policy, self.export = self.folder / "policy", self.folder / "verl"
-        self.heldout = self.folder / "questions" / "heldout.jsonl"
-
-    def prepare(self) -> None:
-        """Make what is missing, by commands that are kept in `commands.sh`."""
-        folder, db = self.folder, ("--db", str(self.folder / "tagrpo.db"))
-        folder.mkdir(parents=True, exist_ok=True)
-        log = folder / "commands.sh"
-        questions, candidates = folder / "questions", folder / "candidates.jsonl"
-        if not self.policy.exists():
-            if self.name in SHIPPED:
-                tagrpo(log, "sandbox", "policy", str(self.policy), "--world", self.name)
-            else:
-                tagrpo(log, "sandbox", "pretrain", str(self.policy), "--world", self.name, "--threads", "1")
-        if not questions.exists():
-            tagrpo(log, "sandbox", "questions", str(questions), "--world", self.name)
-        if not candidates.exists():
-            truth = ("--truth", str(folder / "truth.jsonl"))
-            options = ("--per-question", "3", "--broken", "0", *truth)
-            tagrpo(log, "sandbox", "candidates", str(questions), "--out", str(candidates), *options)
-        if not self.export.exists():
-            tagrpo(log, "questions", "import", str(questions / "train.jsonl"), "--name", "study", *db)
-            proposing = ("--proposer", "file", "--candidates", str(candidates), "--n", "3", *db)
-            tagrpo(log, "neighbors", "propose", "study", "--name", "true", *proposing)
-            tagrpo(
-                log, "sets", "publish", "study", "--run", "true", "--include", "unverified", "--n", "3", *db
-            )
-            limits = ("--instruction", "", "--max-prompt-tokens", str(LONGEST_PROMPT))
-            to = ("--format", "verl", "--tokenizer", str(self.policy), *limits, *db)
-            tagrpo(log, "sets", "export", "study@1", "--out", str(self.export), *to)
-
-
-def tagrpo(log: Path, *arguments: str) -> None:
-    """Run a command of tagrpo, keep it in the log, and raise where it fails."""
-    with log.open("a", encoding="utf-8") as file:
-        file.write(f"tagrpo {shlex.join(arguments)}\n")
-    command = [sys.executable, "-c", "from ui.cli.app import main; main()", *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    with log.with_suffix(".log").open("a", encoding="utf-8") as output:
-        found = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
-    if found.returncode:
-        raise RuntimeError(f"exit code {found.returncode}, see {output.name}: tagrpo {shlex.join(arguments)}")
+    An ablation has the rate of the recipe that it changes. Raises ValueError where a tuning run is missing.
+    """
+    tuned = recipe if recipe in RECIPES else ABLATIONS[recipe][0].replace("max_rl", "grpo")
+    steps = STAGES["rates"].points[-1]
+    means = {}
+    for rate in RATES:
+        points = [Point(world, tuned, rate, seed, steps) for seed in TUNING]
+        missing = [point for point in points if point not in rows]
+        if missing:
+            raise ValueError(f"no rate for {tuned} in world {world}: run stage `rates` first ({missing[0]})")
+        means[rate] = statistics.fmean(float(rows[point]["pass@1"]) for point in points)
+    return max(means, key=lambda rate: means[rate])
 
 
 def run_cell(folder: Path, cell: Cell) -> None:
-    """Train and evaluate, and write the cell's result at one stroke."""
+    """Train and evaluate, and write the cell's rows at one stroke."""
     place = folder / "cells" / cell.name
     result = place / "result.json"
     if result.exists():
         return
     place.mkdir(parents=True, exist_ok=True)
     world, run = World(folder, cell.world), place / "run"
-    log, model = place / "commands.sh", world.policy
+    log = place / "commands.sh"
     first_attempt, started = not log.exists(), time.monotonic()
     if cell.recipe != BASE:
         _train(log, world, cell, run)
-        model = run / "checkpoints" / f"global_step_{cell.steps}" / "actor" / "huggingface"
-    database = place / "eval.db"
-    _evaluate(log, world, model, database)
-    found = {
-        **asdict(cell),
-        **_scores(database),
-        **(_training(run) if cell.recipe != BASE else {"drawn": 0}),
-        "minutes": round((time.monotonic() - started) / 60, 2) if first_attempt else None,
-    }
+    minutes = round((time.monotonic() - started) / 60, 2) if first_attempt else ""
+    rows = []
+    for point in cell.rows():
+        trained = run / "checkpoints" / f"global_step_{point.steps}" / "actor" / "huggingface"
+        database = place / f"eval-{point.steps}.db"
+        evaluate(log, world, trained if point.steps else world.policy, database)
+        training = _training(run, point.steps) if point.steps else {"drawn": 0}
+        training = {**training, "minutes": minutes if point.steps == cell.points[-1] else ""}
+        rows.append({**vars(point), **training, **_scores(database)})
 
     def write(target: Path) -> None:
-        target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        target.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
-    if cell.recipe != BASE:
-        if (place / "model").exists():
-            shutil.rmtree(place / "model")
-        shutil.copytree(model, place / "model")
     write_file(result, write, overwrite=True)
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
 
 
 def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
-    actor = "actor_rollout_ref.actor"
-    epochs = -(-cell.steps * QUESTIONS // 256) * 8  # dynamic sampling draws more questions than it trains on
+    actor, last = "actor_rollout_ref.actor", cell.points[-1]
+    recipe, *changes = ALL[cell.recipe]
+    no_penalty = () if any("kl_coef" in change for change in changes) else ("loss.kl_coef=0",)
     tagrpo(
         log,
-        *("train", "run", cell.recipe, "--data", str(world.export), "--model", str(world.policy), "--cpu"),
+        *("train", "run", recipe, "--data", str(world.export), "--model", str(world.policy), "--cpu"),
         *("--hide-log", "--name", cell.name, "--folder", str(run), "--db", str(run.parent / "run.db")),
+        *changes,
+        *no_penalty,
         f"data.train_batch_size={QUESTIONS}",
         f"{actor}.ppo_mini_batch_size={MINI_BATCH}",
-        f"{actor}.optim.lr={LEARNING_RATE:g}",
+        f"{actor}.optim.lr={cell.rate:g}",
         f"{actor}.optim.lr_scheduler_type=constant",
         f"{actor}.optim.lr_warmup_steps_ratio=0",
         f"{actor}.ppo_max_token_len_per_gpu=8192",
         f"data.max_response_length={LONGEST_RESPONSE}",
-        f"trainer.total_epochs={epochs}",
-        f"trainer.total_training_steps={cell.steps}",
-        "trainer.save_freq=20",
+        f"trainer.total_epochs={-(-last * QUESTIONS // 256)}",
+        f"trainer.total_training_steps={last}",
+        f"trainer.save_freq={min(60, *cell.points)}",
         f"{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         f"data.seed={cell.seed}",
         f"tagrpo_run.seed={cell.seed}",
@@ -191,106 +197,72 @@ def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
     )
 
 
-def _evaluate(log: Path, world: World, model: Path, database: Path) -> None:
-    tagrpo(
-        log,
-        *("eval", "run", str(world.heldout), "--name", "study", "--model", str(model), "--dtype", "float32"),
-        *("--n", str(SAMPLES), "--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
-        *("--max-tokens", str(LONGEST_RESPONSE), "--samples-per-request", "32", "--batch-size", "256"),
-        *("--db", str(database)),
-    )
-
-
 def _scores(database: Path) -> dict[str, Any]:
     with Database.open(database, read_only=True) as opened, opened.read() as session:
         (run,) = list_runs(session)
         counts = load_result(session, run).counts
-    points = curve(counts, KS).points
     return {
-        "pass": {point.k: point.value for point in points},
-        "low": {point.k: point.new_problems.low for point in points},
-        "high": {point.k: point.new_problems.high for point in points},
-        "correct": [int(c) for c in counts.correct],
-        "problems": list(counts.problem_ids),
+        **{f"pass@{point.k}": point.value for point in curve(counts, KS).points},
+        "correct": " ".join(str(int(count)) for count in counts.correct),
     }
 
 
-def _training(run: Path) -> dict[str, Any]:
+def _training(run: Path, last: int) -> dict[str, Any]:
+    """Return what the first `last` steps drew and did, from the metrics of the run."""
     metrics = read_metrics(run / "rollouts")
-    steps = [metrics[step] for step in sorted(metrics)]
+    steps = [metrics[step] for step in sorted(metrics) if step <= last]
 
-    def mean(name: str) -> float | None:
+    def mean(name: str) -> float | str:
         values = [step[name] for step in steps if name in step]
-        return sum(values) / len(values) if values else None
+        return statistics.fmean(values) if values else ""
 
-    def drawn(step: dict[str, float]) -> float:
-        trained = step["tagrpo/batch/responses"]
-        asked = step.get("tagrpo/filter/questions_drawn")
-        return trained if asked is None else asked * trained / step["tagrpo/batch/questions"]
-
-    first, last = steps[:5], steps[-5:]
     return {
-        "drawn": round(sum(drawn(step) for step in steps)),
-        "trained_on": round(sum(step["tagrpo/batch/responses"] for step in steps)),
-        "zero_group": mean("tagrpo/zero/group/share"),
-        "zero_original": mean("tagrpo/zero/original/share"),
-        "zero_joint": mean("tagrpo/zero/joint/share"),
-        "entropy_first": sum(step["tagrpo/entropy/mean"] for step in first) / len(first),
-        "entropy_last": sum(step["tagrpo/entropy/mean"] for step in last) / len(last),
+        "drawn": round(sum(step["tagrpo/batch/responses"] for step in steps)),
+        "dead": mean("tagrpo/zero/group/share"),
+        "asked_again": mean("tagrpo/rescue/asked_share"),
+        "revived": mean("tagrpo/rescue/revived_share"),
+        "entropy": steps[-1]["tagrpo/entropy/mean"],
         "ess_neighbors": mean("tagrpo/anchor/ess/neighbors"),
         "log_ratio_neighbors": mean("tagrpo/anchor/log_ratio/neighbors"),
         "clip_fraction": mean("actor/pg_clipfrac"),
-        "grad_norm_most": max(step["actor/grad_norm"] for step in steps),
+        "grad_norm": mean("actor/grad_norm"),
         "seconds_a_step": mean("timing_s/step"),
     }
 
 
-def read_results(folder: Path) -> list[dict[str, Any]]:
-    """Return the results of all finished cells."""
-    return [
-        json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("cells/*/result.json"))
-    ]
+def read_results(folder: Path) -> dict[Point, dict[str, Any]]:
+    """Return the rows of all finished cells."""
+    results = (json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("cells/*/result.json")))
+    return {_point(row): row for rows in results for row in rows}
 
 
-NOT_NUMBERS = ("pass", "low", "high", "correct", "problems")
+def _point(row: Mapping[str, Any]) -> Point:
+    return Point(row["world"], row["recipe"], float(row["rate"]), int(row["seed"]), int(row["steps"]))
 
 
-def read_summary(path: Path) -> dict[Cell, dict[str, str]]:
+def read_summary(path: Path) -> dict[Point, dict[str, Any]]:
     """Return the rows of a summary that was written before; none where there is no such file."""
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
-        return {
-            Cell(row["world"], row["recipe"], int(row["seed"]), int(row["steps"])): row
-            for row in csv.DictReader(file)
-        }
+        return {_point(row): row for row in csv.DictReader(file)}
 
 
-def write_summary(results: list[dict[str, Any]], target: Path) -> None:
-    """Write one row a cell; `correct` holds the right answers of `SAMPLES` to each question, as in the file.
+def write_summary(results: Rows, target: Path) -> None:
+    """Write one row a point; `correct` holds the right answers of `SAMPLES` to each question, as in the file.
 
-    Rows of cells that are not among `results` stay as they are.
+    Rows that are not among `results` stay as they are.
     """
-    rows: dict[Cell, dict[str, Any]] = {**read_summary(target)}
-    for each in results:
-        rows[Cell(each["world"], each["recipe"], each["seed"], each["steps"])] = {
-            **{
-                key: _short(value)
-                for key, value in each.items()
-                if key not in NOT_NUMBERS and value is not None
-            },
-            **{f"pass@{k}": _short(each["pass"][str(k)]) for k in KS},
-            "correct": " ".join(map(str, each["correct"])),
-        }
+    rows: dict[Point, Mapping[str, Any]] = {**read_summary(target), **results}
     last = [*(f"pass@{k}" for k in KS), "correct"]
-    numbers = dict.fromkeys(key for row in rows.values() for key in row if key not in last)
+    first = list(dict.fromkeys(key for row in rows.values() for key in row if key not in last))
 
     def write(path: Path) -> None:
         with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, [*numbers, *last], lineterminator="\n")
+            writer = csv.DictWriter(file, [*first, *last], lineterminator="\n")
             writer.writeheader()
-            ordered = sorted(rows, key=lambda cell: (cell.world, cell.recipe, cell.steps, cell.seed))
-            writer.writerows(rows[cell] for cell in ordered)
+            for point in sorted(rows):
+                writer.writerow({key: _short(value) for key, value in rows[point].items()})
 
     write_file(target, write, overwrite=True)
 
@@ -321,35 +293,44 @@ def _short(value: Any) -> Any:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="where everything is kept; a second run goes on there")
-    parser.add_argument("--worlds", default="A,C")
-    parser.add_argument("--recipes", help="in place of the study's")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
-    parser.add_argument("--done", type=Path, help="a summary whose cells are not done again")
-    parser.add_argument("--summary", type=Path, help="write the finished cells as CSV, and run nothing")
-    arguments = parser.parse_args()
-    if arguments.summary is None:
-        worlds = arguments.worlds.split(",")
-        for name in worlds:
-            World(arguments.folder, name).prepare()
-        recipes = arguments.recipes.split(",") if arguments.recipes else None
-        done = read_summary(arguments.done) if arguments.done else {}
-        wanted = [cell for cell in cells(worlds, recipes, arguments.seeds) if cell not in done]
-        with ThreadPoolExecutor(arguments.jobs) as pool:
-            failed = [
-                text for text in pool.map(lambda cell: _attempt(arguments.folder, cell), wanted) if text
-            ]
-        for text in failed:
-            print(text, file=sys.stderr)
-    else:
-        failed = []
-    results = read_results(arguments.folder)
-    if arguments.summary is not None and results:
-        write_summary(results, arguments.summary)
-        write_commands(arguments.folder, arguments.summary.with_suffix(".sh"))
-    minutes = round(sum(cell["minutes"] or 0 for cell in results), 1)
-    print(json.dumps({"cells": len(results), "minutes": minutes, "failed": len(failed)}))
+    parser.add_argument("stage", nargs="?", choices=STAGES)
+    parser.add_argument("--worlds", default="A,C,E")
+    parser.add_argument("--recipes", help=f"in place of the stage's: {', '.join(ALL)}")
+    parser.add_argument("--seeds", help="the first of the stage's seeds, as a number of them", type=int)
+    parser.add_argument("--points", help="steps after which to evaluate, in place of the stage's")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
+    parser.add_argument("--done", type=Path, help="a summary whose rows are not made again")
+    parser.add_argument("--summary", type=Path, help="write the finished rows as CSV, and run nothing")
+    given = parser.parse_args()
+    if (given.stage is None) == (given.summary is None):
+        parser.error("name a stage to run, or say --summary FILE.csv to write what is finished")
+    failed = [] if given.summary else _run(given)
+    for text in failed:
+        print(text, file=sys.stderr)
+    rows = read_results(given.folder)
+    if given.summary:
+        write_summary(rows, given.summary)
+        write_commands(given.folder, given.summary.with_suffix(".sh"))
+    minutes = round(sum(float(row.get("minutes") or 0) for row in rows.values()), 1)
+    print(json.dumps({"rows": len(rows), "minutes": minutes, "failed": len(failed)}))
     return 1 if failed else 0
+
+
+def _run(given: argparse.Namespace) -> list[str]:
+    """Run what is missing of a stage; return what failed."""
+    stage, worlds = STAGES[given.stage], given.worlds.split(",")
+    stage = Stage(
+        tuple(given.recipes.split(",")) if given.recipes else stage.recipes,
+        stage.rates,
+        stage.seeds[: given.seeds],
+        tuple(int(steps) for steps in given.points.split(",")) if given.points else stage.points,
+    )
+    done = {**(read_summary(given.done) if given.done else {}), **read_results(given.folder)}
+    wanted = [cell for cell in cells(stage, worlds, done) if not done.keys() >= set(cell.rows())]
+    for name in worlds:
+        World(given.folder, name).prepare()
+    with ThreadPoolExecutor(given.jobs) as pool:
+        return [text for text in pool.map(lambda cell: _attempt(given.folder, cell), wanted) if text]
 
 
 def _attempt(folder: Path, cell: Cell) -> str:

@@ -1,0 +1,74 @@
+"""A world of the sandbox in a folder, made and evaluated by ordinary `tagrpo` commands that are kept there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from sandbox.demo.steps import LONGEST_PROMPT, LONGEST_RESPONSE
+from sandbox.policy import SHIPPED
+
+SAMPLES = 64
+
+
+class World:
+    """A world's folder: questions, policy, neighbor set, export for verl."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder / f"world-{name}", name
+        self.policy, self.export = self.folder / "policy", self.folder / "verl"
+        self.heldout = self.folder / "questions" / "heldout.jsonl"
+
+    def prepare(self) -> None:
+        """Make what is missing, by commands that are kept in `commands.sh`."""
+        folder, db = self.folder, ("--db", str(self.folder / "tagrpo.db"))
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / "commands.sh"
+        questions, candidates = folder / "questions", folder / "candidates.jsonl"
+        if not self.policy.exists():
+            if self.name in SHIPPED:
+                tagrpo(log, "sandbox", "policy", str(self.policy), "--world", self.name)
+            else:
+                tagrpo(log, "sandbox", "pretrain", str(self.policy), "--world", self.name, "--threads", "1")
+        if not questions.exists():
+            tagrpo(log, "sandbox", "questions", str(questions), "--world", self.name)
+        if not candidates.exists():
+            truth = ("--truth", str(folder / "truth.jsonl"))
+            options = ("--per-question", "3", "--broken", "0", *truth)
+            tagrpo(log, "sandbox", "candidates", str(questions), "--out", str(candidates), *options)
+        if not self.export.exists():
+            tagrpo(log, "questions", "import", str(questions / "train.jsonl"), "--name", "study", *db)
+            proposing = ("--proposer", "file", "--candidates", str(candidates), "--n", "3", *db)
+            tagrpo(log, "neighbors", "propose", "study", "--name", "true", *proposing)
+            tagrpo(
+                log, "sets", "publish", "study", "--run", "true", "--include", "unverified", "--n", "3", *db
+            )
+            limits = ("--instruction", "", "--max-prompt-tokens", str(LONGEST_PROMPT))
+            to = ("--format", "verl", "--tokenizer", str(self.policy), *limits, *db)
+            tagrpo(log, "sets", "export", "study@1", "--out", str(self.export), *to)
+
+
+def tagrpo(log: Path, *arguments: str) -> None:
+    """Run a command of tagrpo, keep it in the log, and raise where it fails."""
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"tagrpo {shlex.join(arguments)}\n")
+    command = [sys.executable, "-c", "from ui.cli.app import main; main()", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    with log.with_suffix(".log").open("a", encoding="utf-8") as output:
+        found = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
+    if found.returncode:
+        raise RuntimeError(f"exit code {found.returncode}, see {output.name}: tagrpo {shlex.join(arguments)}")
+
+
+def evaluate(log: Path, world: World, model: Path, database: Path) -> None:
+    """Draw and grade `SAMPLES` responses of a model to each held-out question."""
+    tagrpo(
+        log,
+        *("eval", "run", str(world.heldout), "--name", "study", "--model", str(model), "--dtype", "float32"),
+        *("--n", str(SAMPLES), "--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
+        *("--max-tokens", str(LONGEST_RESPONSE), "--samples-per-request", "32", "--batch-size", "256"),
+        *("--db", str(database)),
+    )
