@@ -3,7 +3,7 @@
 The policy, the questions with their neighbors and the held-out questions are those of a world of
 `sandbox_study.py`; everything else (sampling, grading, advantages, ratios, loss, optimiser) is written here
 again, in one file, without verl and without the project's own code. Where its pass@k agree with the study's
-cells of the same recipes, the trainer adapter is not the reason for what they show.
+rows of the same recipes, the trainer adapter is not the reason for what they show.
 
     python -m benchmarks.studies.sandbox_plain STUDY --world E [--recipes grpo_matched,ta_grpo] [--seeds 2]
 
@@ -28,6 +28,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from benchmarks.studies.sandbox_study import read_results
 
 KS = (1, 8, 32)
 SAMPLES, QUESTIONS, MINI_BATCHES, LONGEST = 64, 16, 2, 40
@@ -252,10 +254,10 @@ def main() -> None:
     print(f"{'base':22}  {_row(base)}")
     runs = []
     for name in said.recipes.split(","):
-        for path in sorted((said.study / "cells").glob(f"{said.world}-{name}-s*-{said.steps}/result.json")):
-            cell = json.loads(path.read_text(encoding="utf-8"))
-            scores = {str(k): cell["pass"][str(k)] for k in KS}
-            print(f"{name:14} verl {cell['seed']}  {_row(scores)}", flush=True)
+        for point, cell in read_results(said.study).items():
+            if (point.world, point.recipe, point.steps) == (said.world, name, said.steps):
+                scores = {str(k): cell[f"pass@{k}"] for k in KS}
+                print(f"{name:14} verl {point.seed} at {point.rate:g}  {_row(scores)}", flush=True)
         runs += [train(world, name, seed, said) for seed in range(1, said.seeds + 1)]
     settings = {key: getattr(said, key) for key in ("world", "steps", "rate", "betas", "decay")}
     settings["policy"] = said.policy.name

@@ -1,9 +1,8 @@
-"""The study's table and picture, from its CSV: recipes beside each other, with their spread over seeds.
+"""The tables of `docs/sandbox-study.md`, from the study's CSV.
 
-Differences are to `grpo_matched` (GRPO with as many responses as TA-GRPO) of the same world and seeds, at
-equal steps; of what was trained longer, at equal responses. The interval is for new questions of the same
-kind: seeds are averaged question by question first. It holds nothing of what other seeds would give; the
-spread over seeds stands beside it.
+Intervals are for new seeds and new questions of the same kind together: the variance of either recipe's mean
+over seeds and that of their difference over questions (seeds averaged first) are added, with Satterthwaite's
+degrees of freedom. What seeds differ by is in the second too, so that they are rather too wide.
 
 The last line is one JSON object.
 """
@@ -11,155 +10,136 @@ The last line is one JSON object.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
+import math
 import statistics
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from benchmarks.harness import ROOT
-from benchmarks.studies.sandbox_study import BASE, KS, SAMPLES
-from evaluator.passk.comparison import paired_bounds
+from benchmarks.studies.sandbox_study import BASE, TUNING, Point, read_summary
+from benchmarks.studies.sandbox_world import SAMPLES
 from evaluator.passk.curves import values_over_k
-from evaluator.passk.intervals import new_problems_bounds
 
-DATA = ROOT / "docs" / "data" / "sandbox-study-former-policy.csv"
-PICTURE = ROOT / "docs" / "pictures" / "sandbox-study-former-policy.svg"
+DATA = ROOT / "docs" / "data" / "sandbox-study.csv"
 SHOWN = (1, 8, 32)
-COMPARED = "grpo_matched"
-DRAWN = (BASE, "grpo", COMPARED, "ta_grpo", "ta_grpo_star")
-"""Lines of the picture: more cannot be told apart."""
+COMPARED = "grpo"
+
+Rows = Mapping[Point, Mapping[str, Any]]
+Group = tuple[str, str, float, int]
+"""World, recipe, rate, steps."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One training: who, and pass@k of each question [K, M] for all of `KS`."""
-
-    world: str
-    recipe: str
-    steps: int
-    seed: int
-    numbers: dict[str, float]
-    values: Any
+def grouped(rows: Rows, *, tuning: bool) -> dict[Group, list[Mapping[str, Any]]]:
+    """Return the rows of each recipe, seed by seed: those that rates are chosen from, or all others."""
+    groups: dict[Group, list[Mapping[str, Any]]] = defaultdict(list)
+    for point in sorted(rows):
+        if (point.seed in TUNING) == tuning:
+            groups[point.world, point.recipe, point.rate, point.steps].append(rows[point])
+    return dict(groups)
 
 
-def read_cells(path: Path) -> list[Cell]:
-    """Return the rows of the study's CSV."""
-    cells = []
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            correct = np.array([int(count) for count in row.pop("correct").split()])
-            values = values_over_k(np.full(len(correct), SAMPLES), correct, KS)
-            who = row.pop("world"), row.pop("recipe"), int(row.pop("steps")), int(row.pop("seed"))
-            numbers = {name: float(value) for name, value in row.items() if value}
-            cells.append(Cell(*who, numbers, values))
-    return cells
+def values(rows: Sequence[Mapping[str, Any]], k: int) -> Any:
+    """Return pass@k of each seed and question [S, M]."""
+    correct = np.array([[int(count) for count in row["correct"].split()] for row in rows])
+    totals = np.full(correct.shape[1], SAMPLES)
+    return np.array([values_over_k(totals, each, (k,))[0] for each in correct])
 
 
-def table(cells: list[Cell]) -> list[str]:
-    """Return the lines of a Markdown table: one a world, recipe and number of steps."""
-    head = ["world", "recipe", "steps", "seeds", "responses drawn", "groups without gradient"]
-    head += [f"pass@{k}" for k in SHOWN] + [f"to {COMPARED} @{k}" for k in SHOWN]
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for group in groups(cells):
-        first, base = group[0], group[0].recipe == BASE
-        drawn = "" if base else f"{mean(group, 'drawn') / 1000:.1f}k"
-        zero = "" if base else f"{mean(group, 'zero_group'):.2f}".lstrip("0")
-        row = [first.world, first.recipe, "" if base else str(first.steps), "" if base else str(len(group))]
-        row += [drawn, zero, *(spread([value_at(cell, k) for cell in group]) for k in SHOWN)]
-        row += [difference(group, cells, k) for k in SHOWN]
-        lines.append(f"| {' | '.join(row)} |")
+def difference(ours: Any, theirs: Any, confidence: float = 0.95) -> tuple[float, float, float]:
+    """Return the mean of ours [S, M] minus theirs [T, M] with its interval; NaN where either has one seed."""
+    from scipy.special import stdtrit
+
+    by_question = ours.mean(0) - theirs.mean(0)
+    mean = float(by_question.mean())
+    if min(len(ours), len(theirs)) < 2:
+        return mean, math.nan, math.nan
+    samples = (ours.mean(1), theirs.mean(1), by_question)
+    variances = [float(np.var(sample, ddof=1)) / len(sample) for sample in samples]
+    total = sum(variances)
+    freedom = total**2 / sum(v**2 / (len(s) - 1) for v, s in zip(variances, samples, strict=True))
+    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * math.sqrt(total)
+    return mean, mean - half, mean + half
+
+
+def rates_table(rows: Rows) -> list[str]:
+    """Return the lines of a Markdown table: pass@1 of the tuning seeds at each rate."""
+    groups = grouped(rows, tuning=True)
+    rates = sorted({rate for _, _, rate, _ in groups})
+    lines = [_line("world", "recipe", *(f"{rate:g}" for rate in rates)), _line(*["---"] * (2 + len(rates)))]
+    for world, recipe in sorted({(world, recipe) for world, recipe, _, _ in groups}):
+        scores = []
+        for rate in rates:
+            tuned = [each for who, each in groups.items() if who[:3] == (world, recipe, rate)]
+            scores.append(", ".join(_share(float(row["pass@1"])) for each in tuned for row in each))
+        lines.append(_line(world, recipe, *scores))
     return lines
 
 
-def groups(cells: list[Cell]) -> list[list[Cell]]:
-    """Return the cells of each world, recipe and number of steps; the base first."""
-    found: dict[tuple[Any, ...], list[Cell]] = {}
-    for cell in sorted(cells, key=lambda cell: (cell.world, cell.recipe != BASE, cell.recipe, cell.steps)):
-        found.setdefault((cell.world, cell.recipe, cell.steps), []).append(cell)
-    return list(found.values())
+def table(rows: Rows) -> list[str]:
+    """Return the lines of a Markdown table: one a world, number of steps and recipe."""
+    groups = grouped(rows, tuning=False)
+    head = ["world", "responses", "recipe", "rate", "seeds", "dead groups", "minutes"]
+    head += [f"pass@{k}" for k in SHOWN] + [f"to {COMPARED} @{k}" for k in SHOWN]
+    lines = [_line(*head), _line(*["---"] * len(head))]
+    order = sorted(groups, key=lambda who: (who[0], who[3], who[1] != COMPARED, who[1], who[2]))
+    for who in order:
+        world, recipe, rate, steps = who
+        others = [group for group in groups if (group[0], group[1], group[3]) == (world, COMPARED, steps)]
+        theirs = groups[others[0]] if others and recipe != COMPARED else None
+        lines.append(
+            _line(
+                world,
+                "" if recipe == BASE else f"{_mean(groups[who], 'drawn') / 1000:.1f}k",
+                recipe,
+                "" if recipe == BASE else f"{rate:g}",
+                "" if recipe == BASE else str(len(groups[who])),
+                "" if recipe == BASE else _share(_mean(groups[who], "dead"), 2),
+                "" if recipe == BASE else _minutes(groups[who]),
+                *(_spread(values(groups[who], k).mean(1)) for k in SHOWN),
+                *("" if theirs is None else _points(groups[who], theirs, k) for k in SHOWN),
+            )
+        )
+    return lines
 
 
-def mean(group: list[Cell], name: str) -> float:
-    return statistics.fmean(cell.numbers[name] for cell in group)
+def _points(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]], k: int) -> str:
+    mean, low, high = (100 * value for value in difference(values(ours, k), values(theirs, k)))
+    return f"{mean:+.1f}" if math.isnan(low) else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
-def value_at(cell: Cell, k: int) -> float:
-    return float(cell.values[KS.index(k)].mean())
+def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> float:
+    return statistics.fmean(float(row[name]) for row in rows)
 
 
-def spread(values: list[float]) -> str:
-    """Return the mean, and the standard deviation over seeds where there are several."""
-    text = f"{statistics.fmean(values):.3f}".lstrip("0")
-    if len(values) > 1:
-        text += f" ± {statistics.stdev(values):.3f}".replace("0.", ".")
-    return text
+def _minutes(rows: Sequence[Mapping[str, Any]]) -> str:
+    timed = [float(row["minutes"]) for row in rows if row["minutes"]]
+    return f"{statistics.median(timed):.0f}" if timed else ""
 
 
-def difference(group: list[Cell], cells: list[Cell], k: int) -> str:
-    """Return the mean difference to `COMPARED` of the same seeds, with its interval, in points.
-
-    At equal steps; where it was not trained for as many, at equal responses.
-    """
-    there = [cell for cell in cells if (cell.world, cell.recipe) == (group[0].world, COMPARED)]
-    equal_steps = [cell for cell in there if cell.steps == group[0].steps]
-    equal_responses = [cell for cell in there if cell.numbers["drawn"] == group[0].numbers.get("drawn")]
-    others = {cell.seed: cell for cell in equal_steps or equal_responses}
-    pairs = [(cell, others[cell.seed]) for cell in group if cell.seed in others]
-    if group[0].recipe in (BASE, COMPARED) or not pairs:
-        return ""
-    row = KS.index(k)
-    per_question = np.mean([a.values[row] - b.values[row] for a, b in pairs], axis=0)
-    low, high = paired_bounds(per_question[None])
-    ends = f"{100 * float(low[0]):+.1f} to {100 * float(high[0]):+.1f}"
-    return f"{100 * float(per_question.mean()):+.1f} [{ends}]"
+def _spread(scores: Any) -> str:
+    mean = _share(float(np.mean(scores)))
+    return mean if len(scores) < 2 else f"{mean} ± {_share(float(np.std(scores, ddof=1)))}"
 
 
-def curve_rows(cells: list[Cell]) -> list[dict[str, Any]]:
-    """Return what the chart of pass@k takes: the mean over seeds, with its interval for new questions."""
-    most = max((cell.steps for cell in cells if cell.recipe == COMPARED), default=0)
-    rows = []
-    for group in groups([c for c in cells if c.recipe in DRAWN and c.steps in (0, most)]):
-        values = np.mean([cell.values for cell in group], axis=0)
-        low, high = new_problems_bounds(values)
-        first = group[0]
-        rows += [
-            {
-                "run": f"{first.world}-{first.recipe}",
-                "label": first.recipe,
-                "benchmark": f"world {first.world}",
-                "k": k,
-                "value": float(values[row].mean()),
-                "value_high": float(values[row].mean()),
-                "low": float(low[row]),
-                "high": float(high[row]),
-                "interval": "new problems",
-                "problems": values.shape[1],
-                "samples": SAMPLES,
-            }
-            for row, k in enumerate(KS)
-        ]
-    return sorted(rows, key=lambda row: (row["benchmark"], DRAWN.index(row["label"])))
+def _share(value: float, digits: int = 3) -> str:
+    return f"{value:.{digits}f}".removeprefix("0")
+
+
+def _line(*texts: str) -> str:
+    return f"| {' | '.join(texts)} |" if set(texts) != {"---"} else f"|{'---|' * len(texts)}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("csv", type=Path, nargs="?", default=DATA)
-    parser.add_argument(
-        "--picture", type=Path, help=f"draw pass@k there, such as {PICTURE.relative_to(ROOT)}"
-    )
-    arguments = parser.parse_args()
-    cells = read_cells(arguments.csv)
-    print("\n".join(table(cells)))
-    if arguments.picture:
-        from ui.charts.eval_curves import curve_chart, save_chart
-
-        save_chart(curve_chart(pd.DataFrame(curve_rows(cells))), arguments.picture)
-    print(json.dumps({"cells": len(cells), "worlds": sorted({cell.world for cell in cells})}))
+    rows = read_summary(parser.parse_args().csv)
+    print("\n".join([*rates_table(rows), "", *table(rows)]))
+    print(json.dumps({"rows": len(rows), "worlds": sorted({point.world for point in rows})}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A world of the sandbox in a folder, made and evaluated by ordinary `tagrpo` commands that are kept there."""
+"""A world of the sandbox in a folder, made and evaluated by `tagrpo` commands that are kept beside it."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ ON_VERL = {
 ELSEWHERE = {"studies.gate", "studies.soak", "studies.passk_coverage", "studies.verdict", "pages.latency"}
 """Run by tests of their own."""
 TRAINING = {
-    *("speed.verl_start", "speed.verl_step", "studies.sandbox_base", "studies.sandbox_other_policy"),
-    *("studies.sandbox_plain", "studies.sandbox_study"),
+    *("speed.verl_start", "speed.verl_step", "studies.sandbox_base", "studies.sandbox_plain"),
+    "studies.sandbox_study",
 }
 """Minutes to days; only their help is asked for."""
 

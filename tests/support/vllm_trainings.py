@@ -46,16 +46,22 @@ def publish_sums(place: Path, dead: int) -> None:
         publish(database, "sums", run="source")
 
 
+SUMS = (
+    *("--set", "sums", f"neighbors={NEIGHBORS}", f"responses={RESPONSES}", "data.max_response_length=16"),
+    *("actor_rollout_ref.actor.optim.lr=1e-2", f"reward.custom_reward_function.path={_REWARD}"),
+)
+"""Data, groups and reward of trainings on the published sums."""
+
+
 def train_words(name: str, recipe: Sequence[str], model: Path, steps: int, *more: str) -> tuple[str, ...]:
     """Return the command that trains `steps` steps and saves each."""
     rollout = [f"actor_rollout_ref.rollout.{key}={value}" for key, value in _ROLLOUT.items()]
     return (
-        *("train", "run", recipe[0], "--set", "sums", "--model", str(model), "--cpu", "--name", name),
-        *("--hide-log", "--json", *recipe[1:], f"neighbors={NEIGHBORS}", f"responses={RESPONSES}"),
-        *("data.max_prompt_length=192", "data.max_response_length=16"),
+        *("train", "run", recipe[0], "--model", str(model), "--cpu", "--name", name),
+        *("--hide-log", "--json", *recipe[1:], "data.max_prompt_length=192"),
         *(f"data.train_batch_size={QUESTIONS}", f"actor_rollout_ref.actor.ppo_mini_batch_size={QUESTIONS}"),
-        *("actor_rollout_ref.model.external_lib=null", "actor_rollout_ref.actor.optim.lr=1e-2"),
-        *(*rollout, "+actor_rollout_ref.rollout.enable_sleep_mode=false"),
+        *("actor_rollout_ref.model.external_lib=null", *rollout),
+        "+actor_rollout_ref.rollout.enable_sleep_mode=false",
         *(f"trainer.total_training_steps={steps}", "trainer.save_freq=1", "trainer.test_freq=-1"),
-        *(f"reward.custom_reward_function.path={_REWARD}", "tagrpo_run.poll_interval_s=0.1", *more),
+        *("tagrpo_run.poll_interval_s=0.1", *more),
     )

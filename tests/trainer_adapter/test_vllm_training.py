@@ -1,7 +1,8 @@
 """`tagrpo train run` on verl's own agent-loop worker and vLLM server, in vLLM's build for CPUs.
 
-Two runs serve all tests: one that loses its last checkpoint and goes on from the one before, and one whose
-recipe weighs by the ratio of trainer and engine and draws until the groups of its step disagree.
+Four runs serve all tests: one that loses its last checkpoint and goes on from the one before; one whose
+recipe weighs by the ratio of trainer and engine and draws until the groups of its step disagree; and two of
+the policy that comes with tagrpo, in its world, with one seed.
 """
 
 import shutil
@@ -12,8 +13,9 @@ from pathlib import Path
 import pytest
 from tiny_model import save_tiny_model
 from training_runs import metrics, recorded, start
-from vllm_trainings import ENVIRONMENT, NEIGHBORS, QUESTIONS, RESPONSES, publish_sums, train_words
+from vllm_trainings import ENVIRONMENT, NEIGHBORS, QUESTIONS, RESPONSES, SUMS, publish_sums, train_words
 
+from benchmarks.studies.sandbox_world import World
 from trainer_adapter.record.rollout import RolloutRecord
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
@@ -43,7 +45,7 @@ def train(place: Path, name: str, *words: str) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(place: Path) -> Path:
-    return train(place, "whole", *train_words("whole", ("ta_grpo",), place / "tiny", 2))
+    return train(place, "whole", *train_words("whole", ("ta_grpo",), place / "tiny", 2, *SUMS))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,26 @@ def resumed(place: Path, whole: Path, drawn: Rollouts) -> Rollouts:
 @pytest.fixture(scope="module")
 def refilled(place: Path) -> Path:
     recipe = ("ta_grpo_corrected", "filter=dynamic")
-    return train(place, "refilled", *train_words("refilled", recipe, place / "tiny", 1))
+    return train(place, "refilled", *train_words("refilled", recipe, place / "tiny", 1, *SUMS))
+
+
+@pytest.fixture(scope="module")
+def twins(place: Path) -> tuple[Path, Path]:
+    """The policy that comes with tagrpo, trained twice by GRPO with dynamic sampling in its world."""
+    world = World(place, "A")
+    world.prepare()
+    settings = (
+        "--data",
+        str(world.export),
+        "data.max_response_length=40",
+        "data.seed=1",
+        "tagrpo_run.seed=1",
+    )
+
+    def trained(name: str) -> Path:
+        return train(place, name, *train_words(name, ("grpo_ds",), world.policy, 2, *settings))
+
+    return trained("first"), trained("second")
 
 
 def gaps(rollouts: Iterable[RolloutRecord], *, own: bool) -> list[float]:
@@ -112,3 +133,23 @@ def test_dead_groups_are_drawn_anew_and_neighbors_weighed(refilled: Path) -> Non
     assert logged["tagrpo/filter/all_wrong"] >= 1
     assert max(gaps(rollouts, own=True)) < 1e-4
     assert logged["actor/grad_norm"] > 0
+
+
+def test_the_shipped_policy_is_trained_where_its_groups_disagree(twins: tuple[Path, Path]) -> None:
+    rollouts = list(recorded(twins[0]).values())
+    groups = Counter((each.step, each.question_id, bool(each.correct)) for each in rollouts)
+    assert len({key[:2] for key in groups}) == 2 * QUESTIONS
+    assert len(groups) == 4 * QUESTIONS, "every group holds right and wrong answers"
+    assert max(gaps(rollouts, own=True)) < 1e-4
+    for step in metrics(twins[0]).values():
+        assert step["actor/grad_norm"] > 0
+        assert step["tagrpo/filter/questions_drawn"] > QUESTIONS, "some groups of this world are dead"
+
+
+def test_two_runs_of_one_seed_are_equal(twins: tuple[Path, Path]) -> None:
+    first, second = map(recorded, twins)
+    assert first.keys() == second.keys()
+    for place_in_run, rollout in first.items():
+        again = second[place_in_run]
+        assert (again.response, again.reward) == (rollout.response, rollout.reward)
+        assert again.old_log_prob == pytest.approx(rollout.old_log_prob, abs=1e-4)

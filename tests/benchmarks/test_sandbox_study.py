@@ -1,0 +1,118 @@
+"""The study of recipes: what it runs, what it keeps, and what its tables say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.studies import sandbox_study as study
+from benchmarks.studies import sandbox_study_table as tables
+from benchmarks.studies.sandbox_study import STAGES, Cell, Point
+
+ROOT = Path(__file__).parents[2]
+
+
+def row(point: Point, share: float, **more: Any) -> dict[str, Any]:
+    right = f"{round(64 * share)} {round(64 * share)} 0"
+    scores = {f"pass@{k}": share for k in study.KS}
+    return {**vars(point), "drawn": 15360, "dead": 0.5, "minutes": 4.0, **more, **scores, "correct": right}
+
+
+def test_the_best_rate_of_the_tuning_seeds_is_taken_and_a_missing_run_is_named() -> None:
+    shares = {1e-4: (0.6, 0.9), 2e-4: (0.8, 0.8), 3e-4: (0.1, 0.95)}
+    rows = {
+        point: row(point, share)
+        for rate, both in shares.items()
+        for seed, share in zip(study.TUNING, both, strict=True)
+        for point in [Point("A", "grpo", rate, seed, 120)]
+    }
+    assert study.best_rate("A", "grpo", rows) == 2e-4
+    assert study.best_rate("A", "grpo_kl", rows) == 2e-4
+    assert study.best_rate("A", "max_rl", rows) == 2e-4
+    with pytest.raises(ValueError, match="no rate for ta_rescue in world A"):
+        study.best_rate("A", "rescue_own", rows)
+    confirm = list(study.cells(study.Stage(("grpo",), None, (1, 2), (60, 120)), ["A"], rows))
+    assert [cell.name for cell in confirm] == [
+        "A-base-0-s0-0",
+        "A-grpo-0.0002-s1-120",
+        "A-grpo-0.0002-s2-120",
+    ]
+
+
+def test_no_seed_of_the_confirmation_was_tuned_on() -> None:
+    assert not set(STAGES["confirm"].seeds) & set(study.TUNING)
+    assert len(STAGES["confirm"].seeds) == 8
+    assert "**3 points**" in (ROOT / "docs" / "sandbox-study.md").read_text(encoding="utf-8")
+
+
+def test_a_summary_keeps_what_another_folder_gave(tmp_path: Path) -> None:
+    target, commands = tmp_path / "study.csv", tmp_path / "study.sh"
+    for recipe, share in (("ta_rescue", 0.5), ("grpo", 0.25), ("grpo", 0.75)):
+        cell = Cell("A", recipe, 2e-4, 1, (60, 120))
+        folder = tmp_path / recipe / f"{share}" / "cells" / cell.name
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text(json.dumps([row(point, share) for point in cell.rows()]))
+        (folder / "commands.sh").write_text(f"tagrpo train run {recipe} --folder {folder}/run\n")
+        study.write_summary(study.read_results(folder.parents[1]), target)
+        study.write_commands(folder.parents[1], commands)
+    rows = study.read_summary(target)
+    assert {(point.recipe, point.steps): float(rows[point]["pass@8"]) for point in rows} == {
+        ("grpo", 60): 0.75,
+        ("grpo", 120): 0.75,
+        ("ta_rescue", 60): 0.5,
+        ("ta_rescue", 120): 0.5,
+    }
+    assert commands.read_text().splitlines() == [
+        "STUDY=study",
+        "export OMP_NUM_THREADS=1",
+        "",
+        "# A-grpo-0.0002-s1-120",
+        "tagrpo train run grpo --folder $STUDY/cells/A-grpo-0.0002-s1-120/run",
+        "",
+        "# A-ta_rescue-0.0002-s1-120",
+        "tagrpo train run ta_rescue --folder $STUDY/cells/A-ta_rescue-0.0002-s1-120/run",
+    ]
+
+
+def test_an_interval_holds_seeds_and_questions() -> None:
+    chance = np.random.default_rng(0)
+    seeds, questions, covered, times = 5, 40, 0, 400
+    for _ in range(times):
+        hardness = chance.normal(0, 0.1, questions)
+        gain = 0.05 + chance.normal(0, 0.1, questions)
+
+        def draw(level: Any) -> Any:
+            return level + chance.normal(0, 0.04, (seeds, 1)) + chance.normal(0, 0.02, (seeds, questions))
+
+        _, low, high = tables.difference(draw(hardness + gain), draw(hardness))
+        covered += low <= 0.05 <= high
+    assert 0.93 <= covered / times <= 0.99
+    mean, low, high = tables.difference(np.array([[0.5, 0.7]]), np.array([[0.4, 0.4], [0.2, 0.6]]))
+    assert mean == pytest.approx(0.2)
+    assert np.isnan([low, high]).all()
+
+
+def test_the_table_compares_equal_worlds_and_steps() -> None:
+    points = [Point("A", name, 2e-4, seed, 120) for name in ("grpo", "ta_rescue") for seed in (1, 2)]
+    shares = dict(zip(points, (0.25, 0.5, 0.5, 0.75), strict=True))
+    rows = {point: row(point, share) for point, share in shares.items()}
+    tuned = Point("A", "grpo", 1e-4, 101, 120)
+    rows[tuned] = row(tuned, 0.3)
+    assert tables.rates_table(rows)[-1] == "| A | grpo | .300 |"
+    grpo, rescue = tables.table(rows)[2:]
+    assert grpo.startswith("| A | 15.4k | grpo | 0.0002 | 2 | .50 | 4 | .250 ± .118 |")
+    assert "+16.7 [" in rescue  # of three questions one is never solved
+
+
+def test_the_page_has_the_tables_of_the_csv() -> None:
+    page = (ROOT / "docs" / "sandbox-study.md").read_text(encoding="utf-8")
+    rows = study.read_summary(tables.DATA)
+    assert rows
+    assert "\n".join(tables.rates_table(rows)) in page
+    assert "\n".join(tables.table(rows)) in page
+    for each in rows.values():
+        for k in study.KS:
+            share = float(tables.values([each], k).mean())
+            assert share == pytest.approx(float(each[f"pass@{k}"]), rel=1e-4)
