@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 from typer.core import TyperGroup
-from typer.main import get_command
 
 from sandbox.demo.plan import FULL, QUICK, DemoPlan, DemoSize, comparisons
 from sandbox.demo.steps import Step, demo_steps, step_keys
 from service.errors import InputError
-from ui.cli.app import app
+from ui.cli.app import commands
 
 PLAN = DemoPlan(Path("some") / "folder")
 LARGE = replace(PLAN, recipes=("grpo_matched", "ta_grpo", "ta_grpo_star"), seeds=2)
@@ -24,7 +23,7 @@ def steps_of(plan: DemoPlan, *words: str) -> list[Step]:
 @pytest.mark.parametrize("plan", [PLAN, LARGE, replace(PLAN, size=QUICK)], ids=["default", "large", "quick"])
 def test_every_step_is_a_command_with_options_it_knows(plan: DemoPlan) -> None:
     for step in demo_steps(plan):
-        found, names = get_command(app), []
+        found, names = commands(), []
         while isinstance(found, TyperGroup):
             names.append(step.arguments[len(names)])
             found = found.commands[names[-1]]

@@ -42,12 +42,14 @@ class CommandLine:
         return Done(code, out, err)
 
 
-def run_here(*arguments: object) -> Done:
+def run_here(*arguments: object, typed: str | None = None) -> Done:
     """Run a command where no test's own fixtures are at hand, as in one that several tests share."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
         patched.setenv("COLUMNS", "300")
         patched.setattr(sys, "argv", ["tagrpo", *map(str, arguments)])
+        if typed is not None:
+            patched.setattr(sys, "stdin", io.StringIO(typed))
         code = _run()
     return Done(code, out.getvalue(), err.getvalue())
 

@@ -3,9 +3,7 @@
 import shutil
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from ui.cli.app import app
+from command_line import run_here
 
 QUESTIONS = Path(__file__).with_name("first_look.jsonl")
 """42 questions of our own, with gold answers, levels and subjects."""
@@ -23,6 +21,6 @@ def make_first_look(folder: Path) -> Path:
         ("sets", "export", "demo", "--format", "hf", "--out", str(folder / "hf")),
         ("sets", "export", "demo", "--format", "verl", "--out", str(folder / "verl")),
     ):
-        done = CliRunner().invoke(app, [*arguments, *db], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
+        done = run_here(*arguments, *db)
+        assert done.code == 0, done.err
     return folder

@@ -12,11 +12,10 @@ import pytest
 from command_line import CommandLine, words
 from first_look import make_first_look
 from rollout_shards import write_run
-from typer.main import get_command
 
 from service.errors import InputError, Interrupted
 from ui.cli import exits
-from ui.cli.app import app
+from ui.cli.app import commands
 
 HEAVY = ("litellm", "torch", "datasets", "sympy", "math_verify", "pandas", "scipy", "pyarrow", "sqlalchemy")
 
@@ -29,7 +28,7 @@ def walk(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
             yield (*path, name), inner
 
 
-COMMANDS = dict(walk(get_command(app)))
+COMMANDS = dict(walk(commands()))
 
 
 @pytest.fixture(scope="module")

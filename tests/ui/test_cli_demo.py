@@ -208,7 +208,7 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
             ran.append(tuple(arguments))
             return 0
 
-    monkeypatch.setattr("typer.main.get_command", lambda _: Recorded())
+    monkeypatch.setattr("ui.cli.app.commands", lambda: Recorded())
     plan = DemoPlan(tmp_path)
     folder = RunFolder(tmp_path / "runs" / "x")
     step = Step("Training", "Train", "It trains.", ("train", "run", "x"), training=folder.path)
@@ -227,7 +227,7 @@ def test_ctrl_c_in_a_step_ends_the_demo(tmp_path: Path, monkeypatch: pytest.Monk
         def main(self, *_: object, **__: object) -> int:
             raise typer.Abort  # what typer makes of it inside a command
 
-    monkeypatch.setattr("typer.main.get_command", lambda _: Interrupted())
+    monkeypatch.setattr("ui.cli.app.commands", lambda: Interrupted())
     step = Step("First", "Import", "Questions.", ("questions", "import", "x"))
     with pytest.raises(KeyboardInterrupt):
         command._carry_out(DemoPlan(tmp_path), step, "step 1 of 1")

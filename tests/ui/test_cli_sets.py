@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Done, run_here, words
 from runs import Asked, Proposed, add_run, make_spec, open_empty
-from typer.testing import CliRunner, Result
 
 from service.database import Database
-from service.errors import InputError, NotFoundError, PrerequisiteError
-from ui.cli.app import app
 
 ASKED: list[Asked] = [
     ("What is 2+3?", "5", [Proposed("Add 2 and 3."), Proposed("2 plus 3?", ("rejected",), 0.01)]),
@@ -30,20 +28,17 @@ class Cli:
 
     db: Path
 
-    def __call__(self, *arguments: str, code: int = 0) -> Result:
-        command = ["sets", *arguments, "--db", str(self.db)]
-        result = CliRunner().invoke(app, command, env={"COLUMNS": "160"})
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
+    def __call__(self, *arguments: str, code: int = 0) -> Done:
+        done = run_here("sets", *arguments, "--db", self.db)
+        assert done.code == code, done
+        return done
 
     def json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(self(*arguments, "--json", code=code).stdout)
+        value: dict[str, Any] = json.loads(self(*arguments, "--json", code=code).out)
         return value
 
-    def error(self, *arguments: str) -> BaseException:
-        result = CliRunner().invoke(app, ["sets", *arguments, "--db", str(self.db)])
-        assert result.exception is not None
-        return result.exception
+    def error(self, *arguments: str) -> str:
+        return words(self(*arguments, code=2).err)
 
 
 @pytest.fixture
@@ -56,7 +51,7 @@ def cli(tmp_path: Path) -> Cli:
 
 
 def test_publish_says_what_it_took(cli: Cli) -> None:
-    text = cli("publish", "math", "--run", "run", "--n", "1").stdout
+    text = cli("publish", "math", "--run", "run", "--n", "1").out
 
     assert "published math@1" in text
     assert "questions     3: 1 with 0, 2 with 1 neighbors" in text
@@ -69,27 +64,26 @@ def test_publishing_the_same_again_says_so(cli: Cli) -> None:
     first = cli.json("publish", "math", "--run", "run")
     assert (first["created"], first["set"]) == (True, "math@1")
 
-    assert "nothing new: math@1 has this very content" in cli("publish", "math", "--run", "run").stdout
+    assert "nothing new: math@1 has this very content" in cli("publish", "math", "--run", "run").out
     again = cli.json("publish", "math", "--run", "run")
     assert (again["created"], again["id"]) == (False, first["id"])
 
 
 def test_publishing_unverified_ones_is_explicit(cli: Cli) -> None:
     error = cli.error("publish", "rules", "--run", "rules")
-    assert isinstance(error, InputError)
-    assert "--include unverified" in str(error)
+    assert "--include unverified" in error
 
     result = cli.json("publish", "rules", "--run", "rules", "--include", "unverified")
     assert result["counts"]["neighbors_by_verdict"]["unverified"] == 1
     assert result["accept_rates"][0]["rate"] is None
-    assert "accept rate   all: not measured" in cli("show", "rules").stdout
+    assert "accept rate   all: not measured" in cli("show", "rules").out
 
 
 def test_an_unfinished_run_needs_attention(cli: Cli) -> None:
     result = cli("publish", "early", "--run", "open", code=3)
 
-    assert "published early@1" in result.stdout
-    assert "run open is not finished" in result.stderr
+    assert "published early@1" in result.out
+    assert "run open is not finished" in result.err
     assert cli.json("publish", "early", "--run", "open", code=3)["created"] is False
 
 
@@ -108,23 +102,23 @@ def counted(cli: Cli) -> Cli:
 
 
 def test_several_runs_and_a_preference(counted: Cli) -> None:
-    text = counted("publish", "both", "--run", "counted", "--run", "run", "--prefer", "easier").stdout
+    text = counted("publish", "both", "--run", "counted", "--run", "run", "--prefer", "easier").out
     assert "success       47.9% on 4 neighbors, 36.7% on their questions, by test/solver" in text
     assert "beside the question: 2 easier, 2 level, 0 harder" in text
 
-    shown = counted("show", "both", "--limit", "2").stdout
+    shown = counted("show", "both", "--limit", "2").out
     assert shown.count("\nrun           ") == 2
     assert "distance at least 0.15, easier ones first" in shown
     assert "right 2/12, question 0/32, easier" in shown
-    assert isinstance(counted.error("publish", "both", "--run", "run", "--run", "run"), InputError)
+    assert "name each run once" in counted.error("publish", "both", "--run", "run", "--run", "run")
 
 
 def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: Cli) -> None:
-    text = counted("publish", "some", "--run", "counted", "--per-question", "adaptive").stdout
+    text = counted("publish", "some", "--run", "counted", "--per-question", "adaptive").out
     assert "questions     3: 1 with 0, 1 with 1, 1 with 2 neighbors" in text
     assert "2 probably yield no gradient alone, 0 are of unknown rate; 1 are left without neighbors" in text
     assert "none where the chance of equal rewards is below 0.5 with 8 responses" in (
-        counted("show", "some").stdout
+        counted("show", "some").out
     )
     capped = counted.json("publish", "some", "--run", "counted", "--per-question", "adaptive", "--n", "1")
     assert capped["counts"]["questions_by_neighbors"] == {"0": 1, "1": 2}
@@ -144,11 +138,11 @@ def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: 
 )
 def test_what_publish_refuses(counted: Cli, options: tuple[str, ...], message: str) -> None:
     refused = counted("publish", "no", "--run", "counted", *options, code=2)
-    assert message in " ".join(refused.stderr.replace("│", " ").split())
+    assert message in " ".join(refused.err.replace("│", " ").split())
 
 
 def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -> None:
-    text = counted("publish", "dry", "--run", "counted", "--dry-run").stdout
+    text = counted("publish", "dry", "--run", "counted", "--dry-run").out
     assert "would be published:" in text
     assert "What does each number of neighbors yield? 3 questions, G=8" in text
     assert "adaptive" in text
@@ -183,21 +177,21 @@ def test_filters_reach_the_selection(cli: Cli) -> None:
 
 
 def test_list(cli: Cli) -> None:
-    assert "no neighbor sets yet" in cli("list").stdout
+    assert "no neighbor sets yet" in cli("list").out
     cli("publish", "math", "--run", "run")
     cli("publish", "other", "--run", "run", "--n", "1")
     cli("tag", "math", "paper")
 
     assert [item["set"] for item in cli.json("list")["sets"]] == ["math@1", "other@1"]
     assert [item["tags"] for item in cli.json("list", "math")["sets"]] == [["paper"]]
-    assert "math@1" in cli("list").stdout
-    assert isinstance(cli.error("list", "absent"), NotFoundError)
+    assert "math@1" in cli("list").out
+    assert "absent" in cli.error("list", "absent")
 
 
 def test_show(cli: Cli) -> None:
     cli("publish", "math", "--run", "run")
 
-    text = cli("show", "math@1", "--limit", "1", "--first", "1").stdout
+    text = cli("show", "math@1", "--limit", "1", "--first", "1").out
     assert "solvers       test/solver" in text
     assert "rule          overlap, accept_overlap " in text
     assert "selection     all that fit, accepted" in text
@@ -213,21 +207,21 @@ def test_diff(cli: Cli) -> None:
     cli("publish", "math", "--run", "run", "--n", "1")
     cli("publish", "math", "--run", "run", "--include", "rejected", "--only-with-neighbors")
 
-    text = cli("diff", "math@1", "math@2").stdout
+    text = cli("diff", "math@1", "math@2").out
     assert "questions removed: 1" in text
     assert "neighbors added: 2" in text
     assert "[rejected 0.01] 2 plus 3?" in text
     found = cli.json("diff", "math@1", "math@2")
     assert (found["same"], len(found["neighbors_added"]), found["neighbors_changed"]) == (False, 2, [])
-    assert "and 2 more" in cli("diff", "math@1", "math@2", "--limit", "0").stdout
-    assert "the same content" in cli("diff", "math@1", "math@1").stdout
+    assert "and 2 more" in cli("diff", "math@1", "math@2", "--limit", "0").out
+    assert "the same content" in cli("diff", "math@1", "math@1").out
 
 
 def test_verify(cli: Cli) -> None:
-    assert "no neighbor sets to verify" in cli("verify").stdout
+    assert "no neighbor sets to verify" in cli("verify").out
     cli("publish", "math", "--run", "run")
     cli("publish", "other", "--run", "run", "--n", "1")
-    assert cli("verify").stdout.count("as published") == 2
+    assert cli("verify").out.count("as published") == 2
 
     with closing(sqlite3.connect(cli.db)) as raw:
         raw.execute("DROP TRIGGER neighbor_set_members_no_update")
@@ -235,8 +229,8 @@ def test_verify(cli: Cli) -> None:
         raw.commit()
 
     result = cli("verify", code=3)
-    assert "math@1: CHANGED" in result.stdout
-    assert "math@1: not what was published" in result.stderr
+    assert "math@1: CHANGED" in result.out
+    assert "math@1: not what was published" in result.err
     report = cli.json("verify", "math", "other@1", code=3)
     assert [item["ok"] for item in report["sets"]] == [False, True]
     assert report["sets"][0]["derived_hash"] != report["sets"][0]["content_hash"]
@@ -245,11 +239,11 @@ def test_verify(cli: Cli) -> None:
 def test_tag(cli: Cli) -> None:
     cli("publish", "math", "--run", "run")
 
-    assert "math@paper is math@1" in cli("tag", "math@1", "paper").stdout
+    assert "math@paper is math@1" in cli("tag", "math@1", "paper").out
     assert cli.json("show", "math@paper")["version"] == 1
     assert cli.json("tag", "math", "paper", "--remove")["tags"] == []
-    assert isinstance(cli.error("show", "math@paper"), NotFoundError)
-    assert isinstance(cli.error("tag", "math", "7"), InputError)
+    assert "no version or tag 'paper'" in cli.error("show", "math@paper")
+    assert "7" in cli.error("tag", "math", "7")
 
 
 @pytest.mark.parametrize(("to", "name"), [("hf", "out"), ("jsonl", "a.jsonl"), ("parquet", "a.parquet")])
@@ -263,11 +257,10 @@ def test_export_and_import(cli: Cli, tmp_path: Path, to: str, name: str) -> None
     imported = cli.json("import", str(target), "--name", "copy")
 
     assert (imported["set"], imported["content_hash"]) == ("copy@1", exported["content_hash"])
-    assert "imported      " + name in cli("show", "copy").stdout
-    assert isinstance(cli.error("export", "math@1", "--format", to, "--out", str(target)), InputError)
+    assert "imported      " + name in cli("show", "copy").out
+    assert "--overwrite" in cli.error("export", "math@1", "--format", to, "--out", str(target))
     assert (
-        "math@1 written to"
-        in cli("export", "math", "--format", to, "--out", str(target), "--overwrite").stdout
+        "math@1 written to" in cli("export", "math", "--format", to, "--out", str(target), "--overwrite").out
     )
 
 
@@ -276,7 +269,7 @@ def test_import_makes_the_database(cli: Cli, tmp_path: Path) -> None:
     cli("export", "math", "--format", "jsonl", "--out", str(tmp_path / "a.jsonl"))
 
     other = Cli(tmp_path / "other.db")
-    assert "imported math@1" in other("import", str(tmp_path / "a.jsonl"), "--name", "math").stdout
+    assert "imported math@1" in other("import", str(tmp_path / "a.jsonl"), "--name", "math").out
     assert other.json("verify")["ok"] is True
 
 
@@ -297,7 +290,7 @@ def test_options_of_another_format_are_refused(
 
     result = cli("export", "math", "--format", to, "--out", str(tmp_path / "out"), option, value, code=2)
 
-    assert f"does not go with --format {to}" in " ".join(result.stderr.split())
+    assert f"does not go with --format {to}" in " ".join(result.err.split())
     assert not (tmp_path / "out").exists()
 
 
@@ -307,8 +300,7 @@ def test_push_without_token(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monkey
 
     error = cli.error("export", "math", "--format", "hf", "--out", str(tmp_path / "out"), "--push", "me/math")
 
-    assert isinstance(error, PrerequisiteError)
-    assert "HF_TOKEN" in str(error)
+    assert "HF_TOKEN" in error
 
 
 def test_export_for_verl(cli: Cli, tmp_path: Path) -> None:
@@ -332,7 +324,7 @@ def test_export_for_verl(cli: Cli, tmp_path: Path) -> None:
         "Be brief.",
     )
     more = ("--chat-template-kwargs", '{"enable_thinking": false}', "--data-source", "toy")
-    text = cli("export", "math", "--out", str(tmp_path / "verl"), *options, *more).stdout
+    text = cli("export", "math", "--out", str(tmp_path / "verl"), *options, *more).out
     assert "(flat, 7 rows)" in text
     manifest = json.loads((tmp_path / "verl" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["set"] == "math@1"
@@ -350,8 +342,8 @@ def test_long_prompts_for_verl_need_attention(cli: Cli, tmp_path: Path) -> None:
 
     result = long("export", "math", "--format", "verl", "--out", str(tmp_path / "verl"), code=3)
 
-    assert "neighbors     1: 1 accepted" in result.stdout
-    assert "1 neighbors and 0 questions" in result.stderr
+    assert "neighbors     1: 1 accepted" in result.out
+    assert "1 neighbors and 0 questions" in result.err
 
 
 def test_chat_template_kwargs_must_be_json(cli: Cli, tmp_path: Path) -> None:
@@ -368,4 +360,4 @@ def test_chat_template_kwargs_must_be_json(cli: Cli, tmp_path: Path) -> None:
         code=2,
     )
 
-    assert "not a JSON object" in " ".join(result.stderr.split())
+    assert "not a JSON object" in " ".join(result.err.split())

@@ -20,20 +20,18 @@ from pathlib import Path
 
 import pytest
 import world
+from command_line import run_here
 from eval_runs import add_methods
 from rollout_shards import write_run
 from runs import Proposed, add_run, make_spec
 from sqlalchemy import text
 from tiny_model import save_tiny_model
 from typer.core import TyperGroup
-from typer.main import get_command
-from typer.testing import CliRunner
 from world_runs import world_server
 
 from evaluator.benchmarks import BENCHMARKS
 from service.database import Database
-from service.errors import TagrpoError
-from ui.cli.app import app
+from ui.cli.app import commands as all_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -99,7 +97,7 @@ def commands(page: str) -> list[Command]:
 
 def resolve(words: tuple[str, ...]) -> str:
     """Return the name of the command that `words` call; raise where there is none or an option is unknown."""
-    found, names = get_command(app), []
+    found, names = all_commands(), []
     while isinstance(found, TyperGroup):
         names.append(words[len(names)])
         found = found.commands[names[-1]]
@@ -130,7 +128,7 @@ def test_every_command_of_a_page_exists_with_its_options(page: str) -> None:
 
 def test_every_command_stands_on_a_page() -> None:
     shown = {resolve(found.words) for page in NAMES for found in commands(page)}
-    assert shown == set(public_commands(get_command(app)))
+    assert shown == set(public_commands(all_commands()))
 
 
 def test_only_what_needs_the_hub_is_not_run() -> None:
@@ -212,7 +210,7 @@ def prepare(page: str, folder: Path) -> None:
     for name, part in (("math_train.jsonl", rows[:4]), ("openr1.jsonl", rows[4:])):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in part), encoding="utf-8")
     if page == "docs/questions.md":
-        CliRunner().invoke(app, ["questions", "import", "openr1.jsonl"], catch_exceptions=False)
+        run_here("questions", "import", "openr1.jsonl")
     if page == "docs/compare-with-the-paper.md":
         with Database.open(Path("tagrpo.db")) as database:
             add_methods(database, "base", "grpo", "grpo-matched", "ta-grpo", "ta-grpo-seed1")
@@ -274,16 +272,6 @@ def at_the_server(words: tuple[str, ...], url: str) -> list[str]:
     return adapted
 
 
-def run(words: list[str]) -> tuple[int, str]:
-    """Run a command in this process as `main` would; return exit code and what it printed."""
-    done = CliRunner().invoke(app, words, input="a\n\n" * 50)
-    if isinstance(done.exception, TagrpoError):
-        return 2, f"{done.output}\n{done.exception}"
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, done.output
-
-
 @pytest.mark.parametrize("page", [name for name in NAMES if any(found.runs for found in commands(name))])
 def test_the_commands_of_a_page_run(
     page: str, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -306,8 +294,8 @@ def test_the_commands_of_a_page_run(
                 monkeypatch.setenv(name, value)
             found = command(line, runs=True)
             if found is not None:
-                code, printed = run(at_the_server(found.words, server))
-                assert code == found.exit_code, f"{page}: {line}\n{printed}"
+                done = run_here(*at_the_server(found.words, server), typed="a\n\n" * 50)
+                assert done.code == found.exit_code, f"{page}: {line}\n{done.out}\n{done.err}"
 
 
 @pytest.mark.parametrize("page", [name for name in NAMES if "```python" in (ROOT / name).read_text("utf-8")])

@@ -4,9 +4,12 @@ import errno
 import re
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
@@ -188,6 +191,13 @@ def _root(
     pass
 
 
+@cache
+def commands() -> TyperGroup:
+    """Return all commands as click reads them; building them takes a tenth of a second."""
+    group: TyperGroup = get_command(app)  # type: ignore[assignment]
+    return group
+
+
 def main() -> None:
     """Run the command line; a `TagrpoError` becomes one message on stderr and exit code 2, a bug one and 1.
 
@@ -200,7 +210,7 @@ def main() -> None:
         _check_arguments(sys.argv[1:])
         try:
             with exit_on_sigterm():
-                app(prog_name="tagrpo")
+                commands()(prog_name="tagrpo")
         finally:
             sys.stdout.flush()
     except SystemExit as leaving:

@@ -151,11 +151,9 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         typer.Exit: it ended with an exit code that stops the demo.
         TagrpoError: it could not be done.
     """
-    from typer.main import get_command
-
     from sandbox.demo.folder import clear_part, is_begun, is_trained
     from service.errors import TagrpoError
-    from ui.cli.app import app
+    from ui.cli.app import commands
 
     arguments = step.arguments
     if step.training is not None and is_trained(step.training, plan.size.steps):
@@ -169,7 +167,7 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     output.say(f"$ {shell_lines(arguments)}")
     output.say()
     try:
-        code = get_command(app).main(list(arguments), prog_name="tagrpo", standalone_mode=False)
+        code = commands().main(list(arguments), prog_name="tagrpo", standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
         raise KeyboardInterrupt from None
     except TagrpoError:
