@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from command_line import CommandLine, Done, words
+from forked import Forked
 from hand_filled import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
 from sqlalchemy import text
 from tiny_model import CHAT_TEMPLATE, save_tiny_model
@@ -28,7 +28,6 @@ from service.models.local import LocalSampler
 from service.models.settings import PromptSpec, Sampling
 from service.questions import make_question
 
-REPOSITORY = Path(__file__).parents[2]
 LEARNT = {QUESTION.text: "12", GOOD[0]: "12", GOOD[1]: "12", OTHER.text: "17", CHANGED: "7"}
 PLAIN = PromptSpec("{question}")
 
@@ -222,10 +221,8 @@ from ui.cli.app import main
 main()
 """
     arguments = propose_words(tmp_path, db, policy, "--solver-batch-size", "8")
-    killed = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=REPOSITORY, capture_output=True, timeout=150
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    ended, _, errors = Forked(*arguments, code=code).end()
+    assert ended == -signal.SIGKILL, errors
     stored = rows(db, "SELECT id FROM cells WHERE state = 'filled'")
     assert 0 < len(stored) < 25
     done = cli(*resume_words(tmp_path, db))

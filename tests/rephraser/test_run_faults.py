@@ -2,21 +2,19 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import run_here
+from forked import Forked
 from sqlalchemy import text
 from world_runs import (
     CONCURRENCY,
     PREMISES,
     Calm,
     check_loss,
-    command,
     filled_cells,
     final_state,
     import_world,
@@ -86,12 +84,8 @@ def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: 
         arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", str(CONCURRENCY))
         # The second store of the first process is of proposals, later ones are of answers and premises.
         for place, store in (("before the commit", 2), ("in the commit", 4), ("after the commit", 4)):
-            ended = subprocess.run(
-                [sys.executable, "-c", KILLED, place, str(store), *arguments],
-                capture_output=True,
-                timeout=120,
-            )
-            assert ended.returncode == -signal.SIGKILL, ended.stderr
+            code, _, errors = Forked(place, store, *arguments, code=KILLED).end()
+            assert code == -signal.SIGKILL, errors
             lost.append(stats(url)["paid"] - filled_cells(db) - sum(lost))
         done = run_here(*arguments)
         assert done.code == 0, done.err
@@ -106,15 +100,10 @@ def test_two_processes_share_a_run_without_asking_anything_twice(calm: Calm, tmp
     import_world(db, QUESTIONS)
     with world_server("--model", "test-model", "--latency", "0.1") as url:
         arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", "4")
-        processes = [
-            subprocess.Popen(
-                command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-            )
-            for _ in range(2)
-        ]
-        ends = [process.communicate(timeout=240) for process in processes]
+        processes = [Forked(*arguments) for _ in range(2)]
+        ends = [process.end(timeout=240) for process in processes]
         seen = stats(url)
-    assert [process.returncode for process in processes] == [0, 0], ends
+    assert [code for code, _, _ in ends] == [0, 0], ends
     assert final_state(db) == undisturbed
     assert seen["paid"] == paid
     assert seen["max_in_flight"] > 4  # both were at work
@@ -177,11 +166,10 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
     priced = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=1,1"]
     with world_server("--model", "test-model", "--fault=hang=1") as url:
         arguments = propose_arguments(db, url, *priced, "--max-usd", "0.4")
-        process = subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = Forked(*arguments)
         while stats(url)["in_flight"] < 2 and process.poll() is None:  # the cap allows for two
             time.sleep(0.02)
-        process.kill()
-        process.wait(10)
+        process.end(signal.SIGKILL)
         set_faults(url, {})
         kept = run_here(*propose_arguments(db, url, *priced))
         assert "run keeps its cap of $0.4" in kept.err
@@ -205,14 +193,12 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
     prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=0,0"]
     with world_server("--model", "test-model", "--batch-polls", "3") as url:
         arguments = propose_arguments(db, url, *PREMISES, *prices, "--batch", "--batch-poll", "0.05")
-        process = subprocess.Popen(
-            command(*arguments[:-1], "600"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
+        process = Forked(*arguments[:-1], "600")
         while stats(url)["batches"] == 0 and process.poll() is None:
             time.sleep(0.02)
-        process.terminate()  # while it waits for the job, which goes on without it
-        errors = process.communicate(timeout=60)[1]
-        assert (process.returncode, "terminated; run the same" in errors) == (143, True), errors
+        # It waits for the job, which goes on without it.
+        code, _, errors = process.end(signal.SIGTERM)
+        assert (code, "terminated; run the same" in errors) == (143, True), errors
         direct = run_here(*(word for word in arguments if word != "--batch"))
         assert direct.code == 3, direct.err
         assert "wait in a batch job" in direct.err

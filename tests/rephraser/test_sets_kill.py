@@ -1,19 +1,16 @@
 """SIGKILL in the middle of publishing or exporting leaves nothing half-done."""
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import Forked
 from runs import Asked, Proposed, add_run
 from sqlalchemy import text
 
 from rephraser import sets
 from service.database import Database
 
-REPOSITORY = Path(__file__).parents[2]
 ASKED: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?")]), ("Double 8.", "16", [])]
 KILLED_AT = """
 import os, signal, sys
@@ -40,9 +37,8 @@ def _run(db: Database) -> None:
 
 
 def run_until_killed(db: Database, code: str, *arguments: str) -> None:
-    command = [sys.executable, "-c", KILLED_AT + code, str(db.path), *arguments]
-    done = subprocess.run(command, cwd=REPOSITORY, env={**os.environ}, timeout=120, check=False)
-    assert done.returncode == -signal.SIGKILL
+    ended, _, errors = Forked(db.path, *arguments, code=KILLED_AT + code).end()
+    assert ended == -signal.SIGKILL, errors
 
 
 def test_a_killed_publication_leaves_no_member(db: Database) -> None:

@@ -1,14 +1,13 @@
 """Eval runs that are killed, interrupted or shared by two processes end with the same samples."""
 
-import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from command_line import CommandLine
-from world_runs import SAMPLES, command, rows, stats, world_server, write_sums
+from forked import Forked
+from world_runs import SAMPLES, rows, stats, world_server, write_sums
 
 from service.database import Database
 
@@ -30,29 +29,16 @@ def arguments(db: str, url: str) -> list[str]:
     ]
 
 
-def begin(db: str, url: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(*arguments(db, url)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-
-
 def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLine) -> None:
     with world_server("--latency", "0.05") as url:
         assert cli(*arguments("calm.db", url)).code == 0
         expected, before = rows("calm.db", SAMPLES), stats(url)["requests"]
         assert (len(expected), before) == (PROBLEMS * N, REQUESTS)
         for wait_for in (5, 50):
-            process = begin("killed.db", url)
+            process = Forked(*arguments("killed.db", url))
             while stats(url)["requests"] - before < wait_for and process.poll() is None:
                 time.sleep(0.02)
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate(timeout=60)
-            assert process.returncode == -signal.SIGKILL
+            assert process.end(signal.SIGKILL)[0] == -signal.SIGKILL
         done = cli(*arguments("killed.db", url))
         assert done.code == 0, done.err
         assert stats(url)["requests"] - before <= REQUESTS + 2 * 4  # what was in flight is asked again
@@ -65,12 +51,11 @@ def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLin
 )
 def test_a_signal_stores_what_is_in_flight(cli: CommandLine, number: int, code: int, word: str) -> None:
     with world_server("--latency", "0.1") as url:
-        process = begin("t.db", url)
+        process = Forked(*arguments("t.db", url))
         while stats(url)["in_flight"] < 4 and process.poll() is None:
             time.sleep(0.02)
-        os.killpg(process.pid, number)  # as a terminal and Slurm do: to all processes of the command
-        out, errors = process.communicate(timeout=60)
-        assert (process.returncode, out) == (code, "")
+        ended, out, errors = process.end(number)
+        assert (ended, out) == (code, "")
         assert f"{word}; run the same command again" in errors
         assert "Traceback" not in errors
         assert rows("t.db", "SELECT count(*) FROM samples") == [(2 * stats(url)["paid"],)]
@@ -81,9 +66,9 @@ def test_a_signal_stores_what_is_in_flight(cli: CommandLine, number: int, code: 
 def test_two_processes_share_a_run(cli: CommandLine) -> None:
     Database.open("t.db").close()
     with world_server("--latency", "0.1") as url:
-        both = [begin("t.db", url) for _ in range(2)]
-        ended = [(process.communicate(timeout=120)[1], process.returncode) for process in both]
-        assert [code for _, code in ended] == [0, 0], ended
+        both = [Forked(*arguments("t.db", url)) for _ in range(2)]
+        ends = [process.end() for process in both]
+        assert [code for code, _, _ in ends] == [0, 0], ends
         found = stats(url)
     assert (found["paid"], found["paid_again"], found["overlaps"]) == (REQUESTS, 0, 0)
     places = [(place, ordinal) for place in range(PROBLEMS) for ordinal in range(N)]

@@ -1,17 +1,17 @@
 """`tagrpo neighbors propose` and `resume` as a careless user calls them."""
 
 import json
-import os
 import signal
-import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import CommandLine, words
+from forked import Forked
 from openai_server import server_process
 from proposing import llm, propose, refused, runs, world_command_line, write_rows
-from world_runs import command, rows, stats, world_server
+from world_runs import rows, stats, world_server
 
 OWN = "Say the same problem in a way of your own."
 
@@ -219,18 +219,11 @@ def test_consistently_renamed_variables_pass(cli: CommandLine, tmp_path: Path, d
 def test_ctrl_c_in_the_middle_of_a_run_keeps_what_was_answered(cli: CommandLine, db: Path) -> None:
     with world_server("--model", "test-model", "--latency", "0.1") as url:
         arguments = [*llm(url, "--max-concurrency", "1"), "--db", str(db)]
-        process = subprocess.Popen(
-            command(*arguments),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        process = Forked(*arguments)
         while stats(url)["requests"] < 3 and process.poll() is None:
-            pass
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
-        out, errors = process.communicate(timeout=60)
-        assert (process.returncode, out) == (130, "")
+            time.sleep(0.02)
+        code, out, errors = process.end(signal.SIGINT)
+        assert (code, out) == (130, "")
         assert "interrupted; run the same command again" in errors
         assert "Traceback" not in errors
         answered = rows(db, "SELECT count(*) FROM cell_bodies")[0][0]
