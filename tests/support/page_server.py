@@ -5,13 +5,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from service.listening import Address, bind
 from ui.pages.server import serving
 from ui.pages.state import settings
 
 
 def main(script: str, database: str) -> None:
-    listening = serving.bind(serving.Address(port=0))
-    address = serving.Address(port=listening.getsockname()[1])
+    listening = bind(Address(port=0))
+    address = Address(port=listening.getsockname()[1])
     settings.use(settings.Settings(Path(database)))
     serving.serve(
         listening,

@@ -65,18 +65,19 @@ def ui(
     Example: [bold]tagrpo ui[/bold]
     """
     from service.errors import InputError
+    from service.listening import Address, bind
     from ui.pages.server import serving
 
     if demo and db.db_file is not None:
         raise InputError("--demo shows the demo's own database; leave out --db.")
-    address = serving.Address(host, port, tuple(allow_host or ()))
+    address = Address(host, port, tuple(allow_host or ()))
     secret = read_password(ask=password, file=password_file, none=no_token)
     lock = serving.Lock(secret) if secret is not None else None if no_token else serving.Lock.token()
     serving.check_installed()
     database, words = demo_database() if demo else (db.path, "")
     _note_what_is_wrong(database)
-    listening = serving.bind(address)
-    address = serving.Address(host, listening.getsockname()[1], address.more_names)
+    listening = bind(address)
+    address = Address(host, listening.getsockname()[1], address.more_names)
     from ui.pages.state import settings
 
     settings.use(settings.Settings(database, review, words, address.is_private, lock is not None))

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import ipaddress
 import socket
 from collections.abc import Iterable
 from functools import lru_cache
@@ -10,19 +9,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from service.listening import is_loopback
 from ui.pages.server.asgi import Headers
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether an address to listen on can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def allowed_names(host: str, more: Iterable[str] = ()) -> frozenset[str]:

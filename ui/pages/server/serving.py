@@ -1,10 +1,7 @@
 """Starting and ending the server: Streamlit with everything set, in this process, behind the gate."""
 
-import errno
 import logging
-import os
 import secrets
-import signal
 import socket
 import sys
 import tempfile
@@ -16,42 +13,17 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING
 
 from service.errors import InputError, PrerequisiteError, TagrpoError
+from service.listening import Address, run_until_signal
 from ui.charts.theme import page_theme
 from ui.pages.server.gate import TOKEN, Gate
-from ui.pages.server.policy import allowed_names, is_loopback, security_headers, streamlit_scripts
+from ui.pages.server.policy import allowed_names, security_headers, streamlit_scripts
 from ui.pages.server.signing_in import MIN_LENGTH, Password
 
-if TYPE_CHECKING:
-    import uvicorn
-
 SCRIPT = Path(__file__).parent.parent / "app.py"
-MAX_PORT = 65535
 GRACE_S = 2
 """For open connections, when the server ends."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where the server listens, and under which further names it may be asked."""
-
-    host: str = "127.0.0.1"
-    port: int = 8501
-    more_names: tuple[str, ...] = ()
-
-    @property
-    def url(self) -> str:
-        """The address for a browser on this machine."""
-        host = "localhost" if self.host in ("0.0.0.0", "::") else self.host
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
-
-    @property
-    def is_private(self) -> bool:
-        """Whether nobody but users of this machine can reach it, by whatever name."""
-        return is_loopback(self.host) and not self.more_names
 
 
 @dataclass(frozen=True)
@@ -108,42 +80,6 @@ def check_options(options: Mapping[str, object]) -> None:
                 f"Streamlit {streamlit.__version__} does not take the option {name}, which the pages need; "
                 "install the one that tagrpo was tested with: pip install 'tagrpo[ui]'."
             )
-
-
-def bind(address: Address) -> socket.socket:
-    """Return a socket that listens on the address; port 0 takes a free one.
-
-    Raises:
-        InputError: the port is taken or not allowed, or the host is none of this machine.
-    """
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # Where the protocol is not said, asyncio lets a small answer wait until the last one is acknowledged.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if os.name != "nt":  # there it would share a port that is taken
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((address.host, address.port))
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        raise _explained(error, address) from error
-    except OverflowError as error:
-        listening.close()
-        raise InputError(f"--port {address.port}: take one from 0 to {MAX_PORT}.") from error
-    return listening
-
-
-def _explained(error: OSError, address: Address) -> InputError:
-    if error.errno == errno.EADDRINUSE:
-        return InputError(
-            f"port {address.port} is taken, perhaps by pages that are open already ({address.url}); "
-            "take another one with --port, or --port 0 for any that is free."
-        )
-    if error.errno == errno.EACCES:
-        return InputError(
-            f"port {address.port} may not be used by this user; take one from 1024 with --port."
-        )
-    return InputError(f"--host {address.host}: cannot listen there ({error.strerror or error}).")
 
 
 def serve(
@@ -218,7 +154,7 @@ def serve(
             proxy_headers=False,
         )
     )
-    _run(server, listening)
+    run_until_signal(server, listening)
 
 
 @contextmanager
@@ -231,23 +167,6 @@ def opening_page(url: str) -> Iterator[str]:
         page = Path(folder, "open.html")
         page.write_text(f'<meta http-equiv="refresh" content="0; url={escape(url)}">', encoding="utf-8")
         yield page.as_uri()
-
-
-def _run(server: "uvicorn.Server", listening: socket.socket) -> None:
-    """Run until a signal; uvicorn raises it again when it has ended, which must not end us as a failure."""
-
-    def leave(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        listening.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def show_failure(error: Exception) -> bool:
