@@ -10,8 +10,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from evaluator.grading.quantity import formulas, is_option, stated, states_something
-from evaluator.grading.types import AnswerKind
+from evaluator.grading.types import AnswerKind, GradeCase
 from service.boxes import boxed_answer, last_boxed
+
+_LONGEST_GOLD = 200
 
 __all__ = ["FinalAnswer", "boxed_answer", "find_answer", "last_boxed"]
 
@@ -230,3 +232,21 @@ def _without_label(sentence: str) -> str:
     match = _LABEL.match(sentence)
     rest = sentence[match.end() :] if match is not None else ""
     return rest if any(map(str.isalnum, rest)) else sentence
+
+
+def answer_of(case: GradeCase) -> FinalAnswer | None:
+    """The answer in the response of a case; all of a response that is nothing but the gold."""
+    if not case.boxed_only and case.gold and case.response.strip() == case.gold.strip():
+        return FinalAnswer(gold_answer(case.gold), "last sentence")
+    return find_answer(case.response, case.kind, boxed_only=case.boxed_only)
+
+
+def gold_answer(gold: str) -> str:
+    r"""The answer in a gold: what stands in its last `\boxed{}` (or boxes in a row), else the gold itself.
+
+    Of a gold that is a long text, what it states as its answer.
+    """
+    if "box" not in gold and len(gold) < _LONGEST_GOLD:
+        return gold
+    answer = find_answer(gold)
+    return gold if answer is None else answer.text

@@ -1,6 +1,7 @@
 """The grader: grades responses, compares answers and clusters them, within limits of time and memory."""
 
 import atexit
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from evaluator.grading.clustering import Grouping, spellings
 from evaluator.grading.compare import compare
-from evaluator.grading.extraction import FinalAnswer, find_answer
+from evaluator.grading.extraction import FinalAnswer, answer_of, gold_answer
 from evaluator.grading.kinds import judge
 from evaluator.grading.types import (
     CRASHED,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 """Called with the number of finished cases and the number of all cases."""
 
-_LONGEST_GOLD = 200
 _MOST_KEPT = 200_000
 _TASKS_PER_SAVE = 2_000
 
@@ -141,11 +141,29 @@ class Grader:
         ahead = len(grades) - len(tasks)
         report = progress and (lambda done, total: progress(ahead + done, ahead + total))
         for (place, key, answer), outcome in zip(waiting, self._run(tasks, report), strict=True):
-            grade = Grade(outcome.value, answer.text, outcome.reason, answer.source)
+            grade = _grade(answer, outcome)
             grades[place] = grade
             if outcome.lasting:
                 self._grades.keep(key, grade)
         return [grade for grade in grades if grade is not None]
+
+    def compare_many(self, answers: Sequence["Unsettled"], deadline: float = math.inf) -> list[Grade]:
+        """Grades what `look` could not settle; unknown ("timeout") by the deadline of `time.monotonic()`."""
+        outcomes = self._run([task for _, task in answers], None, deadline, looked=True)
+        return [_grade(answer, outcome) for (answer, _), outcome in zip(answers, outcomes, strict=True)]
+
+    def grade_apart(self, cases: Sequence[GradeCase], deadline: float = math.inf) -> list[Grade]:
+        """Grades cases in the workers from the first character on: none can hold up the calling process.
+
+        It is slower than `grade_many` for all but the longest responses, and nothing is remembered. What is
+        not graded by the deadline (of `time.monotonic()`) is unknown ("timeout").
+        """
+        tasks = [
+            Task("response", case.gold, case.response, case.kind, case.tolerance, case.boxed_only)
+            for case in cases
+        ]
+        outcomes = self._pool.run(tasks, deadline=deadline)
+        return [Grade(each.value, each.extracted, each.reason, each.source) for each in outcomes]
 
     def check_golds(self, golds: Sequence[str | GradeCase], progress: Progress | None = None) -> list[Grade]:
         r"""Grades each gold against itself, as a response `\boxed{gold}`; a proper gold is correct.
@@ -196,7 +214,14 @@ class Grader:
             progress(len(jobs), len(jobs))
         return [grouping.result() for grouping in groupings]
 
-    def _run(self, tasks: Sequence[Task], progress: Progress | None) -> list[Outcome]:
+    def _run(
+        self,
+        tasks: Sequence[Task],
+        progress: Progress | None,
+        deadline: float = math.inf,
+        *,
+        looked: bool = False,
+    ) -> list[Outcome]:
         self._pool.check_open()
         outcomes: dict[Task, Outcome] = {}
         hard: dict[Task, int] = {}  # task -> how many cases share it
@@ -205,7 +230,7 @@ class Grader:
                 continue
             if task in hard:
                 hard[task] += 1
-            elif (outcome := self._outcomes.get(task) or without_algebra(task)) is not None:
+            elif outcome := self._outcomes.get(task) or (None if looked else without_algebra(task)):
                 outcomes[task] = outcome
             else:
                 hard[task] = 1
@@ -220,39 +245,27 @@ class Grader:
         report([])
         waiting = list(hard)
         for start in range(0, len(waiting), _TASKS_PER_SAVE):
-            outcomes.update(self._settle(waiting[start : start + _TASKS_PER_SAVE], report))
+            outcomes.update(self._settle(waiting[start : start + _TASKS_PER_SAVE], report, deadline))
         for task, outcome in outcomes.items():
             if outcome.lasting:
                 self._outcomes.keep(task, outcome)
         return [outcomes[task] for task in tasks]
 
-    def _settle(self, hard: list[Task], report: Callable[[Sequence[Task]], None]) -> dict[Task, Outcome]:
+    def _settle(
+        self, hard: list[Task], report: Callable[[Sequence[Task]], None], deadline: float
+    ) -> dict[Task, Outcome]:
         outcomes = self._cache.load(hard) if self._cache is not None else {}
         report(list(outcomes))
         waiting = [task for task in hard if task not in outcomes]
-        settled = dict(zip(waiting, self._pool.run(waiting, report), strict=True)) if waiting else {}
+        ended = self._pool.run(waiting, report, deadline) if waiting else []
+        settled = dict(zip(waiting, ended, strict=True))
         if self._cache is not None:
             self._cache.save(settled)
         return outcomes | settled
 
 
-def answer_of(case: GradeCase) -> FinalAnswer | None:
-    """The answer in the response of a case; all of a response that is nothing but the gold."""
-    if not case.boxed_only and case.gold and case.response.strip() == case.gold.strip():
-        return FinalAnswer(gold_answer(case.gold), "last sentence")
-    return find_answer(case.response, case.kind, boxed_only=case.boxed_only)
-
-
-def gold_answer(gold: str) -> str:
-    r"""The answer in a gold: what stands in its last `\boxed{}` (or boxes in a row), else the gold itself.
-
-    Of a gold that is a long text, what it states as its answer.
-    """
-    if "box" not in gold and len(gold) < _LONGEST_GOLD:
-        return gold
-    answer = find_answer(gold)
-    return gold if answer is None else answer.text
-
+Unsettled = tuple[FinalAnswer, Task]
+"""The answer of a case and what is to be done with it."""
 
 _Key = tuple[bytes, str, str, str | None, bool]
 NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
@@ -265,7 +278,7 @@ def _key(case: GradeCase) -> _Key:
     return digest, case.gold, case.kind, case.tolerance, case.boxed_only
 
 
-def _read(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
+def _read(case: GradeCase) -> Grade | Unsettled:
     """The answer of a case and what to do with it, or the grade where there is none or an error."""
     try:
         answer = answer_of(case)
@@ -274,6 +287,10 @@ def _read(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
         return answer, Task("grade", gold_answer(case.gold), answer.text, case.kind, case.tolerance)
     except Exception:  # one response that cannot be read is no reason to grade no other
         return UNREAD
+
+
+def _grade(answer: FinalAnswer, outcome: Outcome) -> Grade:
+    return Grade(outcome.value, answer.text, outcome.reason, answer.source)
 
 
 def _as_case(case: GradeCase | tuple[str, str]) -> GradeCase:
@@ -346,12 +363,17 @@ def settle(case: GradeCase) -> Grade | None:
 
     It is the one that `Grader.grade_many` gives.
     """
+    seen = look(case)
+    return seen if isinstance(seen, Grade) else None
+
+
+def look(case: GradeCase) -> Grade | Unsettled:
+    """As `settle`; where algebra is needed, what `Grader.compare_many` takes."""
     read = _read(case)
     if isinstance(read, Grade):
         return read
-    answer, task = read
-    outcome = without_algebra(task)
-    return None if outcome is None else Grade(outcome.value, answer.text, outcome.reason, answer.source)
+    outcome = without_algebra(read[1])
+    return read if outcome is None else _grade(read[0], outcome)
 
 
 def _shared_grader() -> Grader:

@@ -122,10 +122,15 @@ class Clustering:
 
 
 class Outcome(NamedTuple):
-    """What a comparison ends with: a grade value and its reason."""
+    """What a task of a worker ends with: a grade value and its reason.
+
+    Where it was given a whole response, also the answer that was found in it and where.
+    """
 
     value: GradeValue
     reason: str
+    extracted: str | None = None
+    source: str = ""
 
     @property
     def lasting(self) -> bool:

@@ -12,8 +12,7 @@ from math_verify import parse, verify
 from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
 from evaluator.grading.arithmetic import constant, same_value
 from evaluator.grading.compare import compare
-from evaluator.grading.extraction import _MARKER, find_answer, last_marker
-from evaluator.grading.grader import gold_answer
+from evaluator.grading.extraction import _MARKER, find_answer, gold_answer, last_marker
 from evaluator.grading.normal import tidy
 from evaluator.grading.shortcuts import same_region, settle
 from evaluator.grading.workers import symbolic

@@ -293,10 +293,10 @@ def test_the_database_can_be_named_by_the_environment(
 
 # Their tests read the JSON of each of their commands.
 READ_ELSEWHERE = {"diagnose", "doctor", "eval", "recipes", "train"}
-# The demo shows commands and reports nothing itself; a watch goes on, and so do the pages. A score and a
+# The demo shows commands and reports nothing itself; a watch goes on, and so do the servers. A score and a
 # second verdict need a judged run (test_scoring.py, test_cli_judge.py), pre-training torch (test_policy.py).
 WITHOUT = {
-    *(("demo",), ("rollouts", "watch"), ("ui",)),
+    *(("demo",), ("rollouts", "watch"), ("ui",), ("grade", "serve")),
     *(("sandbox", "score"), ("sandbox", "pretrain"), ("neighbors", "judge")),
 }
 
@@ -373,4 +373,4 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
 
 def test_every_command_that_reports_has_json() -> None:
     silent = {path for path, found in COMMANDS.items() if all(p.name != "as_json" for p in found.params)}
-    assert silent == {("demo",), ("resume",), ("rollouts", "watch"), ("ui",)}
+    assert silent == {("demo",), ("resume",), ("rollouts", "watch"), ("ui",), ("grade", "serve")}

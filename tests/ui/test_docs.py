@@ -152,7 +152,8 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             trains |= words[:2] in (("rollouts", "watch"), ("rollouts", "curves"), ("sandbox", "pretrain"))
             trains |= words[0] == "demo"
             trains |= (page, words[0]) == ("docs/train.md", "resume")
-            serves = words[0] == "ui"  # until Ctrl-C; test_cli_ui.py starts it
+            # Until Ctrl-C; test_cli_ui.py and test_grade_server.py start them.
+            serves = words[0] == "ui" or words[:2] == ("grade", "serve")
             # The README shows what follows on such a command; the pages it leads to run it.
             follows = page == "README.md" and words[:2] in run
             # What a person says of a response needs one: test_cli_eval_stored.py says it.

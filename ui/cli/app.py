@@ -18,6 +18,7 @@ from ui.cli import db, demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
 from ui.cli.eval import benchmarks, human_grades, running, tables
 from ui.cli.eval import runs as eval_runs
+from ui.cli.grade import serving as grading
 from ui.cli.neighbors import audits, judging, mending, proposing, reviews
 from ui.cli.neighbors import browsing as neighbors
 from ui.cli.questions import browsing as questions
@@ -113,6 +114,11 @@ GROUPS = {
             "report": tables.report,
             "compare": tables.compare,
         },
+    ),
+    "grade": command_group(
+        "Serve the grader over HTTP.",
+        "tagrpo grade serve --unknown-reward 0",
+        {"serve": grading.serve},
     ),
     "diagnose": diagnose.app,
     "rollouts": command_group(

@@ -8,6 +8,7 @@ is queued, and replaces workers it has killed.
 """
 
 import contextlib
+import math
 import multiprocessing
 import re
 import sys
@@ -62,10 +63,14 @@ class WorkerPool:
         self._closed = False
 
     def run(
-        self, tasks: Sequence[worker.Task], on_finished: Callable[[Sequence[worker.Task]], None] | None = None
+        self,
+        tasks: Sequence[worker.Task],
+        on_finished: Callable[[Sequence[worker.Task]], None] | None = None,
+        deadline: float = math.inf,
     ) -> list[Outcome]:
-        """The outcome of each task, in order. `done` is called with the newly finished tasks.
+        """The outcome of each task, in order. `on_finished` is called with the newly finished tasks.
 
+        What has no outcome when `time.monotonic()` reaches the deadline is a time-out.
         Raises RuntimeError after `close`. Never hangs: when nothing finishes for far longer than the
         limits allow, the workers are started anew, and after three such starts what is left is "crashed".
         Raises PrerequisiteError when no worker can be started at all.
@@ -74,7 +79,8 @@ class WorkerPool:
         waiting = {QUICK: deque[_Batch](), CAREFUL: deque[_Batch]()}
         quick = []
         for index, task in enumerate(tasks):
-            if looks_expensive(task.first) or looks_expensive(task.second):
+            answers = () if task.what == "response" else (task.first, task.second)
+            if any(map(looks_expensive, answers)):
                 waiting[CAREFUL].append(_Batch((index,), CAREFUL))
             else:
                 quick.append(index)
@@ -85,9 +91,13 @@ class WorkerPool:
         restarts = 0
         try:
             while running or any(waiting.values()):
+                if time.monotonic() >= deadline:
+                    for future in running:
+                        future.cancel()
+                    return [outcome if outcome is not None else TIMEOUT for outcome in outcomes]
                 broken = self._submit(tasks, waiting, running)
                 if not broken and running:
-                    finished, broken = self._wait(running)
+                    finished, broken = self._wait(running, deadline)
                     for future in finished:
                         batch, pool = running.pop(future)
                         try:
@@ -136,17 +146,20 @@ class WorkerPool:
         return []
 
     def _wait(
-        self, running: dict[Future[list[Outcome]], tuple[_Batch, Any]]
+        self, running: dict[Future[list[Outcome]], tuple[_Batch, Any]], deadline: float
     ) -> tuple[set[Future[list[Outcome]]], list[Any]]:
         """Waits for a batch; returns those that ended and the pools from which nothing will come any more.
+
+        At the deadline there may be none of either.
 
         A pool that breaks forgets the batch that it was just given, and its future never ends.
         """
         give_up = time.monotonic() + self._patience()
-        while time.monotonic() < give_up:
-            finished, _ = wait(running, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+        while (now := time.monotonic()) < give_up:
+            look_s = max(0.0, min(_LOOK_S, deadline - now))
+            finished, _ = wait(running, timeout=look_s, return_when=FIRST_COMPLETED)
             broken = [] if finished else [pool for _, pool in running.values() if not pool.active]
-            if finished or broken:
+            if finished or broken or now >= deadline:
                 return finished, broken
         return set(), [pool for _, pool in running.values()]
 

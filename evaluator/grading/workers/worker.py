@@ -9,8 +9,18 @@ from multiprocessing import connection, parent_process
 from typing import Literal, NamedTuple
 
 from evaluator.grading.compare import compare
+from evaluator.grading.extraction import answer_of, gold_answer
 from evaluator.grading.kinds import Algebra, judge
-from evaluator.grading.types import CRASHED, MEMORY, AnswerKind, GradeValue, Outcome
+from evaluator.grading.types import (
+    CRASHED,
+    MEMORY,
+    NO_ANSWER,
+    NO_GOLD,
+    AnswerKind,
+    GradeCase,
+    GradeValue,
+    Outcome,
+)
 
 _LOW_PRIORITY = 2  # more would let a busy machine time honest cases out
 MEMORY_EXIT = 77
@@ -18,13 +28,17 @@ MEMORY_EXIT = 77
 
 
 class Task(NamedTuple):
-    """What to do with two answers: grade the second against the first, compare both ways, read the first."""
+    """What to do with two answers: grade the second against the first, compare both ways, read the first.
 
-    what: Literal["grade", "equal", "read"]
+    Of a `response` the second is all of it: its answer is found first.
+    """
+
+    what: Literal["grade", "equal", "read", "response"]
     first: str
     second: str = ""
     kind: AnswerKind = AnswerKind.LATEX
     tolerance: str | None = None
+    boxed_only: bool = False
 
 
 READABLE = Outcome(GradeValue.CORRECT, "symbolic")
@@ -127,6 +141,8 @@ def run_task(task: Task) -> Outcome:
     try:
         if task.what == "read":
             return READABLE if symbolic.readable(first) else UNREADABLE
+        if task.what == "response":
+            return _grade_response(task, algebra)
         if task.what == "grade":
             return judge(first, second, task.kind, task.tolerance, algebra) or CRASHED
         forward = compare(first, second, symbolic.compare_expressions)
@@ -137,3 +153,12 @@ def run_task(task: Task) -> Outcome:
         return MEMORY
     except Exception:  # sympy raises anything; the case is unknown and the worker goes on
         return CRASHED
+
+
+def _grade_response(task: Task, algebra: Algebra) -> Outcome:
+    case = GradeCase(task.second, task.first, task.kind, task.tolerance, task.boxed_only)
+    answer = answer_of(case)
+    if answer is None:
+        return NO_ANSWER if case.gold.strip() else NO_GOLD
+    outcome = judge(gold_answer(case.gold), answer.text, case.kind, case.tolerance, algebra) or CRASHED
+    return Outcome(outcome.value, outcome.reason, answer.text, answer.source)

@@ -1,0 +1,88 @@
+"""Grading for many requests at a time: what is quick at once, all else in workers and within a deadline."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from evaluator.grading import Grade, GradeCase, Grader
+from evaluator.grading.grader import Unsettled, look
+from service.errors import InputError
+
+_READERS = 2
+_WAITERS = 256
+"""Threads that only wait for workers: so many hostile requests must come before honest ones wait."""
+
+_LONGEST_READ_HERE = 20_000
+"""Characters; some texts of this length take a tenth of a second, in which nobody else is answered."""
+
+_READING_S = 0.5
+"""What one request may take of this process; the rest of it goes to the workers."""
+
+
+class Desk:
+    """A grader that many requests await; it is closed with it.
+
+    Args:
+        grader: what compares.
+        deadline_s: seconds after which a request is answered, whatever has not been compared being unknown.
+    """
+
+    def __init__(self, grader: Grader, deadline_s: float) -> None:
+        self.grader = grader
+        self._deadline_s = deadline_s
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="reader")
+        self._waiters = ThreadPoolExecutor(_WAITERS, thread_name_prefix="waiter")
+
+    async def grade(self, cases: Sequence[GradeCase]) -> list[Grade]:
+        """Return the grade of each case, in order.
+
+        Raises:
+            InputError: a tolerance that cannot be read; the message names the case.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = time.monotonic() + self._deadline_s
+        # Handing a short response to a thread costs more than grading most of them.
+        if len(cases) == 1:
+            grades, algebra, apart = settle_quickly(cases)
+        else:
+            grades, algebra, apart = await loop.run_in_executor(self._readers, settle_quickly, cases)
+
+        async def fill(work: Callable[..., list[Grade]], waiting: Mapping[int, object]) -> None:
+            if waiting:
+                call = partial(work, list(waiting.values()), deadline)
+                compared = await loop.run_in_executor(self._waiters, call)
+                grades.update(zip(waiting, compared, strict=True))
+
+        await asyncio.gather(fill(self.grader.compare_many, algebra), fill(self.grader.grade_apart, apart))
+        return [grades[place] for place in range(len(cases))]
+
+    def close(self) -> None:
+        """Stop the grader's processes."""
+        self._readers.shutdown(wait=False, cancel_futures=True)
+        self._waiters.shutdown(wait=False, cancel_futures=True)
+        self.grader.close()
+
+
+def settle_quickly(
+    cases: Sequence[GradeCase],
+) -> tuple[dict[int, Grade], dict[int, Unsettled], dict[int, GradeCase]]:
+    """Return by place the grades of what is quick, what needs algebra, and what is better read elsewhere."""
+    grades: dict[int, Grade] = {}
+    algebra: dict[int, Unsettled] = {}
+    apart: dict[int, GradeCase] = {}
+    until = time.monotonic() + _READING_S
+    for place, case in enumerate(cases):
+        if len(case.response) > _LONGEST_READ_HERE or time.monotonic() > until:
+            apart[place] = case
+            continue
+        try:
+            seen = look(case)
+        except InputError as error:
+            raise InputError(f"cases.{place}: {error}.") from error
+        if isinstance(seen, Grade):
+            grades[place] = seen
+        else:
+            algebra[place] = seen
+    return grades, algebra, apart

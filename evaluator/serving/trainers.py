@@ -1,0 +1,45 @@
+"""What trainers send, read as cases: OpenRLHF's queries, NeMo Gym's responses."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_SPECIAL_AT_END = re.compile(
+    r"(?:\s*(?:<\|[^<>|\s]{1,40}\|>|<｜[^<>｜\s]{1,40}｜>|</s>|<eos>|<pad>|<end_of_turn>|<turn\|>))+\s*\Z"
+)
+_TAIL = 200
+"""Characters of a prompt's end by which it is found in a query, blanks aside."""
+
+
+def response_of(query: str, prompt: str) -> str | None:
+    """Return the response in a query of OpenRLHF, None where the prompt does not stand in it.
+
+    The query is decoded from tokens: a token of its own may come before the prompt, blanks may differ, and
+    the beginning of a long prompt may be cut off. Special tokens at the end are no part of the response.
+    """
+    if query.startswith(prompt):
+        start = len(prompt)
+    else:
+        places = [place for place, char in enumerate(query) if not char.isspace()]
+        squeezed = "".join(query[place] for place in places)
+        tail = "".join(prompt.split())[-_TAIL:]
+        at = squeezed.find(tail)
+        if not tail or at < 0:
+            return None
+        start = places[at + len(tail) - 1] + 1
+    return _SPECIAL_AT_END.sub("", query[start:])
+
+
+def text_of(response: Mapping[str, Any]) -> str:
+    """Return the text of the messages in a response of the Responses API; reasoning and calls are none."""
+    return "".join(
+        str(part.get("text") or "")
+        for item in _dicts(response.get("output"))
+        if item.get("type") == "message"
+        for part in _dicts(item.get("content"))
+        if part.get("type") == "output_text"
+    )
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

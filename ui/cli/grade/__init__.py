@@ -1,0 +1,1 @@
+"""`tagrpo grade`: the grader for others than evaluations and trainings."""
