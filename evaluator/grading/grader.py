@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from evaluator.grading.clustering import Grouping, spellings
@@ -97,12 +96,7 @@ class Grader:
     def __enter__(self) -> "Grader":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

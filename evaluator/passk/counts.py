@@ -81,34 +81,6 @@ class Counts:
             ids, *(np.asarray(column) for column in (n, correct, none if unknown is None else unknown))
         )
 
-    @classmethod
-    def from_grades(cls, problem_ids: Iterable[str], grades: Iterable[str]) -> "Counts":
-        """Return counts from one row per sample: its problem and "correct", "wrong" or "unknown".
-
-        Problems come in the order of their first sample.
-
-        Raises:
-            InputError: no row, columns of different lengths, or another grade.
-        """
-        rows: dict[str, Counter[str]] = {}
-        try:
-            for problem, grade in zip(problem_ids, grades, strict=True):
-                if grade not in ("correct", "wrong", "unknown"):
-                    raise InputError(
-                        f"problem {problem}: a grade is correct, wrong or unknown, not {grade!r}"
-                    )
-                rows.setdefault(problem, Counter())[grade] += 1
-        except ValueError:
-            raise InputError(
-                "every sample needs a problem and a grade; the columns differ in length"
-            ) from None
-        return cls(
-            tuple(rows),
-            np.array([row.total() for row in rows.values()], dtype=np.int64),
-            np.array([row["correct"] for row in rows.values()], dtype=np.int64),
-            np.array([row["unknown"] for row in rows.values()], dtype=np.int64),
-        )
-
     @property
     def problems(self) -> int:
         """The number of problems, M."""

@@ -28,13 +28,8 @@ def some_counts(draw: st.DrawFn, least: int = 1) -> Counts:
     return Counts.from_columns([f"p{row}" for row in range(len(rows))], n, correct, unknown)
 
 
-def test_counts_from_grades() -> None:
-    counts = Counts.from_grades(["b", "a", "b", "b"], ["wrong", "correct", "unknown", "correct"])
-
-    assert counts.problem_ids == ("b", "a")
-    assert counts.n.tolist() == [3, 1]
-    assert counts.correct.tolist() == [1, 1]
-    assert counts.unknown.tolist() == [1, 0]
+def test_counts_cannot_be_changed() -> None:
+    counts = Counts.from_columns(["b", "a"], [3, 1], [1, 1], [1, 0])
     with pytest.raises(ValueError, match="read-only"):
         counts.n[0] = 5
 
@@ -54,15 +49,6 @@ def test_counts_from_grades() -> None:
 def test_counts_that_cannot_be(columns: tuple[tuple[object, ...], ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Counts.from_columns(*columns)  # type: ignore[arg-type]
-
-
-def test_grades_that_cannot_be() -> None:
-    with pytest.raises(InputError, match="problem a: a grade is"):
-        Counts.from_grades(["a"], ["maybe"])
-    with pytest.raises(InputError, match="differ in length"):
-        Counts.from_grades(["a", "b"], ["wrong"])
-    with pytest.raises(InputError, match="no problem"):
-        Counts.from_grades([], [])
 
 
 def test_pooling_adds_by_problem_whatever_the_order() -> None:

@@ -1,25 +1,10 @@
-"""What tests of `tagrpo neighbors propose` share: six questions of the small world, arguments, refusals."""
+"""What tests of `tagrpo neighbors propose` share: arguments, refusals."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-import world
 from command_line import CommandLine, words
-
-
-def world_command_line(
-    db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> CommandLine:
-    """Return a command line in the folder of `db`, which holds six questions as the set `world`."""
-    monkeypatch.chdir(db.parent)
-    monkeypatch.setenv("TAGRPO_DB", str(db))
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    run = CommandLine(monkeypatch, capsys)
-    write_rows("questions.jsonl", world.questions(6))
-    assert run("questions", "import", "questions.jsonl", "--name", "world").code == 0
-    return run
 
 
 def write_rows(name: str, rows: list[Any]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine
+from world_runs import world_server, write_sums
 
 Make = Callable[[Path], object]
 
@@ -34,6 +35,32 @@ def command_line(
 def cli(command_line: CommandLine) -> CommandLine:
     """Return the same; a file whose commands are of one group has its own `cli`."""
     return command_line
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    """Return where the database of a test is."""
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def six_sums(command_line: CommandLine) -> Path:
+    """Write six questions of the small world as sums.jsonl."""
+    return write_sums(Path("sums.jsonl"), 6)
+
+
+@pytest.fixture
+def world_set(command_line: CommandLine, six_sums: Path, db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import them as the set `world` into `db`, which commands take."""
+    monkeypatch.setenv("TAGRPO_DB", str(db))
+    assert command_line("questions", "import", six_sums, "--name", "world").code == 0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Return the address of a server that answers questions of the small world."""
+    with world_server("--version", "0.11.0") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

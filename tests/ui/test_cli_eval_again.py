@@ -1,28 +1,16 @@
 """What a run of the test server's model shows, and what grading it again changes."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import world
 from command_line import CommandLine, words
 from sqlalchemy import text
-from world_runs import evaluate, world_server, write_sums
+from world_runs import evaluate
 
 from service.database import Database
 
-
-@pytest.fixture
-def cli(cli: CommandLine) -> CommandLine:
-    write_sums(Path("sums.jsonl"), 6)
-    return cli
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with world_server("--version", "0.11.0") as url:
-        yield url
+pytestmark = pytest.mark.usefixtures("six_sums")
 
 
 def test_grading_again_tells_what_another_version_changed(cli: CommandLine, server: str) -> None:

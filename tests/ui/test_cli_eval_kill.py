@@ -46,19 +46,20 @@ def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLin
     assert rows("killed.db", "SELECT count(*) FROM sample_texts") == [(PROBLEMS * N,)]
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
-)
-def test_a_signal_stores_what_is_in_flight(cli: CommandLine, number: int, code: int, word: str) -> None:
+def test_a_signal_stores_what_is_in_flight(cli: CommandLine) -> None:
     with world_server("--latency", "0.1") as url:
-        process = Forked(*arguments("t.db", url))
-        while stats(url)["in_flight"] < 4 and process.poll() is None:
-            time.sleep(0.02)
-        ended, out, errors = process.end(number)
-        assert (ended, out) == (code, "")
-        assert f"{word}; run the same command again" in errors
-        assert "Traceback" not in errors
-        assert rows("t.db", "SELECT count(*) FROM samples") == [(2 * stats(url)["paid"],)]
+        for number, code, word in (
+            (signal.SIGINT, 130, "interrupted"),
+            (signal.SIGTERM, 143, "terminated"),
+        ):
+            process = Forked(*arguments("t.db", url))
+            while stats(url)["in_flight"] < 4 and process.poll() is None:
+                time.sleep(0.02)
+            ended, out, errors = process.end(number)
+            assert (ended, out) == (code, "")
+            assert f"{word}; run the same command again" in errors
+            assert "Traceback" not in errors
+            assert rows("t.db", "SELECT count(*) FROM samples") == [(2 * stats(url)["paid"],)]
         assert cli(*arguments("t.db", url)).code == 0
         assert (stats(url)["paid"], stats(url)["paid_again"]) == (REQUESTS, 0)
 

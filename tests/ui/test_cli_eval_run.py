@@ -1,7 +1,6 @@
 """`tagrpo eval run` against the test server."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,7 @@ from world_runs import MODEL, SAMPLES, evaluate, rows, set_faults, stats, world_
 
 from service.database import Database
 
-
-@pytest.fixture
-def cli(cli: CommandLine) -> CommandLine:
-    write_sums(Path("sums.jsonl"), 6)
-    return cli
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with world_server("--version", "0.11.0") as url:
-        yield url
+pytestmark = pytest.mark.usefixtures("six_sums")
 
 
 def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> None:

@@ -1,29 +1,14 @@
 """`tagrpo neighbors judge`, thresholds and `--premises` as a user meets them."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import CommandLine
-from proposing import llm, propose, refused, world_command_line
-from world_runs import rows, stats, world_server
+from proposing import llm, propose, refused
+from world_runs import rows, stats
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with world_server("--model", "test-model") as url:
-        yield url
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
-    return tmp_path / "t.db"
-
-
-@pytest.fixture
-def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return world_command_line(db, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("world_set")
 
 
 def solved(url: str, *more: str) -> list[str]:

@@ -3,34 +3,18 @@
 import json
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import CommandLine, words
 from forked import Forked
 from openai_server import server_process
-from proposing import llm, propose, refused, runs, world_command_line, write_rows
+from proposing import llm, propose, refused, runs, write_rows
 from world_runs import rows, stats, world_server
 
 OWN = "Say the same problem in a way of your own."
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with world_server("--model", "test-model") as url:
-        yield url
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
-    return tmp_path / "t.db"
-
-
-@pytest.fixture
-def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    """Run `tagrpo` in a folder with a database of six questions of the small world, the set `world`."""
-    return world_command_line(db, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("world_set")
 
 
 # Options that do not fit

@@ -6,19 +6,10 @@ from pathlib import Path
 import pytest
 import world
 from command_line import CommandLine
-from proposing import from_file, propose, refused, world_command_line, write_rows
+from proposing import from_file, propose, refused, write_rows
 from world_runs import rows
 
-
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
-    return tmp_path / "t.db"
-
-
-@pytest.fixture
-def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    """Run `tagrpo` in a folder with a database of six questions of the small world, the set `world`."""
-    return world_command_line(db, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("world_set")
 
 
 def originals() -> list[str]:

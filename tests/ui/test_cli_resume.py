@@ -1,7 +1,6 @@
 """`tagrpo resume`: a run goes on by its name, with what its last command was told."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,15 +8,8 @@ import world
 from command_line import CommandLine, words
 from eval_runs import add_eval_run
 from runs import open_empty
-from world_runs import world_server
 
 from ui.cli.neighbors.summary import _way_on
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with world_server("--version", "0.11.0") as url:
-        yield url
 
 
 def test_a_run_goes_on_by_its_name_with_what_it_was_told(

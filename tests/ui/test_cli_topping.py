@@ -1,13 +1,12 @@
 """`tagrpo neighbors propose --tops-up` as a user meets it."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import CommandLine, words
-from proposing import llm, propose, runs, world_command_line, write_rows
-from world_runs import rows, stats, world_server
+from proposing import llm, propose, runs, write_rows
+from world_runs import rows, stats
 
 from rephraser.run.spec import RunSpec
 
@@ -17,21 +16,7 @@ ACCEPTED = (
 )
 QUESTIONS = 6
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with world_server("--model", "test-model") as url:
-        yield url
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
-    return tmp_path / "t.db"
-
-
-@pytest.fixture
-def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return world_command_line(db, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("world_set")
 
 
 def solved(url: str, *more: str, name: str) -> list[str]:
@@ -116,7 +101,7 @@ def test_runs_that_cannot_be_topped_up(cli: CommandLine) -> None:
 
 
 def test_what_the_first_run_has_is_refused_as_a_sibling(cli: CommandLine, db: Path) -> None:
-    questions = [row["question"] for row in map(json.loads, Path("questions.jsonl").read_text().splitlines())]
+    questions = [row["question"] for row in map(json.loads, Path("sums.jsonl").read_text().splitlines())]
     first = [{"question": one, "candidate": f"Please tell: {one}"} for one in questions]
     write_rows("first.jsonl", first)
     write_rows("again.jsonl", first)

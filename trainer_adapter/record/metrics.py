@@ -301,12 +301,6 @@ def _prompts(batch: StepBatch) -> Tensor:
     return batch.question_B * (int(batch.variant_B.max()) + 1) + batch.variant_B
 
 
-def metric_pattern(name: str) -> str:
-    """Return a metric's name as the documentation has it: `variant_K` for any neighbor's place."""
-    head, _, place = name.rpartition("variant_")
-    return f"{head}variant_K" if head and place.isdecimal() else name
-
-
 def token_sums(batch: StepBatch, parts: Sequence[Strip]) -> TokenSums:
     """Return the sums over the tokens of each response; what the batch has no values for is left out.
 

@@ -9,7 +9,6 @@ import queue
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from service.database import utc_now
@@ -78,12 +77,7 @@ class RolloutWriter:
     def __enter__(self) -> "RolloutWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def write(self, step: int, records: Iterable[RolloutRecord]) -> None:

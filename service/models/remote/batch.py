@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from service.errors import InputError, PrerequisiteError
@@ -21,14 +20,13 @@ from service.models.remote.chat import (
     SERVER_ERROR,
     ChatRequest,
     ChatResponse,
-    Endpoint,
     Failure,
     InvalidAnswerError,
     read_body,
 )
 from service.models.remote.client import EndpointClient
-from service.models.remote.faults import Fault, RetryPolicy, blame, classify, kind_of_status, shorten
-from service.models.remote.money import Bill, Budget, PriceTable
+from service.models.remote.faults import Fault, blame, classify, kind_of_status, shorten
+from service.models.remote.money import Bill
 from service.models.remote.redaction import redact
 
 if TYPE_CHECKING:
@@ -72,20 +70,7 @@ class BatchClient(EndpointClient):
     client for each call that nobody closes, and download the results of a finished job once more to price it.
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        budget: Budget | None = None,
-        prices: PriceTable | None = None,
-        retries: RetryPolicy | None = None,
-        seed: int | None = None,
-        run_name: str = "",
-    ) -> None:
-        super().__init__(
-            endpoint, budget=budget, prices=prices, retries=retries, seed=seed, run_name=run_name
-        )
-        self._client: openai.AsyncOpenAI | None = None
+    _client: "openai.AsyncOpenAI | None" = None
 
     async def __aenter__(self) -> Self:
         """Load litellm and look up the price: see `EndpointClient`.
@@ -104,13 +89,11 @@ class BatchClient(EndpointClient):
         self._client = backend.openai_client(self.endpoint.api_base)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
-        await super().__aexit__(kind, error, trace)
+        await super().__aexit__(*error)
 
     async def submit(self, tag: str, requests: Sequence[ChatRequest]) -> BatchStatus:
         """Send the requests as one job with this tag (up to 64 characters), which no job has yet.

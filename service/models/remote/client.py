@@ -5,7 +5,6 @@ import random
 import time
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from service.models.remote.chat import (
@@ -89,9 +88,7 @@ class EndpointClient:
         self._secrets = secret_values()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         backend, self._backend = self._backend, None
         if backend is not None:
             await backend.close()
