@@ -266,8 +266,8 @@ def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
         largest, fewest = max(row.shape.g for row in prediction.rows), prediction.forecast.samples[0]
         if largest > fewest:
             yield (
-                f"G={largest} is beyond the {fewest} responses of the pilot: it rests on the shape of the "
-                "model, which the interval does not hold"
+                f"G={largest} is beyond the {fewest} responses of the pilot: the interval holds how "
+                "else success rates may be distributed"
             )
     for distances in diagnosis.diversities:
         if distances.left_out:

@@ -19,7 +19,7 @@ from evaluator.signal.groups import (
     pool_visits,
 )
 from evaluator.signal.rate_model import Likelihoods, RateModel, make_pilot
-from evaluator.signal.rates import Shift, rates
+from evaluator.signal.rates import USUAL_STRAY, Shift, rates
 from service.errors import InputError
 
 Direction = Literal["too easy", "too hard"]
@@ -204,9 +204,9 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     """Return for each neighbor the chance of as few, and of as many, correct responses as it has [V, K].
 
     Posterior predictive, leaving the neighbor out: the question's rate is judged by its other prompts, and
-    the neighbor's departs from it as `Shift` says, strays excluded. So a question's odd neighbor does not
-    speak for itself, and many odd neighbors (which the fit counts as strays) do not excuse each other. NaN
-    where a neighbor is not there or the question has no other prompt with known grades.
+    the neighbor's departs from it as `Shift` says, strays excluded unless they are usual. So a question's odd
+    neighbor does not speak for itself, and odd neighbors (which the fit counts as strays) do not excuse each
+    other. NaN where a neighbor is not there or the question has no other prompt with known grades.
 
     Raises:
         ValueError: a model without a shift.
@@ -216,7 +216,7 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     if model.shift is None:
         raise ValueError("a model without a shift says nothing about neighbors")
     tables, _, pairs = _posteriors(counts, model)
-    related = model.shift.related()
+    related = model.shift.related() if model.shift.stray <= USUAL_STRAY else model.shift.chances()
     logs = np.log(np.maximum(tables.neighbor(model.shift), 1e-300))
     own = np.concatenate([tables.own, np.ones((1, tables.own.shape[1]))])[pairs[:, 0]]
     there = counts.known > 0

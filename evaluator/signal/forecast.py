@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.signal.groups import Estimate, Floats, GroupCounts, share_estimate
+from evaluator.signal.profile import profile_interval
 from evaluator.signal.rate_model import Likelihoods, RateModel, fit_given, fit_rates, make_pilot
 from evaluator.signal.rates import Family, Mixture, Shift, equal_chances, rates
 from evaluator.signal.zero_gradient import (
@@ -15,6 +16,7 @@ from evaluator.signal.zero_gradient import (
     NEIGHBORS_GROUP,
     ORIGINAL_GROUP,
     ends,
+    pooled_equal,
 )
 from service.errors import InputError
 
@@ -98,7 +100,8 @@ class RescueShape(GroupShape):
 class ForecastRow:
     """The predicted share of zero-gradient questions of a shape; the interval is for new questions.
 
-    The interval holds what the pilot's questions and samples leave open, not whether the model is right.
+    The interval holds what the pilot's questions and samples leave open, and that other distributions of
+    success rates predict the same counts; how neighbors depart from their questions is as the model says.
     """
 
     shape: GroupShape
@@ -109,10 +112,55 @@ class ForecastRow:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """The pilot, against which intervals are held.
+
+    `own` [R, J] are likelihoods of its different rows given the question's rate by the question's own counts,
+    `joint` by those of its neighbors too; `times` [R] how many questions have each, and a question of several
+    visits counts once.
+    """
+
+    counts: GroupCounts
+    own: Floats
+    joint: Floats
+    times: Floats
+
+    def profile(self, shape: GroupShape, model: RateModel, confidence: float) -> tuple[float, float]:
+        """Return the shares of all distributions over questions that go with the pilot; the shift is kept.
+
+        For groups without neighbors the counts of neighbors are left aside: what they say of the question
+        hangs on how the shift is thought, and where that is wrong, so is the interval.
+        """
+        equal, evidence = shape.equal_chances(model.shift), self.joint if shape.n else self.own
+        return profile_interval(evidence, self.times, equal, model.mixture.weights, confidence)
+
+    def misfit(self, shape: GroupShape, model: RateModel) -> float:
+        """Return the logit of the share of groups with neighbors in the pilot itself, less the model's.
+
+        Seen on groups of as many neighbors and as many responses as the pilot has, at most those of `shape`;
+        0 for groups without neighbors, and where too little was drawn to see any. It is what depends on more
+        than the question's rate: neighbors that are alike in what the question is not, for example.
+        """
+        n = min(shape.n, self.counts.neighbors)
+        g = min(shape.g, int(np.median(self.counts.known[self.counts.known > 0])))
+        if n == 0:
+            return 0.0
+        exact = ends(self.counts.correct, self.counts.wrong, g)
+        values = pooled_equal(exact, n, with_original=shape.original)
+        there = ~np.isnan(values)
+        if not there.any():
+            return 0.0
+        seen = float(self.counts.rows(there).by_question(values[there]).mean())
+        said = _share(model.mixture, model.shift, GroupShape(shape.name, n, g, shape.original))
+        return float(_logit(np.array(seen)) - _logit(np.array(said)))
+
+
+@dataclass(frozen=True)
 class Forecast:
     """A fitted model with replicates of it, ready to predict any shape.
 
-    `samples` is the smallest and the largest number of known grades of a prompt in the pilot.
+    `samples` is the smallest and the largest number of known grades of a prompt in the pilot. Without
+    `evidence` intervals are those of the replicates alone.
     """
 
     model: RateModel
@@ -120,6 +168,7 @@ class Forecast:
     scale: float
     questions: int
     samples: tuple[int, int]
+    evidence: Evidence | None = None
 
     def share(self, shape: GroupShape) -> float:
         """Return the predicted share of groups of this shape with equal rewards.
@@ -130,21 +179,26 @@ class Forecast:
         return _share(self.model.mixture, self.model.shift, shape)
 
     def row(self, shape: GroupShape, confidence: float = 0.95) -> ForecastRow:
-        """Return the prediction with its interval: +- z bootstrap errors on the logit scale."""
+        """Return the prediction with its interval.
+
+        It holds +- z bootstrap errors on the logit scale, around the prediction and around that moved by what
+        the model misses in the pilot itself (`Evidence.misfit`); and the shares of all distributions of
+        success rates that predict the pilot nearly as well as the best does (`Evidence.profile`).
+        """
+        from scipy.special import expit, ndtri
+
         share = self.share(shape)
         replicates = np.array([_share(mixture, shift, shape) for mixture, shift in self.replicates])
-        low, high = self._interval(share, replicates, confidence)
-        return ForecastRow(shape, share, low, high, self.questions)
-
-    def _interval(self, share: float, replicates: Floats, confidence: float) -> tuple[float, float]:
-        from scipy.special import expit, logit, ndtri
-
-        clipped = np.clip(replicates, _EDGE, 1 - _EDGE)
-        error = self.scale * float(np.std(logit(clipped), ddof=1))
-        middle = float(np.clip(share, _EDGE, 1 - _EDGE))
+        error = self.scale * float(np.std(_logit(replicates), ddof=1))
         half = float(ndtri(0.5 + confidence / 2)) * error
-        low, high = expit(logit(middle) - half), expit(logit(middle) + half)
-        return min(float(low), share), max(float(high), share)
+        least = most = share
+        missed = 0.0
+        if self.evidence is not None:
+            missed = self.evidence.misfit(shape, self.model)
+            least, most = self.evidence.profile(shape, self.model, confidence)
+        middle = float(_logit(np.array(share)))
+        low, high = float(expit(middle + min(missed, 0) - half)), float(expit(middle + max(missed, 0) + half))
+        return ForecastRow(shape, share, min(low, share, least), max(high, share, most), self.questions)
 
 
 def paper_shapes(g: int, n: int) -> list[GroupShape]:
@@ -189,10 +243,11 @@ def forecast(
     counts = counts.rows(counts.known.sum(axis=1) > 0)
     fitted = model or fit_rates(counts, shift=shift, seed=seed)
     pilot = make_pilot(counts)
-    own = Likelihoods(pilot).own
+    tables = Likelihoods(pilot)
     rng = np.random.default_rng(seed)
     order = np.argsort(counts.question, kind="stable")
     names, starts, visits = np.unique(counts.question[order], return_index=True, return_counts=True)
+    shared = 1 / visits[np.searchsorted(names, counts.question)]
     size = min(len(names), QUESTIONS_RESAMPLED)
     assumed = fitted.shift if fitted.shift is not None and fitted.shift.assumed else None
     fits = []
@@ -201,7 +256,7 @@ def forecast(
         rows = np.concatenate(
             [order[start : start + count] for start, count in zip(starts[drawn], visits[drawn], strict=True)]
         )
-        replicate = Likelihoods(pilot.drawn(rows), own)
+        replicate = Likelihoods(pilot.drawn(rows), tables.own)
         times = replicate.pilot.times
         fits.append(fit_given(replicate, times, fitted.mixture.family, assumed, fitted, rounds=_ROUNDS))
     responses = counts.known[counts.known > 0]
@@ -211,7 +266,20 @@ def forecast(
         float(np.sqrt(size / len(names))),
         len(names),
         (int(responses.min()), int(responses.max())),
+        Evidence(
+            counts,
+            tables.rows(None),
+            tables.rows(fitted.shift),
+            np.bincount(pilot.row_of, shared).astype(np.float64),
+        ),
     )
+
+
+def _logit(shares: Floats) -> Floats:
+    from scipy.special import logit
+
+    logits: Floats = logit(np.clip(shares, _EDGE, 1 - _EDGE))
+    return logits
 
 
 def _share(mixture: Mixture, shift: Shift | None, shape: GroupShape) -> float:

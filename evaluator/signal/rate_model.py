@@ -14,7 +14,6 @@ from evaluator.signal.groups import Floats, GroupCounts, Ints
 from evaluator.signal.rates import (
     FAMILIES,
     LARGEST_SHIFT,
-    MOST_STRAY,
     Family,
     Mixture,
     Shift,
@@ -28,7 +27,9 @@ from service.errors import InputError
 FOLDS = 5
 _ROUNDS, _GAIN = 40, 1e-6
 _NEGLIGIBLE = 1e-3  # of log-likelihood a group: no reason for a freer family
-_FIRST_SHIFT = Shift(0.0, 0.7, 0.02)
+_FIRST_SHIFT = Shift(0.0, 0.7, 0.05)
+_STRAYS_BEFORE = 2.0  # neighbors' worth of Beta(1/2, 1/2), so that a few strays are not fitted one by one
+_STRAY_STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -199,27 +200,41 @@ def fit_given(
 
 
 def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
+    """Return a likelier shift, given how often each pair of counts is a neighbor's at each rate [U, J].
+
+    EM: the share of strays and their rates, then mean and deviation of the others by the simplex method.
+    """
     used = expected.sum(axis=1) > 0
     own, expected = own[used], expected[used]
-    stray = own @ beta_cells(0.5, 0.5)
+    total = float(expected.sum())
+    prior = _STRAYS_BEFORE * beta_cells(0.5, 0.5)
+    stray, strays = start.stray, start.stray_weights()
+    related = own @ start.related().T
+    for _ in range(_STRAY_STEPS):
+        of_strays = own @ strays
+        table = (1 - stray) * related + stray * of_strays[:, None]
+        weights = (expected * stray * of_strays[:, None] / np.maximum(table, 1e-300)).sum(axis=1)  # [U]
+        stray = min(max(float(weights.sum()) / total, 1e-6), 1 - 1e-6)
+        strays = prior + strays * (own.T @ (weights / np.maximum(of_strays, 1e-300)))
+        strays = strays / strays.sum()
+    of_strays = stray * (own @ strays)[:, None]
 
     def read(parameters: Floats) -> Shift:
-        mean, log_sd, odds = parameters.tolist()
+        mean, log_sd = parameters.tolist()
         return Shift(
             min(max(mean, -LARGEST_SHIFT), LARGEST_SHIFT),
             min(exp(max(log_sd, -4.0)), LARGEST_SHIFT) if log_sd < LARGEST_SHIFT else LARGEST_SHIFT,
-            MOST_STRAY / (1 + exp(-min(max(odds, -12.0), 12.0))),
+            stray,
+            strays=tuple(strays.tolist()),
         )
 
     def loss(parameters: Floats) -> float:
-        shift = read(parameters)
-        table = (1 - shift.stray) * (own @ shift.related().T) + shift.stray * stray[:, None]
-        return -float((expected * np.log(np.maximum(table, 1e-300))).sum()) / float(expected.sum())
+        table = (1 - stray) * (own @ read(parameters).related().T) + of_strays
+        return -float((expected * np.log(np.maximum(table, 1e-300))).sum()) / total
 
-    odds = start.stray / max(MOST_STRAY - start.stray, 1e-6)
-    first = np.array([start.mean, np.log(max(start.sd, 0.02)), np.log(max(odds, 1e-5))])
-    simplex = first + np.array([[0, 0, 0], [0.15, 0, 0], [0, 0.25, 0], [0, 0, 0.7]])
-    return read(nelder_mead(loss, first, maxfev=60, fatol=1e-8, initial_simplex=simplex))
+    first = np.array([start.mean, np.log(max(start.sd, 0.02))])
+    simplex = first + np.array([[0, 0], [0.15, 0], [0, 0.25]])
+    return read(nelder_mead(loss, first, maxfev=40, fatol=1e-8, initial_simplex=simplex))
 
 
 def _cross_validate(

@@ -20,8 +20,8 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 HIGHEST_LOGIT, STEP = 7.0, 0.25
 LARGEST_SHIFT = 6.0
 """Logits: a fitted mean is within it on both sides, a fitted standard deviation below it."""
-MOST_STRAY = 0.3
-"""The largest share of neighbors that a fit takes for unrelated to their question."""
+USUAL_STRAY = 0.3
+"""Up to this share of neighbors unrelated to their question, one of them is odd; beyond it that is usual."""
 
 _EM_STEPS = 500
 _EM_GAIN = 1e-7  # of the log-likelihood of a group
@@ -84,15 +84,17 @@ def binomial_table(correct: Ints, wrong: Ints) -> Floats:
 class Shift:
     """How the success rate of a neighbor departs from its question's.
 
-    logit p_n = logit p_0 + N(mean, sd^2) with probability 1 - stray; with probability `stray` the rate has
-    nothing to do with the question's and is Beta(1/2, 1/2). A question solved never, or always, at a rate of
-    exactly 0 or 1 has neighbors of that rate. `assumed`: given by the user, not fitted.
+    logit p_n = logit p_0 + N(mean, sd^2) with probability 1 - stray; there a question of a rate of exactly 0
+    or 1 has neighbors of that rate. With probability `stray` the rate has nothing to do with the question's
+    and is drawn from `strays`, the chance of each rate of the grid [J]; Beta(1/2, 1/2) where None.
+    `assumed`: given by the user, not fitted.
     """
 
     mean: float
     sd: float
     stray: float
     assumed: bool = False
+    strays: tuple[float, ...] | None = None
 
     @property
     def at_bound(self) -> str:
@@ -104,15 +106,15 @@ class Shift:
             for name, value, bound in (
                 ("mean", abs(self.mean), LARGEST_SHIFT),
                 ("sd", self.sd, LARGEST_SHIFT),
-                ("unrelated share", self.stray, MOST_STRAY),
+                ("unrelated share", self.stray, 1.0),
             )
             if value > 0.99 * bound
         ]
         if not bounds:
             return ""
         return (
-            f"the fit stands at its bounds ({', '.join(bounds)}): read the values as this or more, and their "
-            "intervals as none; neighbors differ so much that a shift in logits hardly describes it"
+            f"the fit stands at its bounds ({', '.join(bounds)}): neighbors differ so much that a shift in "
+            "logits hardly describes it; read mean and spread, and their intervals, as saying nothing"
         )
 
     def related(self) -> Floats:
@@ -131,7 +133,11 @@ class Shift:
 
     def chances(self) -> Floats:
         """Return the chance [J, J] of a neighbor's rate given the question's, strays among them."""
-        return (1 - self.stray) * self.related() + self.stray * beta_cells(0.5, 0.5)
+        return (1 - self.stray) * self.related() + self.stray * self.stray_weights()
+
+    def stray_weights(self) -> Floats:
+        """Return the chance of each rate of a neighbor that has nothing to do with its question [J]."""
+        return beta_cells(0.5, 0.5) if self.strays is None else np.array(self.strays)
 
 
 def equal_chances(shift: Shift | None, first: int, each: int, n: int) -> Floats:

@@ -28,7 +28,7 @@ ON_DATA = {
     "speed.grading_speed": "--rows 40 --skip-hostile --repeats 1",
     "speed.questions_import": "--rows 200",
     "studies.cost": "--rows 50",
-    "studies.forecast": "--pilots 1 --questions 20 --timed 40",
+    "studies.forecast": "--pilots 1 --questions 20 --timed 40 --worlds phrasing,run",
     "studies.grading_accuracy": "--rows 5 --skip-math-verify --files grader_cases",
     "studies.neighbors": "",
     "studies.rules": "--rows 200 --sample 2",

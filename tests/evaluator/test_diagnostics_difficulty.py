@@ -191,7 +191,7 @@ def test_good_neighbors_raise_few_alarms() -> None:
 def test_a_spread_beyond_what_the_model_allows_says_so() -> None:
     rng = np.random.default_rng(3)
     apart = audit_difficulty(Checkpoint("all or nothing", tuple(make_groups(rng, 60, 8, sd=25.0)))).spread
-    assert "sd at 6.0" in apart.shift.at_bound
+    assert "unrelated share at 1.0" in apart.shift.at_bound
     usual = audit_difficulty(Checkpoint("usual", tuple(make_groups(rng, 60, 8, sd=0.7)))).spread
     assert usual.shift.at_bound == ""
     assert Shift(0.0, 9.0, 0.0, assumed=True).at_bound == ""

@@ -16,6 +16,7 @@ from evaluator.signal.forecast import (
     thin,
 )
 from evaluator.signal.groups import GroupCounts
+from evaluator.signal.profile import profile_interval
 from evaluator.signal.rate_model import Likelihoods, fit_rates, make_pilot
 from evaluator.signal.rates import Shift, beta_cells, binomial_table, equal_chances, fit_mixture, rates
 from evaluator.signal.sources.rollouts import read_visits
@@ -141,6 +142,54 @@ def test_shares_fall_with_g_and_n() -> None:
     by_n = [fitted.share(GroupShape("n", n, 8)) for n in (0, 1, 3, 7)]
     assert by_g == sorted(by_g, reverse=True)
     assert by_n == sorted(by_n, reverse=True)
+
+
+def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion() -> None:
+    correct = np.repeat([0, 8, 4], [50, 30, 20])
+    table, uniform = binomial_table(correct, 8 - correct), np.full(len(rates()), 1 / len(rates()))
+    low, high = profile_interval(table, np.ones(100), equal_chances(None, 8, 0, 0), uniform)
+    # 80 of 100 by the likelihood ratio, to what rates of the grid can say
+    assert low == pytest.approx(0.715, abs=0.01)
+    assert high == pytest.approx(0.870, abs=0.01)
+
+
+def test_a_profile_grows_where_more_responses_are_asked_than_were_drawn() -> None:
+    correct = np.repeat([0, 1, 2, 8], [60, 30, 8, 40])
+    table, uniform = binomial_table(correct, 8 - correct), np.full(len(rates()), 1 / len(rates()))
+    times = np.ones(len(correct))
+    own, far = (profile_interval(table, times, equal_chances(None, g, 0, 0), uniform) for g in (8, 32))
+    # all of the unsolved at a rate of .05: 31% of the 98 hold 32 wrong ones; or most of them at 0
+    assert far[0] < 40 / 138 + 0.2 * 98 / 138
+    assert far[1] - far[0] > 1.2 * (own[1] - own[0])
+
+
+def by_phrasing(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+    solved = rng.random(shape) < 0.4
+    return np.where(solved, rng.beta(12, 1, shape), rng.beta(0.8, 14, shape))
+
+
+def test_prompts_that_are_solved_or_not_by_themselves_do_not_mislead_the_forecast() -> None:
+    rng = np.random.default_rng(11)
+    fitted = forecast(sample(rng, by_phrasing(rng, (300, 4)), 8), replicates=10)
+    assert fitted.model.shift is not None
+    assert fitted.model.shift.stray > 0.8
+    own = by_phrasing(rng, (100_000, 1))
+    for g in (8, 32):
+        row = fitted.row(GroupShape("original", 0, g))
+        true = float((own**g + (1 - own) ** g).mean())
+        assert row.low < true < row.high
+        assert row.share == pytest.approx(true, abs=0.08)
+
+
+def test_an_interval_holds_what_the_model_misses_in_the_pilot() -> None:
+    rng = np.random.default_rng(12)
+    own, others = by_phrasing(rng, (300, 1)), by_phrasing(rng, (300, 1))
+    alike = np.concatenate([own, others, others, others], axis=1)  # neighbors are one, questions another
+    fitted = forecast(sample(rng, alike, 8), replicates=10)
+    row = fitted.row(GroupShape("neighbors", 3, 8, original=False))
+    true = float((others**24 + (1 - others) ** 24).mean())
+    assert row.share < true / 1.5
+    assert row.high > true
 
 
 def test_the_family_is_chosen_on_held_out_questions() -> None:
