@@ -3,7 +3,7 @@
 from seeded_trainings import seeded_spec
 
 from service.runs.store import Run
-from trainer_adapter.record.seeds import SeedPoint, over_seeds, seed_groups
+from trainer_adapter.record.series import SeedPoint, over_seeds, seed_groups
 
 
 def make_run(name: str, **changes: object) -> Run:

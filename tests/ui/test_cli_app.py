@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from command_line import CommandLine, words
 from first_look import make_first_look
+from rescues import write_rescues
 from rollout_shards import write_run
 
+from service.database import Database
 from service.errors import InputError, Interrupted
+from trainer_adapter.record.importing import import_rollouts
 from ui.cli import exits
 from ui.cli.app import commands
 
@@ -305,6 +308,8 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
     """Return for each command with --json the arguments of a call that does its work."""
     db, measured = demo / "tagrpo.db", folder / "measured.db"
     write_run(folder / "recorded")
+    with Database.open(measured) as database:
+        import_rollouts(database, write_rescues(folder / "rescue"))
     return {
         ("questions", "import"): [one_question(folder), "--name", "odd", "--db", db],
         ("questions", "list"): ["demo", "--db", db],
@@ -338,6 +343,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("rollouts", "steps"): ["ta", "--db", measured],
         ("rollouts", "curves"): ["ta", "--metric", "*", "--db", measured],
         ("rollouts", "list"): ["ta", "--db", measured],
+        ("rollouts", "rescued"): ["rescue", "--db", measured],
         ("rollouts", "show"): ["1", "--db", measured],
         ("sandbox", "questions"): [folder / "world", "--train", "8", "--heldout", "8"],
         ("sandbox", "candidates"): [

@@ -22,6 +22,7 @@ import pytest
 import world
 from command_line import run_here
 from eval_runs import add_methods
+from rescues import write_rescues
 from rollout_shards import write_run
 from runs import Proposed, add_run, make_spec
 from sqlalchemy import text
@@ -219,6 +220,7 @@ def prepare(page: str, folder: Path) -> None:
         save_tiny_model(folder / "checkpoints" / "step_200")
     if page == "docs/metrics.md":
         write_run(folder / "runs" / "ta" / "rollouts", run="ta")
+        write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1)
     if (
         page == "docs/train.md"
     ):  # it begins with the finished run math-gpt4 too, over questions that are asked

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from pages import numbers, open_page, said, tables
+from rescues import write_rescues
 from training_pages import QUESTIONS, STEPS, trainings
 
 from service.database import Database
@@ -17,6 +18,7 @@ from trainer_adapter.record.browsing import (
     page_rollouts,
     read_rollout_texts,
 )
+from trainer_adapter.record.importing import import_rollouts
 from trainer_adapter.record.rollout import TokenRatios
 from ui.characters import visible
 from ui.pages.rollouts import search
@@ -280,3 +282,22 @@ def test_a_found_response_is_opened_in_its_group(filled, monkeypatch):
     assert {name: put[name] for name in ("q", "at")} == {"q": header.question_id, "at": 2}
     columns = joint_group(run.id, 2, header.question_id).columns
     assert columns[1].rollouts[put["r1"] - 1].id == header.id
+
+
+def test_a_training_in_stages_shows_whom_neighbors_rescued(tmp_path):
+    path = tmp_path / "t.db"
+    with Database.open(path) as db:
+        import_rollouts(db, write_rescues(tmp_path / "rescue"))
+    app = opened(path)
+    shown = numbers(app)
+    assert (shown["dead"], shown["revived"]) == ("66.7%", "50.0%")
+    assert (shown["first responses"], shown["more to questions"], shown["to neighbors"]) == ("24", "8", "16")
+    assert shown["weight"] == "0.395"
+    rescued, never = tables(app)[1]["right of neighbors' responses"]
+    assert rescued == "format 2/2, paraphrase 0/4, rename 0/2"
+    assert list(tables(opened(path, outcome="never rescued"))[1]["right of neighbors' responses"]) == [never]
+    assert len(tables(opened(path, outcome="x", behind="y"))[1]) == 2
+
+
+def test_a_training_without_stages_says_nothing_of_rescues(filled):
+    assert "Rescued questions" not in [heading.value for heading in opened(filled).subheader]

@@ -28,7 +28,7 @@ from ui.cli.sets import commands as sets
 from ui.cli.sets import exports, publishing
 from ui.cli.settings import command_group, with_settings
 from ui.cli.train import commands as train
-from ui.cli.train import curves, recipes, rollouts
+from ui.cli.train import curves, recipes, rescued, rollouts
 
 GO_ON = "run the same command again to go on where it stopped"
 STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
@@ -130,6 +130,7 @@ GROUPS = {
             "steps": rollouts.steps,
             "curves": curves.curves,
             "list": rollouts.list_,
+            "rescued": rescued.rescued,
             "show": rollouts.show,
         },
     ),

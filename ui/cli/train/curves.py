@@ -43,8 +43,7 @@ def curves(
     Example: [bold]tagrpo rollouts curves ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv[/bold]
     """
     from trainer_adapter.record.browsing import choose_train_run
-    from trainer_adapter.record.seeds import seed_groups
-    from trainer_adapter.record.series import metric_names, metric_series
+    from trainer_adapter.record.series import metric_names, metric_series, seed_groups
 
     file.check()
     if chart is not None:
@@ -66,7 +65,7 @@ def curves(
 
 
 def _rows(group: "Sequence[Run]", series: "dict[str, MetricSeries]", name: str) -> list[dict[str, Any]]:
-    from trainer_adapter.record.seeds import over_seeds
+    from trainer_adapter.record.series import over_seeds
 
     logged = [(series[run.id].steps, series[run.id].values.get(name, ())) for run in group]
     of_runs = [

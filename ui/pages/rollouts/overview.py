@@ -12,6 +12,7 @@ from trainer_adapter.record.joint_groups import KINDS, GroupFilters, RolloutGrou
 from ui.charts.building import build_spec
 from ui.charts.rollout_groups import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for
+from ui.pages.rollouts import rescues
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
@@ -148,6 +149,7 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         return
     _numbers(chosen)
     _groups(run_id, name, filters, sum(step.questions for step in chosen))
+    rescues.show(run_id, name)
 
 
 def _numbers(steps: list[StepGroups]) -> None:

@@ -8,8 +8,7 @@ import pandas as pd
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from trainer_adapter.record.seeds import over_seeds
-from trainer_adapter.record.series import MetricSeries, metric_names, metric_series
+from trainer_adapter.record.series import MetricSeries, metric_names, metric_series, over_seeds
 from ui.charts.building import build_spec
 from ui.charts.training_steps import POINT, Scale, averaged, most_steps, step_chart, window_for
 from ui.pages.state import links

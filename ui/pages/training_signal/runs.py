@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from service.runs.store import find_run
 from trainer_adapter.record import browsing
 from trainer_adapter.record.joint_groups import page_groups, question_history
-from trainer_adapter.record.seeds import seed_groups
+from trainer_adapter.record.series import seed_groups
 from ui.charts.training_steps import method_colours
 from ui.pages.state import links
 from ui.pages.state.database import cached

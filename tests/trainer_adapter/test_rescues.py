@@ -1,0 +1,72 @@
+"""Who was rescued: totals by stage, weights, dead questions with the neighbors that revived them."""
+
+from math import exp
+
+import pytest
+from rescues import NEVER, RECIPE, REVIVED, write_rescues
+from rollout_shards import write_run
+from runs import open_empty
+
+from service.database import Database
+from service.errors import InputError
+from service.runs.store import find_run
+from trainer_adapter.record.importing import import_rollouts
+from trainer_adapter.record.rescues import OUTCOMES, page_rescues, place_of, rescue_totals
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    folder = tmp_path_factory.mktemp("rescues")
+    database = open_empty(folder / "t.db")
+    import_rollouts(database, write_rescues(folder / "rescue"))
+    import_rollouts(database, write_run(folder / "plain", run="plain"))
+    return database
+
+
+def test_totals_count_groups_responses_and_weights(db: Database) -> None:
+    with db.read() as session:
+        totals = rescue_totals(session, find_run(session, "rescue"))
+    assert (totals.groups, totals.dead, totals.asked, totals.revived) == (6, 4, 4, 2)
+    assert (totals.first, totals.more, totals.to_neighbors) == (24, 8, 16)
+    assert totals.dead_share == pytest.approx(4 / 6)
+    assert totals.revived_share == pytest.approx(0.5)
+    # of the revived question's neighbors sessions 4, 6 and 7 are wrong, with log-ratios 0, -2 and -3
+    weights = [1.0, exp(-2), exp(-3)]
+    assert totals.weighed == 6
+    assert totals.weight == pytest.approx(sum(weights) / 3)
+    assert totals.effective == pytest.approx(sum(weights) ** 2 / (3 * sum(w**2 for w in weights)))
+    dead, responses, weighed = totals.sentences()
+    assert dead.startswith(
+        "4 of 6 groups were dead (66.7%); in 4 neighbors were asked, 2 of these were revived"
+    )
+    assert responses == "responses: 24 first ones, 8 more to questions, 16 to neighbors"
+    assert weighed.startswith("6 wrong responses of neighbors weigh 0.395")
+
+
+def test_questions_are_listed_with_the_neighbors_that_did_it(db: Database) -> None:
+    with db.read() as session:
+        run = find_run(session, "rescue")
+        revived, never = page_rescues(session, run)
+        assert [question.outcome for question in (revived, never)] == list(OUTCOMES)
+        assert revived.question_id == f"q_{REVIVED:024x}"
+        assert (revived.visits, revived.dead, revived.revived, revived.last_step) == (2, 2, 2, 2)
+        counts = [(neighbor.variant, neighbor.right, neighbor.drawn) for neighbor in revived.neighbors]
+        assert counts == [(1, 0, 4), (2, 2, 2), (3, 0, 2)]
+        assert revived.in_words() == "format 2/2, paraphrase 0/4, rename 0/2"
+        for outcome, question in zip(OUTCOMES, (revived, never), strict=True):
+            assert page_rescues(session, run, outcome=outcome) == [question]
+        assert page_rescues(session, run, limit=1) == [revived]
+        behind = page_rescues(session, run, after=place_of(revived.place))
+        assert [question.question_id for question in behind] == [f"q_{NEVER:024x}"]
+
+
+def test_other_trainings_outcomes_and_places_are_refused(db: Database) -> None:
+    assert RECIPE["sampling"] == "rescue"
+    with db.read() as session:
+        with pytest.raises(InputError, match="'plain' asks neighbors of every question"):
+            rescue_totals(session, find_run(session, "plain"))
+        with pytest.raises(InputError, match="ask for rescued or never rescued"):
+            page_rescues(session, find_run(session, "rescue"), outcome="dead")
+    for text in ("", "q_1", "x:q", "99999999999:q"):
+        with pytest.raises(InputError, match="no place"):
+            place_of(text)

@@ -1,0 +1,83 @@
+"""`tagrpo rollouts rescued`: which dead questions of a training their neighbors revived."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from ui.cli import output
+from ui.cli.output import Terminal
+from ui.cli.settings import Db
+from ui.cli.train.rollouts import RunArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainer_adapter.record.rescues import RescuedQuestion, RescueTotals
+
+
+def rescued(
+    run: RunArgument = None,
+    outcome: Annotated[str | None, Option(help='Only "rescued" questions, or those "never rescued".')] = None,
+    after: Annotated[str | None, Option(help="Continue behind this place in the list.")] = None,
+    limit: Annotated[int, Option(min=1, help="Questions to show.")] = 25,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Show which dead questions were revived, and by which neighbors; for recipes such as ta_rescue.
+
+    A question is dead at a step where no response to itself is right; those most often dead come first.
+
+    Example: [bold]tagrpo rollouts rescued ta_rescue --outcome "never rescued"[/bold]
+    """
+    from trainer_adapter.record.browsing import choose_train_run
+    from trainer_adapter.record.rescues import page_rescues, place_of, rescue_totals
+
+    with db.reading() as session:
+        chosen = choose_train_run(session, run)
+        totals = rescue_totals(session, chosen)
+        questions = page_rescues(
+            session,
+            chosen,
+            outcome=outcome,
+            after=None if after is None else place_of(after),
+            limit=limit + 1,
+        )
+    behind = questions[limit - 1].place if len(questions) > limit else None
+    questions = questions[:limit]
+    record = {
+        "run": chosen.name,
+        "totals": {
+            **asdict(totals),
+            "dead_share": totals.dead_share,
+            "revived_share": totals.revived_share,
+        },
+        "questions": [{**asdict(question), "outcome": question.outcome} for question in questions],
+        "after": behind,
+    }
+    terminal.emit(record, _print, chosen.name, totals, questions, behind)
+
+
+def _print(
+    run: str, totals: "RescueTotals", questions: "Sequence[RescuedQuestion]", behind: str | None
+) -> None:
+    output.say(*totals.sentences())
+    output.table(
+        ["question", "dead at", "revived at", "last", "right of its neighbors' responses", "text"],
+        [
+            [
+                question.question_id,
+                f"{question.dead} of {question.visits}",
+                question.revived,
+                question.last_step,
+                question.in_words(),
+                None if question.text is None else question.text[: output.TEXT_SHOWN],
+            ]
+            for question in questions
+        ],
+        title=run,
+        empty="no question is like that",
+    )
+    if behind is not None:
+        output.say(f'more: --after "{behind}"')
