@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.signal.groups import Estimate, Floats, GroupCounts, share_estimate
-from evaluator.signal.profile import profile_interval
 from evaluator.signal.rate_model import Likelihoods, RateModel, fit_given, fit_rates, make_pilot
-from evaluator.signal.rates import Family, Mixture, Shift, equal_chances, rates
+from evaluator.signal.rates import Family, Mixture, Shift, equal_chances, profile_interval, rates
 from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
     MATCHED_GROUP,
@@ -115,9 +114,8 @@ class ForecastRow:
 class Evidence:
     """The pilot, against which intervals are held.
 
-    `own` [R, J] are likelihoods of its different rows given the question's rate by the question's own counts,
-    `joint` by those of its neighbors too; `times` [R] how many questions have each, and a question of several
-    visits counts once.
+    `own` [R, J] are likelihoods of its different rows given the question's rate by its own counts, `joint` by
+    its neighbors' too; `times` [R] is how many questions have each, one of several visits counted once.
     """
 
     counts: GroupCounts
@@ -137,9 +135,8 @@ class Evidence:
     def misfit(self, shape: GroupShape, model: RateModel) -> float:
         """Return the logit of the share of groups with neighbors in the pilot itself, less the model's.
 
-        Seen on groups of as many neighbors and as many responses as the pilot has, at most those of `shape`;
-        0 for groups without neighbors, and where too little was drawn to see any. It is what depends on more
-        than the question's rate: neighbors that are alike in what the question is not, for example.
+        Seen on groups as large as the pilot allows, up to `shape`; 0 where none can be seen, or without
+        neighbors. These may be alike in what their question is not.
         """
         n = min(shape.n, self.counts.neighbors)
         g = min(shape.g, int(np.median(self.counts.known[self.counts.known > 0])))
@@ -151,8 +148,8 @@ class Evidence:
         if not there.any():
             return 0.0
         seen = float(self.counts.rows(there).by_question(values[there]).mean())
-        said = _share(model.mixture, model.shift, GroupShape(shape.name, n, g, shape.original))
-        return float(_logit(np.array(seen)) - _logit(np.array(said)))
+        predicted = _share(model.mixture, model.shift, GroupShape(shape.name, n, g, shape.original))
+        return float(_logit(seen) - _logit(predicted))
 
 
 @dataclass(frozen=True)
@@ -191,12 +188,11 @@ class Forecast:
         replicates = np.array([_share(mixture, shift, shape) for mixture, shift in self.replicates])
         error = self.scale * float(np.std(_logit(replicates), ddof=1))
         half = float(ndtri(0.5 + confidence / 2)) * error
-        least = most = share
-        missed = 0.0
+        least, most, missed = share, share, 0.0
         if self.evidence is not None:
             missed = self.evidence.misfit(shape, self.model)
             least, most = self.evidence.profile(shape, self.model, confidence)
-        middle = float(_logit(np.array(share)))
+        middle = float(_logit(share))
         low, high = float(expit(middle + min(missed, 0) - half)), float(expit(middle + max(missed, 0) + half))
         return ForecastRow(shape, share, min(low, share, least), max(high, share, most), self.questions)
 
@@ -275,7 +271,7 @@ def forecast(
     )
 
 
-def _logit(shares: Floats) -> Floats:
+def _logit(shares: Floats | float) -> Floats:
     from scipy.special import logit
 
     logits: Floats = logit(np.clip(shares, _EDGE, 1 - _EDGE))

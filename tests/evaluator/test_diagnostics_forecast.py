@@ -16,9 +16,16 @@ from evaluator.signal.forecast import (
     thin,
 )
 from evaluator.signal.groups import GroupCounts
-from evaluator.signal.profile import profile_interval
 from evaluator.signal.rate_model import Likelihoods, fit_rates, make_pilot
-from evaluator.signal.rates import Shift, beta_cells, binomial_table, equal_chances, fit_mixture, rates
+from evaluator.signal.rates import (
+    Shift,
+    beta_cells,
+    binomial_table,
+    equal_chances,
+    fit_mixture,
+    profile_interval,
+    rates,
+)
 from evaluator.signal.sources.rollouts import read_visits
 from service.errors import InputError
 
