@@ -129,7 +129,7 @@ def test_a_server_that_misbehaves_changes_nothing_but_the_time(
     }
     faults = [f"--fault={name}={share}" for name, share in shares.items()]
     with world_server("--model", "test-model", "--retry-after", "0.1", *faults) as url:
-        done = run_here(*propose_arguments(db, url, *PREMISES, "--timeout", "2"))
+        done = run_here(*propose_arguments(db, url, *PREMISES, "--timeout", "1"))
         seen = stats(url)
     assert done.code == 0, done.err
     assert final_state(db) == undisturbed

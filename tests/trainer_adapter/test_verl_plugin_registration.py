@@ -14,7 +14,9 @@ from trainer_adapter.verl.plugin import REGISTRATION, checks, registration
 ROOT = Path(__file__).parents[2]
 
 
-def test_verl_learns_of_the_plugin_only_where_it_needs_it(tmp_path: Path) -> None:
+def test_verl_learns_of_the_plugin_only_where_it_needs_it_and_what_it_does_not_know_is_named(
+    tmp_path: Path,
+) -> None:
     code = """
 import sys
 import verl
@@ -26,6 +28,15 @@ from trainer_adapter.verl.plugin.checks import check_registrations
 check_registrations()
 from verl.experimental.agent_loop import agent_loop
 print(agent_loop._agent_loop_registry["tagrpo"]["_target_"].rsplit(".", 1)[1])
+from service.errors import PrerequisiteError
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
+from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
+for registry in (agent_loop._agent_loop_registry, ADV_ESTIMATOR_REGISTRY, TRAINER_REGISTRY):
+    del registry["tagrpo"]
+try:
+    check_registrations()
+except PrerequisiteError as error:
+    print(error)
 """
     installed = tmp_path / "as_installed-1.0.dist-info"
     installed.mkdir()
@@ -34,7 +45,10 @@ print(agent_loop._agent_loop_registry["tagrpo"]["_target_"].rsplit(".", 1)[1])
     path = os.pathsep.join([str(ROOT), str(tmp_path)])
     done = run_code(code, tmp_path, VERL_USE_EXTERNAL_PLUGINS="as_installed", PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-3:] == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop"]
+    *known, refusal = done.stdout.splitlines()[-4:]
+    assert known == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop"]
+    assert "verl does not know tagrpo's trainer and agent loop and advantage estimator; set" in refusal
+    assert f"VERL_USE_EXTERNAL_MODULES={REGISTRATION}" in refusal
 
 
 def test_what_waits_for_a_module_is_called_in_order_once_it_is_there(
@@ -83,20 +97,6 @@ def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(metadata, "version", missing)
     with pytest.raises(PrerequisiteError, match="verl is not installed; training needs verl"):
         checks.check_version()
-
-
-def test_what_verl_does_not_know_is_named(tmp_path: Path) -> None:
-    code = """
-from service.errors import PrerequisiteError
-from trainer_adapter.verl.plugin.checks import check_registrations
-try:
-    check_registrations()
-except PrerequisiteError as error:
-    print(error)
-"""
-    printed = run_code(code, tmp_path, VERL_USE_EXTERNAL_PLUGINS="none").stdout
-    assert "verl does not know tagrpo's trainer and agent loop and advantage estimator; set" in printed
-    assert f"VERL_USE_EXTERNAL_MODULES={REGISTRATION}" in printed
 
 
 def test_the_entry_point_names_the_registration() -> None:

@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from command_line import run_here
 from page_view import locked_ui, served, tagrpo_ui
 
 from service.database import Database
@@ -26,8 +27,12 @@ def database(tmp_path):
     return path
 
 
-def run(database, *options, **kwargs):
-    return subprocess.run(tagrpo_ui(database, *options), capture_output=True, text=True, timeout=60, **kwargs)
+def refused(database, *options):
+    """Return what `tagrpo ui` says that ends with code 2 before it serves anything."""
+    done = run_here("ui", "--db", database, "--no-browser", *options)
+    assert (done.code, done.out) == (2, "")
+    assert "Traceback" not in done.err
+    return done.err
 
 
 def test_it_prints_its_address_answers_and_ends_on_sigterm_and_ctrl_c(database):
@@ -60,11 +65,9 @@ def test_a_taken_port_is_refused_with_the_way_out(database):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run(database, "--port", str(port))
-    assert done.returncode == 2
-    assert f"port {port} is taken" in done.stderr
-    assert "--port 0" in done.stderr
-    assert "Traceback" not in done.stderr
+        message = refused(database, "--port", port, "--no-token")
+    assert f"port {port} is taken" in message
+    assert "--port 0" in message
 
 
 @pytest.mark.parametrize(
@@ -78,10 +81,7 @@ def test_a_taken_port_is_refused_with_the_way_out(database):
     ],
 )
 def test_bad_usage_is_code_2_and_one_message(database, options, said):
-    done = subprocess.run(locked_ui(database, *options), capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    assert said in refused(database, "--port", "0", *options)
 
 
 def test_the_password_is_no_argument_and_in_no_output(database):
