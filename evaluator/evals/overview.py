@@ -10,11 +10,12 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Moved, human_moves, total_moves
 from evaluator.evals.missing import asked_in_vain, rates_of_short
-from evaluator.evals.runs import check_kind, list_eval_runs, run_answers
+from evaluator.evals.runs import check_kind, list_eval_runs, run_answers, run_version
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import GraderRow, answers_of, version_taking
+from evaluator.grading.workers.own import own_name
 from service.errors import InputError
 from service.runs.store import Run, find_run
 
@@ -122,7 +123,7 @@ def runs_overview(session: Session, runs: Sequence[Run] | None = None) -> list[R
     runs = list_eval_runs(session) if runs is None else runs
     sizes = _sizes(session, [run.id for run in runs])
     graders = _graders(session, sizes)
-    chosen = {run.id: _preferred(graders[run.id], run_answers(run)) for run in runs}
+    chosen = {run.id: _preferred(graders[run.id], run_answers(run), run_version(run)) for run in runs}
     sources = read_sources(session, {run: grader.id for run, grader in chosen.items() if grader is not None})
     return [
         RunOverview(run=run, grader=chosen[run.id], **sizes[run.id], sources=sources.get(run.id, Sources()))
@@ -152,7 +153,8 @@ def shown_grader(session: Session, run_id: str) -> GradedBy | None:
     none did, the newest that graded any. Versions that take the answers the run was made to count come first.
     """
     graders = _graders(session, _sizes(session, [run_id]))[run_id]
-    return _preferred(graders, run_answers(find_run(session, run_id)))
+    run = find_run(session, run_id)
+    return _preferred(graders, run_answers(run), run_version(run))
 
 
 def choose_version(session: Session, runs: Sequence[Run], answers: Answers | None = None) -> str:
@@ -186,7 +188,9 @@ def choose_version(session: Session, runs: Sequence[Run], answers: Answers | Non
             raise ungraded_error(run, missing, drawn, f"any one version of the grader{taken}", wanted)
         whole.append(complete)
     common = set(whole[0]).intersection(*whole[1:])
-    preferred = _preferred([whole[0][version] for version in common], wanted)
+    versions = {run_version(run) for run in runs}
+    made_with = min(versions) if answers is None and len(versions) == 1 else version_taking(wanted)
+    preferred = _preferred([whole[0][version] for version in common], wanted, made_with)
     if preferred is None:
         raise _unlike(runs, whole, made, wanted)
     return preferred.version
@@ -235,17 +239,23 @@ def ungraded_error(run: Run, missing: int, drawn: int, by: str, answers: Answers
 
 def _command(run: Run, answers: Answers) -> str:
     """Return the command that grades a run so that these answers count."""
-    return f"tagrpo eval grade {run.name}" + ("" if run_answers(run) == answers else f" --answers {answers}")
+    own = own_name(run_version(run))
+    options = f" --grader {own}" if own else "" if run_answers(run) == answers else f" --answers {answers}"
+    return f"tagrpo eval grade {run.name}{options}"
 
 
-def _preferred(graders: Sequence[GradedBy], answers: Answers) -> GradedBy | None:
-    """Of the complete ones if there are any those taking these answers, this installation's, the newest."""
+def _preferred(graders: Sequence[GradedBy], answers: Answers, version: str) -> GradedBy | None:
+    """Of the complete ones if there are any this version, those taking these answers, the newest.
+
+    One of a user's own comes last where it is not this version.
+    """
     return max(
         graders,
         key=lambda grader: (
             grader.complete,
+            grader.complete and grader.version == version,
+            own_name(grader.version) is None,
             answers_of(grader.version) == answers,
-            grader.complete and grader.version == version_taking(answers),
             grader.id,
         ),
         default=None,

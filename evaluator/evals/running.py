@@ -14,10 +14,9 @@ from evaluator.evals.grading import Graded, grade_run
 from evaluator.evals.missing import samples_lost, samples_missing
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, run_problems
-from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, run_answers
+from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, run_version
 from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grader
-from evaluator.grading.versions import version_taking
 from service.database import Database
 from service.errors import InputError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Response, Sampler, sample_seed
@@ -93,7 +92,7 @@ def run_eval(
         run.id,
         grader,
         lambda done, total: report("grading", done, total, ""),
-        version=version_taking(run_answers(run)),
+        version=run_version(run),
     )
     return replace(outcome, graded=graded)
 

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import PlacedProblem, count_run_problems, store_run_problems
 from evaluator.grading.types import Answers
+from evaluator.grading.versions import version_taking
 from service.errors import InputError, NotFoundError
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.store import Run, find_run, find_same_run, list_runs, open_run
@@ -32,7 +33,7 @@ class EvalSpec:
     problems (of a set its questions), `source` where it was loaded from (a Hub revision, a file's hash, the
     seed of shuffled options). `engine` names sampler, versions and the chat template's hash: what the
     sampler's `describe` returns. `answers` says which answers count; grades that take others may stand beside
-    those.
+    those. `grader` is the version of a grader of the user's own, "" where the rules grade.
     """
 
     problems: str
@@ -44,6 +45,7 @@ class EvalSpec:
     prompt: PromptSpec
     sampling: SamplingSettings
     answers: Answers = "all"
+    grader: str = ""
 
     def __post_init__(self) -> None:
         if self.answers not in ("all", "boxed"):
@@ -62,6 +64,7 @@ class EvalSpec:
             "sampling": self.sampling.to_json(),
             # Left out where it is the default, so that it need not be told.
             **({} if self.answers == "all" else {"answers": self.answers}),
+            **({"grader": self.grader} if self.grader else {}),
         }
 
     @classmethod
@@ -77,6 +80,7 @@ class EvalSpec:
             prompt=PromptSpec(**data["prompt"]),
             sampling=SamplingSettings.from_json(data["sampling"]),
             answers=data.get("answers", "all"),
+            grader=data.get("grader", ""),
         )
 
 
@@ -84,6 +88,12 @@ def run_answers(run: Run) -> Answers:
     """Return which answers an eval run was made to count."""
     answers: Answers = run.spec.get("answers", "all")
     return answers
+
+
+def run_version(run: Run) -> str:
+    """Return the version of the grader that an eval run is made with: the user's own, or the rules'."""
+    version: str = run.spec.get("grader") or version_taking(run_answers(run))
+    return version
 
 
 def model_slug(model: str) -> str:

@@ -24,6 +24,7 @@ from evaluator.grading.types import (
     GradeValue,
     Outcome,
 )
+from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
 from evaluator.grading.workers.worker import Task
 from service.errors import InputError
@@ -66,6 +67,8 @@ class Grader:
         time_limit_s: wall-clock seconds one comparison may take, counted from its start in the worker.
         memory_limit_mb: memory a worker may take on top of what it holds when it starts.
         cache: verdicts of earlier graders; new ones that needed algebra are added to it.
+        own: the user's `module:function` that grades responses in place of the rules (`workers.own`). Answers
+            are compared by the rules all the same.
 
     Spelling and exact arithmetic are compared in the calling process; only what needs algebra goes to the
     workers, which start at the first such case. Safe to use from several threads. A script that uses it
@@ -78,20 +81,21 @@ class Grader:
         time_limit_s: float = 10.0,
         memory_limit_mb: int = 2048,
         cache: "VerdictCache | None" = None,
+        own: str | None = None,
     ) -> None:
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers is {workers}; give at least 1")
-        if time_limit_s <= 0 or memory_limit_mb <= 0:
-            raise ValueError(f"limits must be positive: {time_limit_s} s, {memory_limit_mb} MB")
+        if (workers is not None and workers < 1) or time_limit_s <= 0 or memory_limit_mb <= 0:
+            raise ValueError(f"above 0: {workers=}, {time_limit_s=}, {memory_limit_mb=}")
         self._pool = WorkerPool(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self._cache = cache
+        self.own = own
+        self._version = GRADER_VERSION if own is None else own_version(own)
         self._grades: Memory[_Key, Grade] = Memory(_MOST_KEPT)
         self._outcomes: Memory[Task, Outcome] = Memory(_MOST_KEPT)
 
     @property
     def version(self) -> str:
-        """What grades here: of tagrpo's grader and the packages under it."""
-        return GRADER_VERSION
+        """What grades here: of tagrpo's grader and the packages under it, or of the user's own."""
+        return self._version
 
     def __enter__(self) -> "Grader":
         return self
@@ -117,6 +121,8 @@ class Grader:
         gold may be a bare answer or hold it in a `\boxed{}`. An error over a case, in a worker or here, makes
         its grade unknown ("crashed"). Raises InputError for a bad tolerance.
         """
+        if self.own is not None:
+            return self.grade_apart([_as_case(case) for case in cases], progress=progress)
         grades: list[Grade | None] = []
         waiting: list[tuple[int, _Key, FinalAnswer]] = []
         tasks: list[Task] = []
@@ -146,17 +152,27 @@ class Grader:
         outcomes = self._run([task for _, task in answers], None, deadline, looked=True)
         return [_grade(answer, outcome) for (answer, _), outcome in zip(answers, outcomes, strict=True)]
 
-    def grade_apart(self, cases: Sequence[GradeCase], deadline: float = math.inf) -> list[Grade]:
+    def grade_apart(
+        self, cases: Sequence[GradeCase], deadline: float = math.inf, progress: Progress | None = None
+    ) -> list[Grade]:
         """Grades cases in the workers from the first character on: none can hold up the calling process.
 
-        It is slower than `grade_many` for all but the longest responses, and nothing is remembered. What is
-        not graded by the deadline (of `time.monotonic()`) is unknown ("timeout").
+        Slower than `grade_many` for all but the longest responses; nothing is remembered. What is not graded
+        by the deadline (of `time.monotonic()`) is unknown ("timeout").
         """
+        own = self._version if self.own is not None else None
         tasks = [
-            Task("response", case.gold, case.response, case.kind, case.tolerance, case.boxed_only)
-            for case in cases
+            Task("response", each.gold, each.response, each.kind, each.tolerance, each.boxed_only, own)
+            for each in cases
         ]
-        outcomes = self._pool.run(tasks, deadline=deadline)
+        done: list[Task] = []
+
+        def report(newly: Sequence[Task]) -> None:
+            done.extend(newly)
+            if progress is not None:
+                progress(len(done), len(tasks))
+
+        outcomes = self._pool.run(tasks, report, deadline)
         return [Grade(each.value, each.extracted, each.reason, each.source) for each in outcomes]
 
     def check_golds(self, golds: Sequence[str | GradeCase], progress: Progress | None = None) -> list[Grade]:
@@ -239,7 +255,7 @@ class Grader:
         report([])
         waiting = list(hard)
         for start in range(0, len(waiting), _TASKS_PER_SAVE):
-            outcomes.update(self._settle(waiting[start : start + _TASKS_PER_SAVE], report, deadline))
+            outcomes |= self._settle(waiting[start : start + _TASKS_PER_SAVE], report, deadline)
         for task, outcome in outcomes.items():
             if outcome.lasting:
                 self._outcomes.keep(task, outcome)
@@ -320,10 +336,8 @@ def _without_algebra(task: Task) -> Outcome | None:
 
 
 def _usable_cpus() -> int:
-    try:
-        return min(8, len(os.sched_getaffinity(0)))
-    except AttributeError:
-        return min(8, os.cpu_count() or 1)
+    known = hasattr(os, "sched_getaffinity")
+    return min(8, len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1)
 
 
 _lock = threading.Lock()

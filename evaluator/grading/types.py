@@ -43,6 +43,7 @@ REASONS: tuple[str, ...] = (
     "timeout",
     "memory",
     "crashed",
+    "own grader",  # a grader of the user's own said so
 )
 """Why a grade is what it is."""
 
@@ -156,3 +157,6 @@ TOO_LARGE = Outcome(GradeValue.UNKNOWN, "too large")
 TIMEOUT = Outcome(GradeValue.UNKNOWN, "timeout")
 MEMORY = Outcome(GradeValue.UNKNOWN, "memory")
 CRASHED = Outcome(GradeValue.UNKNOWN, "crashed")
+OWN_CORRECT = Outcome(GradeValue.CORRECT, "own grader")
+OWN_WRONG = Outcome(GradeValue.WRONG, "own grader")
+OWN_UNKNOWN = Outcome(GradeValue.UNKNOWN, "own grader")

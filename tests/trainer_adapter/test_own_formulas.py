@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from service.errors import InputError
+from service.own_code import is_own
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe
-from trainer_adapter.methods.registry import FORMULAS, call, find_formula, is_own, own_sources
+from trainer_adapter.methods.registry import FORMULAS, call, find_formula, own_sources
 from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.settings import recipe_of

@@ -1,6 +1,7 @@
 """What a run of the test server's model shows, and what grading it again changes."""
 
 import json
+from pathlib import Path
 
 import pytest
 import world
@@ -49,6 +50,29 @@ def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) ->
     assert cli("eval", "compare", "a.sums", "b.sums").code == 0
     clash = cli(*evaluate(server, "--name", "b", n=2))
     assert (clash.code, "answers" in words(clash.err)) == (2, True)
+
+
+def test_a_run_may_be_graded_by_a_function_of_the_users(
+    cli: CommandLine, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "strict_sums.py").write_text("def grade(response, gold): return None\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own = ("--grader", "strict_sums:grade")
+    assert cli(*evaluate(server, "--name", "a", n=2)).code == 0
+    graded = json.loads(cli("eval", "grade", "a.sums", *own, "--json").out)
+    assert graded["grader"].startswith("own grader strict_sums:grade; sha256 ")
+    assert (graded["graded"], graded["unknown"]) == (12, 12)
+    by_rules = json.loads(cli("runs", "show", "a.sums", "--json").out)
+    assert by_rules["grader"].startswith("tagrpo-grader")  # it was made with the rules
+    assert cli(*evaluate(server, "--name", "b", *own, n=2)).code == 0
+    shown = cli("runs", "show", "b.sums")
+    assert "graded by own grader strict_sums:grade; sha256" in words(shown.out)
+    (tmp_path / "strict_sums.py").write_text("def grade(response, gold): return False\n")
+    changed = cli(*evaluate(server, "--name", "b", *own, n=2))
+    assert (changed.code, "grader" in words(changed.err)) == (2, True)
+    assert cli("eval", "grade", "a.sums", *own, "--answers", "boxed").code == 2
+    missing = cli("eval", "grade", "a.sums", "--grader", "no_such:grade")
+    assert (missing.code, "put its folder on PYTHONPATH" in words(missing.err)) == (2, True)
 
 
 def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server: str) -> None:

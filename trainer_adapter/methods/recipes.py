@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from service.errors import InputError
-from trainer_adapter.methods.registry import FORMULAS, is_own, ways_out
+from service.own_code import is_own
+from trainer_adapter.methods.registry import FORMULAS, ways_out
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]

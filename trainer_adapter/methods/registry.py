@@ -3,14 +3,12 @@
 A formula is a function in a file, and a line here. Looking it up imports its file and torch, its name not.
 """
 
-import hashlib
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from service.errors import InputError
+from service.own_code import is_own, load_function, source_hash
 
 ADVANTAGES: dict[str, str] = {
     "grpo": "advantages.grpo:grpo_advantages",
@@ -49,12 +47,6 @@ FORMULAS: dict[str, dict[str, str]] = {
 """By axis of a recipe."""
 
 
-def is_own(name: str) -> bool:
-    """Return whether a formula's name is `module:function`, one of the user's own."""
-    module, colon, function = name.partition(":")
-    return bool(colon) and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
-
-
 def find_formula(axis: str, name: str) -> Callable[..., Any]:
     """Return the function that computes a formula.
 
@@ -68,19 +60,7 @@ def find_formula(axis: str, name: str) -> Callable[..., Any]:
         reference = name
     else:
         raise InputError(f"{axis} {name!r} is no formula; {ways_out(axis)}.")
-    module, _, function = reference.partition(":")
-    try:
-        formula: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    except ImportError as error:
-        raise InputError(
-            f"{axis} {name}: module {module} cannot be imported ({error}); install it, or put its folder on "
-            "PYTHONPATH."
-        ) from error
-    except AttributeError as error:
-        raise InputError(f"{axis} {name}: module {module} has no {function}.") from error
-    if not callable(formula):
-        raise InputError(f"{axis} {name}: is {type(formula).__name__}, not a function.")
-    return formula
+    return load_function(reference, f"{axis} {name}")
 
 
 def ways_out(axis: str) -> str:
@@ -107,6 +87,5 @@ def own_sources(names: Mapping[str, str]) -> dict[str, str]:
     for axis, name in names.items():
         if is_own(name):
             find_formula(axis, name)
-            file = importlib.import_module(name.partition(":")[0]).__file__
-            hashes[name] = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+            hashes[name] = source_hash(name)
     return hashes

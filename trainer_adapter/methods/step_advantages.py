@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import torch
 
+from service.own_code import is_own
 from trainer_adapter.methods.groups import Groups, Tensor
 from trainer_adapter.methods.recipes import Recipe
-from trainer_adapter.methods.registry import call, find_formula, is_own
+from trainer_adapter.methods.registry import call, find_formula
 from trainer_adapter.methods.response_weights import anchor_weights
 from trainer_adapter.methods.rewards import shaped_rewards
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from service.errors import InputError, PrerequisiteError
+from service.own_code import is_own
 from trainer_adapter.methods.recipes import Recipe
-from trainer_adapter.methods.registry import find_formula, is_own
+from trainer_adapter.methods.registry import find_formula
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, Machine, external_modules
 from trainer_adapter.runs.data import TrainingData, check_parquet

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from evaluator.grading.workers.own import own_version
 from service.errors import InputError
 from service.writing import write_file
 from trainer_adapter.methods.registry import own_sources
@@ -30,6 +31,7 @@ _FREE = {
 }
 """Keys whose values may differ between the starts of a run: they change what is kept and shown only."""
 
+_GRADER = "reward.custom_reward_function.reward_kwargs.grader"
 _ENGINES = ("actor_rollout_ref.actor", "actor_rollout_ref.ref")
 _ROLLOUT = "actor_rollout_ref.rollout"
 _MEMORY = {
@@ -86,6 +88,7 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
         "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
         **({"own_formulas": own} if (own := own_sources(composition.recipe.formulas)) else {}),
+        **({"own_grader": own_version(str(grader))} if (grader := composition.value(_GRADER, "")) else {}),
         "plug_in": plug_in,
         "model": composition.value("actor_rollout_ref.model.path"),
         "data": data.identity(),

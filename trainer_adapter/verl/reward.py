@@ -40,11 +40,13 @@ class GraderSettings:
             workers by default, each with a grader of its own.
         time_limit_s: seconds a comparison may take before it is unknown.
         memory_limit_mb: memory a process may take on top of what it holds at its start.
+        own: a grader of the user's own, `module:function`, in place of the rules; "" for the rules.
     """
 
     workers: int = 1
     time_limit_s: float = 5.0
     memory_limit_mb: int = 2048
+    own: str = ""
 
 
 async def compute_score(
@@ -58,6 +60,7 @@ async def compute_score(
     workers: int = GraderSettings.workers,
     time_limit_s: float = GraderSettings.time_limit_s,
     memory_limit_mb: int = GraderSettings.memory_limit_mb,
+    grader: str = GraderSettings.own,
     **_: Any,
 ) -> dict[str, Any]:
     r"""Return the reward of a response, in the form verl keeps as `reward_extra_info`.
@@ -79,15 +82,16 @@ async def compute_score(
         format_reward: add 1 to the score, and say so in `format`, where a response thinks between tags
             (`thinks_between_tags`); acc stays what it is.
         workers: see `GraderSettings`, as the two that follow.
+        grader: a grader of the user's own, `module:function`; it reads responses as they are, boxed or not.
 
     Raises:
         ValueError: settings that differ from those of this process's first call, or make no sense, or an
             unknown answer kind.
-        InputError: a tolerance that is no number.
+        InputError: a tolerance that is no number, or a grader of one's own that is not there.
         PrerequisiteError: no grading process can be started.
     """
     case = _case(solution_str, ground_truth, extra_info or {}, boxed_only=boxed_only)
-    service = _service(GraderSettings(workers, time_limit_s, memory_limit_mb))
+    service = _service(GraderSettings(workers, time_limit_s, memory_limit_mb, grader))
     reward = to_reward(await service.grade(case))
     if format_reward:
         reward["format"] = 1.0 if thinks_between_tags(str(solution_str)) else 0.0
@@ -124,13 +128,15 @@ class RewardService:
 
     def __init__(self, settings: GraderSettings) -> None:
         self.settings = settings
-        self._grader = Grader(settings.workers, settings.time_limit_s, settings.memory_limit_mb)
+        limits = settings.workers, settings.time_limit_s, settings.memory_limit_mb
+        self._grader = Grader(*limits, own=settings.own or None)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="reward")
 
     async def grade(self, case: GradeCase) -> Grade:
         """Grade a case; unknown ("timeout") where even the limits of the grader did not bring an end."""
         # Handing a response to a thread costs more than most answers do.
-        if len(case.response) <= _LONGEST_INLINE and (settled := settle(case)) is not None:
+        quick = not self.settings.own and len(case.response) <= _LONGEST_INLINE
+        if quick and (settled := settle(case)) is not None:
             return settled
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._grade, case)
         try:

@@ -21,6 +21,7 @@ from evaluator.grading.types import (
     GradeValue,
     Outcome,
 )
+from evaluator.grading.workers.own import grade_by_own
 
 _LOW_PRIORITY = 2  # more would let a busy machine time honest cases out
 MEMORY_EXIT = 77
@@ -30,7 +31,7 @@ MEMORY_EXIT = 77
 class Task(NamedTuple):
     """What to do with two answers: grade the second against the first, compare both ways, read the first.
 
-    Of a `response` the second is all of it: its answer is found first.
+    Of a `response` the second is all of it: its answer is found first, or the user's `own` grader reads it.
     """
 
     what: Literal["grade", "equal", "read", "response"]
@@ -39,6 +40,7 @@ class Task(NamedTuple):
     kind: AnswerKind = AnswerKind.LATEX
     tolerance: str | None = None
     boxed_only: bool = False
+    own: str | None = None
 
 
 READABLE = Outcome(GradeValue.CORRECT, "symbolic")
@@ -141,6 +143,8 @@ def run_task(task: Task) -> Outcome:
     try:
         if task.what == "read":
             return READABLE if symbolic.readable(first) else UNREADABLE
+        if task.own is not None:
+            return grade_by_own(task.own, second, first, kind=task.kind.value, tolerance=task.tolerance)
         if task.what == "response":
             return _grade_response(task, algebra)
         if task.what == "grade":

@@ -251,6 +251,8 @@ def print_settings(run: "Run") -> None:
     output.say(f"model {spec['model']} ({_words(spec['engine'])})")
     if "answers" in spec:
         output.say(f"answers {spec['answers']}: nothing but an answer in a box counts")
+    if "grader" in spec:
+        output.say(f"graded by {spec['grader']}, not by the rules")
     output.say(_words(sampling))
     output.say(
         f"{prompt['form']} prompt: {prompt['template']!r}"

@@ -16,7 +16,9 @@ from ui.cli.eval.settings import (
     Drawing,
     Engine,
     EvalRequests,
+    OwnGrader,
     SamplerName,
+    check_grader,
     choose_sampler,
     open_sampler,
 )
@@ -91,6 +93,7 @@ def run(
     answers: Annotated[
         AnswersName, Option(help="Which answers count: any that is found, or only boxed ones.")
     ] = "all",
+    own_grader: OwnGrader = None,
     drawing: Drawing,
     requests: EvalRequests,
     engine: Engine,
@@ -112,12 +115,15 @@ def run(
     """
     from evaluator.grading import Grader
     from evaluator.grading.versions import VerdictCache
+    from evaluator.grading.workers.own import own_version
     from service.models.prompts import find_preset
 
     if bool(benchmarks) == (neighbors is not None):
         raise typer.BadParameter("name benchmarks, or a neighbor set with --neighbors, and not both")
     prompts = find_preset(preset)
     samples = prompts.n if n is None else n
+    check_grader(own_grader, answers)
+    graded_by = own_version(own_grader) if own_grader else ""
     kind = choose_sampler(sampler, model)
     opened = open_sampler(kind, model, requests, engine)
 
@@ -142,7 +148,15 @@ def run(
         there = db.path.is_file() or neighbors is not None
         with db.open(read_only=True) if there else nullcontext() as stored, Grader() as grader:
             specs = make_specs(
-                load(stored, grader), model, prompts, drawing, samples, answers, opened, asks=False
+                load(stored, grader),
+                model,
+                prompts,
+                drawing,
+                samples,
+                answers,
+                opened,
+                graded_by,
+                asks=False,
             )
             price_of = requests.prices_in_force() if kind == "remote" else _free
             show_estimates(stored, named_runs(name, specs), samples, price_of, requests.max_usd, terminal)
@@ -150,9 +164,12 @@ def run(
     with (
         closing(opened),
         db.open(create=True) as database,
-        Grader(cache=VerdictCache(database)) as grader,
+        Grader(cache=VerdictCache(database)) as rules,
+        Grader(own=own_grader) if own_grader else nullcontext(rules) as grader,
     ):
-        specs = make_specs(load(database, grader), model, prompts, drawing, samples, answers, opened)
+        specs = make_specs(
+            load(database, rules), model, prompts, drawing, samples, answers, opened, graded_by
+        )
         runs = open_runs(database, name, specs)
         hold_cap(database, runs, requests.max_usd)
         keep(context, database, runs)
@@ -167,6 +184,7 @@ def make_specs(
     n: int,
     answers: AnswersName,
     sampler: "Sampler",
+    graded_by: str = "",
     *,
     asks: bool = True,
 ) -> "list[tuple[ProblemSet, EvalSpec]]":
@@ -204,6 +222,7 @@ def make_specs(
             prompt=make_prompt(preset, overrides, choice=choice),
             sampling=sampling,
             answers=answers,
+            grader=graded_by,
         )
         if asks:
             sampler.check(spec)

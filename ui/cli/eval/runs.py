@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.settings import AnswersChoice
+from ui.cli.eval.settings import AnswersChoice, OwnGrader, check_grader
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
@@ -24,6 +24,7 @@ def grade(
         bool, Option(help="List the samples that another version graded differently.")
     ] = False,
     answers: AnswersChoice = None,
+    own_grader: OwnGrader = None,
     workers: Annotated[
         int | None, Option(min=1, help="Grading processes; default: one per CPU, at most 8.")
     ] = None,
@@ -46,14 +47,15 @@ def grade(
     from evaluator.grading.versions import VerdictCache, version_taking
     from ui.cli.eval import reports as eval_reports
 
+    check_grader(own_grader, answers)
     with db.open() as database:
         with database.read() as session:
             chosen = find_eval_run(session, run)
-        version = version_taking(answers or run_answers(chosen))
         with (
-            Grader(workers=workers, cache=VerdictCache(database)) as grader,
+            Grader(workers=workers, cache=VerdictCache(database), own=own_grader) as grader,
             terminal.progress(chosen.name) as bar,
         ):
+            version = grader.version if own_grader else version_taking(answers or run_answers(chosen))
             graded = grade_run(
                 database,
                 chosen.id,

@@ -31,6 +31,22 @@ AnswersChoice = Annotated[
 ]
 
 
+def check_grader(own: str | None, answers: AnswersName | None) -> None:
+    """Refuse what only the rules can do.
+
+    Raises:
+        InputError: boxed answers are asked for of a grader of one's own.
+    """
+    from service.errors import InputError
+
+    if own is not None and answers == "boxed":
+        raise InputError("--grader reads responses itself; leave out --answers boxed.")
+
+
+OwnGrader = Annotated[
+    str | None, Option("--grader", help="A grader of your own, module:function, in place of the rules.")
+]
+
 GradesChoice = Annotated[
     Literal["human", "grader"],
     Option(

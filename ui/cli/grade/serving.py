@@ -59,6 +59,9 @@ def serve(
     answers: Annotated[
         Answers, Option(help="Which answers trainers are paid for: boxed, or all that are found.")
     ] = "boxed",
+    grader: Annotated[
+        str | None, Option(help="A grader of your own, module:function, in place of the rules.")
+    ] = None,
 ) -> None:
     """Grade responses over HTTP: for OpenRLHF, NeMo Gym, and whatever else can post JSON.
 
@@ -82,6 +85,7 @@ def serve(
     made = token is None and not listening.no_token and not is_loopback(listening.host)
     if made:
         token = secrets.token_urlsafe(24)
+    graded_by = Grader(work.workers, work.time_limit_s, work.memory_limit_mb, own=grader)
     socket = bind(Address(listening.host, listening.port))
     address = Address(listening.host, socket.getsockname()[1])
 
@@ -92,7 +96,7 @@ def serve(
 
     running.serve(
         socket,
-        Grader(work.workers, work.time_limit_s, work.memory_limit_mb),
+        graded_by,
         running.Limits(work.deadline_s, work.queue, work.body_mb),
         unknown_reward=unknown_reward,
         boxed_only=answers == "boxed",

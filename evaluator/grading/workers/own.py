@@ -1,0 +1,59 @@
+"""A grader of the user's own, `module:function`: which code it is, and what it says of a response.
+
+    def grade(response: str, gold: str) -> bool | None: ...
+
+It may also take `kind` and `tolerance` by these names. True (or 1) is correct, False (or 0) wrong, None
+unknown.
+"""
+
+import inspect
+from functools import lru_cache
+from typing import Any
+
+from evaluator.grading.types import CRASHED, OWN_CORRECT, OWN_UNKNOWN, OWN_WRONG, Outcome
+from service.errors import InputError
+from service.own_code import is_own, load_function, source_hash
+
+_PREFIX = "own grader "
+_DIGITS = 16
+
+
+def own_version(name: str) -> str:
+    """Return the version under which the grades of such a grader are stored: its name and its file's hash.
+
+    Raises:
+        InputError: it is no `module:function`, or there is none.
+    """
+    if not is_own(name):
+        raise InputError(f"--grader {name}: give module:function, such as my_grader:grade.")
+    load_function(name, f"--grader {name}")
+    return f"{_PREFIX}{name}; sha256 {source_hash(name)[:_DIGITS]}"
+
+
+def own_name(version: str) -> str | None:
+    """Return the `module:function` of the version of a grader of a user's own, None for that of the rules."""
+    return version.removeprefix(_PREFIX).partition(";")[0] if version.startswith(_PREFIX) else None
+
+
+def grade_by_own(version: str, response: str, gold: str, **offered: Any) -> Outcome:
+    """Return what the function says; what is neither right, wrong nor None is "crashed", as an error is.
+
+    Raises:
+        InputError: its file is another by now.
+    """
+    function, taken = _function(version)
+    verdict = function(response, gold, **{key: value for key, value in offered.items() if key in taken})
+    if verdict is None:
+        return OWN_UNKNOWN
+    if verdict == 1:
+        return OWN_CORRECT
+    return OWN_WRONG if verdict == 0 else CRASHED
+
+
+@lru_cache
+def _function(version: str) -> tuple[Any, frozenset[str]]:
+    name = own_name(version) or ""
+    if own_version(name) != version:
+        raise InputError(f"--grader {name}: its file was changed meanwhile.")
+    function = load_function(name, f"--grader {name}")
+    return function, frozenset(inspect.signature(function).parameters)
